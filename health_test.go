@@ -425,8 +425,7 @@ func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Latency: 10 * time.Second}
 		}})
-		asked := &slow{Ledger: ledger}
-		r := newRunner(t, memory.New(), asked, &dltbatch.Options{Pool: 2, StatusConnections: 3})
+		r := newRunner(t, memory.New(), &slow{Ledger: ledger, hangs: true}, &dltbatch.Options{Pool: 2, StatusConnections: 3})
 		stop := running(t, r)
 		for _, s := range []batch.ServiceID{"a", "b"} {
 			require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
@@ -436,7 +435,6 @@ func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 		assert.Equal(t, dltbatch.Use{Busy: 2, Size: 2}, h.Pool)
 		assert.Equal(t, dltbatch.Use{Size: 3}, h.StatusConnections)
 		assert.Equal(t, 2, h.Claims)
-		asked.hangs = true
 		time.Sleep(10*time.Second + 500*time.Millisecond)
 		h = r.Health()
 		assert.Equal(t, dltbatch.Use{Size: 2}, h.Pool)

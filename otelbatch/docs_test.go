@@ -20,8 +20,11 @@ var writePage = flag.Bool("metrics.write", false, "write "+page+" anew")
 // prometheus returns the name that OpenTelemetry's exporter gives a metric in Prometheus.
 func prometheus(d definition) string {
 	name := strings.ReplaceAll(d.name, ".", "_")
-	if d.unit == "s" {
+	switch d.unit {
+	case "s":
 		name += "_seconds"
+	case "By":
+		name += "_bytes"
 	}
 	if d.kind == "counter" {
 		name += "_total"
@@ -45,6 +48,7 @@ Units are seconds where the name says so, and numbers otherwise. Counters of thi
 		{"counter", "Counters", "They count since the process began."},
 		{"histogram", "Histograms", "Those of a batch are in the time of the database, and right across processes; those of requests and calls in the time of the process."},
 		{"gauge", "Gauges", "They show the process as it is. Several Runners of a process are added up; of times the longest counts."},
+		{"stored", "Gauges of the database", "One process of the cluster counts for all, and whoever collects reads its counts ([counting](design.md#counting-what-is-open)). So every process shows the same: take the maximum over processes, not the sum. They are missing until somebody has counted, where the store keeps no counts, and while the database cannot be read. A process whose Runners have several databases adds these up."},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | labels | meaning |\n|---|---|---|\n", kind.title, kind.text)
 		for _, d := range defs {

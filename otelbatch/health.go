@@ -11,8 +11,9 @@ import (
 )
 
 // collect observes the counters, and the present state of all Runners: numbers are added up, and of
-// times the longest counts. It does no I/O.
-func (m *Metrics) collect(_ context.Context, o metric.Observer) error {
+// times the longest counts. Of each store it reads the counts that are kept there, and no others: it
+// reads them last, so that a database which is gone takes only them.
+func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	m.mu.Lock()
 	runners := m.runners
 	m.mu.Unlock()
@@ -46,7 +47,7 @@ func (m *Metrics) collect(_ context.Context, o metric.Observer) error {
 	for i, n := range t.lost {
 		m.lost.count(o, n, key{strconv.Itoa(i)})
 	}
-	return nil
+	return m.stats.collect(ctx, runners, o)
 }
 
 // totals are the Healths of several Runners.

@@ -22,12 +22,13 @@ type Metrics struct {
 	instruments
 
 	mu      sync.Mutex
-	runners []healthy
+	runners []runner
 }
 
-// healthy is a *dltbatch.Runner.
-type healthy interface {
+// runner is a *dltbatch.Runner.
+type runner interface {
 	Health() dltbatch.Health
+	Stats(ctx context.Context) (store.Stats, error)
 }
 
 // NewMetrics makes the instruments of docs/metrics.md. Call it once for a provider: all Runners of a
@@ -70,7 +71,7 @@ func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*
 	return r, nil
 }
 
-func (m *Metrics) watch(r healthy) {
+func (m *Metrics) watch(r runner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.runners = append(m.runners, r)

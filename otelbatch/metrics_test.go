@@ -22,6 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -272,6 +273,10 @@ type fixed dltbatch.Health
 
 func (f fixed) Health() dltbatch.Health { return dltbatch.Health(f) }
 
+func (f fixed) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{}, store.ErrUnsupported
+}
+
 // The gauges are the Healths of all Runners: numbers are added up, and of times the longest counts.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -347,4 +352,76 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { m.event(e); m.call(ctx, c) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// keeps is a Runner whose store has these counts, or gives this error.
+type keeps struct {
+	fixed
+	stats store.Stats
+	err   error
+}
+
+func (k keeps) Stats(context.Context) (store.Stats, error) { return k.stats, k.err }
+
+// The gauges of the database are its own counts, once for each database, however many Runners of this
+// process read it, and nothing where one cannot be read.
+func TestGaugesOfStores(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	one := store.Stats{
+		Totals: store.Totals{
+			At: at, By: "x", Open: map[batch.State]int{batch.Queued: 7, batch.Invalid: 1}, Oldest: at.Add(-time.Minute), Lanes: 3, InDoubt: 4,
+			Undecided: 5, Quarantined: 6, Paused: 8, Halted: 9, AllPaused: true, Orders: map[batch.OrderState]int{batch.OrderDequeued: 10},
+			OldestOrder: at.Add(-time.Hour), Schema: 4, Sizes: []store.Size{{Name: "batches", Bytes: 11, Dead: 12}, {Name: "new", Bytes: 13}},
+		},
+		Age: 20 * time.Second, Instances: []store.Instance{{ID: "1", Live: true, Shared: true}, {ID: "2", Shared: true}, {ID: "3"}},
+	}
+	later := one // read after somebody counted anew
+	later.At, later.Open = at.Add(15*time.Second), map[batch.State]int{batch.Queued: 100}
+	other := store.Stats{Totals: store.Totals{At: at, By: "y", Open: map[batch.State]int{batch.Queued: 1000}, Schema: 3}, Age: 5 * time.Second}
+	never := store.Stats{Instances: []store.Instance{{ID: "4"}}} // nobody has counted yet
+	gauges := func(runners ...runner) (*book, error) {
+		b := newBook()
+		m, err := NewMetrics(b)
+		require.NoError(t, err)
+		for _, r := range runners {
+			m.watch(r)
+		}
+		return b, b.collect()
+	}
+	b, err := gauges(keeps{stats: one}, keeps{stats: one}, keeps{stats: later}, keeps{stats: other}, keeps{stats: other}, keeps{stats: never}, keeps{err: store.ErrUnsupported})
+	require.NoError(t, err)
+	for name, want := range map[string]float64{
+		"dltbatch.open.batches{dltbatch.state=queued}": 1007, "dltbatch.open.batches{dltbatch.state=invalid}": 1,
+		"dltbatch.open.batches{dltbatch.state=pending}": 0, "dltbatch.open.oldest.age": 80, "dltbatch.open.lanes": 3,
+		"dltbatch.lanes.stopped{dltbatch.reason=paused}": 8, "dltbatch.lanes.stopped{dltbatch.reason=halted}": 9, "dltbatch.paused": 1,
+		"dltbatch.open.doubts": 4, "dltbatch.open.decisions": 5, "dltbatch.quarantine": 6, "dltbatch.open.orders{dltbatch.state=dequeued}": 10,
+		"dltbatch.open.orders{dltbatch.state=queued}": 0, "dltbatch.open.oldest.order.age": 3620,
+		"dltbatch.instances{dltbatch.presence=live}": 1, "dltbatch.instances{dltbatch.presence=unseen}": 2, "dltbatch.instances.shared": 2,
+		"dltbatch.schema.version": 4, "dltbatch.table.size{dltbatch.table=batches}": 11, "dltbatch.table.dead{dltbatch.table=batches}": 12,
+		"dltbatch.table.size{dltbatch.table=_OTHER}": 13, "dltbatch.stats.age": 20,
+	} {
+		assert.Contains(t, b.values, name)
+		assert.InDelta(t, want, b.of("%s", name), 1e-9, name)
+	}
+	for _, none := range [][]runner{{keeps{stats: never}}, {keeps{err: store.ErrUnsupported}}} {
+		b, err := gauges(none...)
+		require.NoError(t, err)
+		assert.NotContains(t, b.values, "dltbatch.stats.age")
+		assert.NotContains(t, b.values, "dltbatch.open.lanes", "0 would say that nothing is open")
+	}
+	gone := errors.New("gone")
+	b, err = gauges(keeps{fixed: fixed{Running: true}, stats: one}, keeps{err: gone})
+	require.ErrorIs(t, err, gone)
+	assert.NotContains(t, b.values, "dltbatch.open.lanes")
+	assert.InDelta(t, 1, b.of("dltbatch.runners"), 0, "what this process knows is there all the same")
+}
+
+// Every state that a batch or an order can be open in is a value of its label.
+func TestOpenStates(t *testing.T) {
+	for s := batch.Queued; s.Known(); s++ {
+		if s != batch.Committed && s != batch.Rejected {
+			assert.Contains(t, openStates.values, s.String())
+		}
+	}
+	assert.Equal(t, []string{batch.OrderQueued.String(), batch.OrderDequeued.String()}, orderStates.values)
 }

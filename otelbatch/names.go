@@ -77,6 +77,8 @@ type instruments struct {
 	running, poolSize, poolBusy, claims, streams, closed, warnings gauge
 	failing, ledgerClosed, success                                 gauge
 	lost                                                           gauge
+
+	stats storeGauges
 }
 
 // newInstruments makes all metrics, in the order of docs/metrics.md.
@@ -130,6 +132,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.ledgerClosed = b.age("dltbatch.ledger.closed.duration", "For how long nothing at all has been posted, because the ledger is busy, out of reach or refuses this client. 0 while it is open.")
 	i.failing = b.age("dltbatch.failing.duration", "For how long a part has failed; 0 while it works.", parts)
 	i.success = b.age("dltbatch.loop.success.age", "Time since the last success of a loop. queuer and monitor look at the database all the time; the others wait for work.", loops)
+	i.stats = newStoreGauges(b)
 	i.counters = b.counters
 	return i
 }

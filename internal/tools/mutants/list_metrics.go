@@ -97,4 +97,20 @@ var metricsList = []mutant{
 		name: "health: nobody knows since when the ledger is closed", file: "health.go", pkg: ".", test: "TestAMisconfigurationBurnsNothing",
 		old: "PausedSince: h.paused}", new: "PausedSince: now}",
 	},
+	{
+		name: "metrics: two Runners of a store count it twice", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "	if a.At.Equal(b.At) && a.By == b.By {\n", new: "	if false {\n",
+	},
+	{
+		name: "metrics: a count between two reads doubles", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "return i.ID == j.ID", new: "return false",
+	},
+	{
+		name: "metrics: nothing counted is nothing open", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "case !s.At.IsZero() && ", new: "case ",
+	},
+	{
+		name: "metrics: ages stand still between counts", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "s.At.Sub(oldest)+s.Age", new: "s.At.Sub(oldest)",
+	},
 }

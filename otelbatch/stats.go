@@ -1,0 +1,176 @@
+package otelbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// statsTimeout is how long a collection waits for a store's counts, which are a few rows.
+const statsTimeout = 2 * time.Second
+
+// The labels of the store's gauges, with all their values.
+var (
+	openStates  = label{key: "dltbatch.state", values: []string{"queued", "submitting", "pending", "valid", "delayed", "unknown", "invalid"}}
+	orderStates = label{key: "dltbatch.state", values: []string{"queued", "dequeued"}}
+	stops       = label{key: "dltbatch.reason", values: []string{"paused", "halted"}}
+	present     = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
+	tables      = label{key: "dltbatch.table", values: []string{
+		"attempted_batches", "attempts", "batch_acts", "batches", "controls", "database", "final_orders", "instances", "lane_acts", "log",
+		"open_orders", "orders", "outcomes", "served", "services", "stream_ids", "streams", "tombstones", "transaction_receipts",
+		"transactions", "unsettled_batches", "waiting_batches",
+	}}
+)
+
+// storeGauges are what the stores count: see [store.Totals].
+type storeGauges struct {
+	age, oldest, oldestOrder                             gauge
+	open, orders, lanes, stopped, allPaused              gauge
+	inDoubt, undecided, setAside, schema, instances, one gauge
+	bytes, dead                                          gauge
+}
+
+func newStoreGauges(b *builder) (g storeGauges) {
+	g.open = b.stored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
+	g.oldest = b.stored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
+	g.lanes = b.stored(b.number("dltbatch.open.lanes", "{lane}", "Lanes that have a batch which is not final."))
+	g.stopped = b.stored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stops))
+	g.allPaused = b.stored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
+	g.inDoubt = b.stored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
+	g.undecided = b.stored(b.number("dltbatch.open.decisions", "{batch}", "Batches that wait for a person's decision."))
+	g.setAside = b.stored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
+	g.orders = b.stored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
+	g.oldestOrder = b.stored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
+	g.instances = b.stored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within 45 s, unseen ones ended without a word.", present))
+	g.one = b.stored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
+	g.schema = b.stored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
+	g.bytes = b.stored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
+	g.dead = b.stored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
+	g.age = b.stored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
+	return g
+}
+
+// stored marks the last definition as of the stores.
+func (b *builder) stored(g gauge) gauge {
+	b.defs[len(b.defs)-1].kind = "stored"
+	return g
+}
+
+// collect observes the counts of the stores of these Runners, each store's once. A store that keeps
+// no counts is passed over. The error is of a store that could not be read: nothing is observed then,
+// rather than a part.
+func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Observer) error {
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	var all []store.Stats
+	for _, r := range runners {
+		s, err := r.Stats(ctx)
+		switch {
+		case errors.Is(err, store.ErrUnsupported):
+		case err != nil:
+			return fmt.Errorf("metrics: %w", err)
+		case !s.At.IsZero() && !slices.ContainsFunc(all, func(known store.Stats) bool { return sameStore(known, s) }):
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	t := stored{open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
+	for _, s := range all {
+		t.add(s)
+	}
+	t.observe(g, o)
+	return nil
+}
+
+// sameStore reports whether two Runners have read the same store, also if somebody has counted in
+// between: the counts or an instance, whose ID is random, are the same.
+func sameStore(a, b store.Stats) bool {
+	if a.At.Equal(b.At) && a.By == b.By {
+		return true
+	}
+	return slices.ContainsFunc(a.Instances, func(i store.Instance) bool {
+		return slices.ContainsFunc(b.Instances, func(j store.Instance) bool { return i.ID == j.ID })
+	})
+}
+
+// stored are the counts of several stores.
+type stored struct {
+	open, orders                        map[string]int
+	bytes, dead                         map[string]int64
+	lanes, inDoubt, undecided, setAside int
+	paused, halted, allPaused           int
+	live, unseen, shared                int
+	schema                              int64
+	age, oldest, oldestOrder            time.Duration
+}
+
+func (t *stored) add(s store.Stats) {
+	for state, n := range s.Open {
+		t.open[state.String()] += n
+	}
+	for state, n := range s.Orders {
+		t.orders[state.String()] += n
+	}
+	for _, size := range s.Sizes {
+		t.bytes[size.Name] += size.Bytes
+		t.dead[size.Name] += size.Dead
+	}
+	t.lanes, t.inDoubt, t.undecided, t.setAside = t.lanes+s.Lanes, t.inDoubt+s.InDoubt, t.undecided+s.Undecided, t.setAside+s.Quarantined
+	t.paused, t.halted = t.paused+s.Paused, t.halted+s.Halted
+	if s.AllPaused {
+		t.allPaused++
+	}
+	for _, i := range s.Instances {
+		if i.Live {
+			t.live++
+		} else {
+			t.unseen++
+		}
+		if i.Shared {
+			t.shared++
+		}
+	}
+	t.schema, t.age = max(t.schema, s.Schema), max(t.age, s.Age)
+	since := func(oldest time.Time) time.Duration { // all on the database's clock
+		if oldest.IsZero() {
+			return 0
+		}
+		return max(0, s.At.Sub(oldest)+s.Age)
+	}
+	t.oldest, t.oldestOrder = max(t.oldest, since(s.Oldest)), max(t.oldestOrder, since(s.OldestOrder))
+}
+
+func (t *stored) observe(g storeGauges, o metric.Observer) {
+	for _, state := range openStates.values {
+		g.open.count(o, t.open[state], key{state})
+	}
+	for _, state := range orderStates.values {
+		g.orders.count(o, t.orders[state], key{state})
+	}
+	g.lanes.count(o, t.lanes, key{})
+	g.stopped.count(o, t.paused, key{"paused"})
+	g.stopped.count(o, t.halted, key{"halted"})
+	g.allPaused.count(o, t.allPaused, key{})
+	g.inDoubt.count(o, t.inDoubt, key{})
+	g.undecided.count(o, t.undecided, key{})
+	g.setAside.count(o, t.setAside, key{})
+	g.instances.count(o, t.live, key{"live"})
+	g.instances.count(o, t.unseen, key{"unseen"})
+	g.one.count(o, t.shared, key{})
+	g.schema.count(o, int(t.schema), key{})
+	for table, n := range t.bytes {
+		g.bytes.count(o, int(n), key{table})
+		g.dead.count(o, int(t.dead[table]), key{table})
+	}
+	g.oldest.seconds(o, t.oldest.Seconds(), key{})
+	g.oldestOrder.seconds(o, t.oldestOrder.Seconds(), key{})
+	g.age.seconds(o, t.age.Seconds(), key{})
+}
