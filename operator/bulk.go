@@ -262,9 +262,9 @@ func counts(causes map[Reason]int) []Count {
 // token is a digest of what the selection would do to which batches.
 func (s Selection) token() (string, error) {
 	text, err := json.Marshal(struct {
-		Bulk    Bulk
-		At      time.Time
-		Batches []Seen
+		Bulk    Bulk      `json:"bulk"`
+		At      time.Time `json:"at"`
+		Batches []Seen    `json:"batches"`
 	}{s.Bulk, s.At.UTC(), s.Batches})
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)

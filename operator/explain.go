@@ -60,7 +60,7 @@ func (r route) rules() (u rules, err error) {
 	u.query.Window = 1
 	if u.refuse = r.use("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
 		u.choice, u.unknown = u.refuse, unknown(u.refuse)
-		return u, nil
+		return u, nil //nolint:nilerr // it is in u.refuse
 	}
 	known := false
 	if u.query, u.choose, known, err = r.Rules(); err != nil {

@@ -75,10 +75,16 @@ func TestMetrics(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, text = get(t, url+"/metrics")
 		return regexp.MustCompile(`(?m)^dltbatch_batches_final_total\{dltbatch_state="committed"\} [1-9]`).MatchString(text) &&
-			strings.Contains(text, `dltbatch_doubts_resolved_total{dltbatch_by="monitor",dltbatch_state="committed"}`)
+			strings.Contains(text, `dltbatch_doubts_resolved_total{dltbatch_by="monitor",dltbatch_state="committed"}`) &&
+			strings.Contains(text, "\ndltbatch_stats_age_seconds ")
 	}, time.Minute, 50*time.Millisecond)
 
 	counters, histograms, gauges := listed(t, "Counters"), listed(t, "Histograms"), listed(t, "Gauges")
+	for _, name := range listed(t, "Gauges of the database") {
+		if !strings.HasPrefix(name, "dltbatch_table_") { // the memory store has no tables
+			gauges = append(gauges, name)
+		}
+	}
 	served := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
 		served[found[1]] = found[2]

@@ -41,7 +41,7 @@ func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error
 		var err error
 		if len(args) == 0 { // and maybe several statements
 			list := c.p.statements(text)
-			c.begin = append(c.begin[:len(c.begin):len(c.begin)], list[:len(list)-1]...)
+			c.begin = append(slices.Clip(c.begin), list[:len(list)-1]...)
 			text = list[len(list)-1]
 		}
 		if last, err = c.first(ctx, text, args); err != nil {

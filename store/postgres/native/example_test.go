@@ -1,4 +1,4 @@
-package native_test
+package native_test //nolint:testableexamples // it wants a server
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func ship(ctx context.Context, pool *pgxpool.Pool, runner *dltbatch.Runner, b ba
 
 // A store on a pool of pgx, and a batch in a transaction of pgx. It wants a server, so it is not
 // run here.
-func ExampleNew() { //nolint:testableexamples // it wants a server
+func ExampleNew() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://user:password@host/database?pool_max_conns=32")
 	if err != nil {
