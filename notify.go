@@ -95,7 +95,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 func (n *notices) takenOver(w inhand.Recorded) bool {
 	was := w.Was
 	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != n.r.o.Instance &&
-		!was.ClaimExpires.Equal(was.LastPost) && was.Decision == ""
+		!was.ClaimExpires.Equal(was.LastPost) && !was.Undecided()
 }
 
 // eventOf returns the observer's event for an outcome that was written.

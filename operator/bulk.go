@@ -196,12 +196,17 @@ func (b Bulk) query() (store.ListQuery, error) {
 // admits reports whether a record of the query is one for the bulk.
 func (b Bulk) admits(rec batch.Record) bool {
 	switch {
-	case b.Action == batch.ActionDecide && rec.Decision == "":
+	case b.Action == batch.ActionDecide && !undecided(rec):
 		return false
 	case b.Action == batch.ActionRequeue && !rec.Final():
 		return false // an Invalid that may still be committed
 	}
 	return len(b.Filter.Kinds) == 0 || slices.Contains(b.Filter.Kinds, kind(rec.Error))
+}
+
+// undecided is [store.Row.Undecided] of a record.
+func undecided(rec batch.Record) bool {
+	return store.Row{Decision: rec.Decision, Error: rec.Error}.Undecided()
 }
 
 // laneReasons are the reasons of a lane's open batches.

@@ -2,6 +2,7 @@ package otelbatch
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +48,18 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	for i, n := range t.lost {
 		m.lost.count(o, n, key{strconv.Itoa(i)})
 	}
-	return m.stats.collect(ctx, runners, o)
+	m.stats.collect(ctx, using(runners), o)
+	return nil
+}
+
+// using returns the Runners that run, and all where none does: the database of one that has stopped
+// may be closed.
+func using(all []runner) []runner {
+	running := slices.DeleteFunc(slices.Clone(all), func(r runner) bool { return !r.Health().Running })
+	if len(running) == 0 {
+		return all
+	}
+	return running
 }
 
 // totals are the Healths of several Runners.

@@ -3,7 +3,6 @@ package otelbatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -63,9 +62,10 @@ func (b *builder) stored(g gauge) gauge {
 }
 
 // collect observes the counts of the stores of these Runners, each store's once. A store that keeps
-// no counts is passed over. The error is of a store that could not be read: nothing is observed then,
-// rather than a part.
-func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Observer) error {
+// no counts is passed over. If one could not be read, nothing is observed, rather than a part: that
+// is no error, since an exporter would then send no metric at all, not even the application's own.
+// The call to the store is measured like any other.
+func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Observer) {
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	var all []store.Stats
@@ -74,20 +74,19 @@ func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Obs
 		switch {
 		case errors.Is(err, store.ErrUnsupported):
 		case err != nil:
-			return fmt.Errorf("metrics: %w", err)
+			return
 		case !s.At.IsZero() && !slices.ContainsFunc(all, func(known store.Stats) bool { return sameStore(known, s) }):
 			all = append(all, s)
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return
 	}
 	t := stored{open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
 	for _, s := range all {
 		t.add(s)
 	}
 	t.observe(g, o)
-	return nil
 }
 
 // sameStore reports whether two Runners have read the same store, also if somebody has counted in

@@ -172,9 +172,9 @@ func (r Row) seen() string {
 	return r.SeenEndpoint
 }
 
-// undecided reports whether the monitor has said that the batch needs a decision. What the ledger
+// Undecided reports whether the monitor has said that the batch needs a decision. What the ledger
 // could not take yet has the last error as its decision: that attempt is over.
-func (r Row) undecided() bool {
+func (r Row) Undecided() bool {
 	return r.Decision != "" && (r.Error == nil || r.Decision != r.Error.Error())
 }
 
@@ -185,7 +185,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
-		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.undecided(), Prepared: bytes.Clone(r.Prepared),
+		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
 		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks,
 		Was: &r,
 	}

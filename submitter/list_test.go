@@ -186,7 +186,6 @@ func TestAListThatIsNotTaken(t *testing.T) {
 		tries int
 	}{
 		"busy": {dlt.ErrBusy, 4}, "unavailable": {dlt.ErrUnavailable, 4}, "misconfigured": {dlt.ErrMisconfigured, 1},
-		"not yet": {dlt.ErrNotYet, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -238,7 +238,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 // fails; the rest is put back. It reports whether anything was sent, and whether the last
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
-	alone := 0 // batches up to here go one by one, since their list was refused
+	alone := 0 // batches up to here go one by one, since their list was refused, for good or for now
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
 			s.Return(r.Batches[i:])
@@ -263,7 +263,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		used = true
 		hand.Posted(n)
-		if n > 1 && dlt.Kind(err) == batch.KindRejected {
+		if kind := dlt.Kind(err); n > 1 && (kind == batch.KindRejected || kind == batch.KindNotYet) {
 			alone = i + n
 			continue
 		}

@@ -55,7 +55,7 @@ func (x *explainer) state() {
 	case row.Live(x.now):
 		x.say(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
 		x.e.ClaimedBy, x.e.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
-	case row.Decision != "":
+	case row.Undecided():
 		x.say(batch.ByOperator, batch.CauseDecision, batch.RemedyDecide)
 	case row.State == batch.Submitting:
 		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait)

@@ -121,7 +121,7 @@ func (t *traffic) see(kind byte, body []byte) {
 }
 
 // An idle Runner leaves the database alone: it asks for lanes, and for batches that another
-// process left under way.
+// process left under way, and now and then it shows itself and counts.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq} {
@@ -151,8 +151,11 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			rate := func(before, after int) float64 { return float64(after-before) / seconds }
 			t.Logf("a second: %.1f statements, %.1f more for their transactions, %.1f round trips",
 				rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
-			assert.LessOrEqual(t, float64(after.work-before.work), 2*(seconds+1))
-			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*(seconds+1), "round trips: no transaction is needed to see that there is nothing")
+			// Every 15 s the instance shows itself, and counts what is open.
+			const beat = 20
+			most := 2*(seconds+1) + beat*(1+seconds/15)
+			assert.LessOrEqual(t, float64(after.work-before.work), most)
+			assert.LessOrEqual(t, float64(after.trips-before.trips), most, "round trips: no transaction is needed to see that there is nothing")
 		})
 	}
 }

@@ -65,7 +65,7 @@ var deskList = []mutant{
 	},
 	{
 		name: "desk: a bulk decides what nobody asked about", file: "operator/bulk.go", pkg: "operator", test: "TestBulkActions",
-		old: "b.Action == batch.ActionDecide && rec.Decision == \"\"", new: "false",
+		old: "b.Action == batch.ActionDecide && !undecided(rec)", new: "false",
 	},
 	{
 		name: "desk: what waits behind is not counted", file: "operator/causes.go", pkg: "operator", test: "TestCauses$",

@@ -113,4 +113,8 @@ var metricsList = []mutant{
 		name: "metrics: ages stand still between counts", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
 		old: "s.At.Sub(oldest)+s.Age", new: "s.At.Sub(oldest)",
 	},
+	{
+		name: "metrics: a Runner that has stopped hides the database", file: "otelbatch/health.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "m.stats.collect(ctx, using(runners), o)", new: "m.stats.collect(ctx, runners, o)",
+	},
 }

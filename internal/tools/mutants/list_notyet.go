@@ -35,4 +35,16 @@ var notYetList = []mutant{
 		name: "not yet: its decision outlives the wait", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
 		old: "r.Decision = \"\" // of the waiting that is over", new: "_ = r.Decision",
 	},
+	{
+		name: "not yet: a list's is its first batch's", file: "submitter/submitter.go", pkg: ".", test: "TestANotYetInAListHoldsNothingBeforeIt",
+		old: "(kind == batch.KindRejected || kind == batch.KindNotYet)", new: "kind == batch.KindRejected",
+	},
+	{
+		name: "not yet: a person decides about a batch that is under way", file: "operator/bulk.go", pkg: "operator", test: "TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor",
+		old: "!undecided(rec):", new: "rec.Decision == \"\":",
+	},
+	{
+		name: "not yet: a batch that is under way is said to need a person", file: "internal/explain/explain.go", pkg: "operator", test: "TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor",
+		old: "case row.Undecided():", new: "case row.Decision != \"\":",
+	},
 }

@@ -1,0 +1,55 @@
+package dltbatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// One batch of a list cannot be taken yet. Those before it can.
+func TestANotYetInAListHoldsNothingBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.MaxList = 5
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
+		wrapped := dlt.Wrap(ledger, dlt.Hooks{
+			SubmitList: func(ctx context.Context, list []batch.Attempt, next func(context.Context, []batch.Attempt) error) error {
+				for _, a := range list {
+					if a.ID == "b" {
+						return &dlt.Error{Op: "submit", Kind: dlt.ErrNotYet, Message: "b lacks funds"}
+					}
+				}
+				return next(ctx, list)
+			},
+			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+				if a.ID == "b" {
+					return &dlt.Error{Op: "submit", Kind: dlt.ErrNotYet, Message: "b lacks funds"}
+				}
+				return next(ctx, a)
+			},
+		})
+		seen := &events{}
+		r := newRunner(t, memory.New(), wrapped, &dltbatch.Options{Strategy: queuer.Pipelined(20), Observer: seen})
+		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		stop := running(t, r)
+		time.Sleep(24 * time.Hour)
+		rec, err := r.Get(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+		for _, e := range seen.of(batch.EventDecision) {
+			assert.Equal(t, batch.ID("b"), e.Key.ID, "%v", e.Err)
+		}
+		require.NoError(t, stop())
+	})
+}

@@ -1,0 +1,53 @@
+package operator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A batch that the ledger could not take yet is claimed again, and its process dies. The monitor has
+// not asked yet: nothing needs a decision.
+func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		b := one("s", "a")
+		o.add(b)
+		claim := func() store.Claim {
+			q := store.ClaimQuery{
+				Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: 20 * time.Millisecond, Instance: "one",
+				Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: time.Hour} },
+			}
+			c, err := o.st.Claim(o.ctx(), q, queuer.Choose(queuer.Serial{}, nil, func(batch.ServiceID, error) {}))
+			require.NoError(o, err)
+			require.Len(o, c.Runs, 1)
+			return c.Runs[0].Batches[0]
+		}
+		c := claim()
+		time.Sleep(5 * time.Millisecond)
+		applied, err := o.st.Record(o.ctx(), []store.Outcome{{
+			Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Failed, Attempt: 1,
+			StuckAfter: time.Millisecond, Error: &batch.SubmissionError{Kind: batch.KindNotYet, Message: "no funds"},
+		}})
+		require.NoError(o, err)
+		require.True(o, applied[0].Stuck)
+		claim() // attempt 2: the ledger may take it, and the process dies
+		sel := o.preview(operator.Bulk{Action: batch.ActionDecide, To: batch.Rejected})
+		assert.Empty(o, sel.Batches, "while the claim is live")
+		time.Sleep(50 * time.Millisecond)
+		e, err := o.Explain(o.ctx(), b.Key())
+		require.NoError(o, err)
+		assert.Equal(o, batch.CauseInDoubt, e.Cause)
+		r, err := o.Desk.Run(o.ctx(), sel, ada, nil)
+		require.NoError(o, err)
+		assert.Zero(o, r.Done)
+		assert.Equal(o, batch.Submitting, o.see(b).State, "the monitor asks first")
+	})
+}
