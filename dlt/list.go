@@ -17,7 +17,8 @@ type ListSubmitter interface {
 	//
 	//	ErrRejected       none is accepted, and this list never will be: because of one
 	//	                  batch, its size or its length, for example. Each may be sent alone
-	//	ErrBusy, ErrUnavailable, ErrMisconfigured, ErrNotYet
+	//	ErrNotYet         likewise, but none can be now: because of one batch, for example
+	//	ErrBusy, ErrUnavailable, ErrMisconfigured
 	//	                  certainly none is accepted, as with Submit
 	//
 	// Any other error is doubt about each of them. SubmitList returns soon after ctx is done
