@@ -130,7 +130,7 @@ func (a *app) fail(err error, code int) {
 	fmt.Fprintln(a.err, "dltbatch:", text)
 	switch code {
 	case exitSettings:
-		fmt.Fprintln(a.err, "  dltbatch settings SERVICE shows the record; dltbatch agree ends a disagreement")
+		fmt.Fprintln(a.err, "  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
 	case exitSchema:
 		fmt.Fprintln(a.err, "  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
 	}
@@ -207,7 +207,8 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.target.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
 	root.AddCommand(
-		a.status(), a.causes(), a.list(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(),
+		a.status(), a.causes(), a.list(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
+		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.acquit(), a.agree(),
 	)
 	return root
 }

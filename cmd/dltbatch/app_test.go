@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -142,3 +143,5 @@ func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 	require.NoError(s, err)
 	require.Equal(s, store.Written, applied[0].Result)
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
