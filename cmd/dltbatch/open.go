@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,11 +39,12 @@ func (t target) file() (path string, ok bool) {
 type database struct {
 	store.Store
 	desk  *operator.Desk
-	pool  *pgxpool.Pool // nil: SQLite
+	pool  *pgxpool.Pool // of PostgreSQL
+	file  *sql.DB       // of SQLite
 	close func()
 }
 
-// bound is how many connections the command uses, and how long it waits for one.
+// Bounds of the connections to PostgreSQL.
 const (
 	maxConns       = 4
 	connectTimeout = 10 * time.Second

@@ -30,5 +30,9 @@ func openFile(path string, create bool) (*database, error) {
 		_ = db.Close() // the earlier error is returned
 		return nil, err
 	}
-	return newDatabase(st, func() { _ = db.Close() })
+	opened, err := newDatabase(st, func() { _ = db.Close() })
+	if err == nil {
+		opened.file = db
+	}
+	return opened, err
 }
