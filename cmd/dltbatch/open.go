@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -26,6 +27,8 @@ type target struct {
 func (t target) options() *postgres.Options {
 	return &postgres.Options{Schema: t.schema, Prefix: t.prefix}
 }
+
+func (t target) schemaName() string { return cmp.Or(t.schema, postgres.DefaultSchema) }
 
 // file returns the path of a SQLite file; ok is false where the target is PostgreSQL.
 func (t target) file() (path string, ok bool) {

@@ -42,11 +42,7 @@ func newest(files fs.FS) (last int64, err error) {
 func (db *database) version(ctx context.Context, t target) (have int64, err error) {
 	switch {
 	case db.pool != nil:
-		schema := t.schema
-		if schema == "" {
-			schema = postgres.DefaultSchema
-		}
-		table := pgx.Identifier{schema, t.prefix + postgres.MigrationsTable}.Sanitize()
+		table := pgx.Identifier{t.schemaName(), t.prefix + postgres.MigrationsTable}.Sanitize()
 		var found bool
 		if err := db.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&found); err != nil || !found {
 			return 0, err
