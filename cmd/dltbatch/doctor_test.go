@@ -51,7 +51,12 @@ func TestDoctor(t *testing.T) {
 		two := one
 		two.ID, two.Version = "2", "v0.2.0"
 		require.NoError(s, s.st.KeepInstance(s.Context(), two))
-		require.NoError(s, s.st.KeepInstance(s.Context(), one))
+		require.Eventually(s, func() bool { // SQLite's clock goes on by milliseconds
+			require.NoError(s, s.st.KeepInstance(s.Context(), one))
+			kept, err := s.st.Stats(s.Context())
+			require.NoError(s, err)
+			return kept.Instances[0].Shared
+		}, time.Minute, time.Millisecond)
 		found := s.troubles()
 		assert.Contains(s, found, "versions")
 		assert.Contains(s, found["names of instances"].Found, "host-7")
