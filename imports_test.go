@@ -52,6 +52,7 @@ var house = []struct {
 	{"internal/explain", []string{"batch", "store"}},
 	{"internal/acts", []string{"batch", "store"}},
 	{"operator", []string{"batch", "store", "internal/acts", "internal/whole", "internal/explain", "internal/relied"}},
+	{"cmd/dltbatch", []string{"batch", "store", "operator", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }
@@ -114,7 +115,7 @@ func TestHouse(t *testing.T) {
 }
 
 // The ground floor imports only the standard library; cgo, testing, drivers, pgx and OpenTelemetry's
-// API reach only their own users, and its SDK nobody.
+// API reach only their own users, and its SDK nobody. The command's library reaches the command alone.
 func TestWhatImportersGet(t *testing.T) {
 	standard := map[string]bool{}
 	for _, p := range list(t, "-deps", "./...") {
@@ -124,21 +125,25 @@ func TestWhatImportersGet(t *testing.T) {
 		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
 		production := !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "examples/") &&
 			!strings.HasSuffix(pkg, "test") && !strings.HasSuffix(pkg, "mock")
+		command := strings.HasPrefix(pkg, "cmd/")
 		for _, dep := range p.Deps {
+			if !command {
+				require.NotContains(t, dep, "spf13/", "%s links the command-line library", pkg)
+			}
 			if pkg == "batch" {
 				require.True(t, standard[dep], "batch depends on %s", dep)
 			}
 			if production {
 				require.NotEqual(t, "testing", dep, "%s imports testing", pkg)
 				require.NotContains(t, dep, "testify", "%s imports testify", pkg)
-				if pkg != "store/postgres/native" {
+				if pkg != "store/postgres/native" && !command {
 					require.NotContains(t, dep, "jackc/", "%s links pgx", pkg)
 				}
 				if pkg != "otelbatch" {
 					require.NotContains(t, dep, "opentelemetry", "%s links OpenTelemetry", pkg)
 				}
 				require.NotContains(t, dep, "opentelemetry.io/otel/sdk", "%s links an SDK", pkg)
-				if pkg != "store/sqlite/sqliteopen" {
+				if pkg != "store/sqlite/sqliteopen" && !command {
 					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
 				}
 			}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// consent is who acts, why, and whether that person was asked.
+type consent struct {
+	a    *app
+	by   batch.By
+	yes  bool
+	asks bool // the act is confirmed by typing
+}
+
+// acting adds the flags of an act.
+func (a *app) acting(c *cobra.Command, asks bool) *consent {
+	t := &consent{a: a, asks: asks}
+	c.Flags().StringVar(&t.by.Reason, "reason", "", "why, for the history; required")
+	c.Flags().StringVar(&t.by.Actor, "actor", "", "who acts, for the history (default the user of the operating system)")
+	if asks {
+		c.Flags().BoolVar(&t.yes, "yes", false, "do not ask for a typed confirmation")
+	}
+	return t
+}
+
+// who completes actor and reason.
+func (t *consent) who() (batch.By, error) {
+	if strings.TrimSpace(t.by.Reason) == "" {
+		return t.by, fmt.Errorf("%w: give a --reason: the history keeps it", errUsage)
+	}
+	if t.by.Actor == "" {
+		name, err := t.a.user()
+		if err != nil {
+			return t.by, fmt.Errorf("%w: give an --actor: the operating system does not know who you are: %w", errUsage, err)
+		}
+		t.by.Actor = name
+	}
+	return t.by, nil
+}
+
+// confirm shows what an act is about, and wants a word typed.
+func (t *consent) confirm(word, question string, people func(p *page)) error {
+	if !t.asks || t.yes {
+		return nil
+	}
+	p := &page{}
+	people(p)
+	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), clean(question), word)
+	line, err := bufio.NewReader(t.a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	fmt.Fprintln(t.a.err)
+	if strings.TrimSpace(line) != word {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+const actHelp = `
+The act is upon the version that was read and shown just before; if it has changed meanwhile, nothing is
+done (exit code 4). --seen asks for the version that you saw earlier. `
+
+// upon is a command that acts upon one batch.
+func (a *app) upon(c *cobra.Command, args int, asks bool, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
+	var n naming
+	var seen int64
+	c.Long += actHelp + "The JSON is the batch.Record after it."
+	c.Args = cobra.RangeArgs(args, args+1)
+	n.flags(c)
+	t := a.acting(c, asks)
+	c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the batch, as show, list --json and explain have it")
+	return a.command(c, func(ctx context.Context, db *database, given []string) error {
+		by, err := t.who()
+		if err != nil {
+			return err
+		}
+		id := given[:len(given)-args]
+		rec, err := n.find(ctx, db, id)
+		if err != nil {
+			return err
+		}
+		if c.Flags().Changed("seen") && seen != rec.Version {
+			return &batch.MovedOnError{Seen: seen, Now: rec}
+		}
+		question, act, err := does(given[len(id):], rec)
+		if err != nil {
+			return err
+		}
+		if err := t.confirm(c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
+			return err
+		}
+		after, err := act(ctx, db.desk, by)
+		if err != nil {
+			return err
+		}
+		return a.print(after, func(p *page) {
+			p.line("%s: %s was %s, is %s (version %d)", c.Name(), string(after.ID), rec.State.String(), after.State.String(), after.Version)
+		})
+	})
+}
+
+type batchAct = func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
+
+func (a *app) cancel() *cobra.Command {
+	return a.upon(&cobra.Command{
+		Use: "cancel [flags] [ID]", Short: "End a batch that has not left",
+		Long: `Makes a batch rejected that waits and has no attempt in doubt. A batch under way is not touched.`,
+	}, 0, true, func(_ []string, rec batch.Record) (string, batchAct, error) {
+		return "The batch will never be sent.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+			return d.Cancel(ctx, rec, by)
+		}, nil
+	})
+}
+
+func (a *app) requeue() *cobra.Command {
+	var atEnd bool
+	c := &cobra.Command{
+		Use: "requeue [flags] [ID]", Short: "Send an invalid or rejected batch again",
+		Long: `Puts an invalid or rejected batch back into its lane, at its old place or with --at-end behind all others.
+A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
+	}
+	c.Flags().BoolVar(&atEnd, "at-end", false, "behind all others of the lane")
+	return a.upon(c, 0, true, func(_ []string, rec batch.Record) (string, batchAct, error) {
+		return "The batch will be sent again.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+			if atEnd {
+				return d.RequeueAtEnd(ctx, rec, by)
+			}
+			return d.Requeue(ctx, rec, by)
+		}, nil
+	})
+}
+
+// outcomes are what a person may decide.
+var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
+
+func (a *app) decide() *cobra.Command {
+	c := &cobra.Command{
+		Use: "decide [flags] [ID] committed|unknown|rejected", Short: "End the doubt about a batch", ValidArgs: words(outcomes),
+		Long: `Ends a doubt after a look at the ledger: the batch is there (committed), it is not there and never will
+be, so that it is sent again (unknown), or it is given up (rejected). A wrong "unknown" executes a batch
+twice on a ledger that does not refuse duplicates.`,
+	}
+	return a.upon(c, 1, true, func(given []string, rec batch.Record) (string, batchAct, error) {
+		to, err := outcome(given[0])
+		question := map[batch.State]string{
+			batch.Committed: "The batch counts as committed.",
+			batch.Unknown:   "The batch will be sent again. If it is on the ledger, or comes there still, it may be executed twice.",
+			batch.Rejected:  "The batch is given up.",
+		}[to]
+		return question, func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+			return d.Decide(ctx, rec, to, by)
+		}, err
+	})
+}
+
+func outcome(word string) (batch.State, error) {
+	for _, s := range outcomes {
+		if s.String() == word {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: decide committed, unknown or rejected, not %q", errUsage, batch.Excerpt(word, 64))
+}
+
+func (a *app) acquit() *cobra.Command {
+	return a.upon(&cobra.Command{
+		Use: "acquit [flags] [ID]", Short: "End the quarantine of a batch",
+		Long: `Ends the quarantine of a batch, which stays final as it is. From then on retention may remove it.`,
+	}, 0, false, func(_ []string, rec batch.Record) (string, batchAct, error) {
+		return "", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+			return d.Acquit(ctx, rec, by)
+		}, nil
+	})
+}
+
+// steering is a command that acts upon a lane, or upon everything.
+type steering struct {
+	asks func(batch.Scope) string // "" asks nothing
+	all  bool                     // takes --all
+	more int                      // arguments behind the service
+	do   func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
+}
+
+func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
+	var all bool
+	var seen int64
+	if c.Name() != "pause" {
+		c.Long += actHelp
+	}
+	c.Long += "\nThe JSON is the batch.Control after it."
+	c.Args = cobra.RangeArgs(s.more, s.more+1)
+	t := a.acting(c, s.asks != nil)
+	if s.all {
+		c.Flags().BoolVar(&all, "all", false, "everything, in place of one SERVICE")
+	}
+	if c.Name() != "pause" {
+		c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the control, as lanes has it")
+	}
+	return a.command(c, func(ctx context.Context, db *database, given []string) error {
+		by, err := t.who()
+		if err != nil {
+			return err
+		}
+		scope := batch.Everything()
+		switch {
+		case all == (len(given) > s.more):
+			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.all])
+		case !all:
+			scope, given = batch.Only(batch.ServiceID(given[0])), given[1:]
+		}
+		control, err := db.desk.Control(ctx, scope)
+		if err != nil {
+			return err
+		}
+		if c.Flags().Changed("seen") && seen != control.Version {
+			return &batch.MovedOnError{Seen: seen, Control: control}
+		}
+		if s.asks != nil {
+			if question := s.asks(scope); question != "" {
+				if err := t.confirm(c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
+					return err
+				}
+			}
+		}
+		after, err := s.do(ctx, db.desk, control, given, by)
+		if err != nil {
+			return err
+		}
+		return a.print(after, func(p *page) { p.controls(after) })
+	})
+}
+
+// whole asks before an act upon everything.
+func whole(question string) func(batch.Scope) string {
+	return func(s batch.Scope) string {
+		if s.All {
+			return question
+		}
+		return ""
+	}
+}
+
+func (a *app) pause() *cobra.Command {
+	return a.steer(&cobra.Command{
+		Use: "pause [flags] [SERVICE]", Short: "Let nothing leave a lane, or any lane",
+		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are still
+followed. Only --all asks for a confirmation.`,
+	}, steering{
+		all: true, asks: whole("Nothing will leave any lane."),
+		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
+			return d.Pause(ctx, seen.Scope, by)
+		},
+	})
+}
+
+func (a *app) resume() *cobra.Command {
+	return a.steer(&cobra.Command{
+		Use: "resume [flags] [SERVICE]", Short: "End a pause",
+		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one stay
+paused. Only --all asks for a confirmation.`,
+	}, steering{
+		all: true, asks: whole("All lanes that are not paused themselves go on."),
+		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
+			return d.Resume(ctx, seen, by)
+		},
+	})
+}
+
+func (a *app) release() *cobra.Command {
+	return a.steer(&cobra.Command{
+		Use: "release [flags] SERVICE", Short: "End the halt of a lane",
+		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.`,
+	}, steering{
+		asks: func(batch.Scope) string { return "The lane goes on behind the batch that halted it." },
+		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
+			return d.Release(ctx, seen, by)
+		},
+	})
+}
+
+var policies = []batch.Policy{batch.PolicyContinue, batch.PolicyHalt, batch.PolicyQuarantine, batch.PolicyDefault}
+
+func (a *app) policy() *cobra.Command {
+	return a.steer(&cobra.Command{
+		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgs: words(policies),
+		Long: `Sets how a lane goes on when one of its batches ends invalid or rejected: it goes on (continue), it stands
+until it is released (halt), or it goes on and the batch is set aside (quarantine). "default" removes the
+lane's own policy.`,
+	}, steering{
+		more: 1,
+		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error) {
+			p, err := parse[batch.Policy](more)
+			if err != nil {
+				return seen, err
+			}
+			return d.SetPolicy(ctx, seen, p[0], by)
+		},
+	})
+}
+
+func (a *app) settings() *cobra.Command {
+	c := &cobra.Command{
+		Use: "settings [flags] SERVICE", Short: "What instances rely on for a service", Args: cobra.ExactArgs(1),
+		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues need it.
+The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
+	}
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		r, err := db.desk.Relied(ctx, batch.ServiceID(args[0]))
+		if err != nil {
+			return err
+		}
+		return a.print(r, func(p *page) { p.relied(r) })
+	})
+}
+
+func (p *page) relied(r operator.Relied) {
+	t := p.table("SERVICE", lane(r.Service))
+	t.row(plain, "ledger", r.Ledger)
+	t.row(plain, "record", r.Kept)
+	if r.Disagree {
+		t.row(red, "disagreement", `"other" are the settings before; correct the instance that is wrong, then dltbatch agree`)
+	}
+	t.end()
+}
+
+func (a *app) agree() *cobra.Command {
+	c := &cobra.Command{
+		Use: "agree [flags] SERVICE", Short: "End a disagreement of instances about settings", Args: cobra.ExactArgs(1),
+		Long: `Says that no process relies on the other settings any more, which "dltbatch settings" shows. A wrong word
+may send a requeued batch too early, or make explanations wrong. The act is upon the record that was read
+and shown just before. The JSON is operator.Relied after it.`,
+	}
+	t := a.acting(c, true)
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		by, err := t.who()
+		if err != nil {
+			return err
+		}
+		r, err := db.desk.Relied(ctx, batch.ServiceID(args[0]))
+		if err != nil {
+			return err
+		}
+		if !r.Disagree {
+			return a.print(r, func(p *page) { p.line("nobody disagrees") })
+		}
+		if err := t.confirm("agree", "No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
+			return err
+		}
+		if err := db.desk.Agree(ctx, r, by); err != nil {
+			return err
+		}
+		if r, err = db.desk.Relied(ctx, r.Service); err != nil {
+			return err
+		}
+		return a.print(r, func(p *page) { p.relied(r) })
+	})
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What a person does to a batch is in its history, and nothing happens without a reason and a
+// confirmation.
+func TestActsUponBatches(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1", "b2")
+		assert.Contains(s, s.fails(exitUsage, "cancel", "b1", "--yes"), "--reason")
+		assert.Contains(s, s.fails(exitRefused, "cancel", "b1", "--reason", "r"), "not confirmed")
+		assert.Equal(s, exitRefused, s.typed("yes\n", "cancel", "b1", "--reason", "r").code)
+		assert.Equal(s, batch.Queued, s.see("b1").State)
+
+		got := s.typed("cancel\n", "cancel", "b1", "--reason", "ticket 9", "--json")
+		require.Equal(s, exitDone, got.code, got.err)
+		assert.Contains(s, got.err, "never be sent")
+		assert.Contains(s, got.out, `"state": "rejected"`, "the question is not in the output")
+		acts := reads[historyList](s, "history", "b1").History
+		require.Len(s, acts, 1)
+		assert.Equal(s, batch.By{Actor: "ada", Reason: "ticket 9"}, acts[0].By)
+		assert.Contains(s, s.fails(exitRefused, "cancel", "b1", "--reason", "r", "--yes"), "not allowed")
+
+		seen := s.see("b1").Version
+		again := reads[batch.Record](s, "requeue", "b1", "--at-end", "--reason", "r", "--actor", "bob", "--yes", "--seen", itoa(seen))
+		assert.Equal(s, batch.Queued, again.State)
+		assert.True(s, again.CreatedAt.After(s.see("b2").CreatedAt))
+		assert.Contains(s, s.fails(exitRefused, "cancel", "b1", "--reason", "r", "--yes", "--seen", itoa(seen)), "moved on")
+		assert.Equal(s, "bob", reads[shown](s, "show", "b1").History[1].Actor)
+		s.fails(exitNotFound, "cancel", "b9", "--reason", "r", "--yes")
+		s.fails(exitRefused, "acquit", "b2", "--reason", "r")
+	})
+}
+
+func TestDecide(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1")
+		s.ends("s", store.Doubtful)
+		s.fails(exitUsage, "decide", "b1", "maybe", "--reason", "r", "--yes")
+		s.fails(exitUsage, "decide", "committed", "--reason", "r", "--yes")
+		got := s.typed("decide\n", "decide", "b1", "unknown", "--reason", "it is not there")
+		require.Equal(s, exitDone, got.code, got.err)
+		assert.Contains(s, got.err, "executed twice")
+		assert.Equal(s, batch.Unknown, s.see("b1").State)
+	})
+}
+
+func TestActsUponLanes(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1", "b2")
+		assert.True(s, reads[batch.Control](s, "pause", "s", "--reason", "r").Closed())
+		paused := reads[laneList](s, "lanes", "s").Controls[0]
+		assert.Equal(s, "ada", paused.PausedBy.Actor)
+		s.does("policy", "s", "halt", "--reason", "r")
+		s.fails(exitRefused, "resume", "s", "--reason", "r", "--seen", itoa(paused.Version))
+		assert.False(s, reads[batch.Control](s, "resume", "s", "--reason", "r").Closed())
+
+		s.ends("s", store.Refused)
+		assert.Contains(s, s.does("lanes"), "halt")
+		s.fails(exitRefused, "release", "s", "--reason", "r")
+		assert.False(s, reads[batch.Control](s, "release", "s", "--reason", "r", "--yes").Closed())
+		assert.Len(s, reads[historyList](s, "history", "--lane", "s").History, 4)
+		s.fails(exitUsage, "policy", "s", "explode", "--reason", "r")
+		s.fails(exitUsage, "pause", "--reason", "r")
+		s.fails(exitUsage, "pause", "s", "--all", "--reason", "r")
+		s.fails(exitUsage, "release", "--reason", "r")
+
+		s.fails(exitRefused, "pause", "--all", "--reason", "r")
+		s.does("pause", "--all", "--reason", "r", "--yes")
+		assert.False(s, reads[laneList](s, "lanes").Everything.PausedAt.IsZero())
+		require.Equal(s, exitDone, s.typed("resume\n", "resume", "--all", "--reason", "r").code)
+		assert.True(s, reads[laneList](s, "lanes").Everything.PausedAt.IsZero())
+	})
+}
+
+func TestAcquit(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1")
+		s.does("policy", "s", "quarantine", "--reason", "r")
+		s.ends("s", store.Refused)
+		assert.Len(s, reads[batches](s, "list", "--quarantined").Batches, 1)
+		s.does("acquit", "b1", "--reason", "r")
+		assert.False(s, s.see("b1").Quarantined)
+	})
+}
+
+// Where instances disagree a requeue refuses, and a person ends that.
+func TestAgree(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1")
+		s.ends("s", store.Refused)
+		kept := reads[operator.Relied](s, "settings", "s").Kept
+		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial{})
+		mine := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Minute}, time.Minute, queuer.Serial{})
+		text, err := relied.Record{Settings: mine, Other: &other}.Text()
+		require.NoError(s, err)
+		_, err = s.st.KeepTraits(s.Context(), "ledger", text, kept)
+		require.NoError(s, err)
+
+		assert.Contains(s, s.fails(exitSettings, "requeue", "b1", "--reason", "r", "--yes"), "dltbatch agree")
+		s.fails(exitRefused, "agree", "s", "--reason", "r")
+		s.does("agree", "s", "--reason", "r", "--yes")
+		assert.Equal(s, "nobody disagrees\n", s.does("agree", "s", "--reason", "r"))
+		s.does("requeue", "b1", "--reason", "r", "--yes")
+	})
+}

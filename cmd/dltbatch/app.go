@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+)
+
+// app is one call of the command.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+	user     func() (string, error) // the operating system's name of who calls
+	open     func(ctx context.Context, t target) (*database, error)
+	colour   bool // out is a terminal
+
+	target target
+	json   bool
+	ran    bool // the command line was understood
+}
+
+func newApp() *app {
+	return &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, open: open,
+		colour: terminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+		user: func() (string, error) {
+			u, err := user.Current()
+			if err != nil {
+				return "", err
+			}
+			return u.Username, nil
+		},
+	}
+}
+
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitRefused  = 4
+	exitSettings = 5
+	exitLeft     = 6
+	exitSchema   = 7
+)
+
+// exitCodes is what scripts may rely on.
+var exitCodes = [...]string{
+	exitDone:     "done",
+	exitFailed:   "failed: the database was not reached, or gave an error",
+	exitUsage:    "the command line or an argument is wrong; nothing was done",
+	exitNotFound: "no such batch",
+	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, or not allowed in this state",
+	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
+	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
+	exitSchema:   "the schema is missing, or newer than this program knows",
+}
+
+// Errors of the command itself.
+var (
+	errUsage       = errors.New("wrong use")
+	errUnconfirmed = errors.New("not confirmed, so nothing was done")
+	errLeft        = errors.New("something is left")
+)
+
+func exitCode(err error) int {
+	for _, known := range []struct {
+		err  error
+		code int
+	}{
+		{errUsage, exitUsage}, {batch.ErrInvalidInput, exitUsage},
+		{batch.ErrNotFound, exitNotFound},
+		{errUnconfirmed, exitRefused}, {batch.ErrMovedOn, exitRefused}, {batch.ErrInDoubt, exitRefused}, {batch.ErrNotAllowed, exitRefused},
+		{operator.ErrNotRecorded, exitSettings}, {operator.ErrDisagree, exitSettings},
+		{errLeft, exitLeft},
+		{postgres.ErrNotMigrated, exitSchema}, {postgres.ErrNewerSchema, exitSchema},
+		{sqlite.ErrNotMigrated, exitSchema}, {sqlite.ErrNewerSchema, exitSchema},
+	} {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return exitFailed
+}
+
+// run carries out a command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if !a.ran {
+		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
+	}
+	code := exitCode(err)
+	a.fail(err, code)
+	return code
+}
+
+// fail says on the error output what went wrong.
+func (a *app) fail(err error, code int) {
+	text := a.safe(err)
+	if a.json {
+		_ = encode(a.err, failure{Error: text, Code: code})
+		return
+	}
+	fmt.Fprintln(a.err, "dltbatch:", text)
+	switch code {
+	case exitSettings:
+		fmt.Fprintln(a.err, "  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
+	case exitSchema:
+		fmt.Fprintln(a.err, "  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
+	}
+}
+
+type failure struct {
+	Error string `json:"error"`
+	Code  int    `json:"code"` // the exit code
+}
+
+// secrets are parts of texts that may hold a password: of addresses, and of data source names.
+var secrets = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('[^']*'|\S+)`)
+
+// safe is the text of an error without the data source name. pgx's errors of connecting quote
+// parts of it, so only their cause is shown.
+func (a *app) safe(err error) string {
+	text := err.Error()
+	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
+		text = "the database was not reached: " + c.Unwrap().Error()
+	}
+	if dsn := strings.TrimPrefix(a.target.dsn, "sqlite:"); dsn != "" {
+		text = strings.ReplaceAll(text, dsn, "(the DSN)")
+	}
+	return secrets.ReplaceAllString(text, "***")
+}
+
+// command is a command that runs do with an open database.
+func (a *app) command(c *cobra.Command, do func(ctx context.Context, db *database, args []string) error) *cobra.Command {
+	return a.plain(c, func(ctx context.Context, args []string) error {
+		db, err := a.open(ctx, a.target)
+		if err != nil {
+			return err
+		}
+		defer db.close()
+		return do(ctx, db, args)
+	})
+}
+
+// plain is a command that opens no database by itself.
+func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string) error) *cobra.Command {
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+	c.DisableFlagsInUseLine = true
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.ran = true
+		if a.target.dsn == "" {
+			a.target.dsn = a.env("DLTBATCH_DSN")
+		}
+		return do(c.Context(), args)
+	}
+	return c
+}
+
+const rootHelp = `dltbatch shows and mends what a store of dltbatch holds. It needs the database and no ledger.
+
+The data source name is a URL of PostgreSQL (postgres://), the keyword form (host=...), or the path of
+a SQLite file, also as sqlite:PATH. Prefer DLTBATCH_DSN to --dsn: other users of a machine can read
+command lines. It is never printed. PostgreSQL's own variables, such as PGPASSWORD, work as well.
+
+Begin with "dltbatch causes": what stands still, why, and the command that moves it.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "dltbatch", Short: "Shows and mends what a store of dltbatch holds", Long: rootHelp,
+		SilenceErrors: true, SilenceUsage: true, Version: version(),
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.target.dsn, "dsn", "", "the database, as `DSN`; default: the variable DLTBATCH_DSN")
+	flags.StringVar(&a.target.schema, "schema", "", "PostgreSQL: the schema that holds the tables (default dltbatch)")
+	flags.StringVar(&a.target.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
+	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
+	root.AddCommand(
+		a.status(), a.causes(), a.list(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
+		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.acquit(), a.agree(),
+		a.bulk(), a.orders(), a.export(), a.migrate(), a.prune(), a.doctor(),
+	)
+	return root
+}
+
+// version is the version of this module in the program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}

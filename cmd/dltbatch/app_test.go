@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+
+// screen is a store, and a person with the command before it.
+type screen struct {
+	*testing.T
+	st  store.Full
+	dsn string // "": the store is in this process
+}
+
+// inStores runs a test on the memory store, and on a SQLite file that the command opens itself.
+func inStores(t *testing.T, run func(s *screen)) {
+	t.Run("memory", func(t *testing.T) { run(&screen{T: t, st: memory.New()}) })
+	t.Run("sqlite", func(t *testing.T) { run(newFile(t)) })
+}
+
+func newFile(t *testing.T) *screen {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	return &screen{t, st, path}
+}
+
+// said is what a call of the command printed.
+type said struct {
+	code     int
+	out, err string
+}
+
+// typed runs the command with an input.
+func (s *screen) typed(input string, args ...string) said {
+	s.Helper()
+	var out, errs bytes.Buffer
+	a := newApp()
+	a.in, a.out, a.err, a.colour = strings.NewReader(input), &out, &errs, false
+	a.env = func(name string) string {
+		require.Equal(s, "DLTBATCH_DSN", name)
+		return s.dsn
+	}
+	a.user = func() (string, error) { return "ada", nil }
+	if s.dsn == "" {
+		a.open = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
+	}
+	code := a.run(s.Context(), args)
+	return said{code, out.String(), errs.String()}
+}
+
+// does runs the command, which must succeed, and returns what it printed.
+func (s *screen) does(args ...string) string {
+	s.Helper()
+	got := s.typed("", args...)
+	require.Equal(s, exitDone, got.code, "%v: %s", args, got.err)
+	require.Empty(s, got.err)
+	return got.out
+}
+
+// fails runs the command, which must exit with a code, and returns its errors.
+func (s *screen) fails(code int, args ...string) string {
+	s.Helper()
+	got := s.typed("", args...)
+	require.Equal(s, code, got.code, "%v: %s%s", args, got.out, got.err)
+	return got.err
+}
+
+// reads runs the command with --json.
+func reads[T any](s *screen, args ...string) (v T) {
+	s.Helper()
+	d := json.NewDecoder(strings.NewReader(s.does(append(args, "--json")...)))
+	d.DisallowUnknownFields()
+	require.NoError(s, d.Decode(&v))
+	return v
+}
+
+func (s *screen) add(service batch.ServiceID, ids ...batch.ID) {
+	s.Helper()
+	for _, id := range ids {
+		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}))
+	}
+}
+
+func (s *screen) see(id batch.ID) batch.Record {
+	s.Helper()
+	rec, err := s.st.Find(s.Context(), store.FindQuery{ID: id})
+	require.NoError(s, err)
+	return rec
+}
+
+// serves records that a Runner serves services.
+func (s *screen) serves(services ...batch.ServiceID) {
+	s.Helper()
+	traits := dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}
+	for _, service := range services {
+		_, err := s.st.Serve(s.Context(), []store.Served{{Service: service, Ledger: "ledger"}})
+		require.NoError(s, err)
+	}
+	text, err := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial{})}.Text()
+	require.NoError(s, err)
+	_, err = s.st.KeepTraits(s.Context(), "ledger", text, "")
+	require.NoError(s, err)
+}
+
+// ends makes the first batch of a lane end in a state.
+func (s *screen) ends(service batch.ServiceID, f store.Finding) {
+	s.Helper()
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
+	claimed, err := s.st.Claim(s.Context(), q, queuer.Choose(queuer.Serial{}, nil, func(_ batch.ServiceID, err error) { require.NoError(s, err) }))
+	require.NoError(s, err)
+	require.Len(s, claimed.Runs, 1)
+	c := claimed.Runs[0].Batches[0]
+	applied, err := s.st.Record(s.Context(), []store.Outcome{{
+		Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: time.Hour,
+		Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "bad\nnonce"},
+	}})
+	require.NoError(s, err)
+	require.Equal(s, store.Written, applied[0].Result)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

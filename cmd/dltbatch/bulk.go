@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+func (a *app) bulk() *cobra.Command {
+	c := &cobra.Command{Use: "bulk", Short: "One act upon many batches"}
+	c.AddCommand(a.preview(), a.runBulk())
+	return c
+}
+
+var bulkActions = []string{"cancel", "requeue", "decide", "acquit"}
+
+// causesKnown are the causes by which a filter may select.
+var causesKnown = []batch.Cause{
+	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
+	batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
+	operator.CauseUnknown,
+}
+
+func (a *app) preview() *cobra.Command {
+	var b operator.Bulk
+	var service, to, file string
+	var states, kinds, causes []string
+	c := &cobra.Command{
+		Use: "preview [flags] cancel|requeue|decide|acquit", Short: "What an act upon many batches would do",
+		Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
+		Long: `Selects batches by a filter and changes nothing: how many, for which causes, and the first hundred. --out
+writes the selection to a file, for "dltbatch bulk run". It holds the batches as they are now, and a token
+that stands for them. Keep the file until the run has ended. The JSON is operator.Selection.`,
+	}
+	f := c.Flags()
+	f.StringVar(&service, "service", "", "only this `SERVICE`")
+	f.StringSliceVar(&states, "state", nil, "only these states")
+	f.StringSliceVar(&kinds, "error", nil, "only with these kinds of the last error, such as rejected")
+	f.StringSliceVar(&causes, "cause", nil, "only these causes, as dltbatch causes has them")
+	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
+	f.DurationVar(&b.Filter.OlderThan, "older-than", 0, "at least this old")
+	f.DurationVar(&b.Filter.NewerThan, "newer-than", 0, "younger than this")
+	f.StringVar(&to, "to", "", "with decide: committed, unknown or rejected")
+	f.BoolVar(&b.AtEnd, "at-end", false, "with requeue: behind all others of their lanes")
+	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
+	complete(c, "state", words(batch.States()))
+	complete(c, "to", words(outcomes))
+	complete(c, "cause", texts(causesKnown))
+	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
+		b.Action = batch.Action(args[0])
+		if f.Changed("service") {
+			b.Filter.Service = (*batch.ServiceID)(&service)
+		}
+		if b.Filter.States, err = parse[batch.State](states); err != nil {
+			return err
+		}
+		for _, k := range kinds {
+			b.Filter.Kinds = append(b.Filter.Kinds, batch.ErrorKind(k))
+		}
+		for _, cause := range causes {
+			if !slices.Contains(causesKnown, batch.Cause(cause)) {
+				return fmt.Errorf("%w: there is no cause %q", errUsage, batch.Excerpt(cause, 64))
+			}
+			b.Filter.Causes = append(b.Filter.Causes, batch.Cause(cause))
+		}
+		if to != "" {
+			if b.To, err = outcome(to); err != nil {
+				return err
+			}
+		}
+		sel, err := db.desk.Preview(ctx, b)
+		if err != nil {
+			return err
+		}
+		if file != "" {
+			if err := writeFile(file, sel); err != nil {
+				return err
+			}
+		}
+		return a.print(sel, func(p *page) {
+			p.selection(sel)
+			if file != "" && len(sel.Batches) > 0 {
+				p.line("")
+				p.line("  $ dltbatch bulk run %s --token %s --reason WHY", quote(file), sel.Token)
+			}
+		})
+	})
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// writeFile writes a new file, and no half of one.
+func writeFile(path string, sel operator.Selection) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = encode(f, sel)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(path) // the earlier error is returned
+	}
+	return err
+}
+
+func (p *page) selection(sel operator.Selection) {
+	what := string(sel.Bulk.Action)
+	if sel.Bulk.To != 0 {
+		what += " " + sel.Bulk.To.String()
+	}
+	p.line("%s: %s batches, as of %s, token %s", what, least(len(sel.Batches), sel.More), when(sel.At), sel.Token)
+	if len(sel.Batches) == 0 {
+		return
+	}
+	p.line("")
+	t := p.table("BATCHES", "CAUSE", "STATE", "ERROR")
+	for _, c := range sel.Causes {
+		state := ""
+		if c.State != 0 {
+			state = c.State.String()
+		}
+		t.row(plain, c.Batches, c.Cause, state, c.Kind)
+	}
+	t.end()
+	p.line("")
+	t = p.table("SERVICE", "ID", "STATE", "ADDED", "ERROR")
+	for _, r := range sel.First {
+		t.row(plain, lane(r.Service), r.ID, r.State, when(r.CreatedAt), failed(r.Error))
+	}
+	t.end()
+	if n := len(sel.Batches) - len(sel.First); n > 0 {
+		p.line("and %d more", n)
+	}
+}
+
+func (a *app) runBulk() *cobra.Command {
+	var token string
+	var from int
+	c := &cobra.Command{
+		Use: "run [flags] FILE", Short: "Carry a previewed selection out", Args: cobra.ExactArgs(1),
+		Long: `Acts upon each batch of a selection as it was at the preview, one by one, and skips what has changed since.
+FILE is what "dltbatch bulk preview" wrote; - is the input, with --yes. --token has to be the one of the
+preview that you saw. The end is a report: exit code 6 says that something was not done, with the reasons.
+Where a run ends early its report says from which place another goes on (--from); to begin at 0 again is
+harmless. The JSON is operator.Report.`,
+	}
+	c.Flags().StringVar(&token, "token", "", "the `TOKEN` of the preview that you saw; required")
+	c.Flags().IntVar(&from, "from", 0, "begin at this `PLACE`: \"next\" of an earlier report")
+	t := a.acting(c, true)
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		by, err := t.who()
+		if err != nil {
+			return err
+		}
+		sel, err := a.selection(args[0], t.yes)
+		if err != nil {
+			return err
+		}
+		if token != sel.Token {
+			return fmt.Errorf("%w: --token is not the token of this selection", errUsage)
+		}
+		if err := t.confirm(strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.selection(sel) }); err != nil {
+			return err
+		}
+		report, err := db.desk.Run(ctx, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {
+			if !a.json {
+				fmt.Fprintf(a.err, "%d of %d\n", r.Next, r.Selected)
+			}
+		}})
+		report.NotDone = some(report.NotDone)
+		// An error before the first batch says all.
+		if err != nil && report.Next == from {
+			return err
+		}
+		if printed := a.print(report, func(p *page) { p.report(report) }); err == nil {
+			err = printed
+		}
+		if err == nil && len(report.NotDone) > 0 {
+			return fmt.Errorf("%w: nothing was done to %d batches", errLeft, len(report.NotDone))
+		}
+		return err
+	})
+}
+
+func (a *app) selection(file string, yes bool) (sel operator.Selection, err error) {
+	in := a.in
+	switch {
+	case file != "-":
+		f, err := os.Open(file)
+		if err != nil {
+			return sel, fmt.Errorf("%w: %w", errUsage, err)
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		in = f
+	case !yes:
+		return sel, fmt.Errorf("%w: a selection from the input wants --yes, since nobody can be asked there", errUsage)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return sel, err
+	}
+	if err := json.Unmarshal(text, &sel); err != nil {
+		return sel, fmt.Errorf("%w: this is no selection that bulk preview wrote: %w", errUsage, err)
+	}
+	return sel, nil
+}
+
+func (p *page) report(r operator.Report) {
+	p.line("done to %d of %d batches", r.Done, r.Selected)
+	if r.Next < r.Selected {
+		p.line("it ended early: go on with --from %d", r.Next)
+	}
+	if len(r.NotDone) == 0 {
+		return
+	}
+	p.line("")
+	t := p.table("SERVICE", "ID", "NOT DONE BECAUSE")
+	for _, n := range r.NotDone {
+		t.row(plain, lane(n.Service), n.ID, n.Why)
+	}
+	t.end()
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// A preview changes nothing. A run is about what the person saw, and reports what has changed since.
+func TestBulk(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1", "b2", "b3")
+		s.does("pause", "s", "--reason", "r")
+		file := filepath.Join(t.TempDir(), "selection.json")
+		text := s.does("bulk", "preview", "cancel", "--cause", "paused", "--out", file)
+		assert.Contains(s, text, "cancel: 3 batches")
+		sel := reads[operator.Selection](s, "bulk", "preview", "cancel", "--cause", "paused", "--state", "queued")
+		assert.Len(s, sel.Batches, 3)
+		s.fails(exitFailed, "bulk", "preview", "cancel", "--out", file)
+		assert.Equal(s, batch.Queued, s.see("b1").State)
+
+		written, err := os.ReadFile(file)
+		require.NoError(s, err)
+		seen, err := (&app{}).selection(file, false)
+		require.NoError(s, err)
+		assert.Contains(s, text, "bulk run "+file+" --token "+seen.Token)
+		s.does("cancel", "b2", "--reason", "r", "--yes")
+		s.add("s", "b4")
+
+		run := []string{"bulk", "run", file, "--token", seen.Token, "--reason", "ticket 9"}
+		assert.Contains(s, s.fails(exitUsage, "bulk", "run", file, "--token", sel.Token+"x", "--reason", "r", "--yes"), "token")
+		s.fails(exitUsage, "bulk", "run", file, "--token", seen.Token, "--yes")
+		s.fails(exitRefused, run...)
+		got := s.typed("3\n", run...)
+		assert.Equal(s, exitLeft, got.code)
+		assert.Contains(s, got.out, "done to 2 of 3 batches")
+		assert.Regexp(s, `(?m)^s +b2 +.*moved on`, got.out)
+		assert.Equal(s, batch.Rejected, s.see("b3").State)
+		assert.Equal(s, batch.Queued, s.see("b4").State)
+		assert.Equal(s, "ticket 9", reads[historyList](s, "history", "b1").History[0].Reason)
+
+		got = s.typed(string(written), "bulk", "run", "-", "--token", seen.Token, "--reason", "r", "--yes", "--json")
+		assert.Equal(s, exitLeft, got.code, "again is harmless")
+		assert.Contains(s, got.err, `"code": 6`)
+		s.fails(exitUsage, "bulk", "run", "-", "--token", seen.Token, "--reason", "r")
+		s.fails(exitUsage, "bulk", "run", file, "--token", seen.Token, "--reason", "r", "--yes", "--from", "4")
+
+		all := reads[operator.Selection](s, "bulk", "preview", "requeue", "--error", "cancelled", "--at-end")
+		assert.Len(s, all.Batches, 3)
+		s.fails(exitUsage, "bulk", "preview", "explode")
+		s.fails(exitUsage, "bulk", "preview", "cancel", "--cause", "bored")
+		s.fails(exitUsage, "bulk", "preview", "decide")
+		assert.Empty(s, reads[operator.Selection](s, "bulk", "preview", "decide", "--to", "unknown").Batches)
+	})
+}

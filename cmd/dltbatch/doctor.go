@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// finding is what doctor says about one thing.
+type finding struct {
+	Check string `json:"check"`
+	OK    bool   `json:"ok"`
+	Found string `json:"found"`
+	Do    string `json:"do,omitzero"` // what to do; "" where nothing is
+}
+
+// diagnosis is an answer of doctor.
+type diagnosis struct {
+	OK       bool      `json:"ok"`
+	Findings []finding `json:"findings"`
+}
+
+// exam collects findings.
+type exam struct {
+	db   *database
+	t    target
+	list []finding
+}
+
+func (x *exam) good(check, format string, args ...any) {
+	x.list = append(x.list, finding{Check: check, OK: true, Found: fmt.Sprintf(format, args...)})
+}
+
+func (x *exam) bad(check, do, format string, args ...any) {
+	x.list = append(x.list, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
+}
+
+// say is good, or bad with what to do.
+func (x *exam) say(ok bool, check, do, format string, args ...any) {
+	if ok {
+		x.good(check, format, args...)
+	} else {
+		x.bad(check, do, format, args...)
+	}
+}
+
+// Limits from which doctor finds something.
+const (
+	clockApart  = 2 * time.Second
+	countsOld   = 10 * time.Minute
+	heldFor     = 10 * time.Minute
+	deadRows    = 100_000
+	forgotten   = 24 * time.Hour
+	surveyLanes = 1000
+)
+
+func (a *app) doctor() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor [flags]", Short: "What is wrong with the set-up, and what to do",
+		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum and held
+snapshots, instances, their versions and settings, and what is paused, and says what to do about each. It
+changes nothing. Settings are compared for the ledgers of the first 1,000 lanes with work. Exit code 6 says
+that something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found"
+and "do".`,
+	}
+	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		x := &exam{db: db, t: a.target}
+		if err := x.all(ctx); err != nil {
+			return err
+		}
+		d := diagnosis{OK: true, Findings: x.list}
+		troubles := 0
+		for _, f := range x.list {
+			if !f.OK {
+				d.OK = false
+				troubles++
+			}
+		}
+		err := a.print(d, func(p *page) {
+			t := p.table("", "CHECK", "FOUND")
+			for _, f := range x.list {
+				mark := "ok"
+				if !f.OK {
+					mark = "!!"
+				}
+				t.row(alarm(!f.OK), mark, f.Check, f.Found)
+			}
+			t.end()
+			for _, f := range x.list {
+				if f.Do != "" {
+					p.line("")
+					p.line("%s: %s", f.Check, f.Do)
+				}
+			}
+		})
+		if err == nil && !d.OK {
+			return fmt.Errorf("%w: doctor found trouble in %d places", errLeft, troubles)
+		}
+		return err
+	})
+}
+
+func (x *exam) all(ctx context.Context) error {
+	if x.db.pool != nil || x.db.file != nil {
+		s, err := x.db.schema(ctx, x.t)
+		if err != nil {
+			return err
+		}
+		do := "dltbatch migrate up, before the new code; on PostgreSQL with --finish once the last process with code of schema version 1 is gone"
+		if s.Have > s.Want {
+			do = "use a newer dltbatch"
+		}
+		x.say(s.Works, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
+		if s.Have == 0 || s.Have > s.Want+1 {
+			return x.server(ctx) // no table can be read
+		}
+	}
+	for _, look := range []func(context.Context) error{x.server, x.instances, x.lanes, x.upkeep} {
+		if err := look(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// server looks at PostgreSQL itself.
+func (x *exam) server(ctx context.Context) error {
+	if x.db.pool == nil {
+		return nil
+	}
+	for _, look := range []func(context.Context) error{x.serverSettings, x.clock, x.pooler, x.snapshots, x.vacuum} {
+		if err := look(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *exam) serverSettings(ctx context.Context) error {
+	var version, number, sync, encoding string
+	var others []string
+	err := x.db.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num'),
+	current_setting('synchronous_commit'), current_setting('server_encoding'),
+	coalesce((SELECT array_agg(name || ' = ' || setting ORDER BY name) FROM pg_settings
+		WHERE name IN ('fsync', 'full_page_writes', 'autovacuum') AND setting <> 'on'), '{}')`).Scan(&version, &number, &sync, &encoding, &others)
+	if err != nil {
+		return err
+	}
+	x.say(len(number) == 6 && number >= "130000", "server", "use PostgreSQL 13 or later", "PostgreSQL %s", version)
+	x.say(sync != "off", "synchronous_commit", "set it to on for the role or the database: a crash of the server takes back commits, and a batch may be sent twice", "%s", sync)
+	x.say(encoding == "UTF8", "encoding", "make a database with the encoding UTF8", "%s", encoding)
+	x.say(len(others) == 0, "settings of the server", "set them to on: without fsync and full_page_writes a crash loses data, without autovacuum tables grow for ever", "%s",
+		map[bool]string{true: "fsync, full_page_writes and autovacuum are on", false: strings.Join(others, ", ")}[len(others) == 0])
+	return nil
+}
+
+func (x *exam) clock(ctx context.Context) error {
+	before := time.Now()
+	var now time.Time
+	if err := x.db.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return err
+	}
+	trip := time.Since(before)
+	apart := now.Sub(before.Add(trip / 2)).Abs()
+	x.say(apart < clockApart+trip, "clock", "keep both in step with NTP: claims go by the database's clock, and an instance on this machine would give them up too early or too late",
+		"the database's clock and this machine's are %s apart, measured to %s", apart.Round(time.Millisecond), trip.Round(time.Millisecond))
+	return nil
+}
+
+// pooler finds a pooler: when a connection begins, a server names its process, and PgBouncer a number
+// of its own.
+func (x *exam) pooler(ctx context.Context) error {
+	conn, err := x.db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var pid uint32
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		return err
+	}
+	if pid == conn.Conn().PgConn().PID() {
+		x.good("pooler", "none")
+		return nil
+	}
+	mode := conn.Conn().Config().DefaultQueryExecMode.String()
+	ok := mode == "exec" || mode == "simple protocol"
+	x.say(ok, "pooler", "in transaction mode set default_query_exec_mode=exec in the DSN with pgx, binary_parameters=yes with lib/pq", "there is one between; this DSN's mode is %q", mode)
+	return nil
+}
+
+func (x *exam) snapshots(ctx context.Context) error {
+	const text = `SELECT pid, coalesce(application_name, ''), coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
+	FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+		AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - make_interval(secs => $1)
+	ORDER BY xact_start LIMIT 1`
+	var pid int
+	var application, state string
+	var seconds float64
+	rows, err := x.db.pool.Query(ctx, text, heldFor.Seconds())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	held := rows.Next()
+	if held {
+		if err := rows.Scan(&pid, &application, &state, &seconds); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if held {
+		x.bad("held snapshot", "end that transaction (pg_terminate_backend), and set idle_in_transaction_session_timeout: vacuum cannot clean up, and tables grow",
+			"process %d (%s, %s) has had a transaction open for %s", pid, application, state, age(time.Duration(seconds*float64(time.Second))))
+	} else {
+		x.good("held snapshot", "no transaction is older than %s", age(heldFor))
+	}
+	var slots []string
+	if err := x.db.pool.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text ORDER BY slot_name), '{}') FROM pg_replication_slots
+		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots); err != nil {
+		return err
+	}
+	x.say(len(slots) == 0, "replication slots", "start their standbys again, or drop them (pg_drop_replication_slot): they hold rows and log",
+		"%s", map[bool]string{true: "none is left behind", false: strings.Join(slots, ", ") + " are not in use"}[len(slots) == 0])
+	return nil
+}
+
+func (x *exam) vacuum(ctx context.Context) error {
+	schema := x.t.schemaName()
+	var worst string
+	var dead, live int64
+	rows, err := x.db.pool.Query(ctx, `SELECT relname::text, n_dead_tup, n_live_tup FROM pg_stat_user_tables
+		WHERE schemaname = $1 AND n_dead_tup > $2 AND n_dead_tup > n_live_tup ORDER BY n_dead_tup DESC LIMIT 1`, schema, int64(deadRows))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		if err := rows.Scan(&worst, &dead, &live); err != nil {
+			return err
+		}
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if worst != "" {
+		x.bad("vacuum", "look for a held snapshot first; then VACUUM the table, and let autovacuum run more often", "%s has %d dead rows and %d live ones", worst, dead, live)
+		return nil
+	}
+	x.good("vacuum", "no table is mostly dead rows")
+	return nil
+}
+
+// instances looks at who runs.
+func (x *exam) instances(ctx context.Context) error {
+	s, err := x.db.stats(ctx, false)
+	if err != nil {
+		return err
+	}
+	live := map[string][]string{} // names by version
+	n, shared := 0, []string{}
+	for _, i := range s.Instances {
+		if i.Live {
+			live[i.Version] = append(live[i.Version], i.Name)
+			n++
+		}
+		if i.Live && i.Shared {
+			shared = append(shared, i.Name)
+		}
+	}
+	x.say(n > 0, "instances", "start one: nothing leaves, and nobody asks the ledger", "%d live of %d", n, len(s.Instances))
+	x.say(len(live) < 2, "versions", "finish the deploy, or find out why an old process is still there", "%d versions run: %v", len(live), live)
+	x.say(len(shared) == 0, "names of instances", "give each its own Options.Instance", "%d are shared: %s", len(shared), strings.Join(shared, ", "))
+	if !s.At.IsZero() {
+		x.say(s.Age < countsOld, "counts", "dltbatch status --refresh counts now; if instances run, look for \"stats\" in their logs", "%s old", age(s.Age))
+	}
+	return nil
+}
+
+// lanes looks at what instances rely on, and at what people left paused.
+func (x *exam) lanes(ctx context.Context) error {
+	surveyor, ok := x.db.Store.(store.Surveyor)
+	if !ok {
+		return nil
+	}
+	sv, err := surveyor.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	var disagree []string
+	for _, l := range sv.Lanes {
+		if l.Ledger == "" || known[l.Ledger] {
+			continue
+		}
+		known[l.Ledger] = true
+		r, err := x.db.desk.Relied(ctx, l.Service)
+		if err != nil {
+			return err
+		}
+		if r.Disagree {
+			disagree = append(disagree, fmt.Sprintf("%q (for example %s)", batch.Excerpt(l.Ledger, 64), batch.Only(l.Service)))
+		}
+	}
+	x.say(len(disagree) == 0, "settings of instances", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE",
+		"%d ledgers with different settings: %s", len(disagree), strings.Join(disagree, ", "))
+	held, err := x.db.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: surveyLanes})
+	if err != nil {
+		return err
+	}
+	var paused, halted []string
+	for _, c := range append(held, sv.Everything) {
+		name := c.Scope.String()
+		if !c.PausedAt.IsZero() && sv.At.Sub(c.PausedAt) > forgotten {
+			paused = append(paused, fmt.Sprintf("%s by %s (%s)", name, c.PausedBy.Actor, c.PausedBy.Reason))
+		}
+		if !c.HaltedAt.IsZero() {
+			halted = append(halted, name)
+		}
+	}
+	x.say(len(paused) == 0, "forgotten pauses", "ask who paused them, then dltbatch resume", "%d are older than a day: %s", len(paused), few(paused))
+	x.say(len(halted) == 0, "halted lanes", "dltbatch explain the batch that halted the lane, then dltbatch release", "%d: %s", len(halted), few(halted))
+	return nil
+}
+
+// few names the first of a list.
+func few(list []string) string {
+	const most = 5
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + ", ..."
+	}
+	return strings.Join(list, ", ")
+}
+
+// upkeep asks the store itself.
+func (x *exam) upkeep(ctx context.Context) error {
+	keeper, ok := x.db.Store.(store.Upkeeper)
+	if !ok {
+		return nil
+	}
+	warnings, err := keeper.Upkeep(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		x.bad("store: "+w.Name, "see the text, and docs/operations.md#held-snapshots", "%s", w.Err)
+	}
+	if len(warnings) == 0 {
+		x.good("store", "it has no warnings")
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// troubles returns what doctor found by check.
+func (s *screen) troubles() map[string]finding {
+	s.Helper()
+	got := s.typed("", "doctor", "--json")
+	var d diagnosis
+	require.NoError(s, json.Unmarshal([]byte(got.out), &d), got.err)
+	found := map[string]finding{}
+	for _, f := range d.Findings {
+		if !f.OK {
+			assert.NotEmpty(s, f.Do, "%s: what to do?", f.Check)
+			found[f.Check] = f
+		} else {
+			assert.Empty(s, f.Do, f.Check)
+		}
+	}
+	assert.Equal(s, d.OK, len(found) == 0)
+	assert.Equal(s, map[bool]int{true: exitDone, false: exitLeft}[d.OK], got.code, got.err)
+	return found
+}
+
+// A set-up without fault has no findings, and each fault has its own.
+func TestDoctor(t *testing.T) {
+	inStores(t, func(s *screen) {
+		assert.Contains(s, s.troubles(), "instances", "nobody runs")
+		one := store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}
+		require.NoError(s, s.st.KeepInstance(s.Context(), one))
+		s.serves("s")
+		s.add("s", "b1", "b2")
+		assert.Empty(s, s.troubles())
+
+		two := one
+		two.ID, two.Version = "2", "v0.2.0"
+		require.NoError(s, s.st.KeepInstance(s.Context(), two))
+		require.Eventually(s, func() bool { // SQLite's clock goes on by milliseconds
+			require.NoError(s, s.st.KeepInstance(s.Context(), one))
+			kept, err := s.st.Stats(s.Context())
+			require.NoError(s, err)
+			return kept.Instances[0].Shared
+		}, time.Minute, time.Millisecond)
+		found := s.troubles()
+		assert.Contains(s, found, "versions")
+		assert.Contains(s, found["names of instances"].Found, "host-7")
+		assert.Len(s, found, 2)
+		two.Stopped = true
+		require.NoError(s, s.st.KeepInstance(s.Context(), two))
+
+		kept := reads[operator.Relied](s, "settings", "s").Kept
+		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial{})
+		text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial{}), Other: &other}.Text()
+		require.NoError(s, err)
+		_, err = s.st.KeepTraits(s.Context(), "ledger", text, kept)
+		require.NoError(s, err)
+		s.does("policy", "s", "halt", "--reason", "r")
+		s.ends("s", store.Refused)
+		found = s.troubles()
+		assert.Contains(s, found["settings of instances"].Found, `"ledger"`)
+		assert.Contains(s, found, "halted lanes")
+		assert.Len(s, found, 2)
+		assert.Contains(s, s.typed("", "doctor").out, "dltbatch agree SERVICE")
+	})
+}
+
+// doctor works where there are no tables yet.
+func TestDoctorWithoutTables(t *testing.T) {
+	s := newFile(t)
+	s.dsn = filepath.Join(t.TempDir(), "empty.db")
+	require.NoError(t, os.WriteFile(s.dsn, nil, 0o600))
+	found := s.troubles()
+	assert.Contains(t, found["schema"].Do, "migrate up")
+	assert.Len(t, found, 1)
+}
+
+// A pause that nobody ends is found after a day.
+func TestDoctorFindsForgottenPauses(t *testing.T) {
+	st := memory.New()
+	s := &screen{T: t, st: st}
+	s.does("pause", "s", "--reason", "for a moment")
+	s.does("pause", "--all", "--reason", "for a moment", "--yes")
+	assert.NotContains(t, s.troubles(), "forgotten pauses")
+	st.StepClock(25 * time.Hour)
+	assert.Contains(t, s.troubles()["forgotten pauses"].Found, `2 are older than a day: service "s" by ada (for a moment), everything`)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// orders is an answer of orders.
+type orders struct {
+	Orders []batch.OrderRecord `json:"orders"`
+	Next   store.Cursor        `json:"next,omitzero"` // for --after; "" at the end
+}
+
+var orderStates = []batch.OrderState{batch.OrderQueued, batch.OrderDequeued, batch.OrderConfirmed, batch.OrderFailed, batch.OrderQuarantined}
+
+func (a *app) orders() *cobra.Command {
+	var q store.ListOrdersQuery
+	var party, of, after string
+	var states []string
+	c := &cobra.Command{
+		Use: "orders [flags]", Short: "Orders of auto-batching by age",
+		Long: `Lists orders, the oldest first. Payloads are never shown. The JSON is an object with "orders", each a
+batch.OrderRecord, and "next" for --after.`,
+	}
+	f := c.Flags()
+	f.StringVar(&party, "party", "", "only of this `PARTY`")
+	f.StringVar(&of, "batch", "", "only the orders of the batch with this `ID`")
+	f.StringSliceVar(&states, "state", nil, "only these states: "+join(orderStates))
+	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
+	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
+	complete(c, "state", words(orderStates))
+	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
+		if f.Changed("party") {
+			q.Party = (*batch.ServiceID)(&party)
+		}
+		if q.States, err = parse[batch.OrderState](states); err != nil {
+			return err
+		}
+		q.Batch, q.After = batch.ID(of), store.Cursor(after)
+		list, next, err := db.desk.ListOrders(ctx, q)
+		if err != nil {
+			return err
+		}
+		return a.print(orders{some(list), next}, func(p *page) {
+			t := p.table("PARTY", "ID", "STATE", "BATCH", "BATCHES", "ADDED", "ERROR")
+			for _, o := range list {
+				t.row(alarm(o.State == batch.OrderQuarantined), lane(o.Party), o.ID, o.State, o.Batch, o.Batches, when(o.CreatedAt), failed(o.Error))
+			}
+			t.end()
+			if next != "" {
+				p.line("more: --after %s", string(next))
+			}
+		})
+	})
+}
+
+func (a *app) export() *cobra.Command {
+	var q store.ListQuery
+	var service string
+	var states []string
+	var ofOrders bool
+	c := &cobra.Command{
+		Use: "export [flags]", Short: "All batches or orders as JSON lines",
+		Long: `Writes a line of JSON for each batch (batch.Record), or with --orders for each order (batch.OrderRecord),
+the oldest first, without payloads. It reads page by page, not at one moment.`,
+	}
+	f := c.Flags()
+	f.BoolVar(&ofOrders, "orders", false, "orders, in place of batches")
+	f.StringVar(&service, "service", "", "only this `SERVICE`, or party")
+	f.StringSliceVar(&states, "state", nil, "only these states")
+	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
+		var of *batch.ServiceID
+		if f.Changed("service") {
+			of = (*batch.ServiceID)(&service)
+		}
+		lines := json.NewEncoder(a.out)
+		lines.SetEscapeHTML(false)
+		const page = 1000
+		if ofOrders {
+			q := store.ListOrdersQuery{Party: of, Limit: page}
+			if q.States, err = parse[batch.OrderState](states); err != nil {
+				return err
+			}
+			return each(lines, func(after store.Cursor) ([]batch.OrderRecord, store.Cursor, error) {
+				q.After = after
+				return db.desk.ListOrders(ctx, q)
+			})
+		}
+		if q.States, err = parse[batch.State](states); err != nil {
+			return err
+		}
+		q.Service, q.Limit = of, page
+		return each(lines, func(after store.Cursor) ([]batch.Record, store.Cursor, error) {
+			q.After = after
+			return db.desk.List(ctx, q)
+		})
+	})
+}
+
+// each writes the rows of all pages.
+func each[T any](lines *json.Encoder, read func(store.Cursor) ([]T, store.Cursor, error)) error {
+	for after := store.Cursor(""); ; {
+		rows, next, err := read(after)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := lines.Encode(r); err != nil {
+				return err
+			}
+		}
+		if after = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// pruned is an answer of prune.
+type pruned struct {
+	Batches   int `json:"batches"`
+	Orders    int `json:"orders"`
+	StreamIDs int `json:"stream_ids"`
+	LaneActs  int `json:"lane_acts"`
+}
+
+func (a *app) prune() *cobra.Command {
+	var older time.Duration
+	var yes bool
+	c := &cobra.Command{
+		Use: "prune [flags]", Short: "Remove old outcomes",
+		Long: `Removes batches and orders that have been final for as long as --older-than says, at least an hour, and
+acts upon lanes of that age. What is open or in quarantine stays. Running instances do this by themselves
+(Options.Retention). The command cannot know which ledgers execute duplicates, so it keeps the id of each
+batch: a late Add of the same batch is not sent again. The JSON counts "batches", "orders", "stream_ids" and "lane_acts".`,
+	}
+	c.Flags().DurationVar(&older, "older-than", 0, "for how long they have been final, such as 720h; required")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation")
+	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		if older < time.Hour {
+			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
+		}
+		pruner, ok := db.Store.(store.Pruner)
+		if !ok {
+			return fmt.Errorf("prune: %w: %T is no store.Pruner", store.ErrUnsupported, db.Store)
+		}
+		t := &consent{a: a, asks: true, yes: yes}
+		if err := t.confirm("prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
+			return err
+		}
+		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID) bool { return true }}
+		var sum pruned
+		for {
+			p, err := pruner.Prune(ctx, q)
+			if err != nil {
+				return err
+			}
+			sum.Batches, sum.Orders, sum.StreamIDs, sum.LaneActs = sum.Batches+p.Batches, sum.Orders+p.Orders, sum.StreamIDs+p.StreamIDs, sum.LaneActs+p.LaneActs
+			if !p.More(q) {
+				break
+			}
+		}
+		return a.print(sum, func(p *page) {
+			p.line("removed %d batches, %d orders, %d ids of streams, %d acts upon lanes", sum.Batches, sum.Orders, sum.StreamIDs, sum.LaneActs)
+		})
+	})
+}

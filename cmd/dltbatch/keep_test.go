@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func TestOrdersAndExport(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1", "b2")
+		s.add("other", "b3")
+		keeper := s.st.(store.OrderStore)
+		require.NoError(s, keeper.AddOrders(s.Context(), batch.Order{ID: "o1", Party: "p", Payload: []byte("x")}, batch.Order{ID: "o2", Party: "q", Payload: []byte("x")}))
+		list := reads[orders](s, "orders", "--party", "p", "--state", "queued")
+		require.Len(s, list.Orders, 1)
+		assert.Equal(s, batch.OrderID("o1"), list.Orders[0].ID)
+		assert.Regexp(s, `(?m)^q +o2 +queued`, s.does("orders"))
+		assert.Empty(s, reads[orders](s, "orders", "--batch", "b1").Orders)
+
+		lines := strings.Split(strings.TrimSpace(s.does("export", "--service", "s")), "\n")
+		require.Len(s, lines, 2)
+		var rec batch.Record
+		require.NoError(s, json.Unmarshal([]byte(lines[0]), &rec))
+		assert.Equal(s, s.see("b1"), rec)
+		assert.Equal(s, 3, strings.Count(s.does("export"), "\n"))
+		assert.Equal(s, 2, strings.Count(s.does("export", "--orders"), "\n"))
+		assert.Empty(s, s.does("export", "--state", "committed"))
+	})
+}
+
+func TestPrune(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1")
+		s.ends("s", store.Refused)
+		s.fails(exitUsage, "prune", "--yes")
+		s.fails(exitRefused, "prune", "--older-than", "720h")
+		assert.Zero(s, reads[pruned](s, "prune", "--older-than", "720h", "--yes").Batches)
+		s.see("b1")
+	})
+}
+
+// Pruning keeps ids: the command does not know whether a second submission would harm.
+func TestPruneKeepsIDs(t *testing.T) {
+	type steps interface{ StepClock(d time.Duration) }
+	s := &screen{T: t, st: memory.New()}
+	s.add("s", "b1")
+	s.ends("s", store.Refused)
+	s.st.(steps).StepClock(2 * time.Hour)
+	assert.Equal(t, 1, reads[pruned](s, "prune", "--older-than", "1h", "--yes").Batches)
+	s.fails(exitNotFound, "show", "b1")
+	s.add("s", "b1")
+	s.fails(exitNotFound, "show", "b1")
+}
+
+func TestMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	s := &screen{T: t, dsn: "sqlite:" + path}
+	s.fails(exitFailed, "migrate", "status")
+	require.NoFileExists(t, path, "no look makes a file")
+	s.fails(exitUsage, "migrate", "up", "--finish", "--yes")
+	got := s.typed("", "migrate", "status")
+	assert.Equal(t, exitSchema, got.code)
+	assert.Contains(t, got.out, "at version 0")
+	assert.Contains(t, s.fails(exitSchema, "list"), "migrate up")
+	have := reads[schema](s, "migrate", "up")
+	assert.True(t, have.Works)
+	assert.Equal(t, have.Want, have.Have)
+	assert.Equal(t, have, reads[schema](s, "migrate", "status"))
+	assert.Empty(t, reads[batches](s, "list").Batches)
+
+	assert.Contains(t, s.does("migrate", "sql"), "-- 00001_tables.sql\n")
+	s.dsn = "postgres://nobody@127.0.0.1:1/x"
+	assert.Contains(t, s.does("migrate", "sql", "--schema", "mine", "--prefix", "q_"), `"mine"."q_batches"`)
+	s.dsn = ""
+	s.st = memory.New()
+	s.fails(exitUsage, "migrate", "sql")
+	s.fails(exitFailed, "migrate", "up")
+}

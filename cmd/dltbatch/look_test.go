@@ -1,0 +1,128 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A person sees what stands still, why, and the command that moves it.
+func TestCauses(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("shipments")
+		s.add("shipments", "b1", "b2", "b3")
+		_, _, err := s.st.Steer(s.Context(), store.Steering{Scope: batch.Only("shipments"), Action: batch.ActionPause, By: batch.By{Actor: "bob", Reason: "ticket 9"}})
+		require.NoError(s, err)
+
+		c := reads[operator.Causes](s, "causes")
+		require.Len(s, c.Groups, 1)
+		assert.Equal(s, batch.CausePaused, c.Groups[0].Cause)
+		assert.Equal(s, 3, c.Groups[0].Batches)
+		text := s.does("causes")
+		assert.Regexp(s, `(?m)^3 +1 +paused +resume`, text)
+		assert.Contains(s, text, `service "shipments" was paused by bob (ticket 9)`)
+		assert.Contains(s, text, "$ dltbatch resume shipments --reason WHY")
+
+		e := reads[explained](s, "explain", "b2")
+		assert.Equal(s, batch.CausePaused, e.Cause)
+		assert.Contains(s, s.does("explain", "--service", "shipments", "b2"), "$ dltbatch resume shipments")
+		assert.Regexp(s, `(?m)^shipments +[0-9:Z -]+ +bob +ticket 9 `, s.does("lanes"))
+		assert.Contains(s, s.does("history", "--lane", "shipments"), "ticket 9")
+	})
+}
+
+// explain follows what is in the way to the front.
+func TestExplainFollowsBlockers(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1", "b2")
+		s.ends("s", store.Failed)
+		e := reads[explained](s, "explain", "b2")
+		assert.Equal(s, batch.CauseBehind, e.Cause)
+		require.Len(s, e.Row, 1)
+		assert.Equal(s, batch.ID("b1"), e.Row[0].ID)
+		assert.Equal(s, batch.CauseDelayed, e.Row[0].Cause)
+		assert.Contains(s, s.does("explain", "b2"), "cause delayed, remedy wait")
+	})
+}
+
+// Where nothing is on record, explain refuses with a code of its own, and says what to do.
+func TestExplainWithoutRecord(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1")
+		assert.Contains(s, s.fails(exitSettings, "explain", "b1"), "not on record")
+	})
+}
+
+func TestListAndShow(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1", "b2", "b3")
+		s.ends("s", store.Refused)
+		l := reads[batches](s, "list", "--limit", "1")
+		require.Len(s, l.Batches, 1)
+		assert.Equal(s, batch.ID("b2"), l.Batches[0].ID)
+		l = reads[batches](s, "list", "--after", string(l.Next))
+		require.Len(s, l.Batches, 1)
+		assert.Equal(s, batch.ID("b3"), l.Batches[0].ID)
+		assert.Len(s, reads[batches](s, "list", "--all").Batches, 3)
+		assert.Empty(s, reads[batches](s, "list", "--service", "").Batches)
+		l = reads[batches](s, "list", "--state", "rejected,invalid")
+		require.Len(s, l.Batches, 1)
+		assert.Contains(s, s.fails(exitUsage, "list", "--state", "lost"), "lost")
+
+		text := s.does("list", "--state", "rejected")
+		assert.Regexp(s, `(?m)^s +b1 +rejected +1 .* rejected: bad nonce$`, text, "in one line")
+		assert.NotContains(s, text, "\x1b")
+
+		one := reads[shown](s, "show", "b1")
+		assert.Equal(s, batch.Rejected, one.Batch.State)
+		assert.Regexp(s, `(?m)^state +rejected, final$`, s.does("show", "b1"))
+		assert.NotContains(s, s.does("show", "b1", "--json"), "payload")
+		s.fails(exitNotFound, "show", "b4")
+		s.fails(exitNotFound, "show", "b1", "--service", "other")
+		s.fails(exitUsage, "show")
+		s.fails(exitUsage, "show", "b1", "b2")
+		s.fails(exitUsage, "show", "--data-change-id", "x")
+	})
+}
+
+func TestStatusAndInstances(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1", "b2")
+		assert.Contains(s, s.does("status"), "nobody has counted yet")
+		require.NoError(s, s.st.KeepInstance(s.Context(), store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
+		stats := reads[store.Stats](s, "status", "--refresh")
+		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
+		text := s.does("status")
+		assert.Regexp(s, `(?m)^open batches +2 in 1 lanes$`, text)
+		assert.Regexp(s, `(?m)^instances +1 live of 1$`, text)
+		assert.Len(s, reads[instanceList](s, "instances").Instances, 1)
+		assert.Regexp(s, `(?m)^host-7 +live .* ledger +v0\.1\.0$`, s.does("instances"))
+		lanes := reads[laneList](s, "lanes")
+		require.Len(s, lanes.Lanes, 1)
+		assert.Equal(s, 2, lanes.Lanes[0].Waiting)
+	})
+}
+
+// Texts of others cannot write to a terminal, and colours do not move columns.
+func TestTables(t *testing.T) {
+	p := &page{colour: true}
+	tab := p.table("A", "B")
+	tab.row(red, "\x1b[2J\u202e", "x\ny")
+	tab.row(plain, "", 1)
+	tab.end()
+	assert.Equal(t, bold+"A      B"+reset+"\n"+red+" [2J�  x y"+reset+"\n-      1\n", p.String())
+	assert.Equal(t, `'it'\''s'`, quote("it's"))
+	assert.Equal(t, "''", quote(""))
+	assert.Equal(t, "'-x'", quote("-x"))
+	assert.Equal(t, "a/b-1", quote("a/b-1"))
+	assert.Equal(t, "0s", age(-1))
+	assert.Equal(t, "1d01h", age(25*3600e9))
+	assert.False(t, strings.Contains(when(batch.Record{}.CreatedAt), "0001"))
+}

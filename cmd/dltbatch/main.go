@@ -1,0 +1,22 @@
+// Command dltbatch shows and mends what a store of dltbatch holds: what waits and why, who did
+// what, and all that a person may do about it. It needs the database and no ledger.
+//
+//	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
+//
+// Built without cgo it is a static program for PostgreSQL; built with cgo it opens SQLite files, too.
+// docs/command.md lists its commands, their JSON and their exit codes.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := newApp().run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

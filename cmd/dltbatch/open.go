@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// target names a database.
+type target struct {
+	dsn, schema, prefix string
+	// create allows to make a missing SQLite file.
+	create bool
+}
+
+func (t target) options() *postgres.Options {
+	return &postgres.Options{Schema: t.schema, Prefix: t.prefix}
+}
+
+func (t target) schemaName() string { return cmp.Or(t.schema, postgres.DefaultSchema) }
+
+// file returns the path of a SQLite file; ok is false where the target is PostgreSQL.
+func (t target) file() (path string, ok bool) {
+	if path, ok = strings.CutPrefix(t.dsn, "sqlite:"); ok {
+		return path, true
+	}
+	return t.dsn, !strings.Contains(t.dsn, "://") && !strings.Contains(t.dsn, "=")
+}
+
+// database is an open store.
+type database struct {
+	store.Store
+	desk  *operator.Desk
+	pool  *pgxpool.Pool // of PostgreSQL
+	file  *sql.DB       // of SQLite
+	close func()
+}
+
+// Bounds of the connections to PostgreSQL.
+const (
+	maxConns       = 4
+	connectTimeout = 10 * time.Second
+)
+
+// open opens the database of a target. No error quotes the data source name, nor has one that does
+// as its cause.
+func open(ctx context.Context, t target) (*database, error) {
+	if t.dsn == "" {
+		return nil, fmt.Errorf("%w: no database: give --dsn, or set DLTBATCH_DSN", errUsage)
+	}
+	if path, ok := t.file(); ok {
+		if t.schema != "" || t.prefix != "" {
+			return nil, fmt.Errorf("%w: --schema and --prefix are for PostgreSQL", errUsage)
+		}
+		return openFile(path, t.create)
+	}
+	config, err := pgxpool.ParseConfig(t.dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the DSN cannot be read as PostgreSQL's; it is not shown, since it may hold a password", errUsage)
+	}
+	config.MaxConns = maxConns
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "dltbatch command"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	st, err := native.New(pool, t.options())
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	db, err := newDatabase(st, pool.Close)
+	if err == nil {
+		db.pool = pool
+	}
+	return db, err
+}
+
+func newDatabase(st store.Store, closed func()) (*database, error) {
+	desk, err := operator.New(st)
+	if err != nil {
+		closed()
+		return nil, err
+	}
+	return &database{Store: st, desk: desk, close: closed}, nil
+}
+
+var errNoFile = errors.New("there is no such database file; dltbatch migrate up makes one")

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// print writes an answer: as JSON, or for people.
+func (a *app) print(v any, people func(p *page)) error {
+	if a.json {
+		return encode(a.out, v)
+	}
+	p := &page{colour: a.colour}
+	people(p)
+	_, err := a.out.Write(p.Bytes())
+	return err
+}
+
+// page is text for people.
+type page struct {
+	bytes.Buffer
+	colour bool
+}
+
+// line writes a line. Texts of others in it are made safe by clean.
+func (p *page) line(format string, args ...any) {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = clean(v)
+		case error:
+			args[i] = clean(v.Error())
+		}
+	}
+	fmt.Fprintf(p, format+"\n", args...)
+}
+
+// clean makes a text fit for a line of a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// What a row of a table looks like on a terminal.
+const (
+	plain = ""
+	bold  = "\x1b[1m"
+	red   = "\x1b[31m"
+	reset = "\x1b[0m"
+)
+
+// table is lines of cells.
+type table struct {
+	p      *page
+	styles []string
+	text   bytes.Buffer
+	w      *tabwriter.Writer
+}
+
+func (p *page) table(heads ...string) *table {
+	t := &table{p: p}
+	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
+	t.row(bold, anys(heads)...)
+	return t
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, s := range texts {
+		all[i] = s
+	}
+	return all
+}
+
+func (t *table) row(style string, cells ...any) {
+	t.styles = append(t.styles, style)
+	for i, c := range cells {
+		if i > 0 {
+			fmt.Fprint(t.w, "\t")
+		}
+		text := clean(fmt.Sprint(c))
+		if text == "" {
+			text = "-"
+		}
+		fmt.Fprint(t.w, text)
+	}
+	fmt.Fprintln(t.w)
+}
+
+// end writes the table.
+func (t *table) end() {
+	_ = t.w.Flush() // to memory
+	for i, line := range strings.Split(strings.TrimSuffix(t.text.String(), "\n"), "\n") {
+		line = strings.TrimRight(line, " ")
+		if style := t.styles[i]; t.p.colour && style != plain {
+			line = style + line + reset
+		}
+		fmt.Fprintln(t.p, line)
+	}
+}
+
+// when shows a time.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// age shows a duration in two parts at most, and never a negative one.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// least shows a number that may be larger.
+func least(n int, more bool) string {
+	if more {
+		return fmt.Sprintf("%d+", n)
+	}
+	return fmt.Sprint(n)
+}
+
+// lane shows a service: "" is one like any other.
+func lane(s batch.ServiceID) string {
+	if s == "" {
+		return `""`
+	}
+	return string(s)
+}
+
+// quote writes a word as a shell reads it back.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.:/@%+=,-", r))
+	}
+	if s != "" && s[0] != '-' && !strings.ContainsFunc(s, plain) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func failed(e *batch.SubmissionError) string {
+	if e == nil {
+		return ""
+	}
+	return e.Error()
+}

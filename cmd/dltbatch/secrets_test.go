@@ -1,0 +1,52 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// No error, help or answer shows the data source name or a part of its secrets, however it fails.
+func TestNoSecrets(t *testing.T) {
+	const secret = "hunter2-Zq"
+	missing := filepath.Join(t.TempDir(), "missing-"+secret+".db")
+	for name, c := range map[string]struct {
+		dsn  string
+		code int
+	}{
+		"refused connection":     {"postgres://ada:" + secret + "@127.0.0.1:1/db?connect_timeout=2", exitFailed},
+		"keyword form":           {"host=127.0.0.1 port=1 user=ada password=" + secret, exitFailed},
+		"bad port":               {"postgres://ada:" + secret + "@127.0.0.1:nine/db", exitUsage},
+		"bad escape":             {"postgres://ada:" + secret + "%zz@127.0.0.1/db", exitUsage},
+		"unknown option":         {"postgres://ada:" + secret + "@127.0.0.1/db?sslmode=" + secret, exitUsage},
+		"typing error":           {"postgress://ada:" + secret + "@127.0.0.1/db", exitUsage},
+		"no such file":           {missing, exitFailed},
+		"no such folder":         {filepath.Join(missing, "queue.db"), exitFailed},
+		"a folder with a prefix": {"sqlite:" + t.TempDir() + "/" + secret + "/..", exitFailed},
+		"a folder":               {filepath.Join(t.TempDir(), secret) + "/..", exitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, args := range [][]string{
+				{"status"}, {"status", "--json"}, {"status", "--dsn", c.dsn}, {"--dsn=" + c.dsn, "list"},
+				{"status", "--schema", "other", "--json"},
+			} {
+				s := &screen{T: t, dsn: c.dsn}
+				got := s.typed("", args...)
+				assert.NotEqual(t, exitDone, got.code)
+				if len(args) < 4 {
+					assert.Equal(t, c.code, got.code, got.err)
+				}
+				assert.NotContains(t, got.out+got.err, secret)
+			}
+		})
+	}
+	for _, args := range [][]string{
+		{"--help"}, {"list", "--help"}, {"postgres://ada:" + secret + "@h/db"}, {"status", "postgres://ada:" + secret + "@h/db"},
+		{"--dsnpostgres://ada:" + secret + "@h/db", "status"}, {"status", "--password=" + secret}, {},
+	} {
+		s := &screen{T: t, dsn: "postgres://ada:" + secret + "@127.0.0.1:1/db"}
+		got := s.typed("", args...)
+		assert.NotContains(t, got.out+got.err, secret, "%v", args)
+	}
+}

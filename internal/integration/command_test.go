@@ -1,0 +1,133 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// terminal is the command dltbatch, built without cgo, and the schema that it is about.
+type terminal struct {
+	*testing.T
+	program, dsn, schema string
+}
+
+func newTerminal(t *testing.T, s *space) terminal {
+	program := filepath.Join(t.TempDir(), "dltbatch")
+	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", program, "./cmd/dltbatch")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return terminal{t, program, s.dsn, s.schema}
+}
+
+// runs runs the command, which must exit with a code.
+func (c terminal) runs(code int, args ...string) (out, errs string) {
+	c.Helper()
+	var o, e bytes.Buffer
+	cmd := exec.CommandContext(c.Context(), c.program, append(args, "--schema", c.schema)...)
+	cmd.Env = append(os.Environ(), "DLTBATCH_DSN="+c.dsn)
+	cmd.Stdout, cmd.Stderr = &o, &e
+	have := 0
+	err := cmd.Run()
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
+		have = exit.ExitCode()
+	} else {
+		require.NoError(c, err)
+	}
+	require.Equal(c, code, have, "%v: %s%s", args, &o, &e)
+	assert.NotContains(c, o.String()+e.String(), c.dsn)
+	return o.String(), e.String()
+}
+
+// troubles returns what doctor found.
+func (c terminal) troubles() map[string]string {
+	c.Helper()
+	out, _ := c.runs(6, "doctor", "--json")
+	var d struct {
+		Findings []struct {
+			Check, Found string
+			OK           bool
+		}
+	}
+	require.NoError(c, json.Unmarshal([]byte(out), &d))
+	found := map[string]string{}
+	for _, f := range d.Findings {
+		if !f.OK {
+			found[f.Check] = f.Found
+		}
+	}
+	return found
+}
+
+// The command makes a schema, shows what stands still in it, and acts.
+func TestCommand(t *testing.T) {
+	s := newSpace(t, pooled)
+	c := newTerminal(t, s)
+	c.runs(7, "migrate", "status")
+	c.runs(7, "list")
+	assert.Contains(t, c.troubles(), "schema")
+	c.runs(0, "migrate", "up")
+	c.runs(0, "migrate", "status")
+
+	st, err := postgres.New(s.admin, &postgres.Options{Schema: s.schema})
+	require.NoError(t, err)
+	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
+	c.runs(0, "pause", "s", "--reason", "ticket 9", "--actor", "ada")
+	out, _ := c.runs(0, "causes")
+	assert.Contains(t, out, "was paused by ada (ticket 9)")
+	out, _ = c.runs(0, "status", "--refresh")
+	assert.Contains(t, out, "1 in 1 lanes")
+	c.runs(4, "cancel", "b1", "--reason", "r")
+	c.runs(0, "cancel", "b1", "--reason", "r", "--yes")
+	c.runs(0, "resume", "s", "--reason", "r")
+	out, _ = c.runs(0, "show", "b1")
+	assert.Contains(t, out, "rejected, final")
+	c.runs(0, "prune", "--older-than", "1h", "--yes")
+
+	found := c.troubles()
+	assert.Contains(t, found, "instances")
+	assert.NotContains(t, found, "schema")
+	assert.NotContains(t, found, "clock")
+	assert.NotContains(t, found, "held snapshot")
+	assert.NotContains(t, found, "pooler")
+
+	// The schema's clock is an hour ahead, and so a transaction that is open is an hour old.
+	tx, err := s.admin.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
+	require.NoError(t, err)
+	s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '1 hour'`)
+	found = c.troubles()
+	assert.Contains(t, found["clock"], "1h0m")
+	assert.Contains(t, found["held snapshot"], "1h")
+	require.NoError(t, tx.Rollback())
+
+	u, err := url.Parse(c.dsn)
+	require.NoError(t, err)
+	u.User, u.Path = url.UserPassword("nobody", "hunter2-Zq"), "/missing"
+	c.dsn = u.String()
+	_, errs := c.runs(1, "status")
+	assert.NotContains(t, errs, "hunter2-Zq")
+}
+
+// doctor sees PgBouncer, and how the data source name has to be for it.
+func TestCommandThroughPgBouncer(t *testing.T) {
+	s := newSpace(t, pooledBounced)
+	c := newTerminal(t, s)
+	c.runs(0, "migrate", "up")
+	assert.NotContains(t, c.troubles(), "pooler")
+	c.dsn = with(s.base, "default_query_exec_mode=describe_exec")
+	assert.Contains(t, c.troubles()["pooler"], "describe exec")
+}
