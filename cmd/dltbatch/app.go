@@ -127,14 +127,17 @@ func (a *app) fail(err error, code int) {
 		_ = encode(a.err, failure{Error: text, Code: code})
 		return
 	}
-	fmt.Fprintln(a.err, "dltbatch:", text)
+	a.tell("dltbatch: " + text)
 	switch code {
 	case exitSettings:
-		fmt.Fprintln(a.err, "  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
+		a.tell("  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
 	case exitSchema:
-		fmt.Fprintln(a.err, "  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
+		a.tell("  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
 	}
 }
+
+// tell writes a line on the error output; where nobody reads that, nothing can be done.
+func (a *app) tell(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {
 	Error string `json:"error"`

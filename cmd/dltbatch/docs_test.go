@@ -2,15 +2,22 @@ package main
 
 import (
 	"bytes"
+	"encoding"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 var write = flag.Bool("command.write", false, "write docs/command.md from the commands' help")
@@ -44,8 +51,7 @@ Built without cgo (`+"`CGO_ENABLED=0`"+`) it is a static program for PostgreSQL.
 	}
 	b.WriteString(`
 An error is one line on the error output. With --json it is an object there, with "error" and "code", and
-the answer is one JSON value on the output. Its types are Go types of this module, whose fields have their
-JSON names: fields may be added, and are not removed or changed. Durations are nanoseconds, times are
+the answer is one JSON value on the output: [its fields](#the-json). Fields may be added. Durations are nanoseconds, times are
 RFC 3339 in UTC, and states, causes and policies are words.
 `)
 	var walk func(c *cobra.Command)
@@ -62,6 +68,7 @@ RFC 3339 in UTC, and states, causes and policies are words.
 	for _, c := range root.Commands() {
 		walk(c)
 	}
+	b.WriteString(shapes(t))
 	path := filepath.Join("..", "..", "docs", "command.md")
 	if *write {
 		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
@@ -73,4 +80,88 @@ RFC 3339 in UTC, and states, causes and policies are words.
 
 func block(s string) string {
 	return "```\n" + strings.TrimRight(s, "\n") + "\n```\n"
+}
+
+// answers are what the commands print with --json.
+var answers = []struct {
+	command string
+	answer  any
+}{
+	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"show", shown{}}, {"explain", explained{}},
+	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
+	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
+	{"bulk preview", operator.Selection{}}, {"bulk run", operator.Report{}}, {"orders", orders{}}, {"a line of export --orders", batch.OrderRecord{}},
+	{"migrate", schema{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"an error", failure{}},
+}
+
+func title(r reflect.Type) string { return strings.TrimPrefix(r.String(), "main.") }
+
+// shapes lists the fields of all answers.
+func shapes(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("\n## The JSON\n\nA field with ? may be absent. [] is a list, {} an object with names as the state or the setting.\n\n| answer of | type |\n|---|---|\n")
+	var todo []reflect.Type
+	seen := map[reflect.Type]bool{}
+	var name func(r reflect.Type) string
+	name = func(r reflect.Type) string {
+		switch {
+		case r.Kind() == reflect.Pointer:
+			return name(r.Elem())
+		case r == reflect.TypeFor[time.Time]():
+			return "time"
+		case r == reflect.TypeFor[time.Duration]():
+			return "nanoseconds"
+		case r.Implements(reflect.TypeFor[encoding.TextMarshaler]()), r.Kind() == reflect.String:
+			return "text"
+		case r.Kind() == reflect.Slice && r.Elem() == reflect.TypeFor[byte]():
+			return "base64"
+		case r.Kind() == reflect.Slice:
+			return name(r.Elem()) + "[]"
+		case r.Kind() == reflect.Map:
+			return "{" + name(r.Elem()) + "}"
+		case r.Kind() == reflect.Bool:
+			return "true or false"
+		case r.Kind() != reflect.Struct:
+			return "number"
+		}
+		if !seen[r] {
+			seen[r] = true
+			todo = append(todo, r)
+		}
+		return title(r)
+	}
+	for _, a := range answers {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", a.command, name(reflect.TypeOf(a.answer)))
+	}
+	b.WriteString("\n| type | fields |\n|---|---|\n")
+	for i := 0; i < len(todo); i++ {
+		var fields []string
+		for _, f := range reflect.VisibleFields(todo[i]) {
+			tag, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous && tag == "" || !f.IsExported() || tag == "-" {
+				continue
+			}
+			require.NotEmpty(t, tag, "%s.%s has no name in JSON", todo[i], f.Name)
+			if option != "" {
+				tag += "?"
+			}
+			fields = append(fields, fmt.Sprintf("`%s` %s", tag, name(f.Type)))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", title(todo[i]), strings.Join(fields, ", "))
+	}
+	return b.String()
+}
+
+// The shells complete commands, states and outcomes.
+func TestCompletion(t *testing.T) {
+	s := &screen{T: t}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		require.NotEmpty(t, s.does("completion", shell))
+	}
+	for want, args := range map[string][]string{
+		"causes": {"__complete", "cau"}, "submitting": {"__complete", "list", "--state", ""}, "unknown": {"__complete", "decide", "b1", ""},
+		"quarantined": {"__complete", "bulk", "preview", "--cause", ""}, "dequeued": {"__complete", "orders", "--state", ""},
+	} {
+		require.Contains(t, s.typed("", args...).out, want, "%v", args)
+	}
 }

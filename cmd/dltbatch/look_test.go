@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -124,5 +123,5 @@ func TestTables(t *testing.T) {
 	assert.Equal(t, "a/b-1", quote("a/b-1"))
 	assert.Equal(t, "0s", age(-1))
 	assert.Equal(t, "1d01h", age(25*3600e9))
-	assert.False(t, strings.Contains(when(batch.Record{}.CreatedAt), "0001"))
+	assert.Empty(t, when(batch.Record{}.CreatedAt))
 }
