@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -74,7 +75,7 @@ var exitCodes = [...]string{
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, or not allowed in this state",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
-	exitSchema:   "the schema is missing, or newer than this program knows",
+	exitSchema:   "the schema is missing, not up to date (migrate status), or newer than this program knows",
 }
 
 // Errors of the command itself.
@@ -113,6 +114,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.ran {
+		a.json = a.json || slices.Contains(args, "--json") // which may stand behind what is wrong
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)

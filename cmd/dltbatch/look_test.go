@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,6 +87,9 @@ func TestListAndShow(t *testing.T) {
 		s.fails(exitNotFound, "show", "b4")
 		s.fails(exitNotFound, "show", "b1", "--service", "other")
 		s.fails(exitUsage, "show")
+		var f failure
+		require.NoError(s, json.Unmarshal([]byte(s.fails(exitUsage, "list", "--lost", "--json")), &f))
+		assert.Equal(s, exitUsage, f.Code)
 		s.fails(exitUsage, "show", "b1", "b2")
 		s.fails(exitUsage, "show", "--data-change-id", "x")
 	})
