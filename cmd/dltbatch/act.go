@@ -60,7 +60,7 @@ func (t *consent) confirm(word, question string, people func(p *page)) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	fmt.Fprintln(t.a.err)
+	t.a.tell("")
 	if strings.TrimSpace(line) != word {
 		return errUnconfirmed
 	}
@@ -146,7 +146,7 @@ var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
 
 func (a *app) decide() *cobra.Command {
 	c := &cobra.Command{
-		Use: "decide [flags] [ID] committed|unknown|rejected", Short: "End the doubt about a batch", ValidArgs: words(outcomes),
+		Use: "decide [flags] [ID] committed|unknown|rejected", Short: "End the doubt about a batch", ValidArgsFunction: fixed(words(outcomes)),
 		Long: `Ends a doubt after a look at the ledger: the batch is there (committed), it is not there and never will
 be, so that it is sent again (unknown), or it is given up (rejected). A wrong "unknown" executes a batch
 twice on a ledger that does not refuse duplicates.`,
@@ -293,7 +293,7 @@ var policies = []batch.Policy{batch.PolicyContinue, batch.PolicyHalt, batch.Poli
 
 func (a *app) policy() *cobra.Command {
 	return a.steer(&cobra.Command{
-		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgs: words(policies),
+		Use: "policy [flags] SERVICE continue|halt|quarantine|default", Short: "How a lane goes on behind a bad batch", ValidArgsFunction: fixed(words(policies)),
 		Long: `Sets how a lane goes on when one of its batches ends invalid or rejected: it goes on (continue), it stands
 until it is released (halt), or it goes on and the batch is set aside (quarantine). "default" removes the
 lane's own policy.`,

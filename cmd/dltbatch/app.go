@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -74,7 +75,7 @@ var exitCodes = [...]string{
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, or not allowed in this state",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
-	exitSchema:   "the schema is missing, or newer than this program knows",
+	exitSchema:   "the schema is missing, not up to date (migrate status), or newer than this program knows",
 }
 
 // Errors of the command itself.
@@ -113,6 +114,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.ran {
+		a.json = a.json || slices.Contains(args, "--json") // which may stand behind what is wrong
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)
@@ -127,14 +129,17 @@ func (a *app) fail(err error, code int) {
 		_ = encode(a.err, failure{Error: text, Code: code})
 		return
 	}
-	fmt.Fprintln(a.err, "dltbatch:", text)
+	a.tell("dltbatch: " + text)
 	switch code {
 	case exitSettings:
-		fmt.Fprintln(a.err, "  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
+		a.tell("  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
 	case exitSchema:
-		fmt.Fprintln(a.err, "  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
+		a.tell("  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
 	}
 }
+
+// tell writes a line on the error output; where nobody reads that, nothing can be done.
+func (a *app) tell(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {
 	Error string `json:"error"`

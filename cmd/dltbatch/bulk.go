@@ -181,7 +181,7 @@ harmless. The JSON is operator.Report.`,
 		}
 		report, err := db.desk.Run(ctx, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {
 			if !a.json {
-				fmt.Fprintf(a.err, "%d of %d\n", r.Next, r.Selected)
+				a.tell(fmt.Sprintf("%d of %d", r.Next, r.Selected))
 			}
 		}})
 		report.NotDone = some(report.NotDone)

@@ -116,7 +116,7 @@ func (x *exam) all(ctx context.Context) error {
 		if s.Have > s.Want {
 			do = "use a newer dltbatch"
 		}
-		x.say(s.Works, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
+		x.say(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
 		if s.Have == 0 || s.Have > s.Want+1 {
 			return x.server(ctx) // no table can be read
 		}

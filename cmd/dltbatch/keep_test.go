@@ -73,7 +73,7 @@ func TestMigrate(t *testing.T) {
 	assert.Contains(t, got.out, "at version 0")
 	assert.Contains(t, s.fails(exitSchema, "list"), "migrate up")
 	have := reads[schema](s, "migrate", "up")
-	assert.True(t, have.Works)
+	assert.True(t, have.Current)
 	assert.Equal(t, have.Want, have.Have)
 	assert.Equal(t, have, reads[schema](s, "migrate", "status"))
 	assert.Empty(t, reads[batches](s, "list").Batches)

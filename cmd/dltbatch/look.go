@@ -295,7 +295,11 @@ func parse[T any, P interface {
 // complete completes the values of a flag.
 func complete(c *cobra.Command, flag string, values []string) {
 	// The error says that the flag does not exist, or has completions already: see the test.
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc(flag, fixed(values))
+}
+
+func fixed(values []string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // naming are the flags that name a batch beside its id.

@@ -98,16 +98,19 @@ func (t *table) row(style string, cells ...any) {
 	t.styles = append(t.styles, style)
 	for i, c := range cells {
 		if i > 0 {
-			fmt.Fprint(t.w, "\t")
+			t.write("\t")
 		}
 		text := clean(fmt.Sprint(c))
 		if text == "" {
 			text = "-"
 		}
-		fmt.Fprint(t.w, text)
+		t.write(text)
 	}
-	fmt.Fprintln(t.w)
+	t.write("\n")
 }
+
+// write writes to memory, which does not fail.
+func (t *table) write(s string) { _, _ = t.w.Write([]byte(s)) }
 
 // end writes the table.
 func (t *table) end() {
@@ -117,7 +120,7 @@ func (t *table) end() {
 		if style := t.styles[i]; t.p.colour && style != plain {
 			line = style + line + reset
 		}
-		fmt.Fprintln(t.p, line)
+		t.p.WriteString(line + "\n")
 	}
 }
 

@@ -63,12 +63,11 @@ func (db *database) version(ctx context.Context, t target) (have int64, err erro
 type schema struct {
 	Have int64 `json:"have"` // 0: there is none
 	Want int64 `json:"want"` // the last that this program knows
-	// Works says that this program works on it.
-	Works bool `json:"works"`
+	// Current says that nothing is to be done: it is at this version, or at the next.
+	Current bool `json:"current"`
 }
 
-// schema compares the schema with what this program knows. Code works on its own version and on the
-// next.
+// schema compares the schema with what this program knows.
 func (db *database) schema(ctx context.Context, t target) (s schema, err error) {
 	files, err := t.migrations()
 	if err != nil {
@@ -78,7 +77,7 @@ func (db *database) schema(ctx context.Context, t target) (s schema, err error) 
 		return s, err
 	}
 	s.Have, err = db.version(ctx, t)
-	s.Works = s.Have >= s.Want && s.Have <= s.Want+1
+	s.Current = s.Have >= s.Want && s.Have <= s.Want+1
 	return s, err
 }
 
@@ -102,7 +101,7 @@ func (a *app) migrate() *cobra.Command {
 		Long: `Makes the tables, or brings them up to date; a missing SQLite file is made, too. Any number of processes
 may do it at once. Migrate first, with the new code, and then replace the processes. --finish is the step on
 PostgreSQL that wants the last process with code of schema version 1 to be gone. The JSON is an object
-with "have", "want" and "works".`,
+with "have", "want" and "current".`,
 	}
 	up.Flags().BoolVar(&finish, "finish", false, "PostgreSQL: finish the migration (postgres.Store.FinishMigration)")
 	up.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation, with --finish")
@@ -114,14 +113,14 @@ source name says only which database it is, such as postgres://. It has no JSON.
 		}, func(_ context.Context, _ []string) error { return a.writeSQL() }),
 		a.command(&cobra.Command{
 			Use: "status [flags]", Short: "The schema's version",
-			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where the two do
-not go together. The JSON is an object with "have", "want" and "works".`,
+			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where the schema
+is to be migrated, or is too new. The JSON is an object with "have", "want" and "current".`,
 		}, func(ctx context.Context, db *database, _ []string) error {
 			s, err := db.schema(ctx, a.target)
 			if err != nil {
 				return err
 			}
-			if err := a.print(s, func(p *page) { p.schema(s) }); err != nil || s.Works {
+			if err := a.print(s, func(p *page) { p.schema(s) }); err != nil || s.Current {
 				return err
 			}
 			if s.Have > s.Want {
