@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch"
@@ -64,13 +67,15 @@ func BenchmarkRate(b *testing.B) {
 	}
 }
 
-// far is a way to a node that takes time, and a node that does one thing after another, a
-// transaction in sendCost and any question in a tenth of it.
+// far is a way to a node that takes time, and a node that does one thing after another: a send, or
+// ten questions. Now and then something takes much longer.
 type far struct {
-	next     http.RoundTripper
-	way      time.Duration
-	sendCost time.Duration
-	node     chan struct{}
+	next   http.RoundTripper
+	way    time.Duration
+	send   time.Duration
+	node   chan struct{}
+	mu     sync.Mutex
+	random *rand.Rand // nil: nothing takes longer
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -79,38 +84,71 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	cost := f.sendCost / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
-	if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
-		cost = f.sendCost
-	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	time.Sleep(f.way)
+	cost := f.send / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
+	if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
+		cost = f.send
+	}
+	time.Sleep(f.longer(f.way, 3*time.Second))
 	f.node <- struct{}{}
-	time.Sleep(cost)
+	time.Sleep(f.longer(cost, time.Second))
 	resp, err := f.next.RoundTrip(req)
 	<-f.node
-	time.Sleep(f.way)
+	time.Sleep(f.longer(f.way, 3*time.Second))
 	return resp, err
 }
 
-// TestRate compares a Runner with a bare loop in virtual time, in which only the node and the way to
-// it cost anything. So the ratio says what waits, round trips and questions cost.
+func (f *far) longer(d, most time.Duration) time.Duration {
+	if f.random == nil {
+		return d
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.random.IntN(500) == 0 {
+		return time.Duration(f.random.Int64N(int64(most)))
+	}
+	return time.Duration(f.random.Int64N(2 * int64(d)))
+}
+
+// near returns a rate in the bubble of a test, in which only the node and the way to it cost time.
+func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
+	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+	s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
+	s.http.Transport = &far{
+		next: s.http.Transport, way: time.Millisecond, send: 400 * time.Microsecond, node: make(chan struct{}, 1), random: random,
+	}
+	r := newRate(t, s, accounts, each)
+	r.client = s.http
+	return r
+}
+
+// TestRate compares a Runner with a bare loop in virtual time. So the ratio says what waits, round
+// trips and questions cost, and not what this machine does meanwhile.
 func TestRate(t *testing.T) {
-	for _, c := range []struct{ way, send time.Duration }{{time.Millisecond, 400 * time.Microsecond}} {
-		t.Run(fmt.Sprint(c), func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := near(t, nil, 30, 20)
+		bare, ours := r.bare(r.sign()), r.runner(r.sign())
+		ratio := bare.Seconds() / ours.Seconds()
+		t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, ratio,
+			r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
+		assert.Greater(t, ratio, 0.4) // 0.6 and more: the beginning and the end count for as much as the rest
+		assert.Equal(t, len(r.accounts)*r.each, r.calls.n["submit"])
+	})
+}
+
+// TestRateUnevenly does it on a way and a node that stand still now and then: no lane does.
+func TestRateUnevenly(t *testing.T) {
+	for seed := range uint64(*rateSeeds) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
-				s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
-				s.http.Transport = &far{s.http.Transport, c.way, c.send, make(chan struct{}, 1)}
-				r := newRate(t, s, 60, 40)
-				r.client = s.http
-				bare, ours := r.bare(r.sign()), r.runner(r.sign())
-				t.Logf("bare %v, ours %v, ratio %.2f, questions %d (%.1f ms) about %d, posts %d (%.1f ms)", bare, ours, bare.Seconds()/ours.Seconds(),
-					r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
+				r := near(t, rand.New(rand.NewPCG(seed, 2)), 10, 20)
+				t.Log(r.runner(r.sign()))
 			})
 		})
 	}
 }
+
+var rateSeeds = flag.Int("evm.rate.seeds", 1, "seeds of TestRateUnevenly")
 
 type rate struct {
 	testing.TB
