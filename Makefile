@@ -23,8 +23,9 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
 # (other runs of it are raced), the values of rows in every state, pure functions with every input,
 # long simulations on one processor, requests one after another to EVM nodes, whose signatures are
-# slow with it, and the programs' -h, which builds them all.
-PLAIN := ^TestAnvil|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+# slow with it (one kind of node, and one seed, is raced where several run the same), and the
+# programs' -h, which builds them all.
+PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -33,7 +34,7 @@ test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor ./examples ./examples/toystore ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
 	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
 	$(TESTRUN) ./...
 	$(GO) vet -C internal/bench -race ./...
@@ -53,6 +54,7 @@ soak:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestFaults -evm.seeds=10000
+	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestRateUnevenly -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
@@ -42,6 +43,38 @@ func parse(payload []byte) (*evmtx.Tx, evmtx.Address, error) {
 	return tx, sender, err
 }
 
+// senders remembers who signed some payloads, by their hashes: to recover that from a signature costs
+// more than all else that a process does for a send, and Add has done it a moment before Submit.
+type senders struct {
+	mu sync.Mutex
+	by map[evmtx.Hash]evmtx.Address
+}
+
+const maxSenders = 10_000
+
+// parse is the function of that name. The hash covers every byte, so what is remembered is true.
+func (s *senders) parse(payload []byte) (*evmtx.Tx, evmtx.Address, error) {
+	hash := evmtx.Keccak(payload)
+	s.mu.Lock()
+	sender, known := s.by[hash]
+	s.mu.Unlock()
+	if known {
+		tx, err := evmtx.Decode(payload)
+		return tx, sender, err
+	}
+	tx, sender, err := parse(payload)
+	if err != nil {
+		return tx, sender, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil || len(s.by) >= maxSenders {
+		s.by = map[evmtx.Hash]evmtx.Address{}
+	}
+	s.by[hash] = sender
+	return tx, sender, nil
+}
+
 // Check implements [dlt.Checker]. It refuses every batch whose payload is not the canonical
 // encoding of one signed transaction of this chain, of type 0 with a chain id, 1, 2 or 4, by the
 // account that the service names; whose id is not the hash; and which the chain could never
@@ -53,7 +86,7 @@ func (c *Client) Check(b batch.Batch) error {
 }
 
 func (c *Client) read(key batch.Key, payload []byte) (*evmtx.Tx, evmtx.Address, error) {
-	tx, sender, err := parse(payload)
+	tx, sender, err := c.senders.parse(payload)
 	if err == nil {
 		err = c.fits(tx)
 	}

@@ -37,6 +37,7 @@ type Client struct {
 	settled   atomic.Uint64 // see view
 	secrets   *strings.Replacer
 	next      nonces
+	senders   senders
 }
 
 // endpoint is one node, or a proxy before some.

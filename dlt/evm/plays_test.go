@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,10 @@ func TestPlays(t *testing.T) {
 // TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on a
 // real anvil, which is found or installed.
 func TestPlaysOverHTTP(t *testing.T) {
+	const atOnce = 8 // they mostly wait, so more than t.Parallel would let
+	room := make(chan struct{}, atOnce)
+	var playing sync.WaitGroup
+	defer playing.Wait()
 	for kind, start := range map[string]func(t *testing.T) (url string){
 		"simulated": func(t *testing.T) string {
 			return evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
@@ -78,9 +83,10 @@ func TestPlaysOverHTTP(t *testing.T) {
 			if a.inside || a.not == evmtest.Anvil {
 				continue
 			}
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				t.Parallel() // it mostly waits
-				a.do(overHTTP(t, start(t)))
+			playing.Go(func() {
+				room <- struct{}{}
+				defer func() { <-room }()
+				t.Run(kind+"/"+name, func(t *testing.T) { a.do(overHTTP(t, start(t))) })
 			})
 		}
 	}

@@ -27,7 +27,7 @@ import (
 
 // stage is a chain on which a test is played: a simulated node, or any that speaks as anvil does.
 type stage struct {
-	*testing.T
+	testing.TB
 	url   string
 	http  *http.Client
 	chain uint64
@@ -48,7 +48,7 @@ func simulated(t *testing.T, o evmtest.Options) *stage {
 	if o.BlockTime == 0 {
 		o.BlockTime = -1
 	}
-	s := &stage{T: t, chain: 1337, unit: time.Second, lagging: o.Personality == evmtest.Provider}
+	s := &stage{TB: t, chain: 1337, unit: time.Second, lagging: o.Personality == evmtest.Provider}
 	if o.Faults == nil {
 		o.Faults = &evmtest.Faults{Request: func(p evmtest.Point) evmtest.Fault {
 			if f := s.faults.Load(); f != nil {
@@ -69,7 +69,7 @@ func simulated(t *testing.T, o evmtest.Options) *stage {
 
 // overHTTP returns a stage of a node of which only the URL is known.
 func overHTTP(t *testing.T, url string) *stage {
-	s := &stage{T: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
+	s := &stage{TB: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
 	t.Cleanup(s.http.CloseIdleConnections)
 	var id string
 	s.call(&id, "eth_chainId")

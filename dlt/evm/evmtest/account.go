@@ -11,7 +11,10 @@ import (
 )
 
 // Account is an account whose key the test has.
-type Account struct{ key *secp256k1.PrivateKey }
+type Account struct {
+	key     *secp256k1.PrivateKey
+	address string
+}
 
 // devs are the accounts of the mnemonic "test test test ... junk".
 var devs = [...]struct{ key, address string }{
@@ -34,17 +37,22 @@ func Dev(i int) Account {
 	if err != nil {
 		panic(err) // the keys above are hex
 	}
-	return Account{secp256k1.PrivKeyFromBytes(b)}
+	return Account{secp256k1.PrivKeyFromBytes(b), devs[i].address}
 }
 
 // Named returns an account whose key is made of a name, for tests that need more than ten.
 func Named(name string) Account {
 	sum := sha256.Sum256([]byte("dltbatch evmtest account " + name))
-	return Account{secp256k1.PrivKeyFromBytes(sum[:])}
+	return accountOf(sum[:])
+}
+
+func accountOf(key []byte) Account {
+	k := secp256k1.PrivKeyFromBytes(key)
+	return Account{k, evmtx.KeyAddress(k.PubKey()).String()}
 }
 
 // Address returns 0x and 40 lower-case hex digits.
-func (a Account) Address() string { return evmtx.KeyAddress(a.key.PubKey()).String() }
+func (a Account) Address() string { return a.address }
 
 // Key returns the 32 bytes of the private key.
 func (a Account) Key() []byte { return a.key.Serialize() }

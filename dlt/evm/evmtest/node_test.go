@@ -456,7 +456,7 @@ func TestOptions(t *testing.T) {
 	require.Panics(t, func() { a.Sign(Unsigned{To: "0x"}) })
 	require.Len(t, a.Key(), 32)
 	for i, d := range devs {
-		require.Equal(t, d.address, Dev(i).Address())
+		require.Equal(t, d.address, accountOf(Dev(i).Key()).Address())
 	}
 	require.NotEqual(t, Named("x").Address(), Named("y").Address())
 	require.False(t, n.Drop("0x"))

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
@@ -136,7 +135,7 @@ func (r *replay) whole(l line) string {
 }
 
 // account21 is the 22nd account of the mnemonic of [Dev], whose transaction is too long for the record.
-var account21 = Account{secp256k1.PrivKeyFromBytes(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))}
+var account21 = accountOf(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))
 
 func mustBytes(text string) []byte {
 	b, ok := bytesOf(text)

@@ -1,0 +1,337 @@
+package evm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// How deep a block must be, and how often there is one.
+const (
+	rateDepth = 2
+	rateBlock = 100 * time.Millisecond
+)
+
+// BenchmarkRate compares a Runner with a bare loop of eth_sendRawTransaction, in turns on one node
+// that makes a block each 100 ms: the same accounts, as many payments, and both until the block of
+// the last one is as deep.
+func BenchmarkRate(b *testing.B) {
+	for kind, start := range map[string]func(b *testing.B) (url string){
+		"simulated": func(b *testing.B) string {
+			return evmtest.Start(b, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
+		},
+		"anvil": func(b *testing.B) string { return anvil.Start(b, "--no-mining").URL() },
+	} {
+		b.Run(kind, func(b *testing.B) {
+			s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+			b.Cleanup(s.http.CloseIdleConnections)
+			r := newRate(b, s, 60, 40)
+			var bare, ours time.Duration
+			for b.Loop() {
+				bare += r.bare(r.sign())
+				ours += r.runner(r.sign())
+			}
+			sent := float64(b.N * len(r.accounts) * r.each)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(sent/bare.Seconds(), "bare/s")
+			b.ReportMetric(sent/ours.Seconds(), "runner/s")
+			b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
+			b.ReportMetric(float64(r.calls.n["statuses"])/sent, "questions/send")
+			b.ReportMetric(float64(r.calls.ids)/sent, "ids/send")
+			b.ReportMetric(r.calls.mean("statuses"), "ms/question")
+			b.ReportMetric(float64(r.calls.n["submit"])/sent, "posts/send")
+			b.ReportMetric(r.calls.mean("submit"), "ms/post")
+		})
+	}
+}
+
+// far is a way to a node that takes time, and a node that does one thing after another: a send, or
+// ten questions. Now and then something takes much longer.
+type far struct {
+	next   http.RoundTripper
+	way    time.Duration
+	send   time.Duration
+	node   chan struct{}
+	mu     sync.Mutex
+	random *rand.Rand // nil: nothing takes longer
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	cost := f.send / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
+	if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
+		cost = f.send
+	}
+	time.Sleep(f.longer(f.way, 3*time.Second))
+	f.node <- struct{}{}
+	time.Sleep(f.longer(cost, time.Second))
+	resp, err := f.next.RoundTrip(req)
+	<-f.node
+	time.Sleep(f.longer(f.way, 3*time.Second))
+	return resp, err
+}
+
+func (f *far) longer(d, most time.Duration) time.Duration {
+	if f.random == nil {
+		return d
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.random.IntN(500) == 0 {
+		return time.Duration(f.random.Int64N(int64(most)))
+	}
+	return time.Duration(f.random.Int64N(2 * int64(d)))
+}
+
+// near returns a rate in the bubble of a test, in which only the node and the way to it cost time.
+func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
+	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+	s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
+	s.http.Transport = &far{
+		next: s.http.Transport, way: time.Millisecond, send: 400 * time.Microsecond, node: make(chan struct{}, 1), random: random,
+	}
+	r := newRate(t, s, accounts, each)
+	r.client = s.http
+	return r
+}
+
+// TestRate compares a Runner with a bare loop in virtual time. So the ratio says what waits, round
+// trips and questions cost, and not what this machine does meanwhile.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := near(t, nil, 30, 20)
+		bare, ours := r.bare(r.sign()), r.runner(r.sign())
+		ratio := bare.Seconds() / ours.Seconds()
+		t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, ratio,
+			r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
+		assert.Greater(t, ratio, 0.4) // 0.6 and more: the beginning and the end count for as much as the rest
+		assert.Equal(t, len(r.accounts)*r.each, r.calls.n["submit"])
+	})
+}
+
+// TestRateUnevenly does it on a way and a node that stand still now and then: no lane does.
+func TestRateUnevenly(t *testing.T) {
+	for seed := range uint64(*rateSeeds) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := near(t, rand.New(rand.NewPCG(seed, 2)), 10, 20)
+				t.Log(r.runner(r.sign()))
+			})
+		})
+	}
+}
+
+var rateSeeds = flag.Int("evm.rate.seeds", 1, "seeds of TestRateUnevenly")
+
+type rate struct {
+	testing.TB
+	s        *stage
+	accounts []evmtest.Account
+	each     int
+	nonce    uint64
+	calls    *counted
+	client   *http.Client // of the Runner; nil for the client's own
+}
+
+// newRate starts the blocks.
+func newRate(t testing.TB, s *stage, accounts, each int) *rate {
+	r := &rate{TB: t, s: s, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
+	var id string
+	r.ask(&id, "eth_chainId")
+	var err error
+	r.s.chain, err = strconv.ParseUint(id[2:], 16, 64)
+	require.NoError(t, err)
+	for i := range accounts {
+		a := evmtest.Named("rate" + strconv.Itoa(i))
+		r.s.setBalance(a.Address(), evmtest.Ether(1000))
+		r.accounts = append(r.accounts, a)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var mining sync.WaitGroup
+	mining.Go(func() {
+		tick := time.NewTicker(rateBlock)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				r.ask(nil, "evm_mine")
+			}
+		}
+	})
+	t.Cleanup(func() { stop(); mining.Wait() })
+	return r
+}
+
+// ask is stage.call for several goroutines.
+func (r *rate) ask(out any, method string, params ...any) {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	resp, err := r.s.http.Post(r.s.url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	var answer struct {
+		Result json.RawMessage
+		Error  any
+	}
+	if err != nil || json.Unmarshal(text, &answer) != nil || answer.Error != nil {
+		r.Errorf("%s: %v %s", method, err, text)
+		return
+	}
+	if out != nil {
+		if err := json.Unmarshal(answer.Result, out); err != nil {
+			r.Error(err)
+		}
+	}
+}
+
+// sign signs the next payments of each account, by account.
+func (r *rate) sign() (all [][]batch.Batch) {
+	for _, a := range r.accounts {
+		var lane []batch.Batch
+		for i := range uint64(r.each) {
+			lane = append(lane, r.s.pay(a, r.nonce+i, 1))
+		}
+		all = append(all, lane)
+	}
+	r.nonce += uint64(r.each)
+	return all
+}
+
+// bare sends in a loop of each account.
+func (r *rate) bare(all [][]batch.Batch) time.Duration {
+	began := time.Now()
+	var lanes sync.WaitGroup
+	for i, lane := range all {
+		lanes.Go(func() {
+			for _, b := range lane {
+				r.ask(nil, "eth_sendRawTransaction", toHex(b.Payload))
+			}
+			for { // until the last is deep
+				var head, count string
+				r.ask(&head, "eth_blockNumber")
+				n, err := strconv.ParseUint(head[2:], 16, 64)
+				if err != nil {
+					r.Error(err)
+					return
+				}
+				r.ask(&count, "eth_getTransactionCount", r.accounts[i].Address(), fmt.Sprintf("0x%x", max(n, rateDepth)-rateDepth))
+				if got, err := strconv.ParseUint(count[2:], 16, 64); err != nil || got >= r.nonce || r.Failed() {
+					return
+				}
+				time.Sleep(rateBlock / 4)
+			}
+		})
+	}
+	lanes.Wait()
+	return time.Since(began)
+}
+
+// committed counts.
+type committed struct {
+	left atomic.Int64
+	all  chan struct{}
+}
+
+func (c *committed) Observe(_ context.Context, e batch.Event) {
+	if e.State == batch.Committed && c.left.Add(-1) == 0 {
+		close(c.all)
+	}
+}
+
+// counted adds up calls to the ledger.
+type counted struct {
+	mu   sync.Mutex
+	n    map[string]int
+	took map[string]time.Duration
+	ids  int // asked about
+}
+
+// ObserveCall implements dltbatch.CallObserver.
+func (c *counted) ObserveCall(_ context.Context, call dltbatch.Call) {
+	if call.Part != "ledger" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[call.Op]++
+	c.took[call.Op] += call.Took
+	if call.Op == "statuses" {
+		c.ids += call.Items
+	}
+}
+
+func (c *counted) mean(op string) float64 {
+	return float64(c.took[op].Microseconds()) / 1000 / float64(max(c.n[op], 1))
+}
+
+// runner delivers through a Runner.
+func (r *rate) runner(all [][]batch.Batch) time.Duration {
+	var bs []batch.Batch
+	for i := range all[0] {
+		for _, lane := range all {
+			bs = append(bs, lane[i])
+		}
+	}
+	seen := &committed{all: make(chan struct{})}
+	seen.left.Store(int64(len(bs)))
+	client, err := evm.New(r.s.url, r.s.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client})
+	require.NoError(r, err)
+	defer client.CloseIdleConnections()
+	runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})
+	require.NoError(r, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() { done <- runner.Run(ctx) }()
+	require.NoError(r, runner.Add(ctx, bs...))
+	limit := time.NewTimer(2 * time.Minute)
+	defer limit.Stop()
+	select {
+	case <-seen.all:
+	case <-limit.C:
+		r.Errorf("%d of %d are not committed: %+v", seen.left.Load(), len(bs), runner.Health())
+	}
+	took := time.Since(began)
+	stop()
+	require.NoError(r, <-done)
+	return took
+}
