@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,16 @@ func (x *exam) say(ok bool, check, do, format string, args ...any) {
 	} else {
 		x.bad(check, do, format, args...)
 	}
+}
+
+// none is good where a list is empty, and else bad, with its first entries.
+func (x *exam) none(check, empty, do string, list []string) {
+	const most = 5
+	named := strings.Join(list[:min(len(list), most)], ", ")
+	if len(list) > most {
+		named += ", ..."
+	}
+	x.say(len(list) == 0, check, do, "%s", map[bool]string{true: empty, false: fmt.Sprintf("%d: %s", len(list), named)}[len(list) == 0])
 }
 
 // Limits from which doctor finds something.
@@ -155,8 +166,8 @@ func (x *exam) serverSettings(ctx context.Context) error {
 	x.say(len(number) == 6 && number >= "130000", "server", "use PostgreSQL 13 or later", "PostgreSQL %s", version)
 	x.say(sync != "off", "synchronous_commit", "set it to on for the role or the database: a crash of the server takes back commits, and a batch may be sent twice", "%s", sync)
 	x.say(encoding == "UTF8", "encoding", "make a database with the encoding UTF8", "%s", encoding)
-	x.say(len(others) == 0, "settings of the server", "set them to on: without fsync and full_page_writes a crash loses data, without autovacuum tables grow for ever", "%s",
-		map[bool]string{true: "fsync, full_page_writes and autovacuum are on", false: strings.Join(others, ", ")}[len(others) == 0])
+	x.none("settings of the server", "fsync, full_page_writes and autovacuum are on",
+		"set them to on: without fsync and full_page_writes a crash loses data, without autovacuum tables grow for ever", others)
 	return nil
 }
 
@@ -229,8 +240,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots); err != nil {
 		return err
 	}
-	x.say(len(slots) == 0, "replication slots", "start their standbys again, or drop them (pg_drop_replication_slot): they hold rows and log",
-		"%s", map[bool]string{true: "none is left behind", false: strings.Join(slots, ", ") + " are not in use"}[len(slots) == 0])
+	x.none("replication slots", "none is out of use", "start their standbys again, or drop them (pg_drop_replication_slot): they are not in use, and hold rows and log", slots)
 	return nil
 }
 
@@ -267,11 +277,11 @@ func (x *exam) instances(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live := map[string][]string{} // names by version
-	n, shared := 0, []string{}
+	n := 0
+	var versions, shared []string // of those that live
 	for _, i := range s.Instances {
 		if i.Live {
-			live[i.Version] = append(live[i.Version], i.Name)
+			versions = append(versions, i.Version)
 			n++
 		}
 		if i.Live && i.Shared {
@@ -279,8 +289,11 @@ func (x *exam) instances(ctx context.Context) error {
 		}
 	}
 	x.say(n > 0, "instances", "start one: nothing leaves, and nobody asks the ledger", "%d live of %d", n, len(s.Instances))
-	x.say(len(live) < 2, "versions", "finish the deploy, or find out why an old process is still there", "%d versions run: %v", len(live), live)
-	x.say(len(shared) == 0, "names of instances", "give each its own Options.Instance", "%d are shared: %s", len(shared), strings.Join(shared, ", "))
+	slices.Sort(versions)
+	if versions = slices.Compact(versions); len(versions) > 0 {
+		x.say(len(versions) == 1, "versions", "finish the deploy, or find out why an old process is still there (dltbatch instances)", "%s", strings.Join(versions, ", "))
+	}
+	x.none("names of instances", "none is shared", "give each instance its own Options.Instance", shared)
 	if !s.At.IsZero() {
 		x.say(s.Age < countsOld, "counts", "dltbatch status --refresh counts now; if instances run, look for \"stats\" in their logs", "%s old", age(s.Age))
 	}
@@ -312,8 +325,7 @@ func (x *exam) lanes(ctx context.Context) error {
 			disagree = append(disagree, fmt.Sprintf("%q (for example %s)", batch.Excerpt(l.Ledger, 64), batch.Only(l.Service)))
 		}
 	}
-	x.say(len(disagree) == 0, "settings of instances", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE",
-		"%d ledgers with different settings: %s", len(disagree), strings.Join(disagree, ", "))
+	x.none("settings of instances", "nobody disagrees", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE", disagree)
 	held, err := x.db.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: surveyLanes})
 	if err != nil {
 		return err
@@ -328,18 +340,9 @@ func (x *exam) lanes(ctx context.Context) error {
 			halted = append(halted, name)
 		}
 	}
-	x.say(len(paused) == 0, "forgotten pauses", "ask who paused them, then dltbatch resume", "%d are older than a day: %s", len(paused), few(paused))
-	x.say(len(halted) == 0, "halted lanes", "dltbatch explain the batch that halted the lane, then dltbatch release", "%d: %s", len(halted), few(halted))
+	x.none("forgotten pauses", "none is older than a day", "ask who paused them, then dltbatch resume", paused)
+	x.none("halted lanes", "none", "dltbatch lanes names the batch that halted the lane: dltbatch show it, then dltbatch release", halted)
 	return nil
-}
-
-// few names the first of a list.
-func few(list []string) string {
-	const most = 5
-	if len(list) > most {
-		return strings.Join(list[:most], ", ") + ", ..."
-	}
-	return strings.Join(list, ", ")
 }
 
 // upkeep asks the store itself.

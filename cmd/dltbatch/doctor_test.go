@@ -98,5 +98,5 @@ func TestDoctorFindsForgottenPauses(t *testing.T) {
 	s.does("pause", "--all", "--reason", "for a moment", "--yes")
 	assert.NotContains(t, s.troubles(), "forgotten pauses")
 	st.StepClock(25 * time.Hour)
-	assert.Contains(t, s.troubles()["forgotten pauses"].Found, `2 are older than a day: service "s" by ada (for a moment), everything`)
+	assert.Contains(t, s.troubles()["forgotten pauses"].Found, `2: service "s" by ada (for a moment), everything`)
 }
