@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -20,27 +22,35 @@ var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those tha
 // kept is what a Run knows of the record under a ledger's name.
 type kept struct {
 	relied.Settings
-	varies bool
+	varies bool // this Run met services with other traits
+	full   bool // the record names as many services as it takes
 }
 
 // keepTraits records what this process relies on for the ledger that serves s, once per ledger
-// name and Run, and once more where a service has other traits. It reports a difference before
-// it replaces the old record: if the process dies in between, the next process reports it.
+// name and Run, once more where a service has other traits, and for each service until the record
+// names enough of them. It reports a difference before it replaces the old record: if the process
+// dies in between, the next process reports it.
 func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
 	g.mu.Lock()
 	known, is := g.kept[t.Name]
-	if is && (known.varies || own.Same(known.Settings)) {
+	same := own.Same(known.Settings)
+	if is && (known.varies || same && known.full) {
 		g.mu.Unlock()
 		return nil
 	}
-	g.kept[t.Name] = kept{own, is} // nobody else need do it meanwhile
+	known = kept{own, is && !same, known.full}
+	g.kept[t.Name] = known // nobody else need do it meanwhile
 	g.mu.Unlock()
+	full := false
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if err != nil {
 			delete(g.kept, t.Name)
+		} else if g.kept[t.Name] == known {
+			known.full = full
+			g.kept[t.Name] = known
 		}
 	}()
 	want := relied.Record{Settings: own}
@@ -57,11 +67,15 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 			return nil
 		}
 		next, changes, differs := g.next(own, t.Name, there)
-		if !changes {
+		if full = next.Full(); !changes {
 			return nil
 		}
 		if differs {
-			g.differ(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, there, text))
+			has, err := relied.Record{Settings: next.Settings}.Text()
+			if err != nil {
+				return fmt.Errorf("the traits of %q: %w", t.Name, err)
+			}
+			g.differ(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, there, has))
 		}
 		want, seen = next, there
 	}
@@ -70,7 +84,8 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 // next returns the record that is to replace the one that is there, where it changes anything,
 // and whether the old record differs from what this process relies on. A ledger whose traits
 // differ by service does not differ from itself: its settings for the recorded service are
-// compared.
+// compared. Those of the other recorded services, and its own, then say whether traits differ by
+// service.
 func (g *gate) next(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)
 	if err != nil {
@@ -80,15 +95,26 @@ func (g *gate) next(own relied.Settings, name, there string) (next relied.Record
 	if its, ok := g.ofRecorded(was.Service, name); ok {
 		mine = its
 	}
-	if !mine.Agrees(was.Settings) {
-		return relied.Record{Settings: own, Other: &was.Settings}, true, true
-	}
 	next = was
-	if was.Strategy == "" { // older code wrote it
+	if differs = !mine.Agrees(was.Settings); differs {
+		next = was.Replace(mine)
+	} else if was.Strategy == "" { // older code wrote it
 		next.Strategy, next.Window = mine.Strategy, mine.Window
 	}
-	next.Varies = was.Varies || !own.Same(mine)
-	return next, next != was, false
+	next.Alike = nil
+	for _, s := range append(slices.Clone(was.Alike), own.Service) {
+		its, ok := own, true
+		if s != own.Service {
+			its, ok = g.ofRecorded(s, name)
+		}
+		switch {
+		case ok && !its.Same(mine):
+			next.Varies = true
+		case ok || !differs:
+			next = next.Compare(s)
+		}
+	}
+	return next, !reflect.DeepEqual(next, was), differs
 }
 
 // ofRecorded returns the present settings for the service whose traits are recorded, and false

@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -58,7 +60,10 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 		assert.Empty(t, troubles)
 		first := recordedTraits(t, st, "one")
 		assert.Contains(t, []any{"a1", "a2"}, first["service"])
+		require.Len(t, first["alike"], 1)
+		assert.ElementsMatch(t, []any{"a1", "a2"}, append(first["alike"].([]any), first["service"]))
 		delete(first, "service")
+		delete(first, "alike")
 		want := map[string]any{
 			"resend_harmless_for": "forever", "late_arrival": "1m0s", "grace": "2s", "resend_quiet": "1m0s", "settle": "3s",
 			"max_in_flight_per_service": 7.0, "keeps_order": true, "claim_ttl": "2m0s", "strategy": "serial", "window": 1.0,
@@ -86,7 +91,9 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 			former["service"] = recordedTraits(t, st, "one")["other"].(map[string]any)["service"]
 			want["resend_quiet"], want["other"] = "5m0s", former
 			first = recordedTraits(t, st, "one")
+			assert.Equal(t, "a0", first["alike"].([]any)[1], "it was compared, too")
 			delete(first, "service")
+			delete(first, "alike")
 			assert.Equal(t, want, first)
 			assert.Equal(t, second, recordedTraits(t, st, "two"), "nothing of it differs")
 		}
@@ -153,5 +160,113 @@ func TestTheRecordOfOlderCodeIsCompleted(t *testing.T) {
 		assert.Equal(t, "pipelined", now["strategy"])
 		assert.InDelta(t, 8, now["window"], 0)
 		assert.Equal(t, whole, now["other"])
+	})
+}
+
+// record is a store on which Runners record what they rely on, and a Desk that reads it.
+type record struct {
+	*testing.T
+	*memory.Store
+	n int
+}
+
+// add adds a batch and returns it.
+func (r *record) add(s batch.ServiceID) batch.Batch {
+	r.n++
+	b := one(s, batch.ID(fmt.Sprint(r.n)))
+	require.NoError(r, r.Add(r.Context(), b))
+	return b
+}
+
+// meet runs a Runner that meets a service.
+func (r *record) meet(s batch.ServiceID, l dlt.Ledger, o dltbatch.Options) {
+	r.add(s)
+	_, _ = runFor(r.T, r.Store, l, o)
+}
+
+// ask returns why a Desk does not know the quiet of a service; nil where it does.
+func (r *record) ask(s batch.ServiceID) error {
+	desk, err := operator.New(r.Store)
+	require.NoError(r, err)
+	_, err = r.Serve(r.Context(), []store.Served{{Service: s, Ledger: "one"}})
+	require.NoError(r, err)
+	rec, err := desk.Get(r.Context(), r.add(s).Key())
+	require.NoError(r, err)
+	_, err = desk.Requeue(r.Context(), rec, batch.By{Actor: "ada", Reason: "x"})
+	require.Error(r, err, "the batch is not final")
+	var settings *operator.SettingsError
+	if errors.As(err, &settings) {
+		return err
+	}
+	return nil
+}
+
+// hourFor returns a ledger with a long ResendQuiet for one service.
+func hourFor(service batch.ServiceID) dlt.Ledger {
+	return differing(named("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
+		if s == service {
+			t.ResendQuiet = time.Hour
+		}
+	})
+}
+
+// Two instances disagree about ResendQuiet. A third one, which differs in something else, does not
+// make them agree.
+func TestTheRecordKeepsEachDisagreement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{T: t, Store: memory.New()}
+		quiet := func(d time.Duration) dlt.Ledger { return named("one", func(t *dlt.Traits) { t.ResendQuiet = d }, nil) }
+		r.meet("s", quiet(20*time.Minute), dltbatch.Options{})
+		require.NoError(t, r.ask("s"))
+		r.meet("s", quiet(time.Second), dltbatch.Options{})
+		require.ErrorIs(t, r.ask("s"), operator.ErrDisagree)
+		r.meet("s", quiet(time.Second), dltbatch.Options{ClaimTTL: 7 * time.Minute})
+		require.ErrorIs(t, r.ask("s"), operator.ErrDisagree, "nobody has agreed")
+	})
+}
+
+// A difference does not make the record forget that services of the route differ.
+func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{T: t, Store: memory.New()}
+		r.meet("b", hourFor("a"), dltbatch.Options{})
+		r.meet("a", hourFor("a"), dltbatch.Options{})
+		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded)
+		r.meet("b", hourFor("a"), dltbatch.Options{ClaimTTL: 7 * time.Minute})
+		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "the record is of b")
+		assert.Equal(t, true, recordedTraits(t, r.Store, "one")["varies"])
+	})
+}
+
+// The record holds for a service once a Runner has met it and its traits are the same. A Runner
+// whose traits of a named service differ takes it off.
+func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{T: t, Store: memory.New()}
+		r.meet("b", hourFor(""), dltbatch.Options{})
+		require.NoError(t, r.ask("b"))
+		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "no Runner has met it")
+		r.meet("b", hourFor(""), dltbatch.Options{}) // there are batches of both
+		require.NoError(t, r.ask("a"))
+		require.ErrorIs(t, r.ask("c"), operator.ErrNotRecorded)
+		r.meet("b", hourFor("a"), dltbatch.Options{})
+		require.NoError(t, r.ask("b"))
+		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "another service shows it")
+	})
+}
+
+// A record names few services. Where these are alike it holds for all, until a Runner meets one that
+// differs.
+func TestTheRecordNamesFewOfManyServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{T: t, Store: memory.New()}
+		for i := range 40 {
+			r.add(batch.ServiceID(fmt.Sprint("service ", i)))
+		}
+		r.meet("b", hourFor(""), dltbatch.Options{})
+		assert.Len(t, recordedTraits(t, r.Store, "one")["alike"], 16)
+		require.NoError(t, r.ask("c"))
+		r.meet("a", hourFor("a"), dltbatch.Options{})
+		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded)
 	})
 }

@@ -302,7 +302,7 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 		return rules{}, err
 	}
 	u, err := r.rules()
-	if err == nil && !r.Varies {
+	if err == nil && r.Uniform() {
 		v.rules[l.Ledger] = u
 	}
 	return u, err

@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -121,7 +122,11 @@ func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.Servi
 		_, err := o.st.Serve(o.ctx(), []store.Served{{Service: service, Ledger: t.Name}})
 		require.NoError(o, err)
 	}
-	o.keep(t.Name, relied.Record{Settings: relied.Of(services[0], t, time.Minute, s)})
+	r := relied.Record{Settings: relied.Of(services[0], t, time.Minute, s)}
+	for _, service := range services {
+		r = r.Compare(service)
+	}
+	o.keep(t.Name, r)
 }
 
 // keep replaces the record of a ledger.
@@ -288,6 +293,10 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		kept.Varies = true
 		o.keep("ledger", kept)
 		refused(operator.ErrNotRecorded) // the traits of another service are on record
+		kept.Varies = false
+		o.keep("ledger", kept)
+		refused(operator.ErrNotRecorded) // nobody has compared the two
+		kept = kept.Compare("s")
 
 		former := kept.Settings
 		former.ResendQuiet = "1m0s"
@@ -316,6 +325,38 @@ func (o *office) relied(s batch.ServiceID) operator.Relied {
 	r, err := o.Relied(o.ctx(), s)
 	require.NoError(o, err)
 	return r
+}
+
+// Older code kept the settings of one service, and never compared others with them. They hold for
+// another one once a Runner has compared it, or has found none that differs among many.
+func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
+	inStores(t, func(o *office) {
+		b := one("s", "a")
+		o.add(b)
+		o.serves(traits, queuer.Serial{}, "other", "s")
+		older := relied.Of("other", traits, time.Minute, queuer.Serial{})
+		older.Strategy, older.Window, older.ResendQuiet = "", 0, "0s"
+		r := relied.Record{Settings: older}
+		o.keep("ledger", r)
+		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		requeue := func() error {
+			_, err := o.Requeue(o.ctx(), o.see(b), ada)
+			return err
+		}
+		settings(o.T, requeue(), operator.ErrNotRecorded)
+		for i := range 15 {
+			r = r.Compare(batch.ServiceID(fmt.Sprint("other ", i)))
+		}
+		o.keep("ledger", r)
+		settings(o.T, requeue(), operator.ErrNotRecorded)
+		many := r.Compare("the last")
+		many.Varies = true
+		o.keep("ledger", many)
+		settings(o.T, requeue(), operator.ErrNotRecorded)
+		many.Varies = false
+		o.keep("ledger", many)
+		require.NoError(o, requeue(), "none of many differs")
+	})
 }
 
 // Other settings that the answer does not depend on are no reason to refuse it.

@@ -15,9 +15,12 @@ import (
 var (
 	// ErrNotRecorded: no Runner has recorded what it relies on, older code did, or the record
 	// does not hold for the service. A Runner of this version that serves the service records
-	// it. A Runner's own Explain and Requeue need no record.
+	// it, or compares its own traits of the service with the recorded ones and says so. Where
+	// it has done so for 17 services and none differed, the record holds for every service.
+	// Where traits differ by service, the record holds for the services that it names alone. A
+	// Runner's own Explain and Requeue need no record.
 	ErrNotRecorded = errors.New("operator: not on record")
-	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows both. Once no
+	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows them. Once no
 	// process has the other settings any more, [Desk.Agree] says so.
 	ErrDisagree = errors.New("operator: the instances disagree")
 )
@@ -50,8 +53,10 @@ type Relied struct {
 	// the service yet.
 	Ledger string `json:"ledger"`
 	// Kept is the record under that name, as JSON: the settings of the Runner that wrote last.
-	// Where these replaced different ones, "other" holds the former. "varies" says that the
-	// route has services with other traits than these. Kept is "" where there is none.
+	// Where these replaced different ones, "other" and "further" hold the former ones: the
+	// first eight, and "more" says that there were more. "alike" names services that were
+	// compared and have these settings, too. "varies" says that the route has services with
+	// other traits than these. Kept is "" where there is none.
 	Kept string `json:"kept"`
 	// Disagree says that there are others, and that nobody has agreed on these yet.
 	Disagree bool `json:"disagree"`
@@ -63,7 +68,7 @@ func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, err
 	if err != nil {
 		return Relied{}, fmt.Errorf("settings of %s: %w", batch.Only(service), err)
 	}
-	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Other != nil}, nil
+	return Relied{Service: service, Ledger: r.ledger, Kept: r.text, Disagree: r.Disagree(never)}, nil
 }
 
 // Agree says that no process relies on the other settings any more: an instance with a wrong
@@ -83,8 +88,7 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 		return fmt.Errorf("agree: %w", err)
 	}
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
-	record.Other, record.Agreed = nil, &by
-	text, err := record.Text()
+	text, err := record.Agree(by).Text()
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}
@@ -146,13 +150,20 @@ func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
 		return fail(ErrNotRecorded, "no instance has met the service yet")
 	case r.text == "":
 		return fail(ErrNotRecorded, "no instance has recorded what it relies on")
-	case r.Varies && r.Service != r.service:
+	case r.Holds(r.service):
+	case r.Varies:
 		return fail(ErrNotRecorded, fmt.Sprintf("the traits of this route differ by service, and those of %s are on record", batch.Only(r.Service)))
-	case r.Other != nil && !same(r.Settings, *r.Other):
+	default:
+		return fail(ErrNotRecorded, fmt.Sprintf("the traits of %s are on record, and no instance has compared those of this service with them yet", batch.Only(r.Service)))
+	}
+	if r.Disagree(same) {
 		return fail(ErrDisagree, "an instance has recorded other settings, and nobody has agreed on these (Desk.Agree)")
 	}
 	return nil
 }
+
+// never compares settings that differ: each is another one.
+func never(_, _ relied.Settings) bool { return false }
 
 // quiet returns the ResendQuiet of a service's ledger.
 func (d *Desk) quiet(ctx context.Context, service batch.ServiceID) (time.Duration, error) {

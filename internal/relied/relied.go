@@ -6,6 +6,7 @@ package relied
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -32,15 +33,83 @@ type Settings struct {
 	Window   int    `json:"window,omitempty"`
 }
 
-// Record is what is kept under a ledger's name: the settings of the process that wrote last.
+// Record is what is kept under a ledger's name: the settings of the process that replaced others
+// last.
 type Record struct {
 	Settings
+	// Alike are further services whose settings were compared and are the same, maxAlike at
+	// most. A record of older code has none.
+	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies says that services of the route were seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
-	// Other are the settings that were replaced by different ones. They stay until a person
-	// says that no process has them any more, who is then Agreed.
-	Other  *Settings `json:"other,omitempty"`
-	Agreed *batch.By `json:"agreed,omitempty"`
+	// Other are the settings that were replaced by different ones, and Further those that were
+	// replaced after these. They stay until a person says that no process has them any more,
+	// who is then Agreed. More says that there were more than maxOther.
+	Other   *Settings  `json:"other,omitempty"`
+	Further []Settings `json:"further,omitempty"`
+	More    bool       `json:"more,omitempty"`
+	Agreed  *batch.By  `json:"agreed,omitempty"`
+}
+
+const (
+	// maxAlike bounds Record.Alike: a route may have very many services.
+	maxAlike = 16
+	// maxOther bounds Record.Other and Further together.
+	maxOther = 8
+)
+
+// Full reports whether Alike takes no more services.
+func (r Record) Full() bool { return len(r.Alike) >= maxAlike }
+
+// Compare returns the record after the settings of s were found to be the same.
+func (r Record) Compare(s batch.ServiceID) Record {
+	if s != r.Service && !r.Full() && !slices.Contains(r.Alike, s) {
+		r.Alike = append(slices.Clone(r.Alike), s)
+	}
+	return r
+}
+
+// Uniform reports whether the settings are taken for those of every service: as many as Alike
+// takes have them, and none was seen that has not.
+func (r Record) Uniform() bool { return r.Full() && !r.Varies }
+
+// Holds reports whether the settings are those of s.
+func (r Record) Holds(s batch.ServiceID) bool {
+	return s == r.Service || slices.Contains(r.Alike, s) || r.Uniform()
+}
+
+// Replace returns the record with other settings. It keeps all former ones that differ from
+// these, and the oldest where there are too many.
+func (r Record) Replace(by Settings) Record {
+	others := slices.DeleteFunc(r.others(), by.Same)
+	if !slices.ContainsFunc(others, r.Same) {
+		others = append(others, r.Settings)
+	}
+	if len(others) > maxOther {
+		others, r.More = others[:maxOther], true
+	}
+	r.Settings, r.Other, r.Further, r.Agreed = by, &others[0], others[1:], nil
+	return r
+}
+
+// Agree returns the record after a person has said that no process has other settings.
+func (r Record) Agree(by batch.By) Record {
+	r.Other, r.Further, r.More, r.Agreed = nil, nil, false, &by
+	return r
+}
+
+// Disagree reports whether there are settings that differ from those of the record. same
+// compares two of them.
+func (r Record) Disagree(same func(a, b Settings) bool) bool {
+	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
+}
+
+// others returns Other and Further.
+func (r Record) others() []Settings {
+	if r.Other == nil {
+		return slices.Clone(r.Further)
+	}
+	return append([]Settings{*r.Other}, r.Further...)
 }
 
 // The strategies that a process can make again by their names.

@@ -8,11 +8,11 @@ var deskList = []mutant{
 	},
 	{
 		name: "desk: a route's traits are those of all its services", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
-		old: "case r.Varies && r.Service != r.service:", new: "case false:",
+		old: "case r.Holds(r.service):", new: "case true:",
 	},
 	{
 		name: "desk: the last to write is right", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
-		old: "case r.Other != nil && !same(r.Settings, *r.Other):", new: "case false:",
+		old: "if r.Disagree(same) {", new: "if false {",
 	},
 	{
 		name: "desk: what nobody saw is agreed on", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
@@ -36,11 +36,35 @@ var deskList = []mutant{
 	},
 	{
 		name: "routes: what was replaced is forgotten", file: "relied.go", pkg: ".", test: "TestTraitsAreRecordedByRoute",
-		old: "return relied.Record{Settings: own, Other: &was.Settings}, true, true", new: "return relied.Record{Settings: own}, true, true",
+		old: "next = was.Replace(mine)", new: "next.Settings = mine",
+	},
+	{
+		name: "routes: only the last to be replaced is kept", file: "internal/relied/relied.go", pkg: ".", test: "TestTheRecordKeepsEachDisagreement",
+		old: "others := slices.DeleteFunc(r.others(), by.Same)", new: "var others []Settings",
+	},
+	{
+		name: "routes: too many others are none", file: "internal/relied/relied.go", pkg: "internal/relied", test: "TestReplace",
+		old: "return r.More || slices", new: "return slices",
+	},
+	{
+		name: "routes: a difference forgets that services differ", file: "internal/relied/relied.go", pkg: ".", test: "TestTheRecordKeepsThatTraitsDifferByService",
+		old: "by, &others[0], others[1:], nil", new: "by, &others[0], others[1:], nil\n\tr.Varies = false",
+	},
+	{
+		name: "routes: a service that was not compared is like the others", file: "internal/relied/relied.go", pkg: ".", test: "TestTheRecordNamesTheServicesThatWereCompared",
+		old: "slices.Contains(r.Alike, s) || r.Uniform()", new: "len(r.Alike) > 0 && !r.Varies",
+	},
+	{
+		name: "routes: a route of many services is never uniform", file: "internal/relied/relied.go", pkg: ".", test: "TestTheRecordNamesFewOfManyServices",
+		old: "return r.Full() && !r.Varies", new: "return false",
+	},
+	{
+		name: "routes: a named service keeps its name", file: "relied.go", pkg: ".", test: "TestTheRecordNamesTheServicesThatWereCompared",
+		old: "\tnext.Alike = nil\n", new: "",
 	},
 	{
 		name: "routes: nobody says that services differ", file: "relied.go", pkg: ".", test: "TestTraitsThatDifferByServiceAreComparedByService",
-		old: "next.Varies = was.Varies || !own.Same(mine)", new: "next.Varies = was.Varies",
+		old: "next.Varies = true", new: "next.Varies = was.Varies",
 	},
 	{
 		name: "desk: a bulk acts upon what is there now", file: "operator/bulk.go", pkg: "operator", test: "TestBulk$",
