@@ -8,8 +8,9 @@
 // there. Where they are not on record, or where Runners recorded different ones, it refuses
 // with a [*SettingsError] and never guesses. [Desk.Relied] shows what is on record.
 //
-// Still to come: counts that the instances keep ready, the list of instances, a bulk action that
-// another process can resume after a crash, and lists of what is open that look for a trace.
+// Counts of what is open and the list of instances are the store's own: see [store.StatsKeeper].
+// Still to come: a bulk action that another process can resume after a crash, and lists of what is
+// open that look for a trace.
 package operator
 
 import (
