@@ -23,33 +23,33 @@ var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those tha
 type kept struct {
 	relied.Settings
 	varies bool // this Run met services with other traits
-	full   bool // the record names as many services as it takes
+	done   bool // further services with these settings change nothing
 }
 
 // keepTraits records what this process relies on for the ledger that serves s, once per ledger
 // name and Run, once more where a service has other traits, and for each service until the record
-// names enough of them. It reports a difference before it replaces the old record: if the process
+// names enough of them or another process has replaced it. It reports a difference before it replaces the old record: if the process
 // dies in between, the next process reports it.
 func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
 	g.mu.Lock()
 	known, is := g.kept[t.Name]
 	same := own.Same(known.Settings)
-	if is && (known.varies || same && known.full) {
+	if is && (known.varies || same && known.done) {
 		g.mu.Unlock()
 		return nil
 	}
-	known = kept{own, is && !same, known.full}
+	known = kept{own, is && !same, known.done}
 	g.kept[t.Name] = known // nobody else need do it meanwhile
 	g.mu.Unlock()
-	full := false
+	done := false
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if err != nil {
 			delete(g.kept, t.Name)
 		} else if g.kept[t.Name] == known {
-			known.full = full
+			known.done = done
 			g.kept[t.Name] = known
 		}
 	}()
@@ -67,7 +67,12 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 			return nil
 		}
 		next, changes, differs := g.next(own, t.Name, there)
-		if full = next.Full(); !changes {
+		done = next.Full() || !next.Holds(s)
+		if !changes {
+			return nil
+		}
+		if differs && is && same { // replaced since this Run recorded its own: it has its say once
+			done = true
 			return nil
 		}
 		if differs {

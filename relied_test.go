@@ -1,10 +1,12 @@
 package dltbatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,7 +233,6 @@ func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}
 		r.meet("b", hourFor("a"), dltbatch.Options{})
 		r.meet("a", hourFor("a"), dltbatch.Options{})
-		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded)
 		r.meet("b", hourFor("a"), dltbatch.Options{ClaimTTL: 7 * time.Minute})
 		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "the record is of b")
 		assert.Equal(t, true, recordedTraits(t, r.Store, "one")["varies"])
@@ -253,6 +254,57 @@ func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
 		require.NoError(t, r.ask("b"))
 		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "another service shows it")
 	})
+}
+
+// Two instances with different settings live side by side. Each reports the other once at most, no
+// matter how many services it meets.
+func TestADifferenceIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &record{T: t, Store: memory.New()}
+		var seen [2]events
+		for i := range seen {
+			r.add(batch.ServiceID(fmt.Sprint("first ", i)))
+			stop := running(t, newRunner(t, r.Store, hourFor(""), &dltbatch.Options{ClaimTTL: time.Duration(i+2) * time.Minute, Observer: &seen[i]}))
+			defer func() { require.NoError(t, stop()) }()
+			time.Sleep(time.Minute)
+		}
+		for i := range 10 {
+			r.add(batch.ServiceID(fmt.Sprint("service ", i)))
+			time.Sleep(time.Minute)
+		}
+		assert.Empty(t, seen[0].of(batch.EventTrouble))
+		assert.Len(t, seen[1].of(batch.EventTrouble), 1)
+		assert.Equal(t, "3m0s", recordedTraits(t, r.Store, "one")["claim_ttl"])
+	})
+}
+
+// A Run reads and writes the record for as many services as that names, and once for all that differ from
+// the recorded one.
+func TestTheRecordCostsLittle(t *testing.T) {
+	for special, most := range map[batch.ServiceID]int{"": 2 * 17, "b": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &record{T: t, Store: memory.New()}
+			r.meet("b", hourFor(special), dltbatch.Options{})
+			for i := range 100 {
+				r.add(batch.ServiceID(fmt.Sprint("service ", i)))
+			}
+			counted := &keeps{Full: r.Store}
+			_, _ = runFor(t, counted, hourFor(special), dltbatch.Options{})
+			assert.Positive(t, counted.n.Load())
+			assert.LessOrEqual(t, int(counted.n.Load()), most)
+		})
+	}
+}
+
+// keeps counts calls of KeepTraits.
+type keeps struct {
+	store.Full
+	n atomic.Int64
+}
+
+func (k *keeps) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	k.n.Add(1)
+	return k.Full.KeepTraits(ctx, name, traits, seen)
 }
 
 // A record names few services. Where these are alike it holds for all, until a Runner meets one that

@@ -59,6 +59,14 @@ var deskList = []mutant{
 		old: "return r.Full() && !r.Varies", new: "return false",
 	},
 	{
+		name: "routes: two instances replace each other's record again and again", file: "relied.go", pkg: ".", test: "TestADifferenceIsReportedOnce",
+		old: "if differs && is && same {", new: "if differs && is && same && s == \"\" {",
+	},
+	{
+		name: "routes: each service keeps the record", file: "relied.go", pkg: ".", test: "TestTheRecordCostsLittle",
+		old: "done = next.Full() || !next.Holds(s)", new: "done = next.Full()",
+	},
+	{
 		name: "routes: a named service keeps its name", file: "relied.go", pkg: ".", test: "TestTheRecordNamesTheServicesThatWereCompared",
 		old: "\tnext.Alike = nil\n", new: "",
 	},
