@@ -145,4 +145,8 @@ var plantedList = []mutant{
 		name: "splinter: a replay ends between two receipts", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestAReplayEndsWithTwoEchoesInARow",
 		old: "\t\tprobe.disturbed()\n", new: "",
 	},
+	{
+		name: "questions bring one another along without a pause", file: "internal/inhand/entries.go", pkg: ".", test: "TestQuestionsTakeTurnsAtOneHand",
+		old: " || now.Sub(s.asked) < grain", new: "",
+	},
 }

@@ -1,0 +1,44 @@
+package dltbatch_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// Questions about several services, of which one at a time finds a free hand, do not bring one another
+// along without a pause, however soon each is to be asked again.
+func TestQuestionsTakeTurnsAtOneHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), dlt.Hooks{
+			BatchStatuses: func(ctx context.Context, s batch.ServiceID, all []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+				if asked.Add(1) > 8000 {
+					time.Sleep(time.Second) // so that time goes on where they do
+				}
+				return next(ctx, s, all)
+			},
+		})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{FirstPoll: time.Millisecond, Pool: 1, StatusConnections: 1})
+		for _, s := range []batch.ServiceID{"a", "b", "c", "d"} {
+			require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
+		}
+		stop := running(t, r)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		require.NoError(t, r.Idle(ctx))
+		require.NoError(t, stop())
+		assert.Less(t, asked.Load(), int64(8000), "questions, where each batch is open for a second or two")
+	})
+}
