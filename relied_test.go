@@ -196,8 +196,7 @@ func (r *record) ask(s batch.ServiceID) error {
 	require.NoError(r, err)
 	_, err = desk.Requeue(r.Context(), rec, batch.By{Actor: "ada", Reason: "x"})
 	require.Error(r, err, "the batch is not final")
-	var settings *operator.SettingsError
-	if errors.As(err, &settings) {
+	if _, is := errors.AsType[*operator.SettingsError](err); is {
 		return err
 	}
 	return nil
