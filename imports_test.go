@@ -28,6 +28,7 @@ var house = []struct {
 	{"internal/sqlstore", []string{"batch", "store"}},
 	{"dlt/memory", []string{"batch", "dlt"}},
 	{"dlt/internal/wire", []string{"dlt"}},
+	{"dlt/internal/simnode", nil},
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
 	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // shares its formats
 	{"dlt/canton", []string{"batch", "dlt", "dlt/internal/wire"}},

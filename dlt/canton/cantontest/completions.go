@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // completionsJSON is CompletionStreamRequest (docs/ledgers/canton.md#completions).
@@ -100,7 +102,7 @@ func (p *Participant) completions(w http.ResponseWriter, r *http.Request) {
 	f := p.draw(Point{Operation: OpCompletions})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	var from *reader

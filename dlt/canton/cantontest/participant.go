@@ -8,15 +8,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // Participant is a Canton participant with a JSON Ledger API. All methods may be
 // called concurrently.
 type Participant struct {
-	o      Options
-	front  front
-	once   sync.Once
-	closed chan struct{}
+	o       Options
+	front   simnode.Front
+	sockets sockets
+	once    sync.Once
+	closed  chan struct{}
 
 	mu      sync.Mutex
 	end     int64 // the ledger's end
@@ -81,7 +86,7 @@ func NewParticipant(o *Options) (*Participant, error) {
 	return &Participant{
 		o: c, closed: make(chan struct{}), fault: c.Fault, end: 10,
 		done: map[changeID][]acceptance{}, books: map[string]int64{}, spent: map[string]bool{}, tries: map[string]int{}, changed: make(chan struct{}),
-		front: newFront(),
+		sockets: sockets{open: map[*websocket.Conn]struct{}{}},
 	}, nil
 }
 
@@ -307,7 +312,8 @@ func (p *Participant) Restart() {
 	p.settle(time.Now())
 	p.note(Entry{Kind: Restarted})
 	p.mu.Unlock()
-	p.cut()
+	p.front.Cut()
+	p.DropStreams()
 }
 
 // Crash is a Restart that forgets the submissions in flight: they never complete.
@@ -320,7 +326,8 @@ func (p *Participant) Crash() {
 	p.flying = nil
 	p.note(Entry{Kind: Restarted})
 	p.mu.Unlock()
-	p.cut()
+	p.front.Cut()
+	p.DropStreams()
 }
 
 // wake wakes all waiters for something new. The caller holds the lock.

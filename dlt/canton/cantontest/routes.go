@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // ServeHTTP implements [http.Handler]: the JSON Ledger API (docs/ledgers/canton.md#endpoints).
@@ -121,7 +123,7 @@ func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation
 	f := p.draw(Point{Operation: op})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	if p.o.Users != nil {
@@ -164,7 +166,7 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	f := p.draw(Point{Operation: OpSubmit, CommandID: *doc.CommandID, SubmissionID: doc.SubmissionID})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	if f.Answer != AnswerProperly && f.Answer != AnswerTruncated && !f.Taken {

@@ -1,17 +1,18 @@
 package cantontest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
-	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // TB is the part of testing.TB that [Start] needs.
@@ -45,87 +46,54 @@ func Listen(o *Options) (*Participant, error) {
 	return p, nil
 }
 
-// front is the listening side. No goroutine holds its locks and the participant's together.
-type front struct {
-	mu       sync.Mutex
-	addr     string // with its port, after the first listen
-	listener net.Listener
-	server   *http.Server
-	served   chan struct{} // closed when Serve has returned
-
-	connMu  sync.Mutex
-	conns   map[net.Conn]struct{}
-	sockets map[*websocket.Conn]struct{}
-	down    bool           // no new sockets
-	busy    sync.WaitGroup // sockets in use
-}
-
-func newFront() front {
-	return front{conns: map[net.Conn]struct{}{}, sockets: map[*websocket.Conn]struct{}{}}
+// sockets are the open websockets.
+type sockets struct {
+	mu   sync.Mutex
+	open map[*websocket.Conn]struct{}
+	down bool           // no new ones
+	busy sync.WaitGroup // in use
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
 func (p *Participant) URL() string {
-	p.front.mu.Lock()
-	defer p.front.mu.Unlock()
-	if p.front.addr == "" {
+	addr := p.front.Addr()
+	if addr == "" {
 		return ""
 	}
-	return "http://" + p.front.addr + p.o.PathPrefix
+	return "http://" + addr + p.o.PathPrefix
 }
 
 // Resume listens again at the same address after a [Participant.Stop].
 func (p *Participant) Resume() error {
-	f := &p.front
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.listener != nil {
-		return nil
-	}
+	return p.front.Resume(p.listen, &http.Server{Handler: p})
+}
+
+func (p *Participant) listen(addr string) (net.Listener, error) {
 	select {
 	case <-p.closed:
-		return errors.New("cantontest: the participant is closed")
+		return nil, errors.New("cantontest: the participant is closed")
 	default:
 	}
-	addr := f.addr
-	if addr == "" {
-		addr = p.o.Addr
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", cmp.Or(addr, p.o.Addr))
 	if err != nil {
-		return fmt.Errorf("cantontest: listening: %w", err)
+		return nil, fmt.Errorf("cantontest: listening: %w", err)
 	}
-	f.listener, f.addr = l, l.Addr().String()
-	f.connMu.Lock()
-	f.down = false
-	f.connMu.Unlock()
-	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ConnState: p.track}
-	served := make(chan struct{})
-	f.server, f.served = server, served
-	go func() {
-		defer close(served)
-		_ = server.Serve(l) // returns when the server is closed
-	}()
-	return nil
+	p.sockets.mu.Lock()
+	p.sockets.down = false
+	p.sockets.mu.Unlock()
+	return l, nil
 }
 
 // Stop refuses connections from now on and cuts the open ones. Accepted submissions complete
 // all the same.
 func (p *Participant) Stop() {
-	f := &p.front
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.listener == nil {
-		return
-	}
-	_ = f.server.Close() // Serve closes the listener, too; the second error does not matter
-	<-f.served
-	f.connMu.Lock()
-	f.down = true
-	f.connMu.Unlock()
-	p.cut()
-	f.busy.Wait()
-	f.listener, f.server = nil, nil
+	p.front.Stop(func() {
+		p.sockets.mu.Lock()
+		p.sockets.down = true
+		p.sockets.mu.Unlock()
+		p.DropStreams()
+		p.sockets.busy.Wait()
+	})
 }
 
 // Close stops the participant for good and ends hanging requests. It may be called twice.
@@ -136,54 +104,12 @@ func (p *Participant) Close() {
 
 // DropStreams ends all open streams without a goodbye. New ones can be opened.
 func (p *Participant) DropStreams() {
-	p.front.connMu.Lock()
-	open := slices.Collect(maps.Keys(p.front.sockets))
-	p.front.connMu.Unlock()
+	p.sockets.mu.Lock()
+	open := slices.Collect(maps.Keys(p.sockets.open))
+	p.sockets.mu.Unlock()
 	for _, c := range open {
 		_ = c.CloseNow() // it may have ended already
 	}
-}
-
-func (p *Participant) track(c net.Conn, s http.ConnState) {
-	p.front.connMu.Lock()
-	defer p.front.connMu.Unlock()
-	switch s {
-	case http.StateNew:
-		p.front.conns[c] = struct{}{}
-	case http.StateClosed, http.StateHijacked:
-		delete(p.front.conns, c)
-	}
-}
-
-func (p *Participant) cut() {
-	p.front.connMu.Lock()
-	conns := slices.Collect(maps.Keys(p.front.conns))
-	p.front.connMu.Unlock()
-	for _, c := range conns {
-		abort(c)
-	}
-	p.DropStreams()
-}
-
-// abort closes a connection with a reset.
-func abort(c net.Conn) {
-	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0)
-	}
-	_ = c.Close()
-}
-
-// reset ends the connection of a request without an answer.
-func reset(w http.ResponseWriter) {
-	h, ok := w.(http.Hijacker)
-	if !ok {
-		panic(http.ErrAbortHandler)
-	}
-	c, _, err := h.Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	abort(c)
 }
 
 // send writes the answer, changed by the fault.
@@ -199,15 +125,10 @@ func (p *Participant) send(w http.ResponseWriter, r *http.Request, a answer, f F
 	case AnswerClosed:
 		panic(http.ErrAbortHandler)
 	case AnswerReset:
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerTruncated:
-		w.Header().Set("Content-Type", a.contentType)
-		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)+1))
-		w.WriteHeader(a.status)
-		_, _ = w.Write(a.body[:len(a.body)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
+		simnode.Truncate(w, a.status, a.contentType, a.body, len(a.body)+1)
 	}
 	w.Header().Set("Content-Type", a.contentType)
 	w.WriteHeader(a.status)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // stream serves the WebSocket: one request, and then completions until the client leaves
@@ -17,7 +19,7 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	f := p.draw(Point{Operation: OpStream})
 	p.mu.Unlock()
 	if !p.pause(r, f.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	if f.Answer != AnswerProperly && f.Answer != AnswerError {
@@ -30,15 +32,15 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // already answered
 	}
-	p.front.connMu.Lock()
-	if p.front.down {
-		p.front.connMu.Unlock()
+	p.sockets.mu.Lock()
+	if p.sockets.down {
+		p.sockets.mu.Unlock()
 		_ = conn.CloseNow()
 		return
 	}
-	p.front.sockets[conn] = struct{}{}
-	p.front.busy.Add(1)
-	p.front.connMu.Unlock()
+	p.sockets.open[conn] = struct{}{}
+	p.sockets.busy.Add(1)
+	p.sockets.mu.Unlock()
 	// The request's context has no meaning once its connection is taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	gone := make(chan struct{})
@@ -66,10 +68,10 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	cancel()
 	_ = conn.CloseNow() // it may have ended already
 	<-gone
-	p.front.connMu.Lock()
-	delete(p.front.sockets, conn)
-	p.front.connMu.Unlock()
-	p.front.busy.Done()
+	p.sockets.mu.Lock()
+	delete(p.sockets.open, conn)
+	p.sockets.mu.Unlock()
+	p.sockets.busy.Done()
 }
 
 func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []byte, f Fault) {

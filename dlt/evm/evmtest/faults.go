@@ -2,9 +2,10 @@ package evmtest
 
 import (
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // Faults to inject. Rates are probabilities from 0 to 1. The fault of a request is drawn from
@@ -179,7 +180,7 @@ func (f *Faults) request(p Point) Fault {
 	if d.float("behind") < f.Behind {
 		x.Behind = 1 + int(d.float("how far")*float64(f.BehindBy))
 	}
-	switch pick(f.queryRates(), d.float("kind")) {
+	switch simnode.Pick(f.queryRates(), d.float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 	case 1:
@@ -195,7 +196,7 @@ func (f *Faults) request(p Point) Fault {
 }
 
 func (f *Faults) send(x *Fault, d draw) {
-	switch pick(f.sendRates(), d.float("kind")) {
+	switch simnode.Pick(f.sendRates(), d.float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 		if d.float("taken") < 0.5 {
@@ -243,17 +244,6 @@ func (f *Faults) block(number uint64, made int) (reorg int, spike bool) {
 	return reorg, d.float("spike") < f.Spike
 }
 
-// pick returns the index of the rate that u falls into, or -1.
-func pick(rates []float64, u float64) int {
-	for i, r := range rates {
-		if u < r {
-			return i
-		}
-		u -= r
-	}
-	return -1
-}
-
 // draw is a source of numbers that depend only on its fields.
 type draw struct {
 	seed uint64
@@ -263,16 +253,7 @@ type draw struct {
 
 // float returns a number in [0, 1).
 func (d draw) float(salt string) float64 {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%d|%s|%d|%s", d.seed, d.what, d.try, salt)
-	x := h.Sum64()
-	// FNV leaves the high bits of short changes alike; mix them.
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(x>>11) / (1 << 53)
+	return simnode.Draw(fmt.Sprintf("%d|%s|%d|%s", d.seed, d.what, d.try, salt))
 }
 
 func (d draw) upTo(salt string, limit time.Duration) time.Duration {

@@ -2,12 +2,12 @@ package evmtest
 
 import (
 	"math/big"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // Node is an EVM node with its JSON-RPC server. It is an [http.Handler] for any server; [Start] and
@@ -33,7 +33,7 @@ type Node struct {
 
 	closed chan struct{} // ends hanging requests when it is closed
 	once   sync.Once
-	front  front
+	front  simnode.Front
 }
 
 // arrival is a transaction that comes in after its sender has left.
@@ -59,7 +59,7 @@ func newNode(o *Options) (*Node, error) {
 	}
 	n := &Node{
 		o: c, r: rulesOf(c.Personality), tries: map[string]int{},
-		closed: make(chan struct{}), front: front{conns: map[net.Conn]struct{}{}},
+		closed: make(chan struct{}),
 	}
 	now := time.Now()
 	n.p = newPool(n.r.lax)
@@ -223,5 +223,5 @@ func (n *Node) end(killed bool) {
 			n.unmine(now, n.c.rewind(head-min(head, uint64(n.o.KillUnmines))))
 		}
 	})
-	n.shut()
+	n.front.Stop(func() {})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 const sendMethod = "eth_sendRawTransaction"
@@ -83,12 +84,12 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var f Fault
 	n.locked(func(time.Time) { life, f = n.lives, n.fault(list) })
 	if !n.pause(r.Context(), f.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	a, alive := n.serve(life, list, isArray, f)
 	if !alive {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	n.finish(w, r, list[0].ID, a, f)
@@ -242,13 +243,13 @@ func (n *Node) finish(w http.ResponseWriter, r *http.Request, id json.RawMessage
 	switch f.Answer {
 	case AnswerNever:
 		n.hang(r.Context())
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerReset:
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerTruncated:
-		truncated(w, a)
+		simnode.Truncate(w, a.status, a.contentType, a.body, len(a.body))
 		return
 	case AnswerPage:
 		text := http.StatusText(f.Status)

@@ -108,7 +108,8 @@ func (n *Node) Restart() {
 		n.v.advance(now)
 		n.wake()
 	})
-	n.cut()
+	n.front.Cut()
+	n.DropSockets()
 }
 
 // Genesis gives a node without a chain ([Options.NoGenesis]) its first block. The batches in

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // lookup answers a query to the chain. It takes a client thread like any other request.
@@ -20,7 +21,7 @@ func (n *Node) lookup(w http.ResponseWriter, r *http.Request, ids []string, read
 	}
 	epoch, fault := n.admit(OpLookup, named)
 	if !n.pause(r.Context(), fault.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	n.ticketed(w, r, epoch, fault, &ticket{}, read)
@@ -33,7 +34,7 @@ func (n *Node) ticketed(w http.ResponseWriter, r *http.Request, epoch int, fault
 	if err := n.call(r.Context(), epoch, time.Now().Add(n.o.RESTTimeout), t); err != nil {
 		var ok bool
 		if a, ok = unanswered(err); !ok {
-			reset(w)
+			simnode.Reset(w)
 			return
 		}
 	}

@@ -3,12 +3,12 @@ package sawtoothtest
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // Node is a Sawtooth validator with its REST API. It is an [http.Handler] for any server;
@@ -24,7 +24,10 @@ type Node struct {
 
 	closed chan struct{} // ends hanging requests when it is closed
 	once   sync.Once
-	front  front
+	front  simnode.Front
+
+	socketMu sync.Mutex
+	sockets  map[*socket]struct{}
 }
 
 // NewNode returns a node that does not listen anywhere. It panics on options
@@ -47,7 +50,7 @@ func newNode(o *Options) (*Node, error) {
 		changed: make(chan struct{}),
 		tries:   map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpLookup: {}},
 		closed:  make(chan struct{}),
-		front:   front{conns: map[net.Conn]struct{}{}, sockets: map[*socket]struct{}{}},
+		sockets: map[*socket]struct{}{},
 	}
 	n.v = newValidator(time.Now(), &n.o)
 	return n, nil
@@ -235,13 +238,13 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	switch f.Answer {
 	case AnswerNever:
 		n.hang(r.Context())
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerReset:
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerTruncated:
-		truncated(w, a)
+		simnode.Truncate(w, a.status, a.contentType, a.body, len(a.body))
 		return
 	}
 	w.Header().Set("Content-Type", a.contentType)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // idQuery is the form of a query with ids: a GET with a query, or a POST with a JSON array.
@@ -77,7 +78,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 	}
 	epoch, fault := n.admit(OpStatuses, ids)
 	if !n.pause(r.Context(), fault.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	switch fault.Answer {
@@ -91,7 +92,7 @@ func (n *Node) statuses(w http.ResponseWriter, r *http.Request) {
 			n.send(w, r, a, fault)
 			return
 		}
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	envelope := map[string]any{}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // OpSubscribe is the upgrade of GET /subscriptions; only Faults.Request gives it faults.
@@ -73,9 +75,9 @@ func (n *Node) FindEvents() {
 
 // DropSockets ends all open websockets without a goodbye. New ones can be opened.
 func (n *Node) DropSockets() {
-	n.front.connMu.Lock()
-	open := slices.Collect(maps.Keys(n.front.sockets))
-	n.front.connMu.Unlock()
+	n.socketMu.Lock()
+	open := slices.Collect(maps.Keys(n.sockets))
+	n.socketMu.Unlock()
 	for _, s := range open {
 		_ = s.conn.CloseNow() // it may have ended already
 	}
@@ -83,9 +85,9 @@ func (n *Node) DropSockets() {
 
 // Sockets returns the number of open websockets.
 func (n *Node) Sockets() int {
-	n.front.connMu.Lock()
-	defer n.front.connMu.Unlock()
-	return len(n.front.sockets)
+	n.socketMu.Lock()
+	defer n.socketMu.Unlock()
+	return len(n.sockets)
 }
 
 // socket is one websocket. One goroutine serves it and another reads.
@@ -104,7 +106,7 @@ type socket struct {
 func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	_, fault := n.admit(OpSubscribe, nil)
 	if !n.pause(r.Context(), fault.Delay) {
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	select {
@@ -123,9 +125,9 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	conn.SetReadLimit(n.o.MaxBody)
 	s := &socket{n: n, conn: conn}
-	n.front.connMu.Lock()
-	n.front.sockets[s] = struct{}{}
-	n.front.connMu.Unlock()
+	n.socketMu.Lock()
+	n.sockets[s] = struct{}{}
+	n.socketMu.Unlock()
 	// The request's context has no meaning once its connection is taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	messages := make(chan []byte)
@@ -138,9 +140,9 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	cancel()
 	_ = conn.CloseNow() // it may have ended already
 	<-read
-	n.front.connMu.Lock()
-	delete(n.front.sockets, s)
-	n.front.connMu.Unlock()
+	n.socketMu.Lock()
+	delete(n.sockets, s)
+	n.socketMu.Unlock()
 }
 
 // read passes on the client's messages, until the socket ends. Meanwhile pings are answered.

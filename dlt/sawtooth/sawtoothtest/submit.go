@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
@@ -56,7 +57,7 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 	if !n.pause(r.Context(), p.fault.Delay) {
 		p.fault.Answer = AnswerReset // no client is left
 		p.end(0)
-		reset(w)
+		simnode.Reset(w)
 		return
 	}
 	switch p.fault.Answer {
@@ -165,7 +166,7 @@ func (p *post) take(list *pb.BatchList) {
 		// No reply comes: the REST API waits for its whole timeout.
 		if !p.n.pause(p.r.Context(), time.Until(p.began.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
 			p.end(0)
-			reset(p.w)
+			simnode.Reset(p.w)
 			return
 		}
 		p.answer(codeAnswer(codeTimedOut))
@@ -173,7 +174,7 @@ func (p *post) take(list *pb.BatchList) {
 		a, ok := unanswered(err)
 		if !ok { // the client has left, or the node was restarted
 			p.end(0)
-			reset(p.w)
+			simnode.Reset(p.w)
 			return
 		}
 		p.answer(a)

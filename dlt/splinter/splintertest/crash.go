@@ -31,7 +31,7 @@ func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	n.forget(v, down > 0)
 	n.spawnHeld(func() {
 		if down == 0 {
-			v.cut()
+			v.front.Cut()
 			return
 		}
 		n.Stop(i)
@@ -69,7 +69,7 @@ func (n *Network) Restart(node int) {
 	n.mu.Lock()
 	n.forget(n.nodes[node], false)
 	n.mu.Unlock()
-	n.nodes[node].cut()
+	n.nodes[node].front.Cut()
 }
 
 // Kill is a kill -9 of a node, which refuses connections until [Network.Start]. Unfinished

@@ -2,11 +2,11 @@ package splintertest
 
 import (
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // Faults to inject. Rates are probabilities from 0 to 1. The fault of a request is drawn from
@@ -177,7 +177,7 @@ func (f *Faults) request(p Point) Fault {
 	case OpSubmit:
 		f.submit(&x, d)
 	case OpStatuses:
-		switch pick(f.statusRates(), d.float("kind")) {
+		switch simnode.Pick(f.statusRates(), d.float("kind")) {
 		case 0:
 			x.Answer = AnswerNever
 		case 1:
@@ -192,7 +192,7 @@ func (f *Faults) request(p Point) Fault {
 }
 
 func (f *Faults) submit(x *Fault, d draw) {
-	switch pick(f.submitRates(), d.float("kind")) {
+	switch simnode.Pick(f.submitRates(), d.float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 		if d.float("taken") < 0.5 {
@@ -240,17 +240,6 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	return x
 }
 
-// pick returns the index of the rate that u falls into, or -1.
-func pick(rates []float64, u float64) int {
-	for i, r := range rates {
-		if u < r {
-			return i
-		}
-		u -= r
-	}
-	return -1
-}
-
 // draw is a source of numbers that depend only on its fields.
 type draw struct {
 	seed uint64
@@ -261,16 +250,7 @@ type draw struct {
 
 // float returns a number in [0, 1).
 func (d draw) float(what string) float64 {
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what)
-	x := h.Sum64()
-	// FNV leaves the high bits of short changes alike; mix them.
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(x>>11) / (1 << 53)
+	return simnode.Draw(fmt.Sprintf("%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what))
 }
 
 func (d draw) upTo(what string, limit time.Duration) time.Duration {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net"
 	"slices"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // receipt is the record of a committed transaction, in the order of the commits.
@@ -104,7 +106,7 @@ func (n *Network) CutStreams(i int) {
 	}
 	n.mu.Unlock()
 	for _, c := range conns {
-		abort(c)
+		simnode.Abort(c)
 	}
 }
 

@@ -4,18 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 func newNode(n *Network) *node {
 	v := &node{
-		Network: n, conns: map[net.Conn]struct{}{}, mux: http.NewServeMux(),
+		Network: n, front: simnode.Front{CutHijacked: true}, mux: http.NewServeMux(),
 		up: true, life: make(chan struct{}), workers: newWorkers(n.o.Workers), receipts: map[string]bool{},
 	}
 	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
@@ -165,13 +165,13 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	switch f.Answer {
 	case AnswerNever:
 		v.hang(r.Context())
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerReset:
-		reset(w)
+		simnode.Reset(w)
 		return
 	case AnswerTruncated:
-		truncated(w, a)
+		simnode.Truncate(w, a.status, a.contentType, a.body, len(a.body))
 		return
 	case AnswerError:
 		a = f.answer()

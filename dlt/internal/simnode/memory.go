@@ -1,4 +1,4 @@
-package evmtest
+package simnode
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 	"syscall"
 )
 
-// memoryAddr is the address of a node without a socket.
-const memoryAddr = "evm.test"
-
 // memory is a listener whose connections are pipes. Unlike sockets they block in a way that
 // testing/synctest recognizes, so its clock goes on.
 type memory struct {
+	addr   memoryAddr
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newMemory() *memory { return &memory{conns: make(chan net.Conn), closed: make(chan struct{})} }
+// Memory returns a listener without a socket, at an address that [Front.Client] reaches.
+func Memory(addr string) net.Listener {
+	return &memory{addr: memoryAddr(addr), conns: make(chan net.Conn), closed: make(chan struct{})}
+}
 
 // Accept implements net.Listener.
 func (m *memory) Accept() (net.Conn, error) {
@@ -38,12 +39,12 @@ func (m *memory) Close() error {
 }
 
 // Addr implements net.Listener.
-func (m *memory) Addr() net.Addr { return memoryAddress{} }
+func (m *memory) Addr() net.Addr { return m.addr }
 
-type memoryAddress struct{}
+type memoryAddr string
 
-func (memoryAddress) Network() string { return "memory" }
-func (memoryAddress) String() string  { return memoryAddr }
+func (memoryAddr) Network() string  { return "memory" }
+func (a memoryAddr) String() string { return string(a) }
 
 func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
@@ -53,29 +54,27 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-m.closed:
-		return nil, refusedError()
+		return nil, refused(m.addr)
 	}
 }
 
-// Client returns a client that reaches the node, with or without Options.InMemory, and keeps
-// no idle connections. It follows no redirects; there are none.
-func (n *Node) Client() *http.Client {
+// refused is the error of dialling a stopped node.
+func refused(a memoryAddr) error {
+	return &net.OpError{Op: "dial", Net: "memory", Addr: a, Err: syscall.ECONNREFUSED}
+}
+
+// Client returns a client that reaches the node, through memory where it listens there, and keeps no
+// idle connections. It follows no redirects; there are none.
+func (f *Front) Client(inMemory bool) *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
-	if n.o.InMemory {
+	if inMemory {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			n.front.mu.Lock()
-			m, ok := n.front.listener.(*memory)
-			n.front.mu.Unlock()
+			m, ok := f.Listener().(*memory)
 			if !ok {
-				return nil, refusedError()
+				return nil, refused(memoryAddr(f.Addr()))
 			}
 			return m.dial(ctx)
 		}
 	}
 	return &http.Client{Transport: t}
-}
-
-// refusedError is the error of dialling a stopped node.
-func refusedError() error {
-	return &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddress{}, Err: syscall.ECONNREFUSED}
 }

@@ -1,0 +1,141 @@
+// Package simnode is what the simulated nodes of all ledgers share: the listening side with its
+// kills, a listener without sockets, answers that break off, and draws by a seed.
+package simnode
+
+import (
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Front is the listening side of a simulated node. The zero value does not listen yet. Its methods
+// may be called concurrently; a caller holds no lock that a request of the node needs.
+type Front struct {
+	// CutHijacked says that connections which were taken over, such as those of websockets, are
+	// cut with the others. Else it is for who took them over.
+	CutHijacked bool
+
+	mu       sync.Mutex
+	addr     string // with its port, after the first listen
+	listener net.Listener
+	server   *http.Server
+	served   chan struct{} // closed when Serve has returned
+
+	connMu sync.Mutex
+	conns  map[net.Conn]struct{}
+}
+
+// Addr returns the address with its port; "" before the first listen.
+func (f *Front) Addr() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.addr
+}
+
+// Listener returns the listener while the node is up, and nil while it is down.
+func (f *Front) Listener() net.Listener {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listener
+}
+
+// Resume serves at the listener that listen returns, unless the node is up already. addr is the
+// address of the time before, and "" the first time. server is a new one; Resume sets its ConnState.
+func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *http.Server) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener != nil {
+		return nil
+	}
+	l, err := listen(f.addr)
+	if err != nil {
+		return err
+	}
+	server.ConnState = f.track
+	if server.ReadHeaderTimeout == 0 {
+		server.ReadHeaderTimeout = time.Minute
+	}
+	served := make(chan struct{})
+	f.listener, f.addr, f.server, f.served = l, l.Addr().String(), server, served
+	go func() {
+		defer close(served)
+		_ = server.Serve(l) // returns when the server is closed
+	}()
+	return nil
+}
+
+// Stop refuses connections from now on, cuts the open ones, and calls then. It returns when the port
+// is free.
+func (f *Front) Stop(then func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener == nil {
+		return
+	}
+	_ = f.server.Close() // Serve closes the listener, too; the second error does not matter
+	<-f.served
+	f.Cut()
+	then()
+	f.listener, f.server = nil, nil
+}
+
+// Cut ends the open connections with a reset.
+func (f *Front) Cut() {
+	f.connMu.Lock()
+	conns := slices.Collect(maps.Keys(f.conns))
+	clear(f.conns)
+	f.connMu.Unlock()
+	for _, c := range conns {
+		Abort(c)
+	}
+}
+
+// track records the open connections, so that they can be cut.
+func (f *Front) track(c net.Conn, s http.ConnState) {
+	f.connMu.Lock()
+	defer f.connMu.Unlock()
+	switch {
+	case s == http.StateNew:
+		if f.conns == nil {
+			f.conns = map[net.Conn]struct{}{}
+		}
+		f.conns[c] = struct{}{}
+	case s == http.StateClosed, s == http.StateHijacked && !f.CutHijacked:
+		delete(f.conns, c)
+	}
+}
+
+// Abort closes a connection with a reset.
+func Abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// Reset ends the connection of a request without an answer.
+func Reset(w http.ResponseWriter) {
+	h, ok := w.(http.Hijacker)
+	if !ok {
+		panic(http.ErrAbortHandler)
+	}
+	c, _, err := h.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	Abort(c)
+}
+
+// Truncate announces a body of so many bytes, sends half of the body and breaks off.
+func Truncate(w http.ResponseWriter, status int, contentType string, body []byte, announced int) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(announced))
+	w.WriteHeader(status)
+	_, _ = w.Write(body[:len(body)/2])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
