@@ -66,8 +66,8 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, hashes []evmtx.Hash)
 	v.settled = c.settle(v)
 	p := picture{view: v, hashes: hashes, receipts: make([]*receipt, len(hashes)), known: make([]known, len(hashes)), canonical: map[uint64]evmtx.Hash{}}
 	errs := []error{p.takeReceipts(answers)}
-	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,
-	// and whether the pool has what has no receipt.
+	// What the first answers leave open: whether a deep receipt's block is on the chain of the
+	// view, and whether the pool has the transactions without receipts.
 	more, heights := p.rest()
 	answers, err = c.ask(ctx, opStatuses, e, more)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, hashes []evmtx.Hash)
 	return out, nil
 }
 
-// known is what a node says of a transaction by its hash.
+// known is a node's answer about a transaction by its hash.
 type known uint8
 
 const (
@@ -95,7 +95,7 @@ const (
 	inBlock // which a receipt should have said
 )
 
-// picture is what a node says of some transactions, compared with one view.
+// picture holds a node's answers about some transactions, compared with one view.
 type picture struct {
 	view
 	hashes    []evmtx.Hash
