@@ -1,6 +1,6 @@
 // Package console is package operator in a browser: it shows the batches that stand still, the
 // reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
-// and nothing else, no ledger client.
+// and nothing else, no ledger client. The command "dltbatch console" serves it.
 //
 // The pages are HTML without scripts, and every file comes from the handler itself. Nothing is
 // loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
