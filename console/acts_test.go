@@ -272,6 +272,33 @@ func TestBulk(t *testing.T) {
 	})
 }
 
+// Doubts of many lanes are decided at once, three clicks from the first page.
+func TestDecideAll(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s", "t")
+		p.add("s", "b1")
+		p.add("t", "b2")
+		p.undecided("s", "connection reset")
+		p.undecided("t", "connection reset")
+		chosen := map[string]bool{}
+		asked := p.follow(p.get(""), "Decide about all of them")
+		for _, in := range asked.all("input") {
+			if _, on := in.attrs["checked"]; on {
+				chosen[in.attrs["name"]+"="+in.attrs["value"]] = true
+			}
+		}
+		assert.Equal(p, map[string]bool{"action=decide": true, "cause=decision": true}, chosen)
+		assert.NotContains(p, asked.text(), "Preview: ", "nobody has said what the ledger has")
+		p.clicks++
+		preview := p.get("bulk?action=decide&cause=decision&to=rejected")
+		report := p.submit(preview, "Carry it out: decide rejected", reason("confirm", "2"))
+		assert.Contains(p, report.text(), "done to 2 of the 2 batches")
+		assert.Equal(p, batch.Rejected, p.see("s", "b1").State)
+		assert.Equal(p, batch.Rejected, p.see("t", "b2").State)
+		assert.Equal(p, 3, p.clicks)
+	})
+}
+
 // A long bulk goes on by a click, from where it was.
 func TestBulkInSteps(t *testing.T) {
 	p := newPerson(t)
