@@ -318,6 +318,8 @@ func TestSearch(t *testing.T) {
 		assert.Contains(p, p.get("search?q=b1").text(), "Batch b1")
 		assert.Contains(p, p.get("search?q=change+7&service=s").text(), "Batch b1")
 		assert.Contains(p, p.get("search?q=change+7").text(), "No batch has this id")
+		begin := p.get("search?q=b")
+		assert.Contains(p, p.follow(begin, "b1").text(), "Batch b1")
 		found := p.get("search?q=+s+")
 		assert.Contains(p, p.follow(found, "s").text(), "Lane s")
 		assert.Contains(p, found.text(), "Orders of party s")

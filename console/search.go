@@ -18,10 +18,14 @@ type searchBody struct {
 	// Lane says that the words are the name of a lane with open batches, or with a control;
 	// Party, that they are the name of a party with orders.
 	Lane, Party bool
+	// Begin are the oldest open batches whose ids begin with the words. Incomplete says that there
+	// may be others.
+	Begin      []batch.Record
+	Incomplete bool
 }
 
 // search finds a batch by its id, or by the caller's own key in a service; a lane, or a party, by its
-// name. One batch is shown at once.
+// name; open batches by the beginning of the id. One batch is shown at once.
 func search(ctx context.Context, v *visit) (*answer, error) {
 	b := searchBody{Q: strings.TrimSpace(v.q.Get("q")), Service: batch.ServiceID(v.q.Get("service"))}
 	b.Asked = b.Q != ""
@@ -38,6 +42,11 @@ func search(ctx context.Context, v *visit) (*answer, error) {
 		if err := names(ctx, v.desk, &b); err != nil {
 			return nil, err
 		}
+		found, err := v.desk.Search(ctx, operator.SearchQuery{Prefix: batch.ID(b.Q), Limit: homeRows})
+		if err != nil {
+			return nil, err
+		}
+		b.Begin, b.Incomplete = found.Batches, found.Incomplete
 	}
 	return &answer{page: "search", title: "Search", body: b}, nil
 }
