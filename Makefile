@@ -29,7 +29,8 @@ PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
-# PostgreSQL, PgBouncer and anvil, an EVM node, are found or installed, and started for the tests.
+# PostgreSQL, PgBouncer and anvil, an EVM node, are found or installed, and started for the tests;
+# promtool, which runs the alerts, is found or taken out of a package.
 test:
 	$(GO) vet -race ./...
 	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...

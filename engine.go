@@ -116,6 +116,8 @@ func newEngine(r *Runner) *engine {
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
+		// A scan is as good as a look of the monitor, where both come about as often.
+		Empty:   func() bool { return e.queuer.Empty(2 * o.PollInterval) },
 		Trouble: func(s batch.ServiceID, err error) { r.trouble("monitor", err) },
 		Vanished: func(key batch.Key, now batch.Reported) {
 			r.report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})

@@ -79,8 +79,8 @@ const HealthMemory = 5 * time.Minute
 
 // Health is how a Runner is doing: data for readiness probes and for people.
 //
-// An idle Runner looks at the store every Options.ScanInterval and PollInterval, which keeps
-// Store current; it asks the ledger nothing. One failed call makes a part ConditionFailing
+// An idle Runner looks at the store every Options.ScanInterval, which keeps Store current, and its
+// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call makes a part ConditionFailing
 // until the next success. To ignore short failures, look at the age of FailingSince.
 type Health struct {
 	Running bool `json:"running"`

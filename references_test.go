@@ -95,7 +95,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 			return fs.SkipDir
 		case d.IsDir() || name == "references_test.go":
 			return nil
-		case base != "Makefile" && !slices.Contains([]string{".go", ".md", ".sql", ".proto"}, path.Ext(name)):
+		case base != "Makefile" && !slices.Contains([]string{".go", ".md", ".sql", ".proto", ".yaml"}, path.Ext(name)):
 			return nil
 		}
 		text, err := fs.ReadFile(fsys, name)

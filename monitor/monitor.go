@@ -32,7 +32,7 @@ type BatchUpdater interface {
 
 var _ BatchUpdater = (*inhand.Table)(nil)
 
-// Options of a monitor; all but Resolver must be set.
+// Options of a monitor; all but Resolver, Events and Empty must be set.
 type Options struct {
 	Rules          Rules
 	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
@@ -42,6 +42,9 @@ type Options struct {
 	Resolver       dlt.Resolver    // nil where no traits say Resolves
 	Events         dlt.EventSource // nil where no traits say Streams
 	Streams        int             // of events, open at once
+	// Empty reports that nothing was open a moment ago, as somebody has seen who looks anyway: then
+	// the monitor need not look by itself. nil: nobody looks.
+	Empty func() bool
 	// Trouble is called for requests that failed.
 	Trouble func(service batch.ServiceID, err error)
 	// Vanished is called for a commit that the ledger no longer reports as committed.
@@ -104,7 +107,7 @@ const minPause = 2 * time.Millisecond
 // Run asks until ctx is done; then it cuts off the requests under way and waits for them to
 // end. Where the store fails, Run retries only that call, after a short backoff.
 func (m *Monitor) Run(ctx context.Context) {
-	last := time.Time{}
+	var last, asked time.Time // of a round that was due, and of the store
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer m.hands.asking.Wait()
@@ -139,8 +142,23 @@ func (m *Monitor) Run(ctx context.Context) {
 			continue
 		}
 		last = time.Now()
+		if m.rests(last, asked) {
+			continue
+		}
+		asked = last
 		m.round(ctx)
 	}
+}
+
+// restAsk is how often the monitor asks the store at least. Where lanes are paused or halted, nobody
+// sees that rows are under way in them, and a look at the monitor's health wants a sign of life.
+const restAsk = 5 * time.Second
+
+// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open. So an
+// idle process sends one statement for the queuer and the monitor together.
+func (m *Monitor) rests(now, asked time.Time) bool {
+	next := m.due.next()
+	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty()
 }
 
 // round asks about all rows that are due.

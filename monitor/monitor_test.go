@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,6 +235,30 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 		n := len(w.selected())
 		assert.GreaterOrEqual(t, n, 99)
 		assert.LessOrEqual(t, n, 104)
+	})
+}
+
+// Where somebody else sees that nothing is open, the monitor asks every five seconds only, and at once
+// about a row that it has noted.
+func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var busy atomic.Bool
+		m, stop := w.start(t, func(o *monitor.Options) { o.Empty = func() bool { return !busy.Load() } })
+		settle(time.Minute)
+		assert.InDelta(t, 13, len(w.selected()), 1)
+		for range 3 {
+			before := len(w.selected())
+			m.DueIn(rules.PollInterval / 2)
+			settle(rules.PollInterval/2 + 50*time.Millisecond)
+			assert.Len(t, w.selected(), before+1, "it was noted")
+			settle(rules.PollInterval / 3)
+		}
+		before := len(w.selected())
+		busy.Store(true)
+		settle(10 * rules.PollInterval)
+		assert.InDelta(t, before+10, len(w.selected()), 1)
+		stop()
 	})
 }
 

@@ -22,10 +22,13 @@ type book struct {
 	mu       sync.Mutex
 	values   map[string]float64 // by name{key=value,...}
 	counts   map[string]int
+	watched  map[string]bool // what was observed, and not measured
 	callback metric.Callback
 }
 
-func newBook() *book { return &book{values: map[string]float64{}, counts: map[string]int{}} }
+func newBook() *book {
+	return &book{values: map[string]float64{}, counts: map[string]int{}, watched: map[string]bool{}}
+}
 
 func (b *book) Meter(string, ...metric.MeterOption) metric.Meter { return meter{b: b} }
 
@@ -49,10 +52,21 @@ func (b *book) note(name string, attrs attribute.Set, v float64, add bool) {
 	}
 	name = nameOf(name, attrs)
 	if !add {
-		b.values[name] = 0
+		b.values[name], b.watched[name] = 0, true
 	}
 	b.values[name] += v
 	b.counts[name]++
+}
+
+// forget drops what was observed, so that only what is observed next is there.
+func (b *book) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.watched {
+		delete(b.values, name)
+		delete(b.counts, name)
+	}
+	clear(b.watched)
 }
 
 // of returns the value of a series.

@@ -4,7 +4,8 @@
 //	metrics, err := otelbatch.NewMetrics(provider) // once in a process
 //	runner, err := metrics.NewRunner(st, ledger, options) // in place of dltbatch.New
 //
-// docs/metrics.md lists the metrics, and docs/operations.md the alerts.
+// docs/metrics.md lists the metrics, and docs/operations.md the alerts. In the folder of this package are
+// alerts.yaml, rules for Prometheus, and dashboard.json for Grafana; the library does not link them.
 //
 // # What is exact
 //

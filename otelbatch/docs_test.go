@@ -38,7 +38,7 @@ func written(defs []definition) string {
 	b.WriteString(`# Metrics
 
 Package ` + "`otelbatch`" + ` measures a Runner with OpenTelemetry: its documentation says how to switch it on and
-what is exact. [operations.md](operations.md#alerts) has the alerts. The package's test writes this page
+what is exact. [operations.md](operations.md#alerts) has the alerts and a dashboard. The package's test writes this page
 anew: ` + "`go test ./otelbatch -run TestPage -metrics.write`" + `.
 
 The first name is OpenTelemetry's, the second Prometheus's, where a histogram has ` + "`_bucket`, `_count` and `_sum`" + `.

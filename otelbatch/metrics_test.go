@@ -369,7 +369,7 @@ func TestGaugesOfStores(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := store.Stats{
 		Totals: store.Totals{
-			At: at, By: "x", Open: map[batch.State]int{batch.Queued: 7, batch.Invalid: 1}, Oldest: at.Add(-time.Minute), Lanes: 3, InDoubt: 4,
+			At: at, By: "x", Open: map[batch.State]int{batch.Queued: 7, batch.Invalid: 1}, Oldest: at.Add(-time.Minute), Lanes: 3, InDoubt: 4, OldestDoubt: at.Add(-2 * time.Hour),
 			Undecided: 5, Quarantined: 6, Paused: 8, Halted: 9, AllPaused: true, Orders: map[batch.OrderState]int{batch.OrderDequeued: 10},
 			OldestOrder: at.Add(-time.Hour), Schema: 4, Sizes: []store.Size{{Name: "batches", Bytes: 11, Dead: 12}, {Name: "new", Bytes: 13}},
 		},
@@ -394,7 +394,7 @@ func TestGaugesOfStores(t *testing.T) {
 		"dltbatch.open.batches{dltbatch.state=queued}": 1007, "dltbatch.open.batches{dltbatch.state=invalid}": 1,
 		"dltbatch.open.batches{dltbatch.state=pending}": 0, "dltbatch.open.oldest.age": 80, "dltbatch.open.lanes": 3,
 		"dltbatch.lanes.stopped{dltbatch.reason=paused}": 8, "dltbatch.lanes.stopped{dltbatch.reason=halted}": 9, "dltbatch.paused": 1,
-		"dltbatch.open.doubts": 4, "dltbatch.open.decisions": 5, "dltbatch.quarantine": 6, "dltbatch.open.orders{dltbatch.state=dequeued}": 10,
+		"dltbatch.open.doubts": 4, "dltbatch.open.oldest.doubt.age": 7220, "dltbatch.open.decisions": 5, "dltbatch.quarantine": 6, "dltbatch.open.orders{dltbatch.state=dequeued}": 10,
 		"dltbatch.open.orders{dltbatch.state=queued}": 0, "dltbatch.open.oldest.order.age": 3620,
 		"dltbatch.instances{dltbatch.presence=live}": 1, "dltbatch.instances{dltbatch.presence=unseen}": 2, "dltbatch.instances.shared": 2,
 		"dltbatch.schema.version": 4, "dltbatch.table.size{dltbatch.table=batches}": 11, "dltbatch.table.dead{dltbatch.table=batches}": 12,
@@ -427,4 +427,15 @@ func TestOpenStates(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{batch.OrderQueued.String(), batch.OrderDequeued.String()}, orderStates.values)
+}
+
+// Clocks differ by what is outside of the time in which the database was read.
+func TestApart(t *testing.T) {
+	before := time.Now()
+	after := before.Add(2 * time.Second)
+	for read, want := range map[time.Duration]time.Duration{
+		0: 0, time.Second: 0, 2 * time.Second: 0, -time.Minute: time.Minute, 62 * time.Second: time.Minute,
+	} {
+		assert.Equal(t, want, apart(before.Add(read).UTC(), before, after), read)
+	}
 }

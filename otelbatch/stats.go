@@ -29,7 +29,7 @@ var (
 
 // storeGauges are what the stores count: see [store.Totals].
 type storeGauges struct {
-	age, oldest, oldestOrder                             gauge
+	age, oldest, oldestOrder, oldestDoubt, clock         gauge
 	open, orders, lanes, stopped, allPaused              gauge
 	inDoubt, undecided, setAside, schema, instances, one gauge
 	bytes, dead                                          gauge
@@ -42,6 +42,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.stopped = b.stored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stops))
 	g.allPaused = b.stored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
 	g.inDoubt = b.stored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
+	g.oldestDoubt = b.stored(b.age("dltbatch.open.oldest.doubt.age", "Age of the oldest doubt, since the claim of its attempt; 0 where there is none."))
 	g.undecided = b.stored(b.number("dltbatch.open.decisions", "{batch}", "Batches that wait for a person's decision."))
 	g.setAside = b.stored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
 	g.orders = b.stored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
@@ -51,6 +52,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.schema = b.stored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
 	g.bytes = b.stored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
 	g.dead = b.stored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
+	g.clock = b.stored(b.age("dltbatch.clock.difference", "How far the clock of the database is from the clock of this process, in either direction."))
 	g.age = b.stored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
 	return g
 }
@@ -69,7 +71,9 @@ func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Obs
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	var all []store.Stats
+	var clock time.Duration
 	for _, r := range runners {
+		before := time.Now()
 		s, err := r.Stats(ctx)
 		switch {
 		case errors.Is(err, store.ErrUnsupported):
@@ -77,16 +81,22 @@ func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Obs
 			return
 		case !s.At.IsZero() && !slices.ContainsFunc(all, func(known store.Stats) bool { return sameStore(known, s) }):
 			all = append(all, s)
+			clock = max(clock, apart(s.At.Add(s.Age), before, time.Now()))
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
-	t := stored{open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
+	t := stored{clock: clock, open: map[string]int{}, orders: map[string]int{}, bytes: map[string]int64{}, dead: map[string]int64{}}
 	for _, s := range all {
 		t.add(s)
 	}
 	t.observe(g, o)
+}
+
+// apart returns how far a time of the database is from the time in which it was read.
+func apart(read, before, after time.Time) time.Duration {
+	return max(0, before.Sub(read), read.Sub(after))
 }
 
 // sameStore reports whether two Runners have read the same store, also if somebody has counted in
@@ -109,6 +119,7 @@ type stored struct {
 	live, unseen, shared                int
 	schema                              int64
 	age, oldest, oldestOrder            time.Duration
+	oldestDoubt, clock                  time.Duration
 }
 
 func (t *stored) add(s store.Stats) {
@@ -145,6 +156,7 @@ func (t *stored) add(s store.Stats) {
 		return max(0, s.At.Sub(oldest)+s.Age)
 	}
 	t.oldest, t.oldestOrder = max(t.oldest, since(s.Oldest)), max(t.oldestOrder, since(s.OldestOrder))
+	t.oldestDoubt = max(t.oldestDoubt, since(s.OldestDoubt))
 }
 
 func (t *stored) observe(g storeGauges, o metric.Observer) {
@@ -171,5 +183,7 @@ func (t *stored) observe(g storeGauges, o metric.Observer) {
 	}
 	g.oldest.seconds(o, t.oldest.Seconds(), key{})
 	g.oldestOrder.seconds(o, t.oldestOrder.Seconds(), key{})
+	g.oldestDoubt.seconds(o, t.oldestDoubt.Seconds(), key{})
+	g.clock.seconds(o, t.clock.Seconds(), key{})
 	g.age.seconds(o, t.age.Seconds(), key{})
 }

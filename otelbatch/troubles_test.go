@@ -3,6 +3,12 @@ package otelbatch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,9 +28,11 @@ import (
 // staged is a store and a ledger in which trouble can be staged.
 type staged struct {
 	*memory.Store
-	down     atomic.Bool // the database is gone
-	readonly atomic.Bool // it takes no more writes
-	mute     atomic.Bool // outcomes are not written, as if the process had died
+	down     atomic.Bool               // the database is gone
+	readonly atomic.Bool               // it takes no more writes
+	mute     atomic.Bool               // outcomes are not written, as if the process had died
+	warns    atomic.Bool               // its log grows
+	held     atomic.Pointer[time.Time] // since when dead rows cannot be cleaned up
 	fault    atomic.Uint32
 }
 
@@ -75,110 +83,323 @@ func (s *staged) Record(ctx context.Context, all []store.Outcome) ([]store.Appli
 	return s.Store.Record(ctx, all)
 }
 
-// Each trouble of docs/operations.md#alerts that can be staged in memory shows in its metric, soon.
+func (s *staged) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	if err := s.fail(true); err != nil {
+		return store.Pruned{}, err
+	}
+	return s.Store.Prune(ctx, q)
+}
+
+func (s *staged) KeepInstance(ctx context.Context, i store.Instance) error {
+	if err := s.fail(true); err != nil {
+		return err
+	}
+	return s.Store.KeepInstance(ctx, i)
+}
+
+func (s *staged) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+	if err := s.fail(true); err != nil {
+		return false, err
+	}
+	return s.Store.RefreshStats(ctx, q)
+}
+
+// deadRows is how many rows a second a busy PostgreSQL leaves behind, beside a held snapshot.
+const deadRows = 1000
+
+func (s *staged) Stats(ctx context.Context) (store.Stats, error) {
+	if err := s.fail(false); err != nil {
+		return store.Stats{}, err
+	}
+	stats, err := s.Store.Stats(ctx)
+	if since := s.held.Load(); since != nil && !stats.At.IsZero() {
+		stats.Sizes = []store.Size{{Name: "attempted_batches", Dead: int64(deadRows * time.Since(*since).Seconds())}}
+	}
+	return stats, err
+}
+
+func (s *staged) Upkeep(context.Context) ([]store.Warning, error) {
+	if s.warns.Load() {
+		return []store.Warning{{Name: "log", Err: errors.New("the log is large")}}, nil
+	}
+	return nil, nil
+}
+
+// scrapeEvery is how often Prometheus collects, and evaluates its rules, in these tests.
+const scrapeEvery = 15 * time.Second
+
+// scrapes is what Prometheus has collected: of each series a value for each time, or "_".
+type scrapes struct {
+	metrics map[string]definition
+	times   int
+	series  map[string][]string
+}
+
+// take collects once. Of histograms it takes the number and the sum.
+func (s *scrapes) take(t *testing.T, b *book) {
+	t.Helper()
+	b.forget()
+	require.NoError(t, b.collect())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	add := func(series string, v float64) {
+		all := s.series[series]
+		for len(all) < s.times {
+			all = append(all, "_")
+		}
+		s.series[series] = append(all, strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	for name, v := range b.values {
+		base, of, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+		labels := []string{`job="service"`, `instance="a"`}
+		for pair := range strings.SplitSeq(of, ",") {
+			if key, value, ok := strings.Cut(pair, "="); ok {
+				labels = append(labels, strings.ReplaceAll(key, ".", "_")+`="`+value+`"`)
+			}
+		}
+		d, known := s.metrics[base]
+		require.True(t, known, name)
+		series := func(suffix string) string { return prometheus(d) + suffix + "{" + strings.Join(labels, ",") + "}" }
+		if d.kind == "histogram" {
+			add(series("_count"), float64(b.counts[name]))
+			add(series("_sum"), v)
+		} else {
+			add(series(""), v)
+		}
+	}
+	s.times++
+}
+
+// group is the scrapes as promtool reads them, without the metrics that no rule uses.
+func (s *scrapes) group(name string, used map[string]bool, tests ...promTest) promGroup {
+	g := promGroup{Name: name, Interval: scrapeEvery.String(), Tests: tests}
+	for _, series := range slices.Sorted(maps.Keys(s.series)) {
+		if metric, _, _ := strings.Cut(series, "{"); used[metric] {
+			g.Input = append(g.Input, promSeries{series, strings.Join(s.series[series], " ")})
+		}
+	}
+	return g
+}
+
+// byName returns the definitions of all metrics.
+func byName(t *testing.T) map[string]definition {
+	t.Helper()
+	all := map[string]definition{}
+	for _, d := range definitions(t) {
+		all[d.name] = d
+	}
+	return all
+}
+
+// quietFor is how many scrapes of a healthy service go before each trouble.
+const quietFor = 20
+
+// trouble is one that is staged.
+type trouble struct {
+	scope  dlt.PressureScope
+	policy batch.Policy
+	slow   time.Duration // the ledger takes so long for a batch
+	lane   int           // so many batches are added to one lane
+	stage  func(s *staged)
+	kill   bool // an instance, with what it has posted; another one starts
+	stop   bool // the only instance
+	metric string
+	above  float64       // the metric shows it from there on; below 0: where it is 0
+	within time.Duration // for the metric
+	alert  string        // the first
+	after  time.Duration // for the alert
+}
+
+var troubles = map[string]trouble{
+	"the database is gone": {
+		stage:  func(s *staged) { s.down.Store(true) },
+		metric: "dltbatch.failing.duration{dltbatch.part=store}", above: 30, within: 32 * time.Second,
+		alert: "DltbatchDatabaseGone", after: time.Minute,
+	},
+	"the disk is full": {
+		stage:  func(s *staged) { s.readonly.Store(true) },
+		metric: "dltbatch.store.operation.duration{dltbatch.operation=add,error.type=_OTHER}", above: 0, within: 2 * time.Second,
+		alert: "DltbatchWritesFail", after: 4 * time.Minute,
+	},
+	"the ledger is gone": {
+		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Unavailable)) },
+		metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
+		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+	},
+	"the ledger answers 429 for ever": {
+		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
+		metric: "dltbatch.ledger.closed.duration", above: 300, within: 305 * time.Second,
+		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+	},
+	"the ledger refuses this client": {
+		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Misconfigured)) },
+		metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
+		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+	},
+	"a service is busy for ever": {
+		scope: dlt.ScopeService, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
+		metric: "dltbatch.services.closed{dltbatch.reason=paused}", above: 0, within: 5 * time.Second,
+		alert: "DltbatchServiceClosed", after: 5*time.Minute + 30*time.Second,
+	},
+	"a doubt without evidence": {
+		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.LostRequest)) },
+		metric: "dltbatch.decisions", above: 0, within: 5 * time.Second,
+		alert: "DltbatchNeedsDecision", after: 30 * time.Second,
+	},
+	"a halted lane": {
+		policy: batch.PolicyHalt, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Rejected)) },
+		metric: "dltbatch.lanes.halted", above: 0, within: 2 * time.Second,
+		alert: "DltbatchLaneHalted", after: 30 * time.Second,
+	},
+	"an instance is killed": {
+		stage: func(s *staged) { s.mute.Store(true) }, kill: true,
+		metric: "dltbatch.takeovers", above: 0, within: 70 * time.Second,
+		alert: "DltbatchClaimsExpire", after: 90 * time.Second,
+	},
+	"nobody runs": {
+		stop:   true,
+		metric: "dltbatch.runners", above: -1, within: 5 * time.Second,
+		alert: "DltbatchNobodyRuns", after: 90 * time.Second,
+	},
+	"a snapshot is held on PostgreSQL, 1,000 dead rows a second": {
+		stage:  func(s *staged) { now := time.Now(); s.held.Store(&now) },
+		metric: "dltbatch.table.dead{dltbatch.table=attempted_batches}", above: 100_000, within: 2 * time.Minute,
+		alert: "DltbatchDeadRows", after: 38 * time.Minute,
+	},
+	"a reader holds SQLite's log": {
+		stage:  func(s *staged) { s.warns.Store(true) },
+		metric: "dltbatch.warnings", above: 0, within: 2 * time.Second,
+		alert: "DltbatchStoreWarns", after: 10*time.Minute + 30*time.Second,
+	},
+	"a lane of 100,000": {
+		slow: 10 * time.Second, lane: 100_000,
+		metric: "dltbatch.open.batches{dltbatch.state=queued}", above: 50_000, within: 20 * time.Second,
+		alert: "DltbatchBacklog", after: 5*time.Minute + 30*time.Second,
+	},
+	"clocks differ by a minute": {
+		stage:  func(s *staged) { s.StepClock(time.Minute) },
+		metric: "dltbatch.clock.difference", above: 59, within: time.Second,
+		alert: "DltbatchClocksDiffer", after: 5*time.Minute + 30*time.Second,
+	},
+}
+
+// Each trouble that can be staged shows in its metric, soon; and of all alerts one fires first, as
+// docs/operations.md#how-soon-an-alert-fires says.
 func TestTroublesShow(t *testing.T) {
-	add := func(t *testing.T, r *dltbatch.Runner, s *staged, id batch.ID) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	metrics, used := byName(t), map[string]bool{}
+	for _, r := range rules(t) {
+		of, _ := names(r.Expr)
+		for _, metric := range of {
+			used[metric] = true
+		}
+	}
+	var tests []promGroup
+	for name, c := range troubles {
+		s := scrapes{metrics: metrics, series: map[string][]string{}}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.show(t, &s) })
+		})
+		at := func(times int) string { return (time.Duration(times) * scrapeEvery).String() }
+		tests = append(tests, s.group(name, used, fired(at(quietFor-1)), fired(at(quietFor+int(c.after/scrapeEvery)), c.alert)))
+		base, _, _ := strings.Cut(c.metric, "{")
+		metric := prometheus(metrics[base])
+		if metrics[base].kind == "histogram" {
+			metric += "_count"
+		}
+		assert.Contains(t, string(page), fmt.Sprintf("\n| %s | `%s` | `%s` | %s |\n", name, metric, c.alert, short(c.after)))
+	}
+	testRules(t, scrapeEvery.String(), tests)
+}
+
+// short is a duration in words.
+func short(d time.Duration) string {
+	text := fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	return strings.TrimPrefix(strings.TrimSuffix(text, " 0 s"), "0 min ")
+}
+
+// show stages the trouble, and collects as Prometheus does.
+func (c trouble) show(t *testing.T, got *scrapes) {
+	s := &staged{Store: memory.New()}
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.PressureScope, traits.Resolves = c.scope, false
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: c.slow, Fault: func(batch.Attempt) ledgermem.Fault {
+		return ledgermem.Fault{Kind: ledgermem.FaultKind(s.fault.Load())}
+	}})
+	b := newBook()
+	m, err := NewMetrics(b)
+	require.NoError(t, err)
+	var ended []chan error
+	start := func(st store.Store) (*dltbatch.Runner, context.CancelFunc) {
+		r, err := m.NewRunner(st, ledger, &dltbatch.Options{Policy: c.policy, Drain: 15 * time.Second})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		end := make(chan error, 1)
+		ended = append(ended, end)
+		go func() { end <- r.Run(ctx) }()
+		synctest.Wait()
+		return r, stop
+	}
+	r, stop := start(s)
+	add := func(all ...batch.Batch) {
 		t.Helper()
-		if err := r.Add(t.Context(), one("lane", id)); err != nil {
+		if err := r.Add(t.Context(), all...); err != nil {
 			require.ErrorIs(t, err, errDown)
 		}
 	}
-	for name, c := range map[string]struct {
-		scope  dlt.PressureScope
-		policy batch.Policy
-		stage  func(s *staged)
-		kill   bool // an instance, with what it has posted
-		metric string
-		above  float64
-		within time.Duration
-	}{
-		"the database is gone": {
-			stage:  func(s *staged) { s.down.Store(true) },
-			metric: "dltbatch.failing.duration{dltbatch.part=store}", above: 30, within: 32 * time.Second,
-		},
-		"the disk is full": {
-			stage:  func(s *staged) { s.readonly.Store(true) },
-			metric: "dltbatch.store.operation.duration{dltbatch.operation=add,error.type=_OTHER}", above: -1, within: 2 * time.Second,
-		},
-		"the ledger is gone": {
-			stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Unavailable)) },
-			metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
-		},
-		"the ledger answers 429 for ever": {
-			stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
-			metric: "dltbatch.ledger.closed.duration", above: 300, within: 305 * time.Second,
-		},
-		"the ledger refuses this client": {
-			stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Misconfigured)) },
-			metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
-		},
-		"a service is busy for ever": {
-			scope: dlt.ScopeService, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
-			metric: "dltbatch.services.closed{dltbatch.reason=paused}", above: 0, within: 5 * time.Second,
-		},
-		"a doubt without evidence": {
-			stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.LostRequest)) },
-			metric: "dltbatch.decisions", above: 0, within: 5 * time.Minute,
-		},
-		"a halted lane": {
-			policy: batch.PolicyHalt, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Rejected)) },
-			metric: "dltbatch.lanes.halted", above: 0, within: 2 * time.Second,
-		},
-		"an instance is killed": {
-			stage: func(s *staged) { s.mute.Store(true) }, kill: true,
-			metric: "dltbatch.takeovers", above: 0, within: 70 * time.Second,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &staged{Store: memory.New()}
-				traits := ledgermem.Unforgiving(time.Second)
-				traits.PressureScope, traits.Resolves = c.scope, false
-				ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
-					return ledgermem.Fault{Kind: ledgermem.FaultKind(s.fault.Load())}
-				}})
-				b := newBook()
-				m, err := NewMetrics(b)
-				require.NoError(t, err)
-				var ended []chan error
-				start := func(st store.Store) (*dltbatch.Runner, context.CancelFunc) {
-					r, err := m.NewRunner(st, ledger, &dltbatch.Options{Policy: c.policy, Drain: 15 * time.Second})
-					require.NoError(t, err)
-					ctx, stop := context.WithCancel(t.Context())
-					end := make(chan error, 1)
-					ended = append(ended, end)
-					go func() { end <- r.Run(ctx) }()
-					synctest.Wait()
-					return r, stop
-				}
-				r, stop := start(s)
-				add(t, r, s, "before")
-				time.Sleep(time.Minute)
-				shows := func() bool {
-					require.NoError(t, b.collect())
-					return b.counts[c.metric] > 0 && b.of("%s", c.metric) > c.above
-				}
-				require.False(t, shows(), "nothing is wrong")
-				since := time.Now()
-				c.stage(s)
-				add(t, r, s, "after")
-				if c.kill {
-					time.Sleep(time.Second)
-					stop()
-					_, stop = start(s.Store)
-				}
-				for !shows() && time.Since(since) < time.Hour {
-					time.Sleep(time.Second)
-				}
-				t.Logf("%s: %s shows it after %s", name, c.metric, time.Since(since))
-				assert.LessOrEqual(t, time.Since(since), c.within)
-				s.down.Store(false)
-				s.readonly.Store(false)
-				stop()
-				for _, end := range ended {
-					<-end
-				}
-			})
-		})
+	shows := func() bool {
+		require.NoError(t, b.collect())
+		if c.above < 0 {
+			return b.of("%s", c.metric) == 0
+		}
+		return b.of("%s", c.metric) > c.above || b.times("%s", c.metric) > 0 && strings.Contains(c.metric, "error.type")
+	}
+	add(one("lane", "before"))
+	for range quietFor {
+		got.take(t, b)
+		require.False(t, shows(), "nothing is wrong")
+		time.Sleep(scrapeEvery)
+	}
+	since := time.Now()
+	if c.stage != nil {
+		c.stage(s)
+	}
+	if !c.stop {
+		add(one("lane", "after"))
+	}
+	for i := 0; i < c.lane; i += 1000 {
+		var all []batch.Batch
+		for k := range 1000 {
+			all = append(all, one("lane", batch.ID(fmt.Sprint(i+k))))
+		}
+		add(all...)
+	}
+	if c.kill {
+		time.Sleep(time.Second)
+	}
+	if c.kill || c.stop {
+		stop()
+	}
+	if c.kill {
+		_, stop = start(s.Store)
+	}
+	shown := time.Duration(-1)
+	for got.times <= quietFor+int(c.after/scrapeEvery) {
+		got.take(t, b)
+		for next := time.Now().Add(scrapeEvery); time.Now().Before(next); time.Sleep(time.Second) {
+			if shown < 0 && shows() {
+				shown = time.Since(since)
+			}
+		}
+	}
+	t.Logf("%s shows it after %s", c.metric, shown)
+	assert.LessOrEqual(t, shown, c.within)
+	assert.GreaterOrEqual(t, shown, time.Duration(0), "it never shows")
+	s.down.Store(false)
+	s.readonly.Store(false)
+	stop()
+	for _, end := range ended {
+		<-end
 	}
 }

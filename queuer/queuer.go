@@ -65,7 +65,7 @@ type Options struct {
 
 // Queuer goes round the lanes: it scans for lanes, takes from its table the lanes that are worth a
 // look, claims from them, hands the runs over, and notes in the table what it learned. Hint,
-// HintIn, Added, Over and Wake may be called at any time.
+// HintIn, Added, Over, Wake and Empty may be called at any time.
 type Queuer struct {
 	sub     Submitter
 	o       *Options
@@ -125,6 +125,13 @@ func (q *Queuer) Added(lanes ...batch.ServiceID) {
 func (q *Queuer) Over(s batch.ServiceID) {
 	q.lanes.Over(s)
 	q.Wake()
+}
+
+// Empty reports that the last scan read all lanes, began within the last d, and found no open batch. It
+// has not looked at lanes that are paused or halted ([store.Store].Lanes).
+func (q *Queuer) Empty(d time.Duration) bool {
+	began := q.scan.empty.Load()
+	return began != nil && time.Since(*began) <= d
 }
 
 // Wake makes the queuer look again at once.

@@ -3,6 +3,7 @@ package queuer
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -25,11 +26,15 @@ type scan struct {
 	pause *backoff.ExponentialBackOff // after a scan that failed
 	under bool                        // a scan is under way
 	ended chan scanned                // capacity one
+
+	// empty is when the last scan began, where it read all lanes and found none. Anybody reads it.
+	empty atomic.Pointer[time.Time]
 }
 
 // scanned is the end of a scan.
 type scanned struct {
 	lanes []batch.ServiceID
+	began time.Time
 	took  time.Duration
 	err   error
 }
@@ -53,13 +58,12 @@ func (p *scan) begin(ctx context.Context) {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, p.o.TTL/4)
 		defer cancel()
-		var s scanned
-		began := time.Now()
+		s := scanned{began: time.Now()}
 		s.err = loop.Contain(func() (err error) {
 			s.lanes, err = p.store.Lanes(ctx, query)
 			return err
 		})
-		s.took = time.Since(began)
+		s.took = time.Since(s.began)
 		p.ended <- s
 	}()
 }
@@ -70,6 +74,10 @@ func (p *scan) begin(ctx context.Context) {
 func (p *scan) end(ctx context.Context, s scanned) {
 	now := time.Now()
 	p.under = false
+	p.empty.Store(nil)
+	if p.start && s.err == nil && len(s.lanes) == 0 {
+		p.empty.Store(&s.began)
+	}
 	share := min(scanShare*s.took, longestPause)
 	if s.err != nil {
 		p.due = now.Add(max(p.pause.NextBackOff(), share))

@@ -138,6 +138,9 @@ type Totals struct {
 	Lanes int `json:"lanes"`
 	// InDoubt counts open batches as [Row.InDoubt] says.
 	InDoubt int `json:"in_doubt"`
+	// OldestDoubt is since when the oldest of them is in doubt (Row.DoubtSince: the claim of its first
+	// unresolved attempt); zero where none is. Counts of older code have none.
+	OldestDoubt time.Time `json:"oldest_doubt,omitzero"`
 	// Undecided counts open batches that need a decision of a person.
 	Undecided int `json:"undecided"`
 	// Quarantined counts final batches that a policy set aside.

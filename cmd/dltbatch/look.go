@@ -75,6 +75,9 @@ func (p *page) status(s store.Stats) {
 	}
 	t.row(alarm(s.Undecided > 0), "need a decision", s.Undecided)
 	t.row(plain, "in doubt", s.InDoubt)
+	if !s.OldestDoubt.IsZero() {
+		t.row(plain, "oldest doubt", age(s.At.Sub(s.OldestDoubt))+", since "+when(s.OldestDoubt))
+	}
 	t.row(alarm(s.Quarantined > 0), "quarantined", s.Quarantined)
 	t.row(alarm(s.Halted > 0), "lanes halted", s.Halted)
 	t.row(alarm(s.Paused > 0), "lanes paused", s.Paused)

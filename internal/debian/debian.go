@@ -1,11 +1,16 @@
-// Package debian installs Debian's packages, for tests that need a program of them.
+// Package debian installs Debian's packages, for tests that need a program of them, or takes one program
+// out of a package.
 package debian
 
 import (
+	"archive/tar"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 )
 
 // policyFile keeps packages from starting servers of their own.
@@ -26,11 +31,89 @@ func Install(names ...string) (err error) {
 		defer func() { err = errors.Join(err, os.Remove(policyFile)) }()
 	}
 	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, names...)} {
-		cmd := exec.Command("apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %v: %w: %s", args, err, out)
+		if err := apt("", args...); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func apt(dir string, args ...string) error {
+	cmd := exec.Command("apt-get", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get %v: %w: %s", args, err, out)
+	}
+	return nil
+}
+
+// Extract takes a program out of a package and puts it at to, whose folder it makes: it installs nothing,
+// and so starts no server of the package. file is its path in the package, such as "usr/bin/promtool".
+// Root brings the lists of packages up to date where the package is not found without that.
+func Extract(name, file, to string) error {
+	dir, err := os.MkdirTemp("", "dltbatch-debian-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
+	if err = apt(dir, "download", name); err != nil && os.Getuid() == 0 {
+		if err = apt("", "update"); err == nil {
+			err = apt(dir, "download", name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil || len(debs) != 1 {
+		return errors.Join(fmt.Errorf("%s: apt-get has left %d packages, want one", name, len(debs)), err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return unpack(debs[0], file, to)
+}
+
+// unpack writes the program beside its place, and then moves it there: two test binaries may do so at
+// once.
+func unpack(deb, file, to string) (err error) {
+	part, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(part.Name()))
+		}
+	}()
+	cmd := exec.Command("dpkg-deb", "--fsys-tarfile", deb)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return errors.Join(err, part.Close())
+	}
+	found := find(out, file, part)
+	_, rest := io.Copy(io.Discard, out)
+	if err := errors.Join(found, rest, cmd.Wait(), part.Chmod(0o755), part.Close()); err != nil {
+		return fmt.Errorf("%s of %s: %w", file, filepath.Base(deb), err)
+	}
+	return os.Rename(part.Name(), to)
+}
+
+// find copies a file out of an archive.
+func find(archive io.Reader, file string, to io.Writer) error {
+	for r := tar.NewReader(archive); ; {
+		h, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return os.ErrNotExist
+		case err != nil:
+			return err
+		case h.Typeflag == tar.TypeReg && path.Clean(h.Name) == path.Clean(file):
+			_, err := io.Copy(to, r)
+			return err
+		}
+	}
 }

@@ -239,3 +239,37 @@ func TestStatsCost(t *testing.T) {
 	assert.InDelta(t, counted, g.of(count), 10, "a history changes nothing")
 	assert.InDelta(t, looked, g.of(read), 4)
 }
+
+// Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: a cleaning does
+// not remove them before the snapshot ends.
+func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
+	t.Parallel()
+	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	dead := func() (n int64) {
+		v.buffers() // the store's connection tells the server what it has deleted
+		v.vacuum()
+		require.Eventually(t, func() bool {
+			did, err := v.st.RefreshStats(v.ctx, store.RefreshQuery{OlderThan: time.Microsecond})
+			require.NoError(t, err)
+			return did
+		}, time.Minute, 10*time.Millisecond)
+		s, err := v.st.Stats(v.ctx)
+		require.NoError(t, err)
+		for _, size := range s.Sizes {
+			if size.Name == "attempted_batches" || size.Name == "waiting_batches" {
+				n += size.Dead
+			}
+		}
+		return n
+	}
+	none := func() bool { return dead() == 0 }
+	v.pass(200)
+	require.Eventually(t, none, time.Minute, 10*time.Millisecond, "nothing keeps them")
+	end := v.hold()
+	v.pass(200)
+	for range 3 {
+		assert.GreaterOrEqual(t, dead(), int64(400), "a batch leaves a row behind in each table")
+	}
+	end()
+	require.Eventually(t, none, time.Minute, 10*time.Millisecond)
+}

@@ -140,7 +140,7 @@ func (r *tally) addTo(c *store.Totals) error {
 			c.Open[batch.State(r.code)] += n
 		}
 	case "doubts":
-		c.InDoubt = n
+		c.InDoubt, c.OldestDoubt = n, at
 	case "undecided":
 		c.Undecided = n
 	case "lanes":

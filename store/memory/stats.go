@@ -112,6 +112,7 @@ func (s *Store) count(now time.Time) store.Totals {
 				c.Open[e.row.State]++
 				if e.row.InDoubt(now) {
 					c.InDoubt++
+					c.OldestDoubt = oldest(c.OldestDoubt, e.row.DoubtSince)
 				}
 				if e.row.Decision != "" {
 					c.Undecided++

@@ -47,11 +47,11 @@ const (
 		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
 			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
-			count(*) FILTER (WHERE a.decision <> '') AS undecided
+			min(a.doubt_since) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubt, count(*) FILTER (WHERE a.decision <> '') AS undecided
 		FROM {attempted_batches} a GROUP BY a.state)
 	SELECT 'state', '', 1, ((SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found))::bigint, 0::bigint
 	UNION ALL SELECT 'state', '', state, n, 0 FROM found
-	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, 0 FROM found
+	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, coalesce(min(doubt), 0) FROM found
 	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0)::bigint, 0 FROM found
 	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
 	UNION ALL (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)

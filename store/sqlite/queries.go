@@ -138,11 +138,11 @@ const (
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT o.service_id, min(o.created_at) AS oldest, count(*) AS n
 		FROM open_batches o INDEXED BY open_batches_lane GROUP BY o.service_id),
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
-			count(*) FILTER (WHERE a.decision <> '') AS undecided
+			min(a.doubt_since) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubt, count(*) FILTER (WHERE a.decision <> '') AS undecided
 		FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 GROUP BY a.state)
 	SELECT 'state', '', 1, (SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found), 0
 	UNION ALL SELECT 'state', '', state, n, 0 FROM found
-	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0), 0 FROM found
+	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0), coalesce(min(doubt), 0) FROM found
 	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0), 0 FROM found
 	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
 	UNION ALL SELECT * FROM (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)

@@ -75,6 +75,11 @@ func (f *fixture) counted() store.Stats {
 		want.Open[s.row.State]++
 		if s.row.InDoubt(now) {
 			want.InDoubt++
+			rec, err := f.st.Get(f.ctx, s.b.Key())
+			require.NoError(f, err)
+			if since := rec.DoubtSince; want.OldestDoubt.IsZero() || since.Before(want.OldestDoubt) {
+				want.OldestDoubt = since
+			}
 		}
 		if s.row.Decision != "" {
 			want.Undecided++

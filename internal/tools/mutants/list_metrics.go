@@ -121,4 +121,48 @@ var metricsList = []mutant{
 		name: "metrics: an attempt that needs a person is none", file: "otelbatch/events.go", pkg: "otelbatch", test: "TestEvents$",
 		old: "\t\tm.decisions.add(1, key{})\n\t\tm.outcome(e)\n", new: "\t\tm.decisions.add(1, key{})\n\t\tm.takenOver(e)\n",
 	},
+	{
+		name: "metrics: a doubt is as old as the oldest batch", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",
+		old: "since(s.OldestDoubt)", new: "since(s.Oldest)",
+	},
+	{
+		name: "metrics: a clock that is ahead is right", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestApart",
+		old: "max(0, before.Sub(read), read.Sub(after))", new: "max(0, before.Sub(read))",
+	},
+	{
+		name: "metrics: the time to read is a difference of clocks", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestApart",
+		old: "max(0, before.Sub(read), read.Sub(after))", new: "max(0, after.Sub(read), read.Sub(after))",
+	},
+	{
+		name: "stats: SQLite: no doubt has an age", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/stats/.*",
+		old: "coalesce(min(doubt), 0) FROM found", new: "0 FROM found",
+	},
+	{
+		name: "stats: PostgreSQL: no doubt has an age", file: "store/postgres/operatorqueries.go", pkg: "internal/integration", test: "TestStore/native$/stats",
+		old: "coalesce(min(doubt), 0) FROM found", new: "0 FROM found",
+	},
+	{
+		name: "stats: memory: the newest doubt is the oldest", file: "store/memory/stats.go", pkg: "store/memory", test: "TestStore/stats/.*",
+		old: "c.OldestDoubt = oldest(c.OldestDoubt, e.row.DoubtSince)", new: "c.OldestDoubt = e.row.DoubtSince",
+	},
+	{
+		name: "idle: the monitor asks although nothing is open", file: "monitor/monitor.go", pkg: ".", test: "TestIdleRunnerAsksLittle",
+		old: "m.o.Empty != nil && m.o.Empty()", new: "m.o.Empty == nil",
+	},
+	{
+		name: "idle: the monitor rests for ever where lanes are paused", file: "monitor/monitor.go", pkg: ".", test: "TestIdleRunnerFindsWhatOthersLeftInAPausedLane",
+		old: "now.Sub(asked) < restAsk && ", new: "",
+	},
+	{
+		name: "idle: the monitor rests while a row is due", file: "monitor/monitor.go", pkg: "monitor", test: "TestAMonitorRestsWhereNothingIsOpen",
+		old: "return (next.IsZero() || next.After(now)) && ", new: "_ = next\n\treturn ",
+	},
+	{
+		name: "idle: a part of the lanes is all", file: "queuer/scan.go", pkg: "queuer", test: "TestEmpty",
+		old: "if p.start && s.err == nil && ", new: "if s.err == nil && ",
+	},
+	{
+		name: "idle: a scan that failed found nothing", file: "queuer/scan.go", pkg: "queuer", test: "TestEmpty",
+		old: "if p.start && s.err == nil && ", new: "if p.start && ",
+	},
 }

@@ -1,0 +1,282 @@
+package otelbatch
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dltbatch/dltbatch/internal/promtool"
+)
+
+const alertsFile = "alerts.yaml"
+
+type rule struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	text, err := os.ReadFile(alertsFile)
+	require.NoError(t, err)
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []rule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	require.NoError(t, dec.Decode(&file))
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+// headings returns the headings of a page, as links name them.
+func headings(page string) (all []string) {
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
+}
+
+// Each alert names metrics that exist, says what to do and where to read on, and stands in
+// docs/operations.md with how urgent it is; and no other does.
+func TestAlerts(t *testing.T) {
+	all, seen := exported(t), map[string]bool{}
+	text, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	page := string(text)
+	slugs := headings(page)
+	for _, r := range rules(t) {
+		assert.Regexp(t, `^Dltbatch[A-Z]\w+$`, r.Alert)
+		assert.False(t, seen[r.Alert], r.Alert)
+		seen[r.Alert] = true
+		for _, name := range checkQuery(t, all, r.Alert, r.Expr) {
+			assert.NotEmpty(t, name)
+		}
+		assert.Len(t, r.Labels, 1, r.Alert)
+		assert.Len(t, r.Annotations, 3, r.Alert)
+		assert.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		assert.Regexp(t, `\.$`, r.Annotations["action"], r.Alert)
+		slug, ours := strings.CutPrefix(r.Annotations["runbook"], "docs/operations.md#")
+		assert.True(t, ours, r.Alert)
+		assert.Contains(t, slugs, slug, r.Alert)
+		row := regexp.MustCompile("(?m)^\\|.*\\| `" + r.Alert + "` \\|.*\\| (page|page at once|ticket) \\|$").FindStringSubmatch(page)
+		if assert.NotNil(t, row, "docs/operations.md has no row of %s", r.Alert) {
+			urgent, _, _ := strings.Cut(row[1], " ")
+			assert.Equal(t, r.Labels["severity"], urgent, r.Alert)
+			assert.False(t, strings.HasSuffix(row[1], "at once") && r.For != "", "%s waits", r.Alert)
+		}
+	}
+	for _, name := range regexp.MustCompile("`(Dltbatch\\w+)`").FindAllStringSubmatch(page, -1) {
+		assert.True(t, seen[name[1]], "%s is no alert", name[1])
+	}
+	out, err := promtool.Run(t, "check", "rules", alertsFile)
+	require.NoError(t, err, out)
+}
+
+// The files that promtool reads.
+type (
+	promTests struct {
+		RuleFiles          []string    `yaml:"rule_files"`
+		EvaluationInterval string      `yaml:"evaluation_interval"`
+		Tests              []promGroup `yaml:"tests"`
+	}
+	promGroup struct {
+		Name     string       `yaml:"name"`
+		Interval string       `yaml:"interval"`
+		Input    []promSeries `yaml:"input_series"`
+		Tests    []promTest   `yaml:"promql_expr_test"`
+	}
+	promSeries struct {
+		Series string `yaml:"series"`
+		Values string `yaml:"values"`
+	}
+	promTest struct {
+		Expr    string       `yaml:"expr"`
+		At      string       `yaml:"eval_time"`
+		Samples []promSample `yaml:"exp_samples"`
+	}
+	promSample struct {
+		Labels string  `yaml:"labels"`
+		Value  float64 `yaml:"value"`
+	}
+)
+
+// testRules lets promtool run the rules over series.
+func testRules(t *testing.T, interval string, tests []promGroup) {
+	t.Helper()
+	file, err := filepath.Abs(alertsFile)
+	require.NoError(t, err)
+	out, err := promtool.Run(t, "test", "rules", write(t, promTests{[]string{file}, interval, tests}))
+	require.NoError(t, err, out)
+}
+
+// fired is the alerts that have fired by a time, each once.
+func fired(at string, names ...string) promTest {
+	test := promTest{Expr: `group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[7d]))`, At: at}
+	for _, name := range names {
+		test.Samples = append(test.Samples, promSample{`{alertname="` + name + `"}`, 1})
+	}
+	return test
+}
+
+// minutes is series, one value a minute, and whether an alert then fires.
+type minutes struct {
+	alert  string
+	fires  bool
+	at     string
+	series []string // a series and its values, in turns
+}
+
+const (
+	breaches  = `dltbatch_order_breaches_total`
+	vanished  = `dltbatch_vanished_total`
+	writes    = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="_OTHER"}`
+	refusals  = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="invalid_input"}`
+	waits60   = `dltbatch_batch_wait_duration_seconds_bucket{le="60"}`
+	waits300  = `dltbatch_batch_wait_duration_seconds_bucket{le="300"}`
+	waits     = `dltbatch_batch_wait_duration_seconds_bucket{le="+Inf"}`
+	doubtful  = `dltbatch_attempts_total{dltbatch_result="doubt"}`
+	accepts   = `dltbatch_attempts_total{dltbatch_result="accepted"}`
+	takeovers = `dltbatch_takeovers_total`
+	retention = `dltbatch_troubles_total{dltbatch_part="retention"}`
+	dead      = `dltbatch_table_dead{dltbatch_table="attempted_batches"}`
+	lost      = `dltbatch_observer_lost_total{dltbatch_observer="0"}`
+)
+
+// Each alert fires over one series, and is quiet over others that are nearly as bad.
+var alertSeries = []minutes{
+	{"DltbatchOrderBreach", true, "141m", []string{breaches, "0+0x140 1+0x20"}},
+	{"DltbatchOrderBreach", true, "150m", []string{breaches, "_x149 1+0x20"}}, // of a process that has just begun
+	{"DltbatchOrderBreach", false, "150m", []string{breaches, "3+0x160"}},
+	{"DltbatchVanished", true, "141m", []string{vanished, "0+0x140 1+0x20"}},
+	{"DltbatchVanished", true, "150m", []string{vanished, "_x149 1+0x20"}},
+	{"DltbatchVanished", false, "150m", []string{vanished, "3+0x160"}},
+	{"DltbatchDatabaseGone", true, "5m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="store"}`, "0+0x4 60+60x5"}},
+	{"DltbatchDatabaseGone", false, "9m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="store"}`, "30+0x10"}},
+	{"DltbatchDatabaseGone", false, "9m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="streams"}`, "999+0x10"}},
+	{"DltbatchWritesFail", true, "6m", []string{writes, "0+4x10"}},
+	{"DltbatchWritesFail", false, "8m", []string{writes, "0+0x4 1+0x10"}},
+	{"DltbatchWritesFail", false, "9m", []string{refusals, "0+4x10"}},
+	{"DltbatchNobodyRuns", true, "2m", []string{`up`, "1+0x5"}},
+	{"DltbatchNobodyRuns", true, "3m", []string{`dltbatch_runners`, "0+0x5"}},
+	{"DltbatchNobodyRuns", false, "5m", []string{`dltbatch_runners`, "1 1 0 1 1 1"}},
+	{"DltbatchLoopStands", true, "4m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="monitor"}`, "0+60x10"}},
+	{"DltbatchLoopStands", false, "2m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="queuer"}`, "0+60x10"}},
+	{"DltbatchLoopStands", false, "9m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="recorder"}`, "0+60x10"}},
+	{"DltbatchLedgerClosed", true, "6m", []string{`dltbatch_ledger_closed_duration_seconds`, "0+60x10"}},
+	{"DltbatchLedgerClosed", false, "5m", []string{`dltbatch_ledger_closed_duration_seconds`, "0+60x10"}},
+	{"DltbatchServiceClosed", true, "7m", []string{`dltbatch_services_closed{dltbatch_reason="paused"}`, "0 2+0x10"}},
+	{"DltbatchServiceClosed", false, "9m", []string{`dltbatch_services_closed{dltbatch_reason="paused"}`, "0 2+0x3 0+0x5"}},
+	{"DltbatchServiceClosed", false, "9m", []string{`dltbatch_services_closed{dltbatch_reason="halted"}`, "2+0x10"}},
+	{"DltbatchOldestBatch", true, "61m", []string{`dltbatch_open_oldest_age_seconds`, "0+60x70"}},
+	{"DltbatchOldestBatch", false, "60m", []string{`dltbatch_open_oldest_age_seconds`, "0+60x70"}},
+	{"DltbatchOldestOrder", true, "61m", []string{`dltbatch_open_oldest_order_age_seconds`, "0+60x70"}},
+	{"DltbatchOldestOrder", false, "60m", []string{`dltbatch_open_oldest_order_age_seconds`, "0+60x70"}},
+	{"DltbatchBacklog", true, "9m", []string{`dltbatch_open_batches{dltbatch_state="queued"}`, "0+20000x10"}},
+	{"DltbatchBacklog", false, "9m", []string{`dltbatch_open_batches{dltbatch_state="queued"}`, "50000+0x10"}},
+	{"DltbatchBacklog", false, "9m", []string{`dltbatch_open_batches{dltbatch_state="pending"}`, "90000+0x10"}},
+	{"DltbatchSlow", true, "25m", []string{waits60, "0+0x40", waits300, "0+100x40", waits, "0+100x40"}},
+	{"DltbatchSlow", false, "25m", []string{waits60, "0+100x40", waits300, "0+100x40", waits, "0+100x40"}},
+	{"DltbatchNeedsDecision", true, "1m", []string{`dltbatch_open_decisions`, "0 1+0x5"}},
+	{"DltbatchNeedsDecision", true, "4m", []string{`dltbatch_decisions_total`, "0+0x3 1+0x5"}},
+	{"DltbatchNeedsDecision", false, "20m", []string{`dltbatch_decisions_total`, "3+0x30", `dltbatch_open_decisions`, "0+0x30"}},
+	{"DltbatchOldDoubt", true, "61m", []string{`dltbatch_open_oldest_doubt_age_seconds`, "0+60x70"}},
+	{"DltbatchOldDoubt", false, "60m", []string{`dltbatch_open_oldest_doubt_age_seconds`, "0+60x70"}},
+	{"DltbatchManyDoubts", true, "25m", []string{doubtful, "0+1x40", accepts, "0+10x40"}},
+	{"DltbatchManyDoubts", false, "25m", []string{doubtful, "0+1x40", accepts, "0+100x40"}},
+	{"DltbatchManyDoubts", false, "19m", []string{doubtful, "0+0x9 1+0x40", accepts, "0+0x50"}},
+	{"DltbatchLaneHalted", true, "1m", []string{`dltbatch_lanes_stopped{dltbatch_reason="halted"}`, "0 1+0x5"}},
+	{"DltbatchLaneHalted", true, "4m", []string{`dltbatch_lanes_halted_total`, "0+0x3 1+0x5"}},
+	{"DltbatchLaneHalted", false, "20m", []string{`dltbatch_lanes_halted_total`, "1+0x30", `dltbatch_lanes_stopped{dltbatch_reason="paused"}`, "1+0x30"}},
+	{"DltbatchLaneHeld", true, "1m", []string{`dltbatch_services_closed{dltbatch_reason="held"}`, "0 1+0x5"}},
+	{"DltbatchLaneHeld", true, "4m", []string{`dltbatch_lanes_held_total`, "0+0x3 1+0x5"}},
+	{"DltbatchLaneHeld", false, "20m", []string{`dltbatch_lanes_held_total`, "1+0x30", `dltbatch_services_closed{dltbatch_reason="held"}`, "0+0x30"}},
+	{"DltbatchQuarantine", true, "1m", []string{`dltbatch_quarantine`, "0 1+0x5"}},
+	{"DltbatchQuarantine", false, "5m", []string{`dltbatch_quarantine`, "0+0x5"}},
+	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_paused`, "1+0x1500"}},
+	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_lanes_stopped{dltbatch_reason="paused"}`, "1+0x1500"}},
+	{"DltbatchForgottenPause", false, "1470m", []string{`dltbatch_paused`, "1+0x1400 0+0x20 1+0x100"}},
+	{"DltbatchClaimsExpire", true, "4m", []string{takeovers, "0+0x3 2+0x5"}},
+	{"DltbatchClaimsExpire", false, "20m", []string{takeovers, "2+0x30"}},
+	{"DltbatchClaimsKeepExpiring", true, "45m", []string{takeovers, "0+1x60"}},
+	{"DltbatchClaimsKeepExpiring", false, "45m", []string{takeovers, "0+0x3 2+0x60"}},
+	{"DltbatchSharedName", true, "1m", []string{`dltbatch_instances_shared`, "0 2+0x5"}},
+	{"DltbatchSharedName", false, "5m", []string{`dltbatch_instances_shared`, "0+0x5"}},
+	{"DltbatchClocksDiffer", true, "6m", []string{`dltbatch_clock_difference_seconds`, "60+0x10"}},
+	{"DltbatchClocksDiffer", false, "9m", []string{`dltbatch_clock_difference_seconds`, "60+0x3 0+0x10"}},
+	{"DltbatchClocksDiffer", false, "9m", []string{`dltbatch_clock_difference_seconds`, "5+0x10"}},
+	{"DltbatchNobodyCounts", true, "11m", []string{`dltbatch_stats_age_seconds`, "0+60x20"}},
+	{"DltbatchNobodyCounts", false, "10m", []string{`dltbatch_stats_age_seconds`, "0+60x20"}},
+	{"DltbatchPartFails", true, "75m", []string{retention, "0+1x100"}},
+	{"DltbatchPartFails", false, "75m", []string{retention, "0+0x5 1+0x100"}},
+	{"DltbatchPartFails", false, "75m", []string{`dltbatch_troubles_total{dltbatch_part="store"}`, "0+1x100"}},
+	{"DltbatchObserverSlow", true, "4m", []string{lost, "0+0x3 9+0x5"}},
+	{"DltbatchObserverSlow", true, "4m", []string{lost, "_x3 9+0x5"}},
+	{"DltbatchObserverSlow", false, "20m", []string{lost, "9+0x30"}},
+	{"DltbatchRetentionBehind", true, "61m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="retention"}`, "0+60x70"}},
+	{"DltbatchRetentionBehind", false, "60m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="retention"}`, "0+60x70"}},
+	{"DltbatchRetentionBehind", false, "70m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="keeper"}`, "0+60x70"}},
+	{"DltbatchStoreWarns", true, "11m", []string{`dltbatch_warnings`, "0 1+0x20"}},
+	{"DltbatchStoreWarns", false, "12m", []string{`dltbatch_warnings`, "0 1+0x5 0+0x9"}},
+	{"DltbatchDeadRows", true, "45m", []string{dead, "0+20000x80"}},
+	{"DltbatchDeadRows", false, "45m", []string{dead, "900000+0x80"}},                      // many, and no more
+	{"DltbatchDeadRows", false, "45m", []string{dead, "0+20000x19 0+20000x19 0+20000x19"}}, // cleaned up again and again
+}
+
+// Each alert fires over a series, and not over another. Where it is quiet, all are.
+func TestAlertsFire(t *testing.T) {
+	steps := map[string][]promGroup{} // by how often rules are evaluated: a day of minutes takes long
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, m := range alertSeries {
+		g := promGroup{Name: m.alert, Interval: "1m"}
+		for i := 0; i < len(m.series); i += 2 {
+			g.Input = append(g.Input, promSeries{with(m.series[i], `job="service",instance="a"`), m.series[i+1]})
+		}
+		if m.alert != "DltbatchNobodyRuns" {
+			g.Input = append(g.Input, promSeries{`dltbatch_runners{job="service",instance="a"}`, "1+0x160"})
+		}
+		step := "1m"
+		if m.alert == "DltbatchForgottenPause" {
+			g.Input[len(g.Input)-1].Values, step = "1+0x1500", "30m"
+		}
+		if m.fires {
+			fires[m.alert] = true
+			g.Tests = []promTest{{`group(ALERTS{alertname="` + m.alert + `",alertstate="firing"})`, m.at, []promSample{{"{}", 1}}}}
+		} else {
+			quiet[m.alert] = true
+			g.Tests = []promTest{{Expr: `ALERTS{alertstate="firing"}`, At: m.at}}
+		}
+		steps[step] = append(steps[step], g)
+	}
+	for step, tests := range steps {
+		testRules(t, step, tests)
+	}
+	for _, r := range rules(t) {
+		assert.True(t, fires[r.Alert], "%s fires over nothing", r.Alert)
+		assert.True(t, quiet[r.Alert], "%s is never quiet", r.Alert)
+	}
+}
+
+// with adds labels to a series.
+func with(series, labels string) string {
+	if name, of, ok := strings.Cut(series, "{"); ok {
+		return name + "{" + labels + "," + of
+	}
+	return series + "{" + labels + "}"
+}
