@@ -125,6 +125,14 @@ func (d *decider) stuckOr(cause string) Verdict {
 	return Verdict{Next: d.next()}
 }
 
+// words are the ledger's own about a batch that waits, for the person who has to decide.
+func (d *decider) words() string {
+	if st := d.k.Status; st != nil && st.Message != "" {
+		return ": " + st.Message
+	}
+	return ""
+}
+
 func (d *decider) undecidable(cause string) Verdict {
 	if d.f.Undecided {
 		return Verdict{Next: d.r.PollInterval}
@@ -144,7 +152,7 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 		seen = shownBy(d.f, d.k.Status, d.t)
 	}
 	if d.f.State == s && seen == "" {
-		return d.stuckOr("the ledger goes on saying " + s.String())
+		return d.stuckOr("the ledger goes on saying " + s.String() + d.words())
 	}
 	v := d.found(finding)
 	v.Outcome.Endpoint = seen
