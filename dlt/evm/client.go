@@ -38,6 +38,7 @@ type Client struct {
 	secrets   *strings.Replacer
 	next      nonces
 	senders   senders
+	mined     mined
 }
 
 // endpoint is one node, or a proxy before some.
