@@ -16,9 +16,10 @@ import (
 )
 
 var (
-	_ dlt.Ledger   = (*Client)(nil)
-	_ dlt.Checker  = (*Client)(nil)
-	_ dlt.Resolver = (*Client)(nil)
+	_ dlt.Ledger      = (*Client)(nil)
+	_ dlt.Checker     = (*Client)(nil)
+	_ dlt.Resolver    = (*Client)(nil)
+	_ dlt.EventSource = (*Client)(nil)
 )
 
 // Client submits signed transactions to the nodes of one chain and asks them about the
@@ -103,6 +104,7 @@ func traits(o Options) dlt.Traits {
 		Stale:         stale,
 		Vanish:        o.Vanish,
 		Resolves:      true,
+		Streams:       o.HeadInterval > 0,
 		Checks:        true,
 	}
 }
