@@ -23,8 +23,8 @@ func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) 
 	return AddTx(ctx, r, tx, batches...)
 }
 
-// AddTx is [Runner.AddTx] in a transaction of any kind: whatever the AddTx of the Runner's store
-// takes. So it works with pgx's transactions, for example, and package store/postgres/native. A
+// AddTx is [Runner.AddTx] in a transaction of another kind than database/sql's: Tx is the type that
+// the AddTx of the Runner's store takes. So it works with pgx's transactions, for example, and package store/postgres/native. A
 // store whose AddTx takes another kind gives [store.ErrUnsupported]: if tx is of a type of your
 // own that implements the interface, name the interface, as in AddTx[pgx.Tx].
 func AddTx[Tx any](ctx context.Context, r *Runner, tx Tx, batches ...batch.Batch) error {

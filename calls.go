@@ -20,9 +20,9 @@ type Call struct {
 	// payloads, pending, prune, record, refresh_stats, requeue, serve, stats, steer, upkeep,
 	// witnesses.
 	Op string
-	// Items is how many things it was about: of claim (batches), lanes, list, pending, prune, stats
-	// (instances), upkeep (warnings) and witnesses those that came back; of the others those that
-	// were passed in, which is 1 where that is one batch, lane or name.
+	// Items is the number of things in the call. For claim (batches), lanes, list, pending, prune,
+	// stats (instances), upkeep (warnings) and witnesses it is the number returned; for the others
+	// the number passed in, which is 1 for one batch, lane or name.
 	Items int
 	// Took is the time from the call to its end, on this process's clock.
 	Took time.Duration

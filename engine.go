@@ -211,7 +211,7 @@ func (e *engine) keep(ctx context.Context, room string, run func(context.Context
 	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, func(err error) { e.r.trouble(room, err) })
 }
 
-// tableOptions join the table of what is in hand to the rooms.
+// tableOptions join the table in hand to the rooms.
 func (e *engine) tableOptions() inhand.Options {
 	o := e.r.o
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)

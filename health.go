@@ -65,6 +65,10 @@ type PartHealth struct {
 	// pause of [HealthMemory] without calls.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitzero"` // failed calls since then
+	// NoAnswerSince is since when calls to the database are under way without any answer; zero
+	// for a shorter time than three seconds. A failure is an answer. Calls to a ledger have their
+	// own timeouts, and it stays zero for them.
+	NoAnswerSince time.Time `json:"no_answer_since,omitzero"`
 	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as error.
 	Err error `json:"-"`
 }

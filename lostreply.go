@@ -37,6 +37,7 @@ func (n *notices) lostReply(ctx context.Context, w inhand.Recorded) store.Applie
 	if w.Finding == store.NotCommitted {
 		a.Halt = w.Halt
 	}
+	a.Stuck = a.Stuck || w.Finding == store.Failed && a.Row.Decision != "" && (w.Was == nil || w.Was.Decision == "")
 	a.Halted = a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))
 	return a
 }

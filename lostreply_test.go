@@ -176,3 +176,29 @@ func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
+
+// The ledger cannot take a batch for too long, and the store's reply to the outcome that says so is
+// lost: a person is asked all the same.
+func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Kind: ledgermem.NotYet}
+		}})
+		begin := time.Now()
+		st := newLosing(func(o store.Outcome) bool {
+			return o.StuckAfter > 0 && time.Since(begin) > time.Hour
+		})
+		seen := &events{}
+		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
+		stop := running(t, r)
+		a := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), a))
+		time.Sleep(3 * time.Hour)
+		require.True(t, st.lost.Load())
+		if asked := seen.of(batch.EventDecision); assert.Len(t, asked, 1) {
+			assert.ErrorContains(t, asked[0].Err, "not its turn")
+		}
+		require.NoError(t, stop())
+	})
+}

@@ -23,8 +23,8 @@ import (
 // After the store's error the act may have been done or not. A second call with the same
 // record is harmless, and gives ErrMovedOn if the first one took effect.
 
-// Cancel makes a batch Rejected that is not on its way: Queued or Delayed, with no attempt in
-// doubt (else [batch.ErrInDoubt]). It does not touch a batch that is being submitted.
+// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt (else
+// [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being submitted.
 func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.desk.Cancel(ctx, seen, by)
 }
@@ -44,7 +44,7 @@ func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.B
 
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that
 // it is sent again) or Rejected. It is for a batch that needs a decision (EventDecision,
-// [Runner.Explain]). The batch's claim must have expired, else the error is
+// [Runner.Explain]), and for a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. The decision is about the attempt that seen shows: a later attempt is
 // another doubt and gives [batch.ErrMovedOn]. A wrong decision breaks the promise "at most
 // once in effect", or loses the batch.
@@ -91,7 +91,7 @@ func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
 	}
 }
 
-// freed is Wake for a lane that an operator may have set free: what is out may be decided.
+// freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
 func (r *Runner) freed(service batch.ServiceID) {
 	if e := r.engine.Load(); e != nil {
 		e.monitor.Follow(service)

@@ -15,7 +15,7 @@ import (
 // Options of a [Runner]. The zero value of every field means its default, and the defaults suit
 // most services: begin with nil. New refuses values that contradict each other.
 type Options struct {
-	// Delivery: what leaves when, and how soon the outcome is known.
+	// Delivery: which batches leave when, and how soon the outcome is known.
 
 	// Strategy decides which batches of a lane may be under way together. Defaults to
 	// [queuer.Serial]: one at a time, which is right for every ledger. [queuer.Pipelined] and
@@ -60,7 +60,8 @@ type Options struct {
 	// a write. Each takes one of the Pool's places while it waits.
 	QuickRetries int
 	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
-	// The first must fit into ClaimTTL beside a request; a later one that does not is not made.
+	// The first must fit into ClaimTTL beside a request; a later one is left out where it does not
+	// fit.
 	QuickRetryPause time.Duration
 	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
 	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
@@ -129,8 +130,8 @@ type Options struct {
 	// Calls observes each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
 	Calls CallObserver
-	// Logger gets every event, too, and the start and the stop of each Run. At Warn and Error is
-	// what somebody should look at; what is repeated is summed up there. Defaults to silence.
+	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
+	// at its lines of Warn and Error, which sum up repeated troubles. Defaults to silence.
 	Logger *slog.Logger
 }
 

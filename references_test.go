@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -161,4 +162,112 @@ func prose(page string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// The table "Where it is decided" names files, and functions in them. A function that is renamed or
+// moved must not leave it wrong.
+func TestTableOfDecisions(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "## Where it is decided\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	code, err := goFiles(os.DirFS("."))
+	require.NoError(t, err)
+	wrong, named := decisions(table, code)
+	assert.Empty(t, wrong)
+	assert.Greater(t, named, 80, "names in the table")
+}
+
+func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
+	code := map[string]string{
+		"store/row.go":  "package store\n\ntype Row struct{}\n\nfunc (r Row) Apply() {}\n\nconst (\n\tFew = 1\n)\n",
+		"store/lane.go": "package store\n\nfunc Plan() {}\n",
+	}
+	for cell, want := range map[string]string{
+		"`store/row.go`: `Row.Apply`":            "",
+		"`Plan` in `store/lane.go`, and `Few`":   "",
+		"`lane.go` of a `store`":                 "",
+		"`gone.go`":                              "no file gone.go",
+		"`internal/gone`":                        "no folder internal/gone",
+		"`forgotten`":                            "nothing is named forgotten",
+		"`Apply` in `store/lane.go`":             "no Apply in store/lane.go",
+		"`store/lane.go`: `Row.Apply`, and more": "no Apply in store/lane.go",
+	} {
+		wrong, _ := decisions("| question | where |\n|---|---|\n| who? | "+cell+" |\n", code)
+		if want == "" {
+			assert.Empty(t, wrong, cell)
+		} else if assert.Len(t, wrong, 1, cell) {
+			assert.Contains(t, wrong[0], want)
+		}
+	}
+}
+
+// decisions returns the wrong names in a table, and how many names it has.
+func decisions(table string, code map[string]string) (wrong []string, named int) {
+	declares := func(text, name string) bool {
+		name = regexp.QuoteMeta(name[strings.LastIndex(name, ".")+1:])
+		return regexp.MustCompile(`(?m)^(func (\([^)]*\) )?` + name + `[(\[]|\t*(type )?` + name + `( |,|$))`).MatchString(text)
+	}
+	find := func(file string) (text string, found bool) {
+		for name, t := range code {
+			if name == file || !strings.Contains(file, "/") && path.Base(name) == file {
+				text, found = text+t, true
+			}
+		}
+		return text, found
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	pairs := []*regexp.Regexp{
+		regexp.MustCompile("`(?P<name>[A-Za-z.]+)` in `(?P<file>[a-z/]+\\.go)`"),
+		regexp.MustCompile("`(?P<file>[a-z/]+\\.go)`: `(?P<name>[A-Za-z.]+)`"),
+	}
+	for _, row := range strings.Split(table, "\n") {
+		cells := strings.Split(row, " | ")
+		if len(cells) != 2 {
+			continue
+		}
+		var faults []string
+		for _, pair := range pairs {
+			for _, m := range pair.FindAllStringSubmatch(cells[1], -1) {
+				name, file := m[pair.SubexpIndex("name")], m[pair.SubexpIndex("file")]
+				if text, found := find(file); found && !declares(text, name) {
+					faults = append(faults, fmt.Sprintf("%s: no %s in %s", cells[0], name[strings.LastIndex(name, ".")+1:], file))
+				}
+			}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			named++
+			name := m[1]
+			switch {
+			case strings.HasSuffix(name, ".go"):
+				if _, found := find(name); !found {
+					faults = append(faults, fmt.Sprintf("%s: no file %s", cells[0], name))
+				}
+			case strings.Contains(name, "/"):
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(code)), func(f string) bool { return path.Dir(f) == name }) {
+					faults = append(faults, fmt.Sprintf("%s: no folder %s", cells[0], name))
+				}
+			case !slices.ContainsFunc(slices.Collect(maps.Keys(code)), func(f string) bool { return path.Base(path.Dir(f)) == name }) &&
+				!slices.ContainsFunc(slices.Collect(maps.Values(code)), func(text string) bool { return declares(text, name) }):
+				faults = append(faults, fmt.Sprintf("%s: nothing is named %s", cells[0], name))
+			}
+		}
+		wrong = append(wrong, faults...)
+	}
+	return wrong, named
+}
+
+// goFiles returns the code of the repository, by file name.
+func goFiles(repo fs.FS) (map[string]string, error) {
+	code := map[string]string{}
+	err := fs.WalkDir(repo, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return err
+		}
+		text, err := fs.ReadFile(repo, name)
+		code[name] = string(text)
+		return err
+	})
+	return code, err
 }

@@ -19,7 +19,7 @@ import (
 // change of settings, or settings that differ between instances.
 var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those that are recorded")
 
-// kept is what a Run knows of the record under a ledger's name.
+// kept is the record under a ledger's name, as far as a Run knows it.
 type kept struct {
 	relied.Settings
 	varies bool // this Run met services with other traits
@@ -86,10 +86,10 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 	}
 }
 
-// next returns the record that is to replace the one that is there, where it changes anything,
-// and whether the old record differs from what this process relies on. A ledger whose traits
-// differ by service does not differ from itself: its settings for the recorded service are
-// compared. Those of the other recorded services, and its own, then say whether traits differ by
+// next returns the record that is to replace the present one, whether that changes anything, and
+// whether the present record differs from this process's settings. A ledger whose traits differ by
+// service does not differ from itself: its settings for the recorded service are compared. Its
+// settings for the other recorded services, and for this one, then say whether traits differ by
 // service.
 func (g *gate) next(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)

@@ -64,7 +64,7 @@ func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
 	r.report(event)
 }
 
-// answerError is the error of a ledger's client, with its kind for those who do not know the client.
+// answerError is the error of a ledger's client, with its kind for readers who do not know the client.
 type answerError struct {
 	kind *batch.SubmissionError
 	err  error

@@ -23,8 +23,8 @@ const (
 	forgetInstances = 30 * 24 * time.Hour
 )
 
-// Stats returns the counts of what is open, with their age, and the instances, as the database
-// keeps them: one running Runner of the cluster counts for all, every 15 s at most. This Runner need
+// Stats returns the counts of open batches and orders, with their age, and the instances, as the
+// database keeps them: one running Runner of the cluster counts for all, every 15 s at most. This Runner need
 // not run. The error wraps [store.ErrUnsupported] where the store is no [store.StatsKeeper].
 func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
 	s, err := r.store.Stats(ctx)
@@ -37,7 +37,7 @@ func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
 // presence shows this Run to other processes, in the store.
 type presence struct {
 	store  watchedStore
-	kept   store.Instance // what does not change
+	kept   store.Instance // the unchanging fields
 	forget time.Duration
 	health func() Health
 	claims func() int

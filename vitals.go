@@ -107,10 +107,13 @@ func (p *part) end(began, now time.Time, err error, brokenOff bool) {
 
 func (p *part) look(now time.Time) PartHealth {
 	h := PartHealth{LastSuccess: p.success}
+	if !p.patient && p.under > 0 && now.Sub(p.since) >= silence {
+		h.NoAnswerSince = p.since
+	}
 	switch {
 	case !p.failing.IsZero() && (p.under > 0 || now.Sub(p.failed) < HealthMemory):
 		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, p.failing, p.n, p.err
-	case !p.patient && p.under > 0 && now.Sub(p.since) >= silence:
+	case !h.NoAnswerSince.IsZero():
 		h.Condition, h.FailingSince, h.Failures = ConditionFailing, p.since, p.under
 		h.Err = fmt.Errorf("%w for %s", ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
 	case p.failing.IsZero() && !p.success.IsZero():

@@ -86,7 +86,12 @@ func Transitions() []Transition {
 		{Rejected, Committed, ByMonitor, "committed after all"},
 
 		{Queued, Rejected, ByOperator, "cancelled"},
-		{Delayed, Rejected, ByOperator, "cancelled"},
+		{Delayed, Rejected, ByOperator, "cancelled, or decided while an earlier attempt is in doubt"},
+		{Delayed, Committed, ByOperator, "decided, while an earlier attempt is in doubt"},
+		{Delayed, Unknown, ByOperator, "decided, while an earlier attempt is in doubt: declared not committed"},
+		{Unknown, Rejected, ByOperator, "cancelled, or decided while an attempt is in doubt"},
+		{Unknown, Committed, ByOperator, "decided, while an attempt is in doubt"},
+		{Unknown, Unknown, ByOperator, "decided, while an attempt is in doubt: declared not committed"},
 		{Invalid, Queued, ByOperator, "requeued"},
 		{Rejected, Queued, ByOperator, "requeued"},
 		{Submitting, Committed, ByOperator, "decided"},

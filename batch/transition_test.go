@@ -35,7 +35,8 @@ var moves = map[batch.Actor]map[batch.State][]batch.State{
 		batch.Rejected: {batch.Committed},
 	},
 	batch.ByOperator: {
-		batch.Queued: {batch.Rejected}, batch.Delayed: {batch.Rejected},
+		batch.Queued: {batch.Rejected}, batch.Delayed: {batch.Committed, batch.Unknown, batch.Rejected},
+		batch.Unknown: {batch.Committed, batch.Unknown, batch.Rejected},
 		batch.Invalid: {batch.Queued}, batch.Rejected: {batch.Queued},
 		batch.Submitting: {batch.Committed, batch.Unknown, batch.Rejected},
 		batch.Pending:    {batch.Committed, batch.Unknown, batch.Rejected},

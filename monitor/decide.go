@@ -226,12 +226,12 @@ func (d *decider) failed() Verdict {
 	}
 	if d.f.Budget.Exhausted(spent) {
 		v.Outcome.Finding = store.Refused
-		v.Outcome.Error = d.exhausted()
+		v.Outcome.Error = d.budgetUsedUp()
 	}
 	return v
 }
 
-func (d *decider) exhausted() *batch.SubmissionError {
+func (d *decider) budgetUsedUp() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
 
@@ -333,7 +333,7 @@ func (d *decider) notCommitted() Verdict {
 	}
 	if d.f.Budget.Exhausted(d.f.Spent) {
 		v.Outcome.Last = true
-		v.Outcome.Error = d.exhausted()
+		v.Outcome.Error = d.budgetUsedUp()
 	}
 	return v
 }

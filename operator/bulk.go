@@ -19,8 +19,9 @@ import (
 const MaxBulk = 100_000
 
 const (
-	bulkShown = 100 // records that a preview shows
-	bulkChunk = 100 // batches between two reports of progress
+	bulkShown = 100    // records that a preview shows
+	bulkChunk = 100    // batches between two reports of progress
+	keptLanes = 10_000 // lanes whose reasons a preview remembers, about: it looks at others again
 )
 
 // Filter selects batches: all its conditions hold. Its zero value selects all.
@@ -62,8 +63,8 @@ type Count struct {
 	Batches int `json:"batches"`
 }
 
-// Selection is what a bulk action would do: the batches that matched at one preview, and no
-// others. It is JSON as it is, so that a person may look at it in one process and [Desk.Run] may
+// Selection holds the batches to which a bulk action would be done: those matched at one preview,
+// and no others. It is JSON as it is, so that a person may look at it in one process and [Desk.Run] may
 // carry it out in another.
 type Selection struct {
 	Bulk Bulk `json:"bulk"`
@@ -88,7 +89,7 @@ type NotDone struct {
 	Changed bool `json:"changed,omitzero"`
 }
 
-// Report is what became of a selection so far.
+// Report says how far the bulk action on a selection has come.
 type Report struct {
 	Token    string `json:"token"`
 	Selected int    `json:"selected"`
@@ -102,7 +103,7 @@ type Report struct {
 // RunOptions are for [Desk.Run].
 type RunOptions struct {
 	// From is the place in Selection.Batches to begin at: Report.Next of an earlier Run. To
-	// begin again at 0 is harmless: what is done has moved on, and is reported as changed.
+	// begin again at 0 is harmless: finished batches have moved on, and are reported as changed.
 	From int
 	// Progress is called after each chunk of 100 batches; nil is nobody. It must not keep
 	// NotDone.
@@ -139,6 +140,9 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 			return Selection{}, err
 		}
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !b.admits(rec) })
+		if len(reasons) > keptLanes {
+			clear(reasons)
+		}
 		if err := v.reasons(ctx, page, reasons); err != nil {
 			return Selection{}, err
 		}
@@ -165,8 +169,8 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 	return sel, err
 }
 
-// query returns the list of records among which those for the bulk are; no states mean that
-// there are none.
+// query returns the list in which the records for the bulk are found. Without states in it no
+// record can match.
 func (b Bulk) query() (store.ListQuery, error) {
 	f := b.Filter
 	q := store.ListQuery{
@@ -282,8 +286,8 @@ func (s Selection) token() (string, error) {
 // one. To a batch that has changed since it does nothing, and reports it; batches that match only
 // now are not touched. Each act is in the history of its batch with actor and reason.
 //
-// Run ends early when ctx is done, or the store fails. The report then says what is done, beside
-// the error, and Next is where another Run goes on: in any process that has the selection. The act
+// Run ends early when ctx is done, or the store fails. The report then comes beside the error, and
+// Next is the place where another Run goes on: in any process that has the selection. The act
 // at Next may have been done. Nobody goes on by itself.
 func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions) (Report, error) {
 	if o == nil {

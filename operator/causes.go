@@ -22,8 +22,8 @@ const (
 	// sampledLanes is in how many lanes the places of batches behind the front are looked at,
 	// where the strategy may take more than one batch of a lane at once.
 	sampledLanes = 1000
-	// sampledBatches is how many batches of a lane are looked at then, of those that wait and
-	// of those that wait again.
+	// sampledBatches is how many batches of a lane are looked at then: so many of the waiting
+	// ones, and as many of the batches that wait for a further attempt.
 	sampledBatches = 20
 	// surveyCap bounds the count of waiting batches in each lane.
 	surveyCap = 1000
@@ -38,12 +38,12 @@ type CausesQuery struct {
 	Within time.Duration
 }
 
-// Causes are the open batches of a store, grouped by what they wait for.
+// Causes are the open batches of a store, grouped by the reason why they wait.
 type Causes struct {
 	At time.Time `json:"at"` // of the last look, on the database's clock
 	// Groups come with the largest first.
 	Groups []Group `json:"groups"`
-	// Batches and Lanes are what was counted; AtLeast says that there are more batches.
+	// Batches and Lanes are the numbers counted; AtLeast says that there are more batches.
 	Batches int  `json:"batches"`
 	Lanes   int  `json:"lanes"`
 	AtLeast bool `json:"at_least,omitzero"`
@@ -58,13 +58,13 @@ type Reason struct {
 	Cause  batch.Cause  `json:"cause"`
 	Remedy batch.Remedy `json:"remedy,omitzero"`
 	// Root is the cause of the batch in the way, with [batch.RemedyBlocker]. Where that waits
-	// for another batch in turn, Root, State and Kind are those of the last in this row.
+	// for another batch in turn, Root, State and Kind describe the last batch in this row.
 	Root batch.Cause `json:"root,omitzero"`
 	// State and Kind are the state and the last error of the batch in the way, or, where none
 	// is, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
-	// Why says what is not known, with CauseUnknown.
+	// Why names the missing setting, with CauseUnknown.
 	Why string `json:"why,omitzero"`
 }
 
@@ -91,9 +91,9 @@ type Group struct {
 	Sampled bool `json:"sampled,omitzero"`
 }
 
-// Causes groups all open batches by what they wait for. A batch that waits behind others
+// Causes groups all open batches by the reason why they wait. A batch that waits behind others
 // counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
-// lanes that have open batches, and with what is in flight there, not with the batches that
+// lanes that have open batches, and with the batches in flight there, not with the batches that
 // wait. The lanes are not looked at in one moment. It needs a store with [store.Surveyor].
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {
@@ -232,7 +232,7 @@ func compare(n, m int, a, b Reason) int {
 		cmp.Compare(a.State, b.State), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Why, b.Why))
 }
 
-// view judges lanes page by page, and remembers what it read of routes.
+// view judges lanes page by page, and remembers the records of routes that it has read.
 type view struct {
 	d     *Desk
 	at    time.Time
@@ -243,7 +243,7 @@ type view struct {
 	final map[batch.Key]final // batches that halted lanes
 }
 
-// final is what is known of a batch that halted its lane.
+// final is the end of a batch that halted its lane.
 type final struct {
 	state batch.State
 	kind  batch.ErrorKind
@@ -371,7 +371,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 		items = append(items, it)
 	}
 	if rest := l.Waiting - waiting; rest > 0 {
-		front := items[len(items)-1] // the last one that waits: the rows end with these
+		front := items[len(items)-1] // of the waiting rows, which come last
 		it := item{n: rest, created: front.created, Reason: front.Reason}
 		if !closed(s, l) {
 			it = j.behind(front.created, rest)
@@ -403,7 +403,7 @@ func (j *judge) of(r *store.LaneRow) (batch.Explanation, error) {
 	return j.u.judge(l)
 }
 
-// item explains one row, and what it waits for.
+// item explains one row, and the batch in its way.
 func (j *judge) item(r *store.LaneRow) item {
 	it := item{id: r.Key.ID, n: 1, created: r.Created}
 	var err error
@@ -434,7 +434,7 @@ func (j *judge) behind(created time.Time, n int) item {
 	return it
 }
 
-// blocked fills in what a batch waits for, from the batch that blocks it to the end of the row.
+// blocked fills in the reason of a batch that others block, from its blocker to the end of the row.
 func (j *judge) blocked(it *item, by batch.Key) {
 	for range j.rows { // each batch waits for an earlier one
 		i := slices.IndexFunc(j.rows, func(r store.LaneRow) bool { return r.Key == by })

@@ -54,8 +54,8 @@ type rules struct {
 	unknown        Reason // of batches that choice is about
 }
 
-// rules returns what is on record about claims. What is not known is only an error once an
-// answer depends on it.
+// rules returns the record about claims. A missing setting is an error only once an answer depends
+// on it.
 func (r route) rules() (u rules, err error) {
 	u.query.Window = 1
 	if u.refuse = r.use("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {

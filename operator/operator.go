@@ -1,16 +1,15 @@
-// Package operator looks into a store and acts upon it for a person: what waits and why, what
-// was done by whom, and all that a person may do to a batch or a lane. It needs a store and
-// nothing else, no ledger client: a command and a console can be built on it.
+// Package operator looks into a store and acts upon it for a person. It shows which batches wait
+// and why, and who did what; and it has every act that a person may do to a batch or a lane. It
+// needs a store and no ledger client: a command and a console can be built on it.
 //
 // Some answers rest on more than the store's rows. A requeue has to know the ledger's
 // ResendQuiet, and an explanation the strategy and the length of claims. Each Runner records
 // these in the store under the name of the ledger that serves a service, and a [Desk] reads them
 // there. Where they are not on record, or where Runners recorded different ones, it refuses
-// with a [*SettingsError] and never guesses. [Desk.Relied] shows what is on record.
+// with a [*SettingsError] and never guesses. [Desk.Relied] shows the record.
 //
-// Counts of what is open and the list of instances are the store's own: see [store.StatsKeeper].
-// Still to come: a bulk action that another process can resume after a crash, and lists of what is
-// open that look for a trace.
+// Counts of open batches and the list of instances are the store's own: see [store.StatsKeeper].
+// Still to come: a bulk action that another process can resume after a crash.
 package operator
 
 import (
@@ -30,8 +29,8 @@ import (
 // transaction. An act upon a batch applies to the record that the person saw: from Get, a list,
 // [batch.Explanation.Seen], or a [batch.MovedOnError]. If the batch has another version by now,
 // nothing is done, and the error is a [*batch.MovedOnError] with the present record. Of the
-// record Key and Version count, and CreatedAt where it is set. The same holds for controls, of
-// which Scope and Version count.
+// record only Key and Version count, and CreatedAt where it is set. Acts upon a lane apply to the
+// control that the person saw in the same way, by its Scope and Version.
 //
 // The acts return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
 // does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error. The
@@ -58,8 +57,8 @@ func New(s store.Store) (*Desk, error) {
 	return d, nil
 }
 
-// Cancel makes a batch Rejected that is not on its way: Queued or Delayed, with no attempt in
-// doubt (else [batch.ErrInDoubt]). It does not touch a batch that is being submitted.
+// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt (else
+// [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being submitted.
 func (d *Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return d.acts.Cancel(ctx, seen, by)
 }
@@ -79,7 +78,7 @@ func (d *Desk) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By)
 }
 
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that it
-// is sent again) or Rejected. The batch's claim must have expired, else the error is
+// is sent again) or Rejected. It also ends a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. A wrong decision breaks the promise "at most once in effect", or loses the
 // batch.
 func (d *Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {

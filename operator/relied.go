@@ -13,8 +13,8 @@ import (
 
 // Errors of a Desk that has to know what Runners rely on. A [*SettingsError] wraps one of them.
 var (
-	// ErrNotRecorded: no Runner has recorded what it relies on, older code did, or the record
-	// does not hold for the service. A Runner of this version that serves the service records
+	// ErrNotRecorded: no Runner has recorded its settings, older code did, or the record does
+	// not hold for the service. A Runner of this version that serves the service records
 	// it, or compares its own traits of the service with the recorded ones and says so. Where
 	// it has done so for 17 services and none differed, the record holds for every service.
 	// Where traits differ by service, the record holds for the services that it names alone. A
@@ -46,7 +46,7 @@ func (e *SettingsError) Error() string {
 // Unwrap returns ErrNotRecorded or ErrDisagree.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
-// Relied is what Runners rely on for a service, as it is on record.
+// Relied is the record of the settings that Runners rely on for a service.
 type Relied struct {
 	Service batch.ServiceID `json:"service"`
 	// Ledger is the name of the ledger that serves the service; "" where no Runner has met
@@ -56,13 +56,13 @@ type Relied struct {
 	// Where these replaced different ones, "other" and "further" hold the former ones: the
 	// first eight, and "more" says that there were more. "alike" names services that were
 	// compared and have these settings, too. "varies" says that the route has services with
-	// other traits than these. Kept is "" where there is none.
+	// other traits than these. Kept is "" without a record.
 	Kept string `json:"kept"`
-	// Disagree says that there are others, and that nobody has agreed on these yet.
+	// Disagree says that other settings are on record, and that nobody has agreed on these yet.
 	Disagree bool `json:"disagree"`
 }
 
-// Relied returns what Runners rely on for a service.
+// Relied returns the record of the settings that Runners rely on for a service.
 func (d *Desk) Relied(ctx context.Context, service batch.ServiceID) (Relied, error) {
 	r, err := d.route(ctx, service)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}
-	// KeepTraits keeps a text where there is none, and a record is never removed.
+	// KeepTraits writes, too, if no record is there; but a record is never removed.
 	kept, err := d.store.KeepTraits(ctx, seen.Ledger, text, seen.Kept)
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
@@ -103,7 +103,7 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 	return nil
 }
 
-// route is what is recorded about a service.
+// route is the record about a service.
 type route struct {
 	service batch.ServiceID
 	ledger  string // "" where none is recorded
@@ -119,8 +119,8 @@ func (d *Desk) route(ctx context.Context, service batch.ServiceID) (route, error
 	return d.recorded(ctx, service, names[0], map[string]string{})
 }
 
-// recorded returns what is recorded about a service that a ledger serves. texts are the records
-// that are known already, by the name of a ledger.
+// recorded returns the record about a service that a ledger serves. texts are the records that are
+// known already, by the name of a ledger.
 func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, texts map[string]string) (r route, err error) {
 	r.service, r.ledger = service, ledger
 	if ledger == "" {

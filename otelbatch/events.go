@@ -35,7 +35,7 @@ func (m *Metrics) event(e batch.Event) {
 		}
 	case batch.EventDecision:
 		m.decisions.add(1, key{})
-		m.takenOver(e)
+		m.outcome(e)
 	case batch.EventVanished:
 		m.vanished.add(1, key{})
 	case batch.EventHalted:

@@ -95,6 +95,10 @@ func TestEvents(t *testing.T) {
 			batch.Event{Kind: batch.EventDecision, State: batch.Submitting, From: batch.Submitting, By: batch.ByMonitor, TakenOver: true},
 			map[string]float64{"dltbatch.takeovers": 1, "dltbatch.decisions": 1},
 		},
+		"a decision about what is not taken for long": {
+			batch.Event{Kind: batch.EventDecision, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: because(batch.KindNotYet)},
+			map[string]float64{"dltbatch.decisions": 1, "dltbatch.attempts{dltbatch.result=not_yet}": 1, "dltbatch.attempt.duration{dltbatch.result=not_yet}": 1},
+		},
 		"a breach with the commit": {
 			batch.Event{Kind: batch.EventOrderBreach, State: batch.Committed, From: batch.Submitting, By: batch.ByMonitor, SinceAdded: second},
 			map[string]float64{

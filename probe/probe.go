@@ -6,7 +6,6 @@ package probe
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -106,13 +105,15 @@ func live(h dltbatch.Health, o Options, now time.Time) (why []string) {
 	}
 	for _, name := range []string{"queuer", "monitor"} {
 		p := h.Loops[name]
-		switch {
+		switch since := p.NoAnswerSince; {
+		case !since.IsZero():
+			if now.Sub(since) > o.Silence {
+				why = append(why, fmt.Sprintf("%s: %v for %s", name, dltbatch.ErrNoAnswer, age(now, since)))
+			}
 		case p.Condition != dltbatch.ConditionFailing:
 			if last := p.LastSuccess; !last.IsZero() && now.Sub(last) > o.Silence {
 				why = append(why, fmt.Sprintf("%s: has done nothing for %s", name, age(now, last)))
 			}
-		case errors.Is(p.Err, dltbatch.ErrNoAnswer) && now.Sub(p.FailingSince) > o.Silence:
-			why = append(why, fmt.Sprintf("%s: %s", name, p.Err))
 		}
 	}
 	return why

@@ -17,7 +17,7 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 type Ability struct {
 	Interface string // such as "store.Pruner"
 	Has       bool   // the store implements it
-	Loss      string // what a Runner and its user do without where the store does not
+	Loss      string // what is missing for a Runner and its user if the store does not
 }
 
 // Abilities lists the optional interfaces that belong to a [Full] store, and says for each
@@ -144,7 +144,7 @@ type Ledgers interface {
 	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
 }
 
-// Operator is what a person may do to a stored batch. Without it the Runner's Cancel, Requeue,
+// Operator has the acts that a person may do to a stored batch. Without it the Runner's Cancel, Requeue,
 // RequeueAtEnd, Decide and Acquit give [ErrUnsupported], and a batch that needs a decision holds
 // its lane until the ledger answers after all.
 //
@@ -162,7 +162,8 @@ type Ledgers interface {
 // version. After any other error it is open whether the act was done; calling again with the
 // same record is harmless, and gives ErrMovedOn where it was done.
 type Operator interface {
-	// Cancel moves a Queued or Delayed batch to Rejected, but never while a doubt is open.
+	// Cancel moves a waiting batch (Queued, Delayed or Unknown) to Rejected, but never while a
+	// doubt is open.
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or at
 	// the end; at the end its CreatedAt is the present time, as if it were added now. It ends
@@ -170,7 +171,8 @@ type Operator interface {
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
 	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
-	// stand as needing a decision. No policy follows.
+	// stand as needing a decision. A waiting batch (Delayed or Unknown) may be decided while
+	// an earlier attempt is in doubt. No policy follows.
 	Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
@@ -215,7 +217,7 @@ type Inspector interface {
 	Look(ctx context.Context, key batch.Key, window int) (Look, error)
 }
 
-// Surveyor is for people who ask what stands still and why, of all lanes at once. It changes
+// Surveyor is for people who ask, about all lanes at once, which batches stand still and why. It changes
 // nothing. A Runner does without it; without it package operator's Causes, Find and bulk actions
 // give [ErrUnsupported].
 type Surveyor interface {

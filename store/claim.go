@@ -82,7 +82,7 @@ type ClaimedRun struct {
 }
 
 // InDoubtAfter returns the first batch behind the i-th of the run whose earlier attempt is
-// unresolved, and "" if there is none. A ledger that forgets its commits may have executed that
+// unresolved, or "". A ledger that forgets its commits may have executed that
 // attempt and say no trace, so the i-th may come behind it.
 func (r ClaimedRun) InDoubtAfter(i int) batch.ID {
 	for _, c := range r.Batches[i+1:] {

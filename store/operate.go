@@ -77,8 +77,14 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 
 // Decide is [Operator].Decide.
 func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
-	stuck := (r.State == batch.Pending || r.State == batch.Valid) && r.Decision != ""
-	if !batch.Allowed(r.State, to, batch.ByOperator) || (r.State != batch.Submitting && !stuck) {
+	open := r.State == batch.Submitting
+	switch r.State {
+	case batch.Pending, batch.Valid:
+		open = r.Decision != ""
+	case batch.Delayed, batch.Unknown: // it may not be cancelled while an earlier attempt is in doubt
+		open = r.DoubtAttempt != 0
+	}
+	if !open || !batch.Allowed(r.State, to, batch.ByOperator) {
 		return r, fmt.Errorf("%w: cannot decide %s to %s", batch.ErrNotAllowed, r.State, to)
 	}
 	if r.Live(now) {

@@ -34,7 +34,7 @@ func allBut(t *testing.T, do func(store.Row) (store.Row, error), allowed, inDoub
 }
 
 func TestCancel(t *testing.T) {
-	allBut(t, func(r store.Row) (store.Row, error) { return r.Cancel(start, "why") }, "|queued|delayed|requeued|",
+	allBut(t, func(r store.Row) (store.Row, error) { return r.Cancel(start, "why") }, "|queued|delayed|not committed|requeued|",
 		"|live|expired|doubt|undecided|pending|valid|stuck|lost|unknown|live again|pending again|delayed again|refused in doubt|unsettled|")
 	r, err := standings(t)["delayed"].Cancel(start.Add(time.Second), "no\x00"+strings.Repeat("x", 2000))
 	require.NoError(t, err)
@@ -65,13 +65,13 @@ func TestRequeue(t *testing.T) {
 func TestDecide(t *testing.T) {
 	for _, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
 		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") },
-			"|expired|doubt|undecided|stuck|lost|refused in doubt|", "|live|live again|")
+			"|expired|doubt|undecided|stuck|lost|refused in doubt|unknown|delayed again|", "|live|live again|")
 	}
 	for _, to := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Valid, batch.Delayed, batch.Invalid, 0, 99} {
 		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") }, "", "")
 	}
 	now := start.Add(time.Hour)
-	for _, name := range []string{"expired", "undecided", "stuck", "lost", "refused in doubt"} {
+	for _, name := range []string{"expired", "undecided", "stuck", "lost", "refused in doubt", "unknown", "delayed again"} {
 		r := standings(t)[name]
 		next, err := r.Decide(now, batch.Unknown, "")
 		require.NoError(t, err)

@@ -230,7 +230,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.LastPost = r.posted()
 		}
 		r.resolveOwn()
-		r.stuck(now, o)
+		r.askPerson(now, o)
 		r.State = batch.Delayed
 		r.ClaimExpires = time.Time{}
 		r.NotBefore = now.Add(o.Delay)
@@ -288,9 +288,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	return r, nil
 }
 
-// stuck says why a batch that goes on failing needs a decision. It does so until the ledger takes
+// askPerson says why a batch that goes on failing needs a decision. It does so until the ledger takes
 // the batch.
-func (r *Row) stuck(now time.Time, o Outcome) {
+func (r *Row) askPerson(now time.Time, o Outcome) {
 	waited := o.By == batch.BySubmitter && r.Decision != ""
 	r.Decision = ""
 	if o.Error != nil && (waited || o.StuckAfter > 0 && r.age(now) > o.StuckAfter) {

@@ -188,3 +188,34 @@ func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 	doubtful := must(t, r, submitted(r, store.Doubtful), at(13))
 	assert.Empty(t, doubtful.Decision)
 }
+
+// An attempt is in doubt, a resend is harmless, and the ledger cannot take the batch yet. A person
+// is asked once that has lasted for StuckAfter, and may not cancel: so the person may decide.
+func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
+	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
+	r := store.NewRow().Claim(start, ttl, hour)
+	r = must(t, r, submitted(r, store.Doubtful), start)
+	unknown := must(t, r, monitored(r, store.NoTrace), at(1))
+	r = unknown.Claim(at(11), ttl, hour)
+	o := submitted(r, store.Failed)
+	o.StuckAfter, o.Delay = 10*time.Minute, time.Minute
+	o.Error = &batch.SubmissionError{Kind: batch.KindNotYet, Message: "no funds"}
+	delayed, a := r.Apply(o, at(11))
+	require.True(t, a.Stuck)
+	for name, r := range map[string]store.Row{"its lane is paused": unknown, "not taken yet": delayed} {
+		_, err := r.Cancel(at(11), "")
+		assert.ErrorIs(t, err, batch.ErrInDoubt, name)
+		for _, to := range []batch.State{batch.Committed, batch.Rejected, batch.Unknown} {
+			decided, err := r.Decide(at(11), to, "as the books say")
+			require.NoError(t, err, name)
+			assert.Equal(t, to, decided.State, name)
+			assert.Zero(t, decided.DoubtAttempt, name)
+			assert.Empty(t, decided.Decision, name)
+		}
+		declared, err := r.Decide(at(11), batch.Unknown, "it never arrived")
+		require.NoError(t, err, name)
+		cancelled, err := declared.Cancel(at(12), "not wanted any more")
+		require.NoError(t, err, name)
+		assert.Equal(t, batch.Rejected, cancelled.State, name)
+	}
+}

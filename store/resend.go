@@ -12,9 +12,9 @@ type Resend struct {
 	LateArrival time.Duration
 }
 
-// Allows reports whether a claim of ttl may send a batch again, of which a resend stays
-// harmless for left: the POST may start when the claim ends, and take LateArrival to arrive.
-// Whoever asks whether a batch may be sent again asks here (docs/design.md#how-a-claim-works).
+// Allows reports whether a claim of ttl may send a batch again, if a resend of it stays harmless
+// for left: the POST may start when the claim ends, and take LateArrival to arrive. Every part of
+// the library asks here whether a batch may be sent again (docs/design.md#how-a-claim-works).
 func (r Resend) Allows(left, ttl time.Duration) bool {
 	return left >= r.LateArrival && left-r.LateArrival >= ttl // their sum may be too large
 }

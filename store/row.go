@@ -26,7 +26,7 @@ type Row struct {
 	SettlesAt    time.Time
 	FinalAt      time.Time // zero while the row is open
 
-	// DoubtAttempt is the first attempt whose outcome is not known, 0 if there is none. Every
+	// DoubtAttempt is the first attempt whose outcome is not known, 0 without a doubt. Every
 	// attempt is unresolved from its claim on, so that a crash needs no write.
 	DoubtAttempt int
 	DoubtSince   time.Time
@@ -55,7 +55,7 @@ type Row struct {
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
 	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way; it
-	// counts only while it equals Attempt. 0 is none.
+	// counts only while it equals Attempt. 0: no endpoint did.
 	SeenAttempt int
 	// SeenEndpoint is that endpoint, at most [MaxEndpointLen] bytes.
 	SeenEndpoint string

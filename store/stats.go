@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// StatsKeeper keeps counts of what is open and a list of the instances that work on it, for
+// StatsKeeper keeps counts of open batches and orders and a list of the running instances, for
 // dashboards, metrics and alerts. Without it a Runner's Stats gives [ErrUnsupported].
 //
-// To count costs time that grows with what is open. So one process of the cluster counts for all,
-// now and then; the store keeps the counts, and whoever looks reads them with their age
+// The time of a count grows with the number of open batches. So one process of the cluster counts
+// for all, now and then; the store keeps the counts, and readers get them with their age
 // (docs/design.md#counting-what-is-open).
 type StatsKeeper interface {
 	// KeepInstance writes the row of an instance, under its ID. The store sets Seen to the
@@ -25,24 +25,24 @@ type StatsKeeper interface {
 	// counts; true says that it did. It reads everything at one moment, takes no lock that
 	// others wait for, and gives up after [StatsLimit]. It also forgets instances.
 	RefreshStats(ctx context.Context, q RefreshQuery) (bool, error)
-	// Stats reads what is kept. Its cost does not grow with what is open nor with history.
+	// Stats reads the kept counts. Its cost grows neither with open batches nor with history.
 	Stats(ctx context.Context) (Stats, error)
 }
 
 // Limits of what a [StatsKeeper] does.
 const (
-	// StatsLimit is how long a refresh may count. One that takes longer is cut off, and the
+	// StatsLimit is how long a refresh may count. After that time it is cut off, and the
 	// earlier counts stay.
 	StatsLimit = 10 * time.Second
-	// MaxInstances is how many instances a store keeps: those that were seen last.
+	// MaxInstances is how many instances a store keeps: the last seen.
 	MaxInstances = 1000
 	// OldestLanes is how many lanes [Totals].OldestLanes has at most.
 	OldestLanes = 10
 
 	// statsAge is RefreshQuery.OlderThan where that is 0.
 	statsAge = 15 * time.Second
-	// statsLease is how long a process that counts keeps others from it. One that died is
-	// followed by another then.
+	// statsLease is how long a process that counts keeps others from it. If that process dies,
+	// another may count then.
 	statsLease = 2 * StatsLimit
 	// statsShare is the part of the time that counting may take: a fiftieth.
 	statsShare = 50
@@ -83,7 +83,7 @@ func checkWho(field, name string) error {
 // counts likewise. So a process that was slow, and was followed by another, changes nothing.
 type StatsTurn struct {
 	Turn int64     // raised by each Take
-	At   time.Time // as of when the kept counts are; zero: there are none
+	At   time.Time // the moment of the kept counts; zero without counts
 	Rest time.Time // nobody counts before
 }
 
@@ -103,7 +103,7 @@ func (t StatsTurn) Take(now time.Time) StatsTurn {
 }
 
 // End returns the row after a process has counted for as long as took; as of at, or, where it
-// failed, with at zero. The rest keeps counting to a small part of the time, whoever does it.
+// failed, with at zero. The rest keeps counting to a small part of all processes' time.
 func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	if !at.IsZero() {
 		t.At = at
@@ -117,12 +117,11 @@ type Stats struct {
 	Totals
 	// Age is the time since At, when the counts were read.
 	Age time.Duration `json:"age"`
-	// Instances are the instances in order of name and start, also those that are not seen any
-	// more.
+	// Instances are the instances in order of name and start, dead ones included.
 	Instances []Instance `json:"instances"`
 }
 
-// Totals are counts of what is open, all of one moment, and exact. The sizes are the database's
+// Totals are counts of open batches and orders, all of one moment, and exact. The sizes are the database's
 // own figures, read at the same time.
 type Totals struct {
 	// At is the moment, on the database's clock; zero where nobody has counted yet, and then
@@ -251,7 +250,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 	slices.SortFunc(all, func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
-	last := 0 // of the instances so far that have the name, the one that was seen last
+	last := 0 // the last seen of the instances so far with this name
 	for i := range all {
 		a := &all[i]
 		a.Unseen = max(0, now.Sub(a.Seen))
@@ -262,7 +261,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 			continue
 		}
 		// A restart begins after its predecessor was seen last.
-		if before.Seen.After(a.Since) {
+		if before.Live && a.Live && before.Seen.After(a.Since) {
 			before.Shared, a.Shared = true, true
 		}
 		if a.Seen.After(before.Seen) {

@@ -55,6 +55,8 @@ func TestStatsAsOf(t *testing.T) {
 		{ID: "1", Name: "b", Since: at(0), Seen: at(40)},
 		{ID: "4", Name: "b", Since: at(70), Seen: at(80), Shared: true},
 		{ID: "5", Name: "a", Since: at(0), Seen: at(200)},
+		{ID: "6", Name: "c", Since: at(60), Seen: at(90)},
+		{ID: "7", Name: "c", Since: at(70), Seen: at(95)},
 	}}
 	s.Totals.At = at(50)
 	got := s.AsOf(at(100))
@@ -69,11 +71,13 @@ func TestStatsAsOf(t *testing.T) {
 		all = append(all, shown{i.ID, i.Unseen, i.Live, i.Shared})
 	}
 	assert.Equal(t, []shown{
-		{"5", 0, true, false}, // the clock has stepped back
-		{"1", 60 * time.Second, false, true},
-		{"2", 80 * time.Second, false, true},
-		{"3", 40 * time.Second, true, true},
+		{"5", 0, true, false},                 // the clock has stepped back
+		{"1", 60 * time.Second, false, false}, // who is gone shares no name
+		{"2", 80 * time.Second, false, false},
+		{"3", 40 * time.Second, true, false},
 		{"4", 20 * time.Second, true, false},
+		{"6", 10 * time.Second, true, true},
+		{"7", 5 * time.Second, true, true},
 	}, all)
 	assert.Equal(t, "3", s.Instances[0].ID, "the argument stays")
 	assert.Zero(t, s.AsOf(at(0)).Age)

@@ -14,9 +14,9 @@ import (
 // number of processes on one database. Methods do not retry: the callers do. Methods do not keep
 // the slices passed in; returned slices belong to the caller.
 //
-// A struct that embeds a Store has these methods and no others, whatever is in it: to wrap a
-// store with all its abilities, embed [Full]; a wrapper passes Upkeep ([Upkeeper]) and AddTx on by
-// methods of its own.
+// A struct that embeds a Store has these methods and no others, even if the store in it has more.
+// To wrap a store with all its abilities, embed [Full]; a wrapper passes Upkeep ([Upkeeper]) and
+// AddTx on by methods of its own.
 type Store interface {
 	// Add stores all batches of the call, or none, in the order of the slice. nil promises
 	// that they are durable. Adds of a service that do not overlap keep their order. A batch

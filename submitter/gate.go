@@ -138,8 +138,8 @@ func (g *gate) idle() bool {
 	return g.openAt.IsZero() && g.under == 0
 }
 
-// pressed reports whether fewer requests may be under way than the pool holds.
-func (g *gate) pressed() bool {
+// restricted reports whether fewer requests may be under way than the pool holds.
+func (g *gate) restricted() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.openAt.IsZero() || g.limit < g.size

@@ -121,7 +121,7 @@ func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 	now = now.Add(g.closed(now))
 	g.leave(pass(t, g, now), fine, 0, now)
 	assert.Equal(t, 4, g.room(now))
-	assert.True(t, g.pressed())
+	assert.True(t, g.restricted())
 	for range 4 {
 		pass(t, g, now)
 	}
@@ -131,7 +131,7 @@ func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 		g.leave(false, fine, 0, now)
 	}
 	assert.Equal(t, 8, g.room(now))
-	assert.False(t, g.pressed())
+	assert.False(t, g.restricted())
 	g.leave(pass(t, g, now), fine, 0, now)
 	assert.Equal(t, 8, g.room(now), "no more than the pool has hands")
 

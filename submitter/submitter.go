@@ -96,7 +96,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	if g := s.gates.only(); g != nil && !s.ledger.Traits("").Routed {
 		if g.closed(now) > 0 {
 			return 0, g.closed(now)
-		} else if probe := g.room(now) - queued; probe < n && g.pressed() {
+		} else if probe := g.room(now) - queued; probe < n && g.restricted() {
 			n = probe
 		}
 	}

@@ -48,20 +48,33 @@ func (t *consent) who() (batch.By, error) {
 	return t.by, nil
 }
 
-// confirm shows what an act is about, and wants a word typed.
-func (t *consent) confirm(word, question string, people func(p *page)) error {
+// confirm shows the batches or lanes of an act, and wants a word typed until ctx is done.
+func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
 	if !t.asks || t.yes {
 		return nil
 	}
 	p := &page{}
 	people(p)
 	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), clean(question), word)
-	line, err := bufio.NewReader(t.a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	type answer struct {
+		line string
+		err  error
+	}
+	typed := make(chan answer, 1)
+	go func() { // nothing ends a read from a terminal
+		line, err := bufio.NewReader(t.a.in).ReadString('\n')
+		typed <- answer{line, err}
+	}()
+	var got answer
+	select {
+	case got = <-typed:
+	case <-ctx.Done():
 	}
 	t.a.tell("")
-	if strings.TrimSpace(line) != word {
+	if got.err != nil && !errors.Is(got.err, io.EOF) {
+		return got.err
+	}
+	if strings.TrimSpace(got.line) != word {
 		return errUnconfirmed
 	}
 	return nil
@@ -97,7 +110,7 @@ func (a *app) upon(c *cobra.Command, args int, asks bool, does func(args []strin
 		if err != nil {
 			return err
 		}
-		if err := t.confirm(c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
+		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
 			return err
 		}
 		after, err := act(ctx, db.desk, by)
@@ -141,7 +154,7 @@ A halted lane stays halted. The ledger's quiet time has to be on record (exit co
 	})
 }
 
-// outcomes are what a person may decide.
+// outcomes are the states that a person may decide on.
 var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
 
 func (a *app) decide() *cobra.Command {
@@ -228,7 +241,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		}
 		if s.asks != nil {
 			if question := s.asks(scope); question != "" {
-				if err := t.confirm(c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
+				if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
 					return err
 				}
 			}
@@ -354,7 +367,7 @@ and shown just before. The JSON is operator.Relied after it.`,
 		if !r.Disagree {
 			return a.print(r, func(p *page) { p.line("nobody disagrees") })
 		}
-		if err := t.confirm("agree", "No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
+		if err := t.confirm(ctx, "agree", "No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
 			return err
 		}
 		if err := db.desk.Agree(ctx, r, by); err != nil {

@@ -105,6 +105,17 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
+// group makes a command of commands: alone, or with a word that it does not know, it is wrong use.
+func group(c *cobra.Command) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+		}
+		return fmt.Errorf("%s wants one of its commands", c.CommandPath())
+	}
+	return c
+}
+
 // run carries out a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
@@ -114,7 +125,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitDone
 	}
 	if !a.ran {
-		a.json = a.json || slices.Contains(args, "--json") // which may stand behind what is wrong
+		a.json = a.json || slices.Contains(args, "--json") // the flag may stand behind the wrong word
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)
@@ -122,7 +133,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// fail says on the error output what went wrong.
+// fail writes an error to the error output.
 func (a *app) fail(err error, code int) {
 	text := a.safe(err)
 	if a.json {
@@ -212,9 +223,9 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.target.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
 	root.AddCommand(
-		a.status(), a.causes(), a.list(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
+		a.status(), a.causes(), a.list(), a.search(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
 		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.acquit(), a.agree(),
-		a.bulk(), a.orders(), a.export(), a.migrate(), a.prune(), a.doctor(),
+		a.bulk(), a.orders(), a.export(), a.migrate(), a.prune(), a.doctor(), a.console(),
 	)
 	return root
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -145,3 +147,30 @@ func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// A word that a group of commands does not know must not pass for help that was asked for: a script
+// would go on.
+func TestWrongCommandsAreWrongUse(t *testing.T) {
+	s := &screen{T: t, st: memory.New()}
+	for _, args := range [][]string{{"migrate", "upp"}, {"migrate"}, {"bulk", "prevew", "cancel"}, {"bulk"}, {"statsu"}} {
+		require.Contains(t, s.fails(exitUsage, args...), "dltbatch --help", args)
+		require.Contains(t, s.fails(exitUsage, append(args, "--json")...), `"code": 2`, args)
+	}
+	require.Contains(t, s.does("bulk", "--help"), "preview")
+}
+
+// Ctrl-C ends the command also where it waits for a word.
+func TestConfirmationEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		in, w := io.Pipe()
+		var errs bytes.Buffer
+		a := newApp()
+		a.in, a.err = in, &errs
+		c := &consent{a: a, asks: true}
+		require.ErrorIs(t, c.confirm(ctx, "cancel", "Really?", func(*page) {}), errUnconfirmed)
+		require.Contains(t, errs.String(), "Type cancel")
+		require.NoError(t, w.Close()) // the terminal ends with the process
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,24 +15,16 @@ import (
 )
 
 func (a *app) bulk() *cobra.Command {
-	c := &cobra.Command{Use: "bulk", Short: "One act upon many batches"}
+	c := group(&cobra.Command{Use: "bulk", Short: "One act upon many batches"})
 	c.AddCommand(a.preview(), a.runBulk())
 	return c
 }
 
 var bulkActions = []string{"cancel", "requeue", "decide", "acquit"}
 
-// causesKnown are the causes by which a filter may select.
-var causesKnown = []batch.Cause{
-	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
-	batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
-	operator.CauseUnknown,
-}
-
 func (a *app) preview() *cobra.Command {
 	var b operator.Bulk
-	var service, to, file string
-	var states, kinds, causes []string
+	var to, file string
 	c := &cobra.Command{
 		Use: "preview [flags] cancel|requeue|decide|acquit", Short: "What an act upon many batches would do",
 		Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
@@ -41,36 +32,17 @@ func (a *app) preview() *cobra.Command {
 writes the selection to a file, for "dltbatch bulk run". It holds the batches as they are now, and a token
 that stands for them. Keep the file until the run has ended. The JSON is operator.Selection.`,
 	}
+	read := filtering(c, &b.Filter)
 	f := c.Flags()
-	f.StringVar(&service, "service", "", "only this `SERVICE`")
-	f.StringSliceVar(&states, "state", nil, "only these states")
-	f.StringSliceVar(&kinds, "error", nil, "only with these kinds of the last error, such as rejected")
-	f.StringSliceVar(&causes, "cause", nil, "only these causes, as dltbatch causes has them")
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
-	f.DurationVar(&b.Filter.OlderThan, "older-than", 0, "at least this old")
-	f.DurationVar(&b.Filter.NewerThan, "newer-than", 0, "younger than this")
 	f.StringVar(&to, "to", "", "with decide: committed, unknown or rejected")
 	f.BoolVar(&b.AtEnd, "at-end", false, "with requeue: behind all others of their lanes")
 	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
-	complete(c, "state", words(batch.States()))
 	complete(c, "to", words(outcomes))
-	complete(c, "cause", texts(causesKnown))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
-		if f.Changed("service") {
-			b.Filter.Service = (*batch.ServiceID)(&service)
-		}
-		if b.Filter.States, err = parse[batch.State](states); err != nil {
+		if err := read(); err != nil {
 			return err
-		}
-		for _, k := range kinds {
-			b.Filter.Kinds = append(b.Filter.Kinds, batch.ErrorKind(k))
-		}
-		for _, cause := range causes {
-			if !slices.Contains(causesKnown, batch.Cause(cause)) {
-				return fmt.Errorf("%w: there is no cause %q", errUsage, batch.Excerpt(cause, 64))
-			}
-			b.Filter.Causes = append(b.Filter.Causes, batch.Cause(cause))
 		}
 		if to != "" {
 			if b.To, err = outcome(to); err != nil {
@@ -176,7 +148,7 @@ harmless. The JSON is operator.Report.`,
 		if token != sel.Token {
 			return fmt.Errorf("%w: --token is not the token of this selection", errUsage)
 		}
-		if err := t.confirm(strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.selection(sel) }); err != nil {
+		if err := t.confirm(ctx, strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.selection(sel) }); err != nil {
 			return err
 		}
 		report, err := db.desk.Run(ctx, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {

@@ -57,7 +57,7 @@ RFC 3339 in UTC, and states, causes and policies are words.
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
-		if c.Runnable() {
+		if c.Runnable() && !c.HasSubCommands() {
 			require.NotEmpty(t, c.Long, c.CommandPath())
 			fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n%s", c.CommandPath(), c.Short, c.Long, block(c.UseLine()+"\n"+c.LocalNonPersistentFlags().FlagUsages()))
 		}
@@ -87,11 +87,11 @@ var answers = []struct {
 	command string
 	answer  any
 }{
-	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"show", shown{}}, {"explain", explained{}},
+	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"show", shown{}}, {"explain", explained{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run", operator.Report{}}, {"orders", orders{}}, {"a line of export --orders", batch.OrderRecord{}},
-	{"migrate", schema{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"an error", failure{}},
+	{"migrate", schema{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
 }
 
 func title(r reflect.Type) string { return strings.TrimPrefix(r.String(), "main.") }

@@ -32,6 +32,7 @@ type exam struct {
 	db   *database
 	t    target
 	list []finding
+	safe func(error) string // its text, without the data source name
 }
 
 func (x *exam) good(check, format string, args ...any) {
@@ -81,7 +82,7 @@ that something was found. The JSON is an object with "ok" and "findings", each w
 and "do".`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
-		x := &exam{db: db, t: a.target}
+		x := &exam{db: db, t: a.target, safe: a.safe}
 		if err := x.all(ctx); err != nil {
 			return err
 		}
@@ -132,9 +133,17 @@ func (x *exam) all(ctx context.Context) error {
 			return x.server(ctx) // no table can be read
 		}
 	}
-	for _, look := range []func(context.Context) error{x.server, x.instances, x.lanes, x.upkeep} {
-		if err := look(ctx); err != nil {
+	if err := x.server(ctx); err != nil {
+		return err
+	}
+	for _, look := range []struct {
+		check string
+		at    func(context.Context) error
+	}{{"instances", x.instances}, {"lanes", x.lanes}, {"upkeep", x.upkeep}} {
+		if err := look.at(ctx); ctx.Err() != nil {
 			return err
+		} else if err != nil { // a setting or a schema with which a store refuses to work
+			x.bad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safe(err))
 		}
 	}
 	return nil
@@ -233,7 +242,15 @@ func (x *exam) snapshots(ctx context.Context) error {
 		x.bad("held snapshot", "end that transaction (pg_terminate_backend), and set idle_in_transaction_session_timeout: vacuum cannot clean up, and tables grow",
 			"process %d (%s, %s) has had a transaction open for %s", pid, application, state, age(time.Duration(seconds*float64(time.Second))))
 	} else {
-		x.good("held snapshot", "no transaction is older than %s", age(heldFor))
+		sees := false
+		if err := x.db.pool.QueryRow(ctx, `SELECT pg_has_role('pg_read_all_stats', 'USAGE')`).Scan(&sees); err != nil {
+			return err
+		}
+		who := ""
+		if !sees {
+			who = " of this role; grant it pg_read_all_stats to see those of others"
+		}
+		x.good("held snapshot", "no transaction is older than %s%s", age(heldFor), who)
 	}
 	var slots []string
 	if err := x.db.pool.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text ORDER BY slot_name), '{}') FROM pg_replication_slots
@@ -278,7 +295,7 @@ func (x *exam) instances(ctx context.Context) error {
 		return err
 	}
 	n := 0
-	var versions, shared []string // of those that live
+	var versions, shared []string // of live instances
 	for _, i := range s.Instances {
 		if i.Live {
 			versions = append(versions, i.Version)

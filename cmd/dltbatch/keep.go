@@ -151,7 +151,7 @@ batch: a late Add of the same batch is not sent again. The JSON counts "batches"
 			return fmt.Errorf("prune: %w: %T is no store.Pruner", store.ErrUnsupported, db.Store)
 		}
 		t := &consent{a: a, asks: true, yes: yes}
-		if err := t.confirm("prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
+		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
 			return err
 		}
 		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID) bool { return true }}

@@ -182,7 +182,7 @@ func (p *page) group(g operator.Group) {
 	}
 }
 
-// mend is the command that carries a remedy out; "" where there is none.
+// mend is the command that carries a remedy out; "" for a remedy without a command.
 func mend(e batch.Explanation) string {
 	const why = " --reason WHY"
 	id, service := quote(string(e.ID)), quote(string(e.Service))
@@ -244,16 +244,21 @@ are never shown. The JSON is an object with "batches", each a batch.Record, and 
 			return err
 		}
 		return a.print(batches{some(recs), next}, func(p *page) {
-			t := p.table("SERVICE", "ID", "STATE", "ATTEMPTS", "ADDED", "ERROR")
-			for _, r := range recs {
-				t.row(alarm(r.Decision != "" || r.Quarantined), lane(r.Service), r.ID, r.State, r.Attempt, when(r.CreatedAt), failed(r.Error))
-			}
-			t.end()
+			p.batches(recs)
 			if next != "" {
 				p.line("more: --after %s", string(next))
 			}
 		})
 	})
+}
+
+// batches shows a list of batches.
+func (p *page) batches(recs []batch.Record) {
+	t := p.table("SERVICE", "ID", "STATE", "ATTEMPTS", "ADDED", "ERROR")
+	for _, r := range recs {
+		t.row(alarm(r.Decision != "" || r.Quarantined), lane(r.Service), r.ID, r.State, r.Attempt, when(r.CreatedAt), failed(r.Error))
+	}
+	t.end()
 }
 
 // some is a list that is no null in JSON.
@@ -332,7 +337,7 @@ func (n *naming) find(ctx context.Context, db *database, args []string) (batch.R
 // shown is an answer of show.
 type shown struct {
 	Batch    batch.Record   `json:"batch"`
-	Attempts []batch.Report `json:"attempts"` // that failed, or were accepted after one that failed
+	Attempts []batch.Report `json:"attempts"` // failed ones, and those accepted after a failure
 	History  []batch.Act    `json:"history"`
 }
 

@@ -95,6 +95,22 @@ func TestListAndShow(t *testing.T) {
 	})
 }
 
+// Open batches are found by what no index knows.
+func TestSearch(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1", "b2", "c1")
+		s.ends("s", store.Failed)
+		found := reads[operator.Searched](s, "search", "--prefix", "b", "--cause", "behind")
+		require.Len(s, found.Batches, 1)
+		assert.Equal(s, batch.ID("b2"), found.Batches[0].ID)
+		assert.Equal(s, 3, found.Looked)
+		assert.Regexp(s, `(?m)^s +b1 +delayed +1 `, s.does("search", "--attempts", "1"))
+		assert.Contains(s, s.does("search", "--limit", "1"), "there may be more")
+		assert.Contains(s, s.fails(exitUsage, "search", "--cause", "bad luck"), "bad luck")
+	})
+}
+
 func TestStatusAndInstances(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1", "b2")

@@ -1,5 +1,6 @@
-// Command dltbatch shows and mends what a store of dltbatch holds: what waits and why, who did
-// what, and all that a person may do about it. It needs the database and no ledger.
+// Command dltbatch shows and mends the batches in a store of dltbatch: which of them wait and why,
+// who did something about it, and every act that a person may do. It needs the database and no
+// ledger.
 //
 //	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
 //

@@ -53,8 +53,8 @@ const (
 	connectTimeout = 10 * time.Second
 )
 
-// open opens the database of a target. No error quotes the data source name, nor has one that does
-// as its cause.
+// open opens the database of a target. No error quotes the data source name, and no error wraps
+// another that quotes it.
 func open(ctx context.Context, t target) (*database, error) {
 	if t.dsn == "" {
 		return nil, fmt.Errorf("%w: no database: give --dsn, or set DLTBATCH_DSN", errUsage)

@@ -63,7 +63,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// What a row of a table looks like on a terminal.
+// Styles of a table's rows on a terminal.
 const (
 	plain = ""
 	bold  = "\x1b[1m"

@@ -61,7 +61,7 @@ func (db *database) version(ctx context.Context, t target) (have int64, err erro
 
 // schema is an answer of migrate.
 type schema struct {
-	Have int64 `json:"have"` // 0: there is none
+	Have int64 `json:"have"` // 0: no schema
 	Want int64 `json:"want"` // the last that this program knows
 	// Current says that nothing is to be done: it is at this version, or at the next.
 	Current bool `json:"current"`
@@ -94,7 +94,7 @@ func (p *page) schema(s schema) {
 }
 
 func (a *app) migrate() *cobra.Command {
-	c := &cobra.Command{Use: "migrate", Short: "The schema of the database"}
+	c := group(&cobra.Command{Use: "migrate", Short: "The schema of the database"})
 	var finish, yes bool
 	up := &cobra.Command{
 		Use: "up [flags]", Short: "Make the tables, or bring them up to date",
@@ -148,7 +148,7 @@ is to be migrated, or is too new. The JSON is an object with "have", "want" and 
 					return fmt.Errorf("%w: --finish is for PostgreSQL", errUsage)
 				}
 				t := &consent{a: a, asks: true, yes: yes}
-				if err := t.confirm("finish", "From then on code of schema version 1 fails.", func(*page) {}); err != nil {
+				if err := t.confirm(ctx, "finish", "From then on code of schema version 1 fails.", func(*page) {}); err != nil {
 					return err
 				}
 				do = f.FinishMigration

@@ -52,7 +52,7 @@ type senders struct {
 
 const maxSenders = 10_000
 
-// parse is the function of that name. The hash covers every byte, so what is remembered is true.
+// parse is the function of that name. The hash covers every byte, so a remembered result is true.
 func (s *senders) parse(payload []byte) (*evmtx.Tx, evmtx.Address, error) {
 	hash := evmtx.Keccak(payload)
 	s.mu.Lock()

@@ -2,7 +2,7 @@ package evm
 
 import "strings"
 
-// class is what a node's words mean for a transaction that was sent.
+// class is the meaning of a node's words for a transaction that was sent.
 type class uint8
 
 const (

@@ -96,8 +96,8 @@ func traits(o Options) dlt.Traits {
 		MaxIDsPerQuery:    maxIDs,
 		// Nodes keep few of an account that wait for others.
 		MaxInFlightPerService: o.MaxInFlightPerService,
-		// Nonces order execution, and Submit refuses gaps: what was accepted was accepted in
-		// the order of nonces.
+		// Nonces order execution, and Submit refuses gaps: so transactions are accepted in the
+		// order of nonces.
 		KeepsOrder: true,
 		// A 429 is the endpoint's. What concerns one account is dlt.ErrNotYet.
 		PressureScope: dlt.ScopeEndpoint,

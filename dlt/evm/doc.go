@@ -7,7 +7,7 @@
 //
 //	b, err := evm.NewBatch(signed)
 //
-// Keys, nonces and fees stay with whoever signs. [Client] is a [dlt.Ledger], a [dlt.Checker], a
+// Keys, nonces and fees stay with the signer. [Client] is a [dlt.Ledger], a [dlt.Checker], a
 // [dlt.Resolver] and a [dlt.EventSource]. The engine calls it, and you can use it directly:
 //
 //	c, err := evm.New("http://localhost:8545", 31337, nil)

@@ -13,7 +13,7 @@ import (
 // maxReceipt is the largest receipt that is kept with its logs, in bytes.
 const maxReceipt = 64 << 10
 
-// Receipt is what a chain says of a transaction that it has executed. The record of a batch that is
+// Receipt is a chain's record of a transaction that it has executed. The record of a batch that is
 // Committed or Invalid has it: see [ReadReceipt].
 type Receipt struct {
 	Hash      string // of the transaction

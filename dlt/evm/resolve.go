@@ -48,7 +48,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, send
 	case batch.ReportedValid:
 		return dlt.InFlight, nil
 	}
-	// A pool may show what a deep block has overtaken.
+	// A pool may show a transaction that a deep block has overtaken.
 	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, hash)
 	if err != nil {
 		return dlt.CannotTell, err
@@ -86,7 +86,8 @@ func (u usage) text(nonce uint64) string {
 
 // whoUsed finds out which transaction used an account's nonce, up to the last deep block. The
 // absence of a receipt proves nothing, since another node may answer each question: a finding is
-// always a block that was read whole, of which the same chain's counts say that it used the nonce.
+// always a block that was read whole, and the same chain's counts say that this block used the
+// nonce.
 func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce uint64, ours evmtx.Hash) (usage, error) {
 	v, _, err := c.look(ctx, op, e, nil)
 	if err != nil || v.none {

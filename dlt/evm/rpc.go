@@ -127,8 +127,8 @@ type wireAnswer struct {
 	Err    *rpcError       `json:"error"`
 }
 
-// decodeAnswers matches answers by id, whatever their order. One that is missing stays zero, and
-// one that nobody asked for is dropped. An answer of one element about a whole array refuses it.
+// decodeAnswers matches answers by id, in any order. A missing answer stays zero, and an answer
+// that nobody asked for is dropped. An answer of one element about a whole array refuses it.
 func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	raw = bytes.TrimSpace(raw)
 	var all []wireAnswer

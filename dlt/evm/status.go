@@ -84,7 +84,7 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []subject) ([]ba
 	}
 	errs = append(errs, p.takeReceipts(answers[len(heights):]))
 	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,
-	// and whether the pool has what has no receipt, and can mine it.
+	// and whether the pool has the transactions without receipts, and can mine them.
 	more, heights, accounts := p.rest()
 	answers, err = c.ask(ctx, opStatuses, e, more)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Client) remember(p *picture) {
 	}
 }
 
-// known is what a node says of a transaction by its hash.
+// known is a node's answer about a transaction by its hash.
 type known uint8
 
 const (
@@ -126,7 +126,7 @@ const (
 	inBlock // which a receipt should have said
 )
 
-// picture is what a node says of some transactions, compared with one view.
+// picture holds a node's answers about some transactions, compared with one view.
 type picture struct {
 	view
 	hashes    []evmtx.Hash

@@ -106,7 +106,7 @@ func unposted(err error) error {
 	return err
 }
 
-// verdict is what a node's answer to a send means.
+// verdict is the meaning of a node's answer to a send.
 type verdict struct {
 	class      class
 	status     int
@@ -136,7 +136,7 @@ func (s *sending) send(ctx context.Context, anyway bool) (verdict, error) {
 	}
 	defer cancel()
 	defer wire.Drain(resp.Body, cancel)
-	raw, _ := wire.ReadLittle(resp.Body, cancel) // what came before an error still counts
+	raw, _ := wire.ReadLittle(resp.Body, cancel) // answers before an error still count
 	return s.judge(resp, raw), nil
 }
 
@@ -157,8 +157,8 @@ func (b *careful) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// judge reads the answer to a send. A text decides, whatever its code; where there is none, the
-// status of a proxy does. Any other answer is doubt.
+// judge reads the answer to a send. A text decides, under any code; without a text the status of a
+// proxy does. Any other answer is doubt.
 func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 	v := verdict{class: classDoubt, status: resp.StatusCode}
 	var one wireAnswer

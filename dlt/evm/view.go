@@ -22,14 +22,14 @@ type block struct {
 	baseFee *big.Int // of a unit of gas; nil where the node names none
 }
 
-// view is what one node's answers are compared with: the chain up to head, of which nothing up to
-// deep is taken back.
+// view is the chain of one node up to head, with which its other answers are compared. Nothing up
+// to deep is taken back.
 type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
 	// settled is the highest block that any node has shown to be deep. A node that is behind takes
-	// nothing of that back: whatever it has up to that height is as deep as it was.
+	// nothing of that back: its blocks up to that height are as deep as they were.
 	settled uint64
 }
 
@@ -143,7 +143,7 @@ func (c *Client) viewOf(answers []answer) (v view, err error) {
 	return v, nil
 }
 
-// look asks a node who it is and what it sees, and more questions with that.
+// look asks a node for its chain and its view, and more questions with that.
 func (c *Client) look(ctx context.Context, op string, e *endpoint, more []request) (view, []answer, error) {
 	reqs := append(identityRequests(), c.viewRequests()...)
 	first := len(reqs)
@@ -161,7 +161,7 @@ func (c *Client) look(ctx context.Context, op string, e *endpoint, more []reques
 	return v, answers[first:], nil
 }
 
-// typed makes a *dlt.Error of an error that is none yet.
+// typed makes a *dlt.Error of any other error.
 func (c *Client) typed(op string, err error) error {
 	if _, ok := errors.AsType[*dlt.Error](err); ok {
 		return err

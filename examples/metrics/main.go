@@ -76,7 +76,7 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) error {
 	go func() { ended <- runner.Run(ctx) }()
 	go func() { ended <- add(ctx, runner, rate) }()
 	go func() { ended <- server.Serve(listener) }()
-	err = <-ended // one that ends ends all
+	err = <-ended // the first end is the end of all
 	stop()
 	err = errors.Join(err, server.Close(), <-ended, <-ended)
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {

@@ -5,6 +5,7 @@
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -store memory    (needs no C compiler)
 //	go run ./examples/quickstart -db queue.db     (keeps the file; run it again and it goes on)
+//	go run ./examples/quickstart -console  (at the end, keeps a console open on loopback until Ctrl-C)
 //	go run ./examples/quickstart -url http://localhost:8008   (a real node with the intkey processor)
 package main
 
@@ -13,6 +14,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/store"
@@ -31,6 +35,7 @@ import (
 type config struct {
 	url, db, store    string
 	batches, services int
+	console           bool
 }
 
 // about is what -h prints before the flags.
@@ -46,6 +51,7 @@ func main() {
 	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
 	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
 	flag.IntVar(&c.batches, "n", 1000, "batches")
+	flag.BoolVar(&c.console, "console", false, "keep a console open on loopback at the end, until Ctrl-C")
 	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
@@ -131,7 +137,14 @@ func run(ctx context.Context, c config) error {
 			}
 			progress.line()
 			progress.table(os.Stdout)
-			return prove(node, batches)
+			if err := prove(node, batches); err != nil || !c.console {
+				return err
+			}
+			again, err := dltbatch.New(st, ledger, &dltbatch.Options{FirstPoll: runnerOptions.FirstPoll})
+			if err != nil {
+				return err
+			}
+			return show(ctx, c, st, again)
 		case <-tick.C:
 			progress.line()
 			if !restarted && progress.finals() > len(batches)/2 {
@@ -176,6 +189,43 @@ func openStore(ctx context.Context, c config) (st store.Store, where string, don
 		return nil, "", nil, err
 	}
 	return sq, path, closeAll, nil
+}
+
+// show runs the Runner on, and serves the console of its store at a free port, until ctx is done.
+// There is something to mend: a lane that is paused, unless the file is kept.
+func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner) error {
+	const actor, lane = "quickstart", "service-00"
+	if c.db == "" {
+		if _, err := runner.Pause(ctx, batch.Only(lane), batch.By{Actor: actor, Reason: "something to mend"}); err != nil {
+			return err
+		}
+		waiting, err := build(config{batches: 2, services: 1}, c.url != "")
+		if err != nil {
+			return err
+		}
+		if err := runner.Add(ctx, waiting...); err != nil {
+			return err
+		}
+	}
+	pages, err := console.New(st, &console.Options{Actor: func(*http.Request) (string, error) { return actor, nil }})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	fmt.Printf("\nthe console is at http://%s/ until Ctrl-C\n", l.Addr())
+	if err = server.Serve(l); errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	cancel()
+	return errors.Join(err, <-ended)
 }
 
 // prove reads the node's own journal, not the Runner's records.

@@ -26,7 +26,7 @@ var ErrMissing = errors.New("anvil is not installed")
 //go:embed npm/package.json npm/package-lock.json
 var lock embed.FS
 
-// Version is that of the package, whose answers the tests hold against records.
+// Version is the package's. The tests compare its answers with records.
 const Version = "1.7.1"
 
 // packaged reports whether the lock file has a package for this machine.

@@ -76,7 +76,7 @@ func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 	}
 }
 
-// line is what a server said first: that it is ready, or all else, where it ended.
+// line is the first word of a server: that it is ready, or, if it ended, all that it printed.
 type line struct {
 	ready bool
 	text  string

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Of explains the batch of one look at the store to those whose claims are as q and choose.
+// Of explains the batch of one look at the store, for processes that claim by q and choose.
 func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	e := Judge(l, q, choose)
 	e.Text = Sentence(e)
@@ -175,8 +175,8 @@ func First(lane []store.LaneRow) batch.Key {
 	return batch.Key{}
 }
 
-// meet returns an address at which two footprints conflict: the longer of two prefixes, one of
-// which begins with the other. It returns "" where a footprint declares nothing.
+// meet returns an address at which two footprints conflict: of two prefixes, if one
+// begins with the other, the longer. It returns "" where a footprint declares nothing.
 func meet(f, g batch.Footprint) string {
 	for _, pair := range [...][2][]string{{f.Writes, g.Writes}, {f.Writes, g.Reads}, {f.Reads, g.Writes}} {
 		for _, a := range pair[0] {
@@ -211,7 +211,11 @@ func reason(e batch.Explanation) string {
 	case batch.CauseHalted:
 		return fmt.Sprintf("its lane was halted by batch %s%s; release the lane", e.Blocker.ID, because(e.Control.HaltReason))
 	case batch.CauseDelayed:
-		return fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
+		s := fmt.Sprintf("it waits another %s", e.Next.Round(time.Millisecond))
+		if e.Decision != "" {
+			s += ", and is tried again and again; a person may cancel it, or decide where an attempt is in doubt"
+		}
+		return s
 	case batch.CauseBehind:
 		if e.Address != "" {
 			return fmt.Sprintf("it conflicts at %s with batch %s, which is earlier and not final", e.Address, e.Blocker.ID)

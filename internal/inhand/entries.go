@@ -137,7 +137,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 	for len(all.times) > 0 {
 		s := all.times[0]
 		if wait := s.at.Sub(now); wait > 0 && (len(questions) == 0 || wait >= grain || now.Sub(s.asked) < grain) {
-			break // one that was just asked, and asks again soon, does not come along with each other question
+			break // a batch just asked about, and due again soon, does not come along with each other question
 		}
 		if !s.Due.IsZero() && !s.Due.After(now) {
 			out := all.step(s, &Event{Kind: IsDue}, now)

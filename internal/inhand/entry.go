@@ -210,7 +210,7 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 		if o := ev.Outcome; o.Finding == store.IsCommitted {
 			e.commit(o, &out)
 		} else {
-			e.writes(&out)
+			e.beginWrite(&out)
 			out.add(o)
 		}
 	case Same:
@@ -239,7 +239,7 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 // question, or an event, comes soon: then a quick commit and the acceptance are one write.
 func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o := ev.Outcome
-	e.writes(out)
+	e.beginWrite(out)
 	early, streamed := e.take()
 	if o.Finding != store.Accepted {
 		if out.add(o); streamed {
@@ -293,9 +293,9 @@ func (e *Entry) streamed(o store.Outcome, now time.Time, f Facts, r Rules, out *
 	}
 }
 
-// writes begins to write an outcome that is not the commit, after the acceptance, if that still
+// beginWrite begins to write an outcome that is not the commit, after the acceptance, if that still
 // waits.
-func (e *Entry) writes(out *Effects) {
+func (e *Entry) beginWrite(out *Effects) {
 	if e.Phase == Accepted {
 		e.flush(out)
 	}
@@ -401,7 +401,7 @@ func (e *Entry) flush(out *Effects) {
 	}
 }
 
-// forget writes what is unwritten, and follows the batch no longer.
+// forget writes the unwritten outcome, and follows the batch no longer.
 func (e *Entry) forget(out *Effects) {
 	e.flush(out)
 	*e = Entry{}

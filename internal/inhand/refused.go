@@ -16,7 +16,7 @@ type refusal struct {
 // lock.
 type refusals []refusal
 
-// add remembers a refusal, and forgets those whose questions have come by themselves.
+// add remembers a refusal. It forgets refusals whose questions have come due by themselves.
 func (r *refusals) add(one refusal, now time.Time) {
 	for len(*r) > 0 && !now.Before((*r)[0].ask) {
 		*r = (*r)[1:]

@@ -36,7 +36,7 @@ type Options struct {
 	Later func(batch.ServiceID, time.Duration)
 }
 
-// about is what an entry's steps must know about its service.
+// about holds the facts of a service that the steps of its entries use.
 type about struct {
 	group  string // "" where the ledger streams no events
 	vanish time.Duration
@@ -353,9 +353,9 @@ type Question struct {
 	Unwritten bool
 }
 
-// Run keeps the table's times until ctx is done: it writes what has waited long enough, and
-// calls ask with the questions that are due. ask must not block. While Run does not run, nothing
-// waits, and at its end it writes what has waited.
+// Run keeps the table's times until ctx is done: it writes the outcomes that have waited long
+// enough, and calls ask with the questions that are due. ask must not block. While Run does not
+// run, no outcome waits, and at its end it writes all that still wait.
 func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 	t.mu.Lock()
 	t.entries.running = true

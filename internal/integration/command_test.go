@@ -114,7 +114,20 @@ func TestCommand(t *testing.T) {
 	assert.Contains(t, found["held snapshot"], "1h")
 	require.NoError(t, tx.Rollback())
 
+	// A setting with which the store refuses to work keeps nothing from being found.
 	u, err := url.Parse(c.dsn)
+	require.NoError(t, err)
+	asynchronous := *u
+	q := asynchronous.Query()
+	q.Set("synchronous_commit", "off")
+	asynchronous.RawQuery = q.Encode()
+	careless := c
+	careless.dsn = asynchronous.String()
+	found = careless.troubles()
+	assert.Equal(t, "off", found["synchronous_commit"])
+	assert.Contains(t, found["instances"], "cannot be looked at")
+	assert.Contains(t, found["clock"], "1h0m")
+
 	require.NoError(t, err)
 	u.User, u.Path = url.UserPassword("nobody", "hunter2-Zq"), "/missing"
 	c.dsn = u.String()

@@ -22,7 +22,7 @@ type Queue[T any] struct {
 	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
 }
 
-// New returns an empty queue of at most so many values, beside the one that is being delivered.
+// New returns an empty queue. It holds at most so many values, and delivers one more at the time.
 func New[T any](most int, deliver func(T)) *Queue[T] {
 	return &Queue[T]{deliver: deliver, most: most}
 }
@@ -73,7 +73,7 @@ func (q *Queue[T]) run() {
 	}
 }
 
-// next takes the first value. If there is none, the goroutine is over.
+// next takes the first value. On an empty queue the goroutine is over.
 func (q *Queue[T]) next() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package relied is the record of what processes rely on when they serve a ledger: the traits of
-// a route, and the options that decide about claims. A store keeps it as a text under the ledger's
-// name ([store.Ledgers].KeepTraits), so that a process without the ledger can read it.
+// Package relied is the record of the settings that processes rely on when they serve a ledger: the
+// traits of a route, and the options that decide about claims. A store keeps the record as a text
+// under the ledger's name ([store.Ledgers].KeepTraits), so that a process without the ledger can
+// read it.
 package relied
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Settings are what one process relies on. Traits may differ by service: these are the traits
-// of Service.
+// Settings are the traits and options that one process relies on. Traits may differ by service:
+// these are the traits of Service.
 type Settings struct {
 	Service               batch.ServiceID `json:"service"`
 	ResendHarmlessFor     string          `json:"resend_harmless_for"`
@@ -33,8 +34,7 @@ type Settings struct {
 	Window   int    `json:"window,omitempty"`
 }
 
-// Record is what is kept under a ledger's name: the settings of the process that replaced others
-// last.
+// Record is the text under a ledger's name: the settings of the last process that replaced others.
 type Record struct {
 	Settings
 	// Alike are further services whose settings were compared and are the same, maxAlike at
@@ -42,9 +42,9 @@ type Record struct {
 	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies says that services of the route were seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
-	// Other are the settings that were replaced by different ones, and Further those that were
-	// replaced after these. They stay until a person says that no process has them any more,
-	// who is then Agreed. More says that there were more than maxOther.
+	// Other are the first settings that a different process replaced, and Further are all later
+	// ones. They stay until a person says that no process has them any more; Agreed names that
+	// person. More says that there were more than maxOther.
 	Other   *Settings  `json:"other,omitempty"`
 	Further []Settings `json:"further,omitempty"`
 	More    bool       `json:"more,omitempty"`
@@ -69,17 +69,17 @@ func (r Record) Compare(s batch.ServiceID) Record {
 	return r
 }
 
-// Uniform reports whether the settings are taken for those of every service: as many as Alike
-// takes have them, and none was seen that has not.
+// Uniform reports whether the settings are taken to hold for every service: Alike is full, and no
+// service was seen with other traits.
 func (r Record) Uniform() bool { return r.Full() && !r.Varies }
 
-// Holds reports whether the settings are those of s.
+// Holds reports whether the settings hold for s.
 func (r Record) Holds(s batch.ServiceID) bool {
 	return s == r.Service || slices.Contains(r.Alike, s) || r.Uniform()
 }
 
-// Replace returns the record with other settings. It keeps all former ones that differ from
-// these, and the oldest where there are too many.
+// Replace returns the record with other settings. It keeps the former settings if they differ, and
+// where there are too many, the oldest.
 func (r Record) Replace(by Settings) Record {
 	others := slices.DeleteFunc(r.others(), by.Same)
 	if !slices.ContainsFunc(others, r.Same) {
@@ -98,7 +98,7 @@ func (r Record) Agree(by batch.By) Record {
 	return r
 }
 
-// Disagree reports whether there are settings that differ from those of the record. same
+// Disagree reports whether other settings are on record that differ from the present settings. same
 // compares two of them.
 func (r Record) Disagree(same func(a, b Settings) bool) bool {
 	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
@@ -119,7 +119,7 @@ const (
 	pipelined = "pipelined"
 )
 
-// Of returns what a process relies on that serves s.
+// Of returns the settings of a process that serves s.
 func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
 	harmless := t.ResendHarmlessFor.String()
 	if t.ResendHarmlessFor == dlt.Forever {
@@ -140,7 +140,7 @@ func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer
 	}
 }
 
-// Same reports whether two settings are equal but for the service.
+// Same reports whether two settings are equal, the service apart.
 func (s Settings) Same(as Settings) bool {
 	as.Service = s.Service
 	return s == as

@@ -105,7 +105,7 @@ func (s *Store) known(e *entry) (bool, error) {
 // insert stores a new entry at the end of its lane, even if the clock stepped back. s.mu is
 // held.
 func (s *Store) insert(e *entry, now time.Time) {
-	s.place(e, s.lane(e.key.Service).next(now))
+	s.place(e, s.lane(e.key.Service).orderKey(now))
 }
 
 // place stores a new entry under an order key. s.mu is held.

@@ -18,9 +18,9 @@ type lane struct {
 	listed    bool         // known to the laneOrder
 }
 
-// next is the order key for a batch that goes to the end of the lane now, even if the clock
+// orderKey is the order key for a batch that goes to the end of the lane now, even if the clock
 // stepped back.
-func (l *lane) next(now time.Time) time.Time {
+func (l *lane) orderKey(now time.Time) time.Time {
 	if behind := l.last.Add(time.Microsecond); behind.After(now) {
 		now = behind
 	}

@@ -75,7 +75,7 @@ func (s *Store) move(e *entry, now time.Time) {
 	}
 	s.all.remove(e)
 	e.lane.all.remove(e)
-	e.created = e.lane.next(now)
+	e.created = e.lane.orderKey(now)
 	s.all.insert(e)
 	e.lane.all.insert(e)
 }

@@ -95,7 +95,7 @@ func (s *Store) forgetInstances(now time.Time, after time.Duration) {
 	}
 }
 
-// count counts what is open. s.mu is held.
+// count counts open batches. s.mu is held.
 func (s *Store) count(now time.Time) store.Totals {
 	c := store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
 	for _, l := range s.order.from("", true) {
@@ -150,7 +150,7 @@ func (s *Store) count(now time.Time) store.Totals {
 	return c
 }
 
-// oldest returns the earlier of two times, of which zero is none.
+// oldest returns the earlier of two times; zero is no time.
 func oldest(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

@@ -109,7 +109,7 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
-	seqs, err := t.order(ctx, in)
+	seqs, err := t.orderKeys(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -210,9 +210,9 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	return nil
 }
 
-// order gives each batch its order key, max(clock, the lane's last + 1 us), 1 us apart within
+// orderKeys gives each batch its order key, max(clock, the lane's last + 1 us), 1 us apart within
 // the call, and returns one number for each.
-func (t *session) order(ctx context.Context, in []addition) (seqs []int64, err error) {
+func (t *session) orderKeys(ctx context.Context, in []addition) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
 	var lanes []batch.ServiceID
 	for _, a := range in {

@@ -77,6 +77,7 @@ func operateDecide(f *fixture) {
 		[]string{ // by the time that all stand there, all claims except the last have expired
 			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
 			"submitting", "submitting again, an earlier attempt in doubt",
+			"unknown", "delayed, an earlier attempt in doubt", // waiting: nobody may cancel these
 		},
 		[]string{"requeued and submitting"})
 }

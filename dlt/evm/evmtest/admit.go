@@ -134,7 +134,7 @@ func (n *Node) funds(tx *transaction, a account) *refused {
 	return nil
 }
 
-// bumped reports whether a fee is enough above that of the transaction which is to be replaced.
+// bumped reports whether a fee is enough above the fee of the transaction to be replaced.
 func bumped(old, fee *big.Int) bool {
 	threshold := new(big.Int).Mul(old, big.NewInt(100+bumpPercent))
 	threshold.Div(threshold, big.NewInt(100))
@@ -219,9 +219,9 @@ func (n *Node) put(now time.Time, tx *transaction) {
 
 func (n *Node) tracks() bool { return !n.r.lax && !n.o.NoTracker }
 
-// look puts what was sent and is not in the pool back into it, where it can be taken now.
+// look puts transactions that were sent and left the pool back into it, if they can be taken now.
 func (n *Node) look(now time.Time) {
-	for again := true; again; { // one that fills a gap makes room for others
+	for again := true; again; { // filling a gap makes room for others
 		again = false
 		for _, tx := range n.tracked {
 			if n.p.txs[tx.hash] == nil && n.c.txs[tx.hash] == nil && n.admit(tx, nil) == nil {

@@ -142,8 +142,8 @@ func (c *call) small(i int) (int, *rpcError) {
 	return int(v.Uint64()), nil
 }
 
-// block returns the block that a parameter names, "latest" where there is none. It is nil for the
-// pending one.
+// block returns the block that a parameter names, "latest" without a parameter. It is nil for the
+// pending block.
 func (c *call) block(i int) (*block, *rpcError) {
 	if i >= len(c.params) || string(c.params[i]) == "null" {
 		return c.c.blocks[c.v.head], nil

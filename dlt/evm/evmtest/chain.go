@@ -24,7 +24,7 @@ func (tx *transaction) cost() *big.Int {
 	return c.Mul(c, tx.FeeCap).Add(c, tx.Value)
 }
 
-// tipAt is what a miner gets of a unit of gas; negative where the fee cap is below the base fee.
+// tipAt is a miner's share of a unit of gas; negative where the fee cap is below the base fee.
 func (tx *transaction) tipAt(baseFee *big.Int) *big.Int {
 	left := new(big.Int).Sub(tx.FeeCap, baseFee)
 	if left.Cmp(tx.Tip) > 0 {
@@ -42,7 +42,7 @@ type mined struct {
 	gasUsed  uint64
 	total    uint64 // gas used in the block up to here
 	price    *big.Int
-	contract *evmtx.Address // what a creation would make
+	contract *evmtx.Address // the contract of a creation
 }
 
 type block struct {
@@ -197,7 +197,7 @@ func (c *chain) rewind(number uint64) []*block {
 	return gone
 }
 
-// restore makes these the blocks of the chain, and returns those that are no more.
+// restore makes these the blocks of the chain, and returns the blocks that are gone.
 func (c *chain) restore(blocks []*block) []*block {
 	same := 0
 	for same < len(blocks) && same < len(c.blocks) && blocks[same] == c.blocks[same] {
@@ -223,7 +223,7 @@ func (c *chain) open(now time.Time) *block {
 	return b
 }
 
-// account returns what an address is within a block that is being made.
+// account returns the state of an address within a block that is being made.
 func (c *chain) within(b *block, address evmtx.Address) account {
 	if a, ok := b.writes[address]; ok {
 		return a

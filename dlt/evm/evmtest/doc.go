@@ -10,19 +10,19 @@
 // soon after each transaction, at intervals, or when a test says so ([Node.Mine]).
 //
 // A node has one of three personalities ([Geth], [Anvil], [Provider]), or the words of other
-// software ([Besu] and so on). Answers of Geth and Anvil were compared with those of geth 1.17.8
-// and anvil 1.7.1, request by request (testdata/nodes).
+// software ([Besu] and so on). Answers of Geth and Anvil were compared with geth 1.17.8's and anvil
+// 1.7.1's, request by request (testdata/nodes).
 //
 // A test can take blocks back ([Node.Reorg]), make the node forget ([Node.Drop], [Node.Forget]),
 // raise the base fee ([Node.SetBaseFee]), empty accounts ([Node.SetBalance]) and kill the node
-// ([Node.Kill], [Node.Resume]): what it loses then is Options.DumpInterval's and
-// Options.KillUnmines'. It injects faults by seed or by script ([Faults]), and keeps a journal
-// ([Node.Journal]). [Node.Blocks] is the chain, which says what was executed.
+// ([Node.Kill], [Node.Resume]): Options.DumpInterval and Options.KillUnmines decide how much it
+// loses. It injects faults by seed or by script ([Faults]), and keeps a journal ([Node.Journal]).
+// [Node.Blocks] is the chain, which shows every execution.
 //
-// Anvil decides once what of its pool is ready, and does not look again. So after a reorg the pending
-// count skips the nonces that were lost, and the next block forgets what followed them, sent again or
-// not. Not as anvil does: of two transactions that wait for a nonce before them and have the same
-// nonce, this package keeps the dearer, and anvil both.
+// Anvil decides once which transactions of its pool are ready, and does not look again. So after a
+// reorg the pending count skips the nonces that were lost, and the next block forgets the
+// transactions behind them, sent again or not. Not as anvil does: of two transactions that wait for
+// a nonce before them and have the same nonce, this package keeps the dearer, and anvil both.
 //
 // It has no logs, no websockets, no blobs, no tries: the roots of its blocks mean nothing. Type 4
 // transactions are mined, but their authorizations do nothing.

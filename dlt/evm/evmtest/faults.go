@@ -66,10 +66,10 @@ type Faults struct {
 
 // Point is a place where a fault can happen: an HTTP request.
 type Point struct {
-	// Method is that of the request, or of the first of an array.
+	// Method is the method of the request, or of the first in an array.
 	Method string
-	// Param is its first parameter: of a transaction that is sent the hash of the bytes, of all else
-	// the text as it came. "" where there is none.
+	// Param is its first parameter: for a sent transaction the hash of the bytes, otherwise the
+	// text as it came; "" without a parameter.
 	Param string
 	// Requests is how many the array has, 1 for a request without an array.
 	Requests int

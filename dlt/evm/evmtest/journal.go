@@ -8,12 +8,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Kind is what an [Entry] tells.
+// Kind says what happened to a transaction or to the node.
 type Kind string
 
 // The kinds.
 const (
-	Accepted Kind = "accepted" // the node took a transaction; Text says what it kept or forgot of it
+	Accepted Kind = "accepted" // the node took a transaction; Text says if it forgot it, or keeps it for later
 	Refused  Kind = "refused"  // it did not; Text is the [Refusal]
 	Mined    Kind = "mined"    // a block has it
 	Unmined  Kind = "unmined"  // the block is no more
@@ -78,8 +78,8 @@ func (n *Node) Blocks() []Block {
 	return out
 }
 
-// Nonce returns the next nonce of an account at the head, and the one after all that the pool says
-// can be mined. It panics if address is none.
+// Nonce returns the next nonce of an account at the head, and the nonce after all transactions that
+// the pool counts as mineable. It panics if address is not an address.
 func (n *Node) Nonce(address string) (latest, pending uint64) {
 	a, err := evmtx.ParseAddress(address)
 	if err != nil {

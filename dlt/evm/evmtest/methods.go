@@ -278,7 +278,7 @@ func (c *call) transactionCount() (any, *rpcError) {
 	if !pending {
 		return hexNumber(at.nonce), nil
 	}
-	// A backend that is behind has what was mined since in its pool.
+	// A backend that is behind still has the transactions of later blocks in its pool.
 	return hexNumber(c.p.next(a, max(at.nonce, c.c.now(a).nonce))), nil
 }
 
@@ -368,7 +368,7 @@ func (c *call) poolStatus() (any, *rpcError) {
 	return map[string]any{"pending": hexNumber(uint64(pending)), "queued": hexNumber(uint64(queued))}, nil
 }
 
-// listed lists the transactions of an account by nonce: what can be mined as it is, and the others.
+// listed lists the transactions of an account by nonce: the mineable ones, and the others.
 func (c *call) listed(a evmtx.Address, each func(x *pooled) any) (pending, queued map[string]any) {
 	byNonce := func(list []*pooled) map[string]any {
 		out := map[string]any{}

@@ -54,7 +54,7 @@ func (n *Node) seal(now time.Time, b *block) {
 	}
 }
 
-// settle forgets what a block has.
+// settle forgets the transactions of a block.
 func (n *Node) settle(b *block) {
 	for _, m := range b.txs {
 		n.p.remove(m.hash)
@@ -65,13 +65,13 @@ func (n *Node) settle(b *block) {
 	n.tidy()
 }
 
-// fill puts what can be mined into a block, the highest tip first.
+// fill puts mineable transactions into a block, the highest tip first.
 func (n *Node) fill(b *block) {
 	if n.r.lax {
 		n.fillLax(b)
 		return
 	}
-	var lanes [][]*pooled // what an account has, from its next nonce on
+	var lanes [][]*pooled // an account's transactions, from its next nonce on
 	for _, a := range n.p.accounts() {
 		if pending, _ := n.p.split(a, n.c.now(a).nonce); len(pending) > 0 {
 			lanes = append(lanes, pending)
@@ -96,10 +96,10 @@ func (n *Node) fill(b *block) {
 	}
 }
 
-// fillLax is anvil's: it tries all that is ready, the highest fee cap first, and forgets what does not
-// fit, with what became ready because of it.
+// fillLax is anvil's: it tries all ready transactions, the highest fee cap first. It forgets each
+// that does not fit, with the transactions that became ready because of that.
 func (n *Node) fillLax(b *block) {
-	var free, bound []*pooled // those that wait for no other, and those that do
+	var free, bound []*pooled // first without, then with an earlier one to wait for
 	for _, a := range n.p.accounts() {
 		pending, _ := n.p.split(a, 0)
 		for _, x := range pending {
@@ -119,7 +119,7 @@ func (n *Node) fillLax(b *block) {
 		case n.c.fits(b, x.transaction):
 			n.c.execute(b, x.transaction)
 		case b.gasUsed+x.Gas > b.gasLimit:
-			continue // it waits for another block, and so does what follows it
+			continue // it waits for another block, and so do its followers
 		default:
 			bad = append(bad, x)
 		}
@@ -135,8 +135,8 @@ func (n *Node) fillLax(b *block) {
 	}
 }
 
-// tidy forgets what can never be mined, and what nobody can pay for. Anvil's pool does not look at
-// accounts again.
+// tidy forgets transactions that can never be mined, and transactions that nobody can pay for.
+// Anvil's pool does not look at accounts again.
 func (n *Node) tidy() {
 	if n.r.lax {
 		return
@@ -152,7 +152,7 @@ func (n *Node) tidy() {
 }
 
 // reorg replaces the last blocks by as many others, with the transactions of include at their
-// places, and one more with all but Anvil. Geth puts what was mined back into its pool.
+// places, and one more with all but Anvil. Geth puts mined transactions back into its pool.
 func (n *Node) reorg(now time.Time, depth int, include map[int][]*transaction) {
 	head := n.c.head().number
 	depth = min(depth, int(head))

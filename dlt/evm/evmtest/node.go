@@ -19,7 +19,7 @@ type Node struct {
 	mu      sync.Mutex
 	c       *chain
 	p       *pool
-	tracked []*transaction // what was sent, for the tracker
+	tracked []*transaction // sent transactions, for the tracker
 	dumped  []*block       // the chain as it was dumped last; nil before the first time
 	down    bool
 	lives   uint64
@@ -151,8 +151,8 @@ func (n *Node) Drop(hash string) bool {
 	return ok
 }
 
-// Forget makes the node forget its whole pool. One that tracks what it was sent remembers it at the
-// tracker's next look.
+// Forget makes the node forget its whole pool. A node that tracks sent transactions remembers them
+// at the tracker's next look.
 func (n *Node) Forget() {
 	n.locked(func(time.Time) { n.p = newPool(n.r.lax) })
 }
@@ -162,13 +162,13 @@ func (n *Node) SetBaseFee(wei *big.Int) {
 	n.locked(func(time.Time) { n.c.next = new(big.Int).Set(wei) })
 }
 
-// SetBalance sets what an account has, in wei. It panics if address is none.
+// SetBalance sets the balance of an account, in wei. It panics if address is not an address.
 func (n *Node) SetBalance(address string, wei *big.Int) {
 	n.change(address, func(a *account) { a.balance = new(big.Int).Set(wei) })
 }
 
-// SetCode gives an account code. It panics if address is none. Code of 0xef0100 and an address is
-// delegated code (EIP-7702): all but Anvil keep one transaction of such an account.
+// SetCode gives an account code. It panics if address is not an address. Code of 0xef0100 and an
+// address is delegated code (EIP-7702): all but Anvil keep one transaction of such an account.
 func (n *Node) SetCode(address string, code []byte) {
 	n.change(address, func(a *account) { a.code = slices.Clone(code) })
 }

@@ -24,9 +24,9 @@ type Options struct {
 	// Accounts are the balances at the beginning, in wei, by address. Defaults to 10,000 ether for
 	// each of the accounts [Dev].
 	Accounts map[string]*big.Int
-	// BaseFee is that of the genesis block, in wei. Defaults to 1 gwei.
+	// BaseFee is the genesis block's, in wei. Defaults to 1 gwei.
 	BaseFee uint64
-	// GasLimit is that of the genesis block. All but Anvil raise it block by block, to 60 million.
+	// GasLimit is the genesis block's. All but Anvil raise it block by block, to 60 million.
 	// Defaults to 30 million for Anvil and 11.5 million for all others.
 	GasLimit uint64
 
@@ -64,7 +64,7 @@ type Options struct {
 
 	// Lag is how many blocks one of the two backends of a Provider is behind. Defaults to 1.
 	Lag int
-	// Prefix is what a Provider puts before the text of each error. Defaults to
+	// Prefix is the text that a Provider puts before the text of each error. Defaults to
 	// "proxy-nodefleet.error: ".
 	Prefix string
 	// MaxBatch is how many requests an array may have. Negative means any number. Defaults to 1000,
@@ -75,7 +75,7 @@ type Options struct {
 	Faults *Faults
 }
 
-// When a node of geth's kind looks at what it was sent and its pool does not have.
+// When a node of geth's kind looks at sent transactions that its pool does not have.
 const (
 	trackerStart    = 10 * time.Second
 	trackerInterval = time.Minute

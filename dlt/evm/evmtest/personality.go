@@ -5,18 +5,18 @@ import "maps"
 // Personality is the software that a node pretends to be.
 type Personality string
 
-// The personalities. The answers of Geth and Anvil were compared with those of geth 1.17.8 and
-// anvil 1.7.1 (testdata/nodes).
+// The personalities. The answers of Geth and Anvil were compared with geth 1.17.8's and anvil
+// 1.7.1's (testdata/nodes).
 const (
-	// Geth has the rules and the words of geth in --dev mode. Its pool remembers what it was
-	// sent, through a kill, and brings it back ten seconds after a start.
+	// Geth has the rules and the words of geth in --dev mode. Its pool remembers sent transactions,
+	// through a kill, and brings them back ten seconds after a start.
 	Geth Personality = "geth"
 	// Anvil has the rules and the words of anvil, which is laxer.
 	Anvil Personality = "anvil"
-	// Provider is a geth on a public chain behind a provider's load balancer: two backends, of
-	// which one is Options.Lag blocks behind, answer in turns, words are put before the text of
-	// each error, each error has the code -32603, an array is answered in the reverse order, and
-	// nothing about the pool is answered.
+	// Provider is a geth on a public chain behind a provider's load balancer: two backends, the
+	// second Options.Lag blocks behind, answer in turns, words are put before the text of each
+	// error, each error has the code -32603, an array is answered in the reverse order, and nothing
+	// about the pool is answered.
 	Provider Personality = "provider"
 
 	// Besu, Nethermind, Reth, Erigon and Sequencer (of a layer 2) refuse in the words of that
@@ -64,9 +64,9 @@ type Word struct {
 	Text string
 }
 
-// Words returns what a node answers for each refusal. Geth and the personalities that behave as
-// Geth put details behind some of the texts. A refusal without a word is one that this software
-// does not know: it takes such a transaction.
+// Words returns a node's answer for each refusal. Geth and the personalities that behave as Geth
+// put details behind some of the texts. A refusal without a word is unknown to this software: it
+// takes such a transaction.
 func Words(p Personality) map[Refusal]Word {
 	words := maps.Clone(gethWords)
 	if p == Anvil {
@@ -169,7 +169,7 @@ func table(code int, texts map[Refusal]string) map[Refusal]Word {
 	return words
 }
 
-// rules are what a personality does, beside its words.
+// rules are the behaviour of a personality, beside its words.
 type rules struct {
 	words   map[Refusal]Word
 	version string

@@ -17,9 +17,10 @@ type pooled struct {
 	after *pooled // whose nonce made it ready; nil where it was the account's
 }
 
-// pool is what a node knows and no block has. A pool of geth's kind sorts by the account's nonce
-// whenever it is asked. A lax one, anvil's, decides once what is ready, and does not look again: after
-// a reorg what follows a lost nonce stays ready, and the next block's maker forgets it.
+// pool holds the transactions that a node knows and no block has. A pool of geth's kind sorts by
+// the account's nonce whenever it is asked. A lax one, anvil's, decides once which transactions are
+// ready, and does not look again: after a reorg the followers of a lost nonce stay ready, and the
+// next block's maker forgets it.
 type pool struct {
 	lax bool
 	txs map[evmtx.Hash]*pooled
@@ -63,7 +64,7 @@ func (p *pool) add(tx *transaction, nonce uint64) {
 	}
 }
 
-// ripen makes a transaction of a lax pool ready, and those that waited for it.
+// ripen makes a transaction of a lax pool ready, and the transactions that waited for it.
 func (p *pool) ripen(x, after *pooled) {
 	for x != nil && !x.ready {
 		p.seq++
@@ -85,7 +86,7 @@ func (p *pool) remove(h evmtx.Hash) bool {
 	return true
 }
 
-// drop removes a transaction, and in a lax pool those that are ready because of it.
+// drop removes a transaction, and in a lax pool the transactions that are ready because of it.
 func (p *pool) drop(h evmtx.Hash) bool {
 	x := p.txs[h]
 	if x == nil {
@@ -122,7 +123,8 @@ func (p *pool) next(a evmtx.Address, nonce uint64) uint64 {
 	return nonce
 }
 
-// split returns what can be mined, as the pool sees it, and what waits for a nonce before.
+// split returns the transactions that can be mined, as the pool sees it, and those waiting for an
+// earlier nonce.
 func (p *pool) split(a evmtx.Address, nonce uint64) (pending, queued []*pooled) {
 	until := p.until(a, nonce)
 	for _, x := range p.waiting(a) {
@@ -145,7 +147,7 @@ func (p *pool) waiting(a evmtx.Address) []*pooled {
 	return out
 }
 
-// cost is what all transactions of an account cost, but for that of one nonce.
+// cost is the cost of all transactions of an account, except at one nonce.
 func (p *pool) cost(a evmtx.Address, but uint64) *big.Int {
 	sum := new(big.Int)
 	for nonce, x := range p.of[a] {
@@ -156,7 +158,7 @@ func (p *pool) cost(a evmtx.Address, but uint64) *big.Int {
 	return sum
 }
 
-// accounts returns those with transactions, in the order of their addresses.
+// accounts returns the accounts that have transactions, in the order of their addresses.
 func (p *pool) accounts() []evmtx.Address {
 	out := make([]evmtx.Address, 0, len(p.of))
 	for a := range p.of {

@@ -95,7 +95,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.finish(w, r, list[0].ID, a, f)
 }
 
-// envelope answers what is no JSON-RPC over HTTP.
+// envelope answers requests that are no JSON-RPC over HTTP.
 func (n *Node) envelope(r *http.Request) (answer, bool) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	good := err == nil && kind == jsonType
@@ -156,7 +156,7 @@ func (n *Node) fault(list []request) Fault {
 	var params []json.RawMessage
 	if json.Unmarshal(list[0].Params, &params) == nil && len(params) > 0 {
 		p.Param = string(params[0])
-		_ = json.Unmarshal(params[0], &p.Param) // what is no string stays as it came
+		_ = json.Unmarshal(params[0], &p.Param) // a value that is no string stays as it came
 	}
 	if raw, ok := bytesOf(p.Param); p.Method == sendMethod && ok {
 		p.Param = evmtx.Keccak(raw).String()
@@ -167,7 +167,7 @@ func (n *Node) fault(list []request) Fault {
 	return n.o.Faults.request(p)
 }
 
-// serve answers the requests, and reports whether the node is still the one that got them.
+// serve answers the requests, and reports whether the node was not restarted meanwhile.
 func (n *Node) serve(life uint64, list []request, isArray bool, f Fault) (a answer, alive bool) {
 	n.locked(func(now time.Time) {
 		if alive = n.lives == life && !n.down; !alive {
@@ -202,7 +202,7 @@ func (n *Node) serve(life uint64, list []request, isArray bool, f Fault) (a answ
 	return a, alive
 }
 
-// lose takes what a fault says comes later.
+// lose schedules the later half of a fault.
 func (n *Node) lose(now time.Time, r request, f Fault) {
 	if r.Method != sendMethod || f.Taken != TakenLate {
 		return

@@ -92,6 +92,6 @@ func (n *Node) Close() {
 	n.Kill()
 }
 
-// Client returns a client that reaches the node, with or without Options.InMemory, and keeps
-// no idle connections. It follows no redirects; there are none.
+// Client returns a client that reaches the node, with or without Options.InMemory, and keeps no
+// idle connections. It follows no redirects: a node sends none.
 func (n *Node) Client() *http.Client { return n.front.Client(n.o.InMemory) }

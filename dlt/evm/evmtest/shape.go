@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// What is the same in all blocks, because this node computes no tries and no proofs.
+// Fields that are the same in all blocks, because this node computes no tries and no proofs.
 var (
 	zeroHash    = "0x" + strings.Repeat("0", 64)
 	zeroAddress = "0x" + strings.Repeat("0", 40)

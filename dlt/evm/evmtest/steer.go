@@ -103,7 +103,7 @@ func (c *call) rollback() (any, *rpcError) {
 
 func (c *call) dropTransaction() (any, *rpcError) {
 	h, e := c.hash(0)
-	if x := c.p.txs[h]; e != nil || x == nil || !x.ready { // anvil looks at what is ready only
+	if x := c.p.txs[h]; e != nil || x == nil || !x.ready { // anvil looks at ready transactions only
 		return nil, e
 	}
 	c.p.drop(h)

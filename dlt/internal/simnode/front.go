@@ -15,8 +15,8 @@ import (
 // Front is the listening side of a simulated node. The zero value does not listen yet. Its methods
 // may be called concurrently; a caller holds no lock that a request of the node needs.
 type Front struct {
-	// CutHijacked says that connections which were taken over, such as those of websockets, are
-	// cut with the others. Else it is for who took them over.
+	// CutHijacked says that connections which were taken over, such as websockets, are cut with
+	// the others. Otherwise the code that took a connection over cuts it.
 	CutHijacked bool
 
 	mu       sync.Mutex

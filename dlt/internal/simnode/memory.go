@@ -64,7 +64,7 @@ func refused(a memoryAddr) error {
 }
 
 // Client returns a client that reaches the node, through memory where it listens there, and keeps no
-// idle connections. It follows no redirects; there are none.
+// idle connections. It follows no redirects: a node sends none.
 func (f *Front) Client(inMemory bool) *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
 	if inMemory {

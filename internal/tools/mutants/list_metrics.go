@@ -1,6 +1,6 @@
 package main
 
-// metricsList breaks what is counted, and what events and Health say for it.
+// metricsList breaks the metrics, and the events and Health that they come from.
 var metricsList = []mutant{
 	{
 		name: "metrics: counters may lose events", file: "otelbatch/metrics.go", pkg: "otelbatch", test: "TestEventsAreCountedAtOnce",
@@ -116,5 +116,9 @@ var metricsList = []mutant{
 	{
 		name: "metrics: a Runner that has stopped hides the database", file: "otelbatch/health.go", pkg: "otelbatch", test: "TestGaugesOfStores",
 		old: "m.stats.collect(ctx, using(runners), o)", new: "m.stats.collect(ctx, runners, o)",
+	},
+	{
+		name: "metrics: an attempt that needs a person is none", file: "otelbatch/events.go", pkg: "otelbatch", test: "TestEvents$",
+		old: "\t\tm.decisions.add(1, key{})\n\t\tm.outcome(e)\n", new: "\t\tm.decisions.add(1, key{})\n\t\tm.takenOver(e)\n",
 	},
 }

@@ -1,6 +1,6 @@
 package main
 
-// notYetList breaks what a ledger's "not yet" about one batch means (dlt.ErrNotYet).
+// notYetList breaks the meaning of a ledger's "not yet" about one batch (dlt.ErrNotYet).
 var notYetList = []mutant{
 	{
 		name: "not yet: it pauses the whole ledger", file: "submitter/gates.go", pkg: ".", test: "TestNotYetHoldsItsLaneOnly",
@@ -46,5 +46,17 @@ var notYetList = []mutant{
 	{
 		name: "not yet: a batch that is under way is said to need a person", file: "internal/explain/explain.go", pkg: "operator", test: "TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor",
 		old: "case row.Undecided():", new: "case row.Decision != \"\":",
+	},
+	{
+		name: "not yet: what waits with a doubt cannot be ended by anybody", file: "store/operate.go", pkg: "store", test: "TestWhatWaitsWithADoubtCanBeDecided",
+		old: "\t\topen = r.DoubtAttempt != 0\n", new: "",
+	},
+	{
+		name: "not yet: a person decides about a batch that nothing is open about", file: "store/operate.go", pkg: "store", test: "TestDecide$",
+		old: "\t\topen = r.DoubtAttempt != 0\n", new: "\t\topen = true\n",
+	},
+	{
+		name: "not yet: nobody is asked, if the reply is lost", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheReplyIsLost",
+		old: "a.Stuck = a.Stuck || w.Finding", new: "_ = a.Stuck || w.Finding",
 	},
 }

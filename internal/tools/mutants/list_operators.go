@@ -79,8 +79,8 @@ var operatorsList = []mutant{
 	},
 	{
 		name: "health: a database that is silent is well", file: "vitals.go", pkg: ".", test: "TestHealthSeesTheDatabase",
-		old: "p.under > 0 && now.Sub(p.since) >= silence:",
-		new: "false:",
+		old: "case !h.NoAnswerSince.IsZero():",
+		new: "case false:",
 	},
 	{
 		name: "health: an old trouble stays for ever", file: "health.go", pkg: ".", test: "TestHealthSeesTheDatabase",

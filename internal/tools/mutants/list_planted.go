@@ -26,7 +26,7 @@ var plantedList = []mutant{
 	// The recorder.
 	{
 		name: "a waiting commit is not tried again when its claim ends", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatIsHeldBack",
-		old: "\te.writes(out)\n\tearly, streamed := e.take()\n", new: "\te.writes(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.take()\n\t}\n",
+		old: "\te.beginWrite(out)\n\tearly, streamed := e.take()\n", new: "\te.beginWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.take()\n\t}\n",
 	},
 	{
 		name: "a commit that another's claim holds back is written without a pause", file: "internal/inhand/entry.go", pkg: ".", test: "TestACommitWaitsForAnotherProcessesClaim",

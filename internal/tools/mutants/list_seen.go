@@ -1,6 +1,6 @@
 package main
 
-// seenList breaks what a person on call sees: events, observers, calls, logs and probes.
+// seenList breaks the view of a person on call: events, observers, calls, logs and probes.
 var seenList = []mutant{
 	{
 		name: "seen: an acceptance that waited forgets its POST", file: "notify.go", pkg: ".", test: "TestEventsHaveTimes",
@@ -130,7 +130,7 @@ var seenList = []mutant{
 	},
 	{
 		name: "probe: a database that is down restarts the process", file: "probe/probe.go", pkg: "probe", test: "TestLive",
-		old: "case errors.Is(p.Err, dltbatch.ErrNoAnswer) && now", new: "case (p.Err != nil || errors.Is(p.Err, dltbatch.ErrNoAnswer)) && now",
+		old: "switch since := p.NoAnswerSince; {", new: "since := p.NoAnswerSince\n\t\tif since.IsZero() {\n\t\t\tsince = p.FailingSince\n\t\t}\n\t\tswitch {",
 	},
 	{
 		name: "probe: a loop that has stopped is alive", file: "probe/probe.go", pkg: "probe", test: "TestLiveSeesALoopThatHasStopped",
@@ -139,5 +139,13 @@ var seenList = []mutant{
 	{
 		name: "probe: the answer is 200 all the same", file: "probe/probe.go", pkg: "probe", test: "TestOverASocket",
 		old: "\t\tw.WriteHeader(http.StatusServiceUnavailable)\n", new: "\t\tw.WriteHeader(http.StatusOK)\n",
+	},
+	{
+		name: "probe: a failure before excuses a hang", file: "vitals.go", pkg: "probe", test: "TestLive$",
+		old: "if !p.patient && p.under > 0 && now.Sub(p.since) >= silence {\n", new: "if p.failing.IsZero() && !p.patient && p.under > 0 && now.Sub(p.since) >= silence {\n",
+	},
+	{
+		name: "seen: a wrong command passes for a wish for help", file: "cmd/dltbatch/app.go", pkg: "cmd/dltbatch", test: "TestWrongCommandsAreWrongUse",
+		old: "\tc.RunE = func(c *cobra.Command, args []string) error {\n\t\tif len(args) > 0 {", new: "\t_ = func(c *cobra.Command, args []string) error {\n\t\tif len(args) > 0 {",
 	},
 }

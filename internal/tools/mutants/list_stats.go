@@ -1,6 +1,6 @@
 package main
 
-// statsList breaks the counts of what is open, and the list of instances.
+// statsList breaks the counts of open batches, and the list of instances.
 var statsList = []mutant{
 	{
 		name: "stats: counts are never old", file: "store/stats.go", pkg: "store", test: "TestStatsTurn",
@@ -28,7 +28,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "stats: a restart looks like two instances of one name", file: "store/stats.go", pkg: "store/memory", test: "TestStore/stats/.*",
-		old: "if before.Seen.After(a.Since) {", new: "if before.Name == a.Name {",
+		old: "if before.Live && a.Live && before.Seen.After(a.Since) {", new: "if before.Name == a.Name {",
 	},
 	{
 		name: "stats: an age is negative", file: "store/stats.go", pkg: "store", test: "TestStatsAsOf",
@@ -121,5 +121,9 @@ var statsList = []mutant{
 	{
 		name: "SQLite: a transaction of the application does not look at the schema", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestNewerSchema",
 		old: "err := s.check(ctx, tx)", new: "var err error",
+	},
+	{
+		name: "stats: who is gone shares a name", file: "store/stats.go", pkg: "store", test: "TestStatsAsOf",
+		old: "if before.Live && a.Live && before.Seen.After", new: "if before.Seen.After",
 	},
 }

@@ -91,7 +91,7 @@ func (c *conn) first(ctx context.Context, text string, args []any) (pgx.BatchRes
 }
 
 // send sends statements, behind the beginning of their transaction if that is still to be sent. It
-// returns the results, of which only the statements' are still to be read.
+// reads the results of that beginning, and returns the statements' results to be read.
 func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResults, error) {
 	b := &pgx.Batch{}
 	for _, s := range c.begin {
@@ -141,7 +141,7 @@ func (r firstRows) Close() error {
 	return nil
 }
 
-// say sends a text without arguments, such as COMMIT. It is pgx's Exec, but for one thing: where
+// say sends a text without arguments, such as COMMIT. It is pgx's Exec with one difference: where
 // the connection breaks before the answer, the error of pgx's Exec says that nothing was sent, and
 // does not say why it broke.
 func (c *conn) say(ctx context.Context, text string) error {

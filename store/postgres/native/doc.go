@@ -8,14 +8,14 @@
 // link pgx.
 //
 // BEGIN and the settings of a transaction go to the server together with its first statement, and
-// so do other statements of which none needs the result of another: an Add takes three trips where
+// so do other statements that do not need each other's results: an Add takes three trips where
 // it takes five or six over database/sql. A tracer sees these statements if it is a
 // pgx.BatchTracer.
 //
 // # The pool
 //
-// The store changes nothing about the pool. Its calls wait for a connection like anybody else's:
-// give it 16 connections beside those that the service needs (pool_max_conns in the data source
+// The store changes nothing about the pool. Its calls wait for a connection like the service's:
+// give it 16 connections beside the service's own (pool_max_conns in the data source
 // name; pgxpool's default is 4, or the number of processors). After an error a connection that
 // may be in a transaction is closed. A context that ends while a statement runs closes its
 // connection, as always with pgx.

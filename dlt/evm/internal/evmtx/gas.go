@@ -13,7 +13,7 @@ const (
 	floorToken       = 10
 )
 
-// IntrinsicGas is what a chain charges for the transaction itself.
+// IntrinsicGas is the gas that a chain charges for the transaction itself.
 func (tx *Tx) IntrinsicGas() uint64 {
 	zero, other := tx.dataBytes()
 	gas := gasTx + gasZero*zero + gasNonZero*other

@@ -67,7 +67,7 @@ func longSize(b []byte, n int) (uint64, []byte, error) {
 }
 
 // reader reads the items of a list in their order. After an error it reads nothing, and err and
-// field say what was wrong first.
+// field name the first fault.
 type reader struct {
 	rest  []byte
 	field string
@@ -125,7 +125,7 @@ func (r *reader) tuple(field string, read func(part *reader)) {
 	}
 }
 
-// end refuses what is left.
+// end refuses further bytes.
 func (r *reader) end(field string) {
 	if len(r.rest) > 0 {
 		r.fail(field, errMore)

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What can be wrong with the bytes of a transaction.
+// Faults of the bytes of a transaction.
 var (
 	// ErrEncoding: not canonical RLP, or not the fields of the type.
 	ErrEncoding = errors.New("not the canonical encoding of a transaction")
@@ -62,8 +62,8 @@ type AccessTuple struct {
 	Keys    []Hash
 }
 
-// Authorization lets an account have the code of Address. A chain skips one that is not valid: it
-// does not make the transaction invalid.
+// Authorization lets an account have the code of Address. A chain skips an authorization that is
+// not valid: the transaction stays valid.
 type Authorization struct {
 	ChainID *big.Int
 	Address Address

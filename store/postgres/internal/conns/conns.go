@@ -37,7 +37,7 @@ type Conn interface {
 	Tx
 	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ". It
 	// may leave the text to the next statement, which then has the errors of both. A transaction
-	// of which nothing was sent ends without a trip.
+	// without any statement ends without a trip.
 	Begin(ctx context.Context, text string) error
 	// Begun reports whether the server has answered to all of that text.
 	Begun() bool
@@ -55,7 +55,7 @@ type Tx interface {
 	Exec(ctx context.Context, text string, args ...any) (int64, error)
 	// Query is Exec for rows. An error of the statement may come with the rows.
 	Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error)
-	// Together is Exec or Query for statements of which none needs the result of another, in one
+	// Together is Exec or Query for statements that do not need each other's results, in one
 	// trip where that is possible. The server carries them out in their order, up to the first
 	// error.
 	Together(ctx context.Context, list ...Statement) error

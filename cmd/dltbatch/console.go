@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+)
+
+// Bounds of the console's server.
+const (
+	headerTime  = 10 * time.Second
+	requestTime = 90 * time.Second // longer than the console takes for a form
+	stopTime    = 5 * time.Second
+)
+
+// served is the answer of console, before it serves.
+type served struct {
+	URL   string `json:"url"`
+	Actor string `json:"actor,omitzero"` // "": it is read-only
+}
+
+func (a *app) console() *cobra.Command {
+	var listen, actor string
+	var proxy bool
+	c := &cobra.Command{
+		Use: "console [flags]", Short: "The same in a browser",
+		Long: `Serves package console until it is interrupted: what stands still and why, lanes, batches, orders,
+instances, histories, and with --actor the acts. It asks for no password, so that whoever reaches the
+address may look, and act as the actor: it serves this machine alone. --behind-proxy allows another
+address, for a proxy that asks who comes. Failures are on the error output. The JSON is an object with
+"url" and "actor", printed before it serves.`,
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8190", "the `ADDRESS` to serve at; port 0 is any free one")
+	c.Flags().StringVar(&actor, "actor", "", "`NAME` of who acts, for the history; without it the console is read-only")
+	c.Flags().BoolVar(&proxy, "behind-proxy", false, "serve at an address that others reach, too, and under any host's name")
+	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		o := &console.Options{Logger: a.logger()}
+		if c.Flags().Changed("actor") {
+			if err := (batch.By{Actor: actor}).Validate(); err != nil {
+				return err
+			}
+			o.Actor = func(*http.Request) (string, error) { return actor, nil }
+		}
+		handler, err := console.New(db.Store, o)
+		if err != nil {
+			return err
+		}
+		at, err := net.ResolveTCPAddr("tcp", listen)
+		if err != nil {
+			return fmt.Errorf("%w: --listen: %w", errUsage, err)
+		}
+		if !proxy {
+			if !at.IP.IsLoopback() {
+				return fmt.Errorf("%w: --listen %s is reached by others, who could act without a password: give an address such as 127.0.0.1:8190, or --behind-proxy where a proxy asks who comes", errUsage, batch.Excerpt(listen, 64))
+			}
+			handler = local(handler)
+		}
+		l, err := net.ListenTCP("tcp", at)
+		if err != nil {
+			return fmt.Errorf("%w: --listen: %w", errUsage, err)
+		}
+		s := served{URL: "http://" + l.Addr().String() + "/", Actor: actor}
+		if err := a.print(s, func(p *page) {
+			p.line("the console is at %s", s.URL)
+			if actor == "" {
+				p.line("it is read-only: --actor NAME lets you act")
+			}
+		}); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		return serve(ctx, l, &http.Server{
+			Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: requestTime,
+			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+		})
+	})
+}
+
+// serve serves until the context is done, and lets requests under way end.
+func serve(ctx context.Context, l net.Listener, s *http.Server) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	err := s.Shutdown(stopping)
+	if err != nil {
+		_ = s.Close() // the earlier error is returned
+	}
+	if end := <-ended; err == nil && !errors.Is(end, http.ErrServerClosed) {
+		err = end
+	}
+	return err
+}
+
+// local refuses requests under a name that is not this machine's own: a page of a stranger whose
+// name leads to this machine (DNS rebinding) would else count as the console's own origin.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "This console answers as localhost or 127.0.0.1 only.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logger writes to the error output, errors without the data source name.
+func (a *app) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+		if err, is := at.Value.Any().(error); is {
+			return slog.String(at.Key, a.safe(err))
+		}
+		return at
+	}}))
+}

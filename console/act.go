@@ -1,0 +1,168 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// author is who acts, and why.
+func (v *visit) author() (batch.By, error) {
+	by := batch.By{Actor: v.by, Reason: strings.TrimSpace(v.form.Get("reason"))}
+	if by.Reason == "" {
+		return by, &refused{http.StatusBadRequest, "Nothing was done", "Give a reason: the history keeps it."}
+	}
+	return by, nil
+}
+
+// confirmed compares the word that was typed.
+func confirmed(form url.Values, want string) error {
+	if want != "" && strings.TrimSpace(form.Get("confirm")) != want {
+		return &refused{http.StatusBadRequest, "Nothing was done", "It was not confirmed: the word " + strconv.Quote(batch.Excerpt(want, 64)) + " has to be typed."}
+	}
+	return nil
+}
+
+// act carries a form out, upon the version that its person saw.
+func act(ctx context.Context, v *visit) (*answer, error) {
+	by, err := v.author()
+	if err != nil {
+		return nil, err
+	}
+	do, all := batch.Action(v.form.Get("do")), v.form.Get("all") != ""
+	if err := confirmed(v.form, word(do, all, v.form.Get("to"))); err != nil {
+		return nil, err
+	}
+	to, err := "", error(nil)
+	switch do {
+	case batch.ActionCancel, batch.ActionRequeue, batch.ActionDecide, batch.ActionAcquit:
+		to, err = v.actUponBatch(ctx, do, by)
+	case batch.ActionPause, batch.ActionResume, batch.ActionSetPolicy, batch.ActionRelease:
+		to, err = v.steer(ctx, do, by)
+	case actAgree:
+		seen := operator.Relied{Service: batch.ServiceID(v.form.Get("service")), Ledger: v.form.Get("ledger"), Kept: v.form.Get("kept")}
+		to, err = link("lane", "service", string(seen.Service))+"#settings", v.desk.Agree(ctx, seen, by)
+	default:
+		err = &batch.InputError{Field: "do", Value: batch.Excerpt(string(do), 64), Want: "an act that the console offers"}
+	}
+	// An act may have been done although its answer was lost.
+	v.overview.forget()
+	v.present.forget()
+	if err != nil {
+		return nil, err
+	}
+	return &answer{to: to}, nil
+}
+
+// actUponBatch returns the page to look at afterwards.
+func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) (string, error) {
+	seen, err := seenBatch(v.form)
+	if err != nil {
+		return "", err
+	}
+	switch do {
+	case batch.ActionCancel:
+		_, err = v.desk.Cancel(ctx, seen, by)
+	case batch.ActionAcquit:
+		_, err = v.desk.Acquit(ctx, seen, by)
+	case batch.ActionDecide:
+		var to []batch.State
+		if to, err = parse[batch.State]([]string{v.form.Get("to")}); err != nil {
+			return "", err
+		}
+		if len(to) == 0 {
+			return "", &batch.InputError{Field: "to", Want: "what was found on the ledger: committed, unknown or rejected"}
+		}
+		_, err = v.desk.Decide(ctx, seen, to[0], by)
+	default:
+		if v.form.Get("at_end") != "" {
+			_, err = v.desk.RequeueAtEnd(ctx, seen, by)
+		} else {
+			_, err = v.desk.Requeue(ctx, seen, by)
+		}
+	}
+	return link("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
+}
+
+// steer returns the page to look at afterwards.
+func (v *visit) steer(ctx context.Context, do batch.Action, by batch.By) (string, error) {
+	seen, err := seenControl(v.form)
+	if err != nil {
+		return "", err
+	}
+	switch do {
+	case batch.ActionPause:
+		_, err = v.desk.Pause(ctx, seen.Scope, by)
+	case batch.ActionResume:
+		_, err = v.desk.Resume(ctx, seen, by)
+	case batch.ActionRelease:
+		_, err = v.desk.Release(ctx, seen, by)
+	default:
+		var p []batch.Policy
+		if p, err = parse[batch.Policy]([]string{v.form.Get("policy")}); err != nil {
+			return "", err
+		}
+		if len(p) == 0 {
+			return "", &batch.InputError{Field: "policy", Want: "default, continue, halt or quarantine"}
+		}
+		_, err = v.desk.SetPolicy(ctx, seen, p[0], by)
+	}
+	return scopeLink(seen.Scope) + "&done=" + url.QueryEscape(string(do)) + "#done", err
+}
+
+// version reads the fence of a form.
+func version(form url.Values) (int64, error) {
+	text := form.Get("version")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, &batch.InputError{Field: "version", Value: batch.Excerpt(text, 64), Want: "the version that the page showed"}
+	}
+	return n, nil
+}
+
+// seenBatch is the batch that the person saw.
+func seenBatch(form url.Values) (rec batch.Record, err error) {
+	if rec.Version, err = version(form); err != nil {
+		return rec, err
+	}
+	rec.Service, rec.ID = batch.ServiceID(form.Get("service")), batch.ID(form.Get("id"))
+	if rec.CreatedAt, err = time.Parse(time.RFC3339Nano, form.Get("created")); err != nil {
+		return rec, &batch.InputError{Field: "created", Value: batch.Excerpt(form.Get("created"), 64), Want: "the time that the page showed"}
+	}
+	return rec, nil
+}
+
+// seenControl is the control that the person saw.
+func seenControl(form url.Values) (c batch.Control, err error) {
+	if c.Version, err = version(form); err != nil {
+		return c, err
+	}
+	if c.Scope = batch.Only(batch.ServiceID(form.Get("service"))); form.Get("all") != "" {
+		c.Scope = batch.Everything()
+	}
+	return c, nil
+}
+
+// because is the reason why an act is not possible; "" where it is.
+func because(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, batch.ErrInDoubt):
+		return "An attempt may still take effect. " + sentence(err, batch.ErrInDoubt)
+	}
+	return sentence(err, batch.ErrNotAllowed)
+}
+
+// sentence is the text of an error without its kind.
+func sentence(err, kind error) string {
+	text := strings.TrimPrefix(err.Error(), kind.Error()+": ")
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}

@@ -1,0 +1,336 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// why is what people type into each form.
+const why = "ticket 17"
+
+func reason(more ...string) map[string]string {
+	words := map[string]string{"reason": why}
+	for i := 0; i+1 < len(more); i += 2 {
+		words[more[i]] = more[i+1]
+	}
+	return words
+}
+
+// done says that the last act upon a lane, or a batch, was this one, by ada.
+func (p *person) done(acts []batch.Act, err error, action batch.Action) {
+	p.Helper()
+	require.NoError(p, err)
+	require.NotEmpty(p, acts)
+	last := acts[len(acts)-1]
+	assert.Equal(p, action, last.Action)
+	assert.Equal(p, ada, last.By)
+}
+
+// Somebody is called at night, finds the cause on the first page, and mends it in three clicks at
+// most and a typed word.
+func TestIncidents(t *testing.T) {
+	for name, incident := range map[string]func(p *person){
+		"paused and forgotten": func(p *person) {
+			p.add("s", "b1", "b2")
+			_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: batch.By{Actor: "bob", Reason: "for a moment"}})
+			require.NoError(p, err)
+			home := p.get("")
+			assert.Contains(p, home.text(), `service "s" was paused by bob (for a moment)`)
+			after := p.submit(p.follow(home, `Resume service "s"`), "Resume", reason())
+			assert.Contains(p, after.text(), "Done: resume by ada")
+			acts, err := p.st.LaneHistory(p.ctx(), batch.Only("s"))
+			p.done(acts, err, batch.ActionResume)
+			assert.Contains(p, p.get("").text(), "Nothing does: each open batch moves by itself")
+		},
+		"a halted lane": func(p *person) {
+			p.add("s", "b1", "b2")
+			_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("s"), Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, By: ada})
+			require.NoError(p, err)
+			p.ends("s", store.Refused, "bad nonce")
+			lane := p.follow(p.get(""), "Release the lane")
+			after := p.submit(lane, "Release", reason("confirm", "release"))
+			assert.Contains(p, after.text(), "Done: release by ada")
+			acts, err := p.st.LaneHistory(p.ctx(), batch.Only("s"))
+			p.done(acts, err, batch.ActionRelease)
+		},
+		"a decision after a lost answer": func(p *person) {
+			p.add("s", "b1", "b2")
+			p.undecided("s", "connection reset")
+			b := p.follow(p.get(""), "Decide")
+			assert.Contains(p, b.text(), "connection reset")
+			after := p.submit(b, "Decide", reason("to", "committed", "confirm", "committed"))
+			assert.Contains(p, after.text(), "Done: decide by ada")
+			assert.Equal(p, batch.Committed, p.see("s", "b1").State)
+			acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b1"})
+			p.done(acts, err, batch.ActionDecide)
+		},
+		"instances that disagree": func(p *person) {
+			p.add("s", "b1", "b2")
+			other := traits
+			other.ResendHarmlessFor = 0
+			p.serves(&other, "s")
+			lane := p.follow(p.get(""), "the settings of its lane")
+			assert.Contains(p, lane.text(), "The instances disagree")
+			after := p.submit(lane, "Agree on the settings", reason("confirm", "agree"))
+			assert.NotContains(p, after.text(), "The instances disagree")
+			assert.Contains(p, after.text(), `"agreed":{"actor":"ada","reason":"ticket 17"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStores(t, func(p *person) {
+				if !strings.HasPrefix(name, "instances") {
+					p.serves(nil, "s")
+				}
+				incident(p)
+				assert.LessOrEqual(p, p.clicks, 3)
+				p.Logf("%d clicks", p.clicks)
+			})
+		})
+	}
+}
+
+// Each act of the page of a batch is done to what was seen; an act that its state does not allow is
+// greyed with the reason.
+func TestActsUponABatch(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s")
+		p.add("s", "b1", "b2", "b3")
+		key := batch.Key{Service: "s", ID: "b1"}
+		page := "batch?service=s&id=b1"
+		first := p.get(page)
+		for _, not := range []string{"Requeue", "Decide", "Acquit"} {
+			assert.Equal(p, "disabled", button(first, not).attrs["disabled"], not)
+		}
+		assert.Contains(p, first.text(), "Cannot requeue from queued.")
+		after := p.submit(first, "Cancel", reason("confirm", "cancel"))
+		assert.Equal(p, batch.Rejected, p.see("s", "b1").State)
+		assert.Contains(p, after.text(), "Done: cancel by ada")
+		assert.Equal(p, "disabled", button(after, "Cancel").attrs["disabled"])
+
+		again := p.submit(first, "Cancel", reason("confirm", "cancel"))
+		assert.Equal(p, http.StatusConflict, again.status)
+		assert.Contains(p, again.text(), "is rejected at version")
+		moved := p.follow(again, "Go on to the batch as it is now")
+		after = p.submit(moved, "Requeue", reason("confirm", "requeue", "at_end", "1"))
+		assert.Equal(p, batch.Queued, p.see("s", "b1").State)
+		assert.True(p, p.see("s", "b1").CreatedAt.After(p.see("s", "b3").CreatedAt), "at the end")
+		assert.Contains(p, after.text(), ", at the end")
+		acts, err := p.st.History(p.ctx(), key)
+		p.done(acts, err, batch.ActionRequeue)
+
+		_, _, err = p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("s"), Action: batch.ActionSetPolicy, Policy: batch.PolicyQuarantine, By: ada})
+		require.NoError(p, err)
+		p.ends("s", store.Refused, "poison")
+		page = "batch?service=s&id=b2"
+		assert.True(p, p.see("s", "b2").Quarantined)
+		assert.Contains(p, p.get("batches?show=quarantined").text(), "b2")
+		p.submit(p.get(page), "Acquit", reason())
+		assert.False(p, p.see("s", "b2").Quarantined)
+	})
+}
+
+func button(s sheet, words string) *element {
+	for _, b := range s.all("button") {
+		if strings.TrimSpace(b.text()) == words {
+			return b
+		}
+	}
+	return &element{}
+}
+
+// A lane, and everything, are paused and resumed; a lane gets a policy.
+func TestActsUponLanes(t *testing.T) {
+	inStores(t, func(p *person) {
+		control := func(s batch.Scope) batch.Control {
+			c, err := p.st.Control(p.ctx(), s)
+			require.NoError(p, err)
+			return c
+		}
+		p.add("s", "b1")
+		seen := p.get("lane?service=s")
+		assert.Equal(p, "disabled", button(seen, "Release").attrs["disabled"])
+		after := p.submit(seen, "Pause", reason())
+		assert.True(p, control(batch.Only("s")).Closed())
+		assert.Equal(p, "disabled", button(after, "Pause").attrs["disabled"])
+		stale := p.submit(seen, "Set the policy", reason("policy", "halt"))
+		assert.Equal(p, http.StatusConflict, stale.status, "somebody has paused it since")
+		p.submit(p.follow(stale, `Go on to service "s" as it is now`), "Set the policy", reason("policy", "halt"))
+		assert.Equal(p, batch.PolicyHalt, control(batch.Only("s")).Policy)
+		p.submit(p.get("lane?service=s"), "Resume", reason())
+		assert.False(p, control(batch.Only("s")).Closed())
+
+		all := p.get("lane?all=1")
+		to, form := p.form(all, "Pause", reason("confirm", "no"))
+		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodPost, to.String(), form).status)
+		assert.False(p, control(batch.Everything()).Closed(), "not confirmed")
+		after = p.submit(all, "Pause", reason("confirm", "pause"))
+		assert.True(p, control(batch.Everything()).Closed())
+		assert.Contains(p, after.text(), "Everything is paused by ada")
+		assert.Contains(p, p.get("audit").text(), "Everything is paused by ada")
+		p.submit(p.follow(p.get("batches"), "Resume everything"), "Resume", reason("confirm", "resume"))
+		assert.False(p, control(batch.Everything()).Closed())
+	})
+}
+
+// What is wrong with a form is said, and nothing is done.
+func TestBadForms(t *testing.T) {
+	p := newPerson(t)
+	p.serves(nil, "s")
+	p.add("s", "b1")
+	before := p.see("s", "b1")
+	to, good := p.form(p.get("batch?service=s&id=b1"), "Cancel", reason("confirm", "cancel"))
+	for name, c := range map[string]struct {
+		field, value string
+		status       int
+		says         string
+	}{
+		"no reason":       {"reason", "  ", http.StatusBadRequest, "Give a reason"},
+		"not confirmed":   {"confirm", "cancle", http.StatusBadRequest, `the word "cancel" has to be typed`},
+		"another version": {"version", "7", http.StatusConflict, "has changed since you saw it"},
+		"no version":      {"version", "", http.StatusBadRequest, "version"},
+		"version 0":       {"version", "0", http.StatusBadRequest, "version"},
+		"another time":    {"created", "2020-01-01T00:00:00Z", http.StatusConflict, "has changed since you saw it"},
+		"no time":         {"created", "", http.StatusBadRequest, "created"},
+		"no such batch":   {"id", "b2", http.StatusNotFound, "never stored"},
+		"no such act":     {"do", "prune", http.StatusBadRequest, "do"},
+		"no outcome":      {"do", "decide", http.StatusBadRequest, "to is wrong"},
+		"not allowed":     {"do", "acquit", http.StatusConflict, "does not allow this"},
+		"a header":        {"service", "s\r\nSet-Cookie: x=1", http.StatusNotFound, "never stored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			form := url.Values{}
+			for field := range good {
+				form.Set(field, good.Get(field))
+			}
+			form.Set(c.field, c.value)
+			got := p.ask(http.MethodPost, to.String(), form)
+			assert.Contains(t, []int{c.status, http.StatusBadRequest}, got.status, got.text())
+			if got.status == c.status {
+				assert.Contains(t, got.text(), c.says)
+			}
+			assert.Equal(t, before, p.see("s", "b1"))
+		})
+	}
+	assert.Equal(t, http.StatusBadRequest, p.ask(http.MethodPost, p.url+"act", url.Values{"reason": {strings.Repeat("x", 8<<20+1)}}).status)
+}
+
+// Where the settings are not on record a requeue is refused, with a way to them.
+func TestSettingsAreNotKnown(t *testing.T) {
+	p := newPerson(t)
+	p.add("s", "b1")
+	p.ends("s", store.Refused, "bad nonce")
+	got := p.submit(p.get("batch?service=s&id=b1"), "Requeue", reason("confirm", "requeue"))
+	assert.Equal(t, http.StatusConflict, got.status)
+	assert.Contains(t, got.text(), "which is not on record")
+	assert.Contains(t, p.follow(got, "Go on to the settings on record").text(), "nothing is on record about its ledger")
+	p.add("s", "b2")
+	assert.Contains(t, p.get("batch?service=s&id=b2").text(), "not on record")
+	assert.Contains(t, p.get("").text(), "settings are not on record")
+}
+
+// Many batches are previewed, and only these are acted upon, in steps; the report names the others.
+func TestBulk(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s")
+		p.add("s", "b1", "b2", "b3", "b4")
+		empty := p.get("bulk?action=acquit")
+		assert.Contains(p, empty.text(), "No batch is like this")
+		preview := p.get("bulk?action=cancel&service=s&state=queued")
+		assert.Contains(p, preview.text(), "4 batches, as of")
+		p.add("s", "b5")
+		_, err := p.st.Cancel(p.ctx(), p.see("s", "b2"), ada)
+		require.NoError(p, err)
+
+		_, form := p.form(preview, "Carry it out: cancel", reason("confirm", "4"))
+		form.Set("confirm", "3")
+		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodPost, p.url+"bulk", form).status)
+		form.Set("confirm", "4")
+		form.Set("selection", form.Get("selection")[:40])
+		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodPost, p.url+"bulk", form).status)
+		assert.Equal(p, batch.Queued, p.see("s", "b1").State)
+
+		report := p.submit(preview, "Carry it out: cancel", reason("confirm", "4"))
+		require.Equal(p, http.StatusOK, report.status, report.text())
+		assert.Contains(p, report.text(), "done to 3 of the 4 batches")
+		assert.Contains(p, report.text(), "moved on since it was seen")
+		assert.Equal(p, batch.Rejected, p.see("s", "b4").State)
+		assert.Equal(p, batch.Queued, p.see("s", "b5").State, "it came later")
+		acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b1"})
+		p.done(acts, err, batch.ActionCancel)
+		for _, bad := range []string{"action=prune", "action=cancel&state=lost", "action=cancel&older=long", "action=cancel&error=odd", "action=cancel&cause=odd"} {
+			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"bulk?"+bad, nil).status, bad)
+		}
+	})
+}
+
+// Doubts of many lanes are decided at once, three clicks from the first page.
+func TestDecideAll(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s", "t")
+		p.add("s", "b1")
+		p.add("t", "b2")
+		p.undecided("s", "connection reset")
+		p.undecided("t", "connection reset")
+		chosen := map[string]bool{}
+		asked := p.follow(p.get(""), "Decide about all of them")
+		for _, in := range asked.all("input") {
+			if _, on := in.attrs["checked"]; on {
+				chosen[in.attrs["name"]+"="+in.attrs["value"]] = true
+			}
+		}
+		assert.Equal(p, map[string]bool{"action=decide": true, "cause=decision": true}, chosen)
+		assert.NotContains(p, asked.text(), "Preview: ", "nobody has said what the ledger has")
+		p.clicks++
+		preview := p.get("bulk?action=decide&cause=decision&to=rejected")
+		report := p.submit(preview, "Carry it out: decide rejected", reason("confirm", "2"))
+		assert.Contains(p, report.text(), "done to 2 of the 2 batches")
+		assert.Equal(p, batch.Rejected, p.see("s", "b1").State)
+		assert.Equal(p, batch.Rejected, p.see("t", "b2").State)
+		assert.Equal(p, 3, p.clicks)
+	})
+}
+
+// A long bulk goes on by a click, from where it was.
+func TestBulkInSteps(t *testing.T) {
+	p := newPerson(t)
+	p.serves(nil, "s")
+	p.add("s", names(1500)...)
+	page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "1500"))
+	assert.Equal(t, batch.Queued, p.see("s", names(1500)[1499]).State, "it is no more than a thousand at once")
+	for !strings.Contains(page.text(), "All of them have had their turn") {
+		page = p.submit(page, "Go on with the next", nil)
+		require.Equal(t, http.StatusOK, page.status, page.text())
+	}
+	assert.Equal(t, batch.Rejected, p.see("s", names(1500)[1499]).State)
+
+	p.add("t", names(11_501)[1500:]...)
+	preview := p.get("bulk?action=cancel&service=t")
+	assert.Contains(t, preview.text(), "use the command")
+	assert.NotContains(t, preview.html, `name="selection"`)
+	assert.Less(t, len(preview.html), 200_000)
+}
+
+// Nothing is acted upon while the claim of an attempt lives, and the page says so.
+func TestALiveClaim(t *testing.T) {
+	p := newPerson(t)
+	p.serves(nil, "s")
+	p.add("s", "b1")
+	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour, Instance: "one"}
+	_, err := p.st.Claim(p.ctx(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	require.NoError(t, err)
+	page := p.get("batch?service=s&id=b1")
+	assert.Contains(t, page.text(), "one makes attempt 1")
+	for _, not := range []string{"Requeue", "Cancel", "Decide", "Acquit"} {
+		assert.Equal(t, "disabled", button(page, not).attrs["disabled"], not)
+	}
+	assert.Contains(t, page.text(), "The claim has not expired.")
+}

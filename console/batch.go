@@ -1,0 +1,155 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of the page of a batch.
+const (
+	rowShown   = 10 // batches in the way of one another
+	partsShown = 50 // of its addresses, receipts and orders
+)
+
+// batchBody is one batch.
+type batchBody struct {
+	Rec batch.Record
+	// Row explains the batch, and then each batch in the way of the one before.
+	Row []batch.Explanation
+	// NoRow is why there is no explanation, or none of a batch in the way.
+	NoRow string
+	// Mend is the remedy in words. The page To, under Name, carries it out.
+	Mend, To, Name string
+	Facts          []fact
+	Attempts       []batch.Report
+	History        []batch.Act
+	Receipts       []batch.Receipt
+	MoreReceipts   int
+	Reads, Writes  []string
+	MoreAddresses  int
+	Orders         []batch.OrderRecord
+	MoreOrders     bool
+	Offers         []offer
+	Done           *batch.Act
+}
+
+// fact is a line about a batch: a text, or a time.
+type fact struct {
+	Name, Text string
+	At         stamp
+	Alarm      bool
+}
+
+// oneBatch shows one batch.
+func oneBatch(ctx context.Context, v *visit) (*answer, error) {
+	if v.inspect == nil {
+		return nil, store.ErrUnsupported
+	}
+	key := batch.Key{Service: batch.ServiceID(v.q.Get("service")), ID: batch.ID(v.q.Get("id"))}
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	l, err := v.inspect.Look(ctx, key, 1)
+	if err != nil {
+		return nil, err
+	}
+	b := batchBody{Rec: l.Record, Facts: facts(v.now, l.Record)}
+	if err := follow(ctx, v.desk, key, &b); err != nil {
+		return nil, err
+	}
+	if b.Attempts, err = v.desk.Attempts(ctx, key); err != nil {
+		return nil, err
+	}
+	if b.History, err = v.desk.History(ctx, key); err != nil {
+		return nil, err
+	}
+	b.Done = done(v.q.Get("done"), b.History)
+	b.Receipts = l.Record.Receipts[:min(len(l.Record.Receipts), partsShown)]
+	b.MoreReceipts = len(l.Record.Receipts) - len(b.Receipts)
+	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), partsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), partsShown)]
+	b.MoreAddresses = len(l.Footprint.Reads) + len(l.Footprint.Writes) - len(b.Reads) - len(b.Writes)
+	var next store.Cursor
+	if b.Orders, next, err = v.desk.ListOrders(ctx, store.ListOrdersQuery{Batch: key.ID, Limit: partsShown}); err != nil && !errors.Is(err, store.ErrUnsupported) {
+		return nil, err
+	}
+	b.MoreOrders = next != ""
+	var remedy batch.Remedy
+	if len(b.Row) > 0 {
+		remedy = b.Row[0].Remedy
+	}
+	b.Offers = v.batchOffers(l, remedy)
+	return &answer{page: "batch", title: "Batch " + string(key.ID), body: b}, nil
+}
+
+// follow follows the batches in the way to the front.
+func follow(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBody) error {
+	for len(b.Row) < rowShown {
+		e, err := desk.Explain(ctx, key)
+		if s, is := errors.AsType[*operator.SettingsError](err); is {
+			b.NoRow = settings(s)
+			return nil
+		}
+		if errors.Is(err, batch.ErrNotFound) && len(b.Row) > 0 {
+			b.NoRow = "The batch in its way has gone meanwhile: look again."
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b.Row = append(b.Row, e)
+		if e.Remedy != batch.RemedyBlocker {
+			break
+		}
+		key = e.Blocker
+	}
+	b.Mend, b.To, b.Name = mend(b.Row[len(b.Row)-1])
+	return nil
+}
+
+// facts are the lines about a batch that say something.
+func facts(now time.Time, r batch.Record) []fact {
+	state := r.State.String()
+	if r.Final() {
+		state += ", final"
+	}
+	budget := "no budget limits them"
+	if r.Budget.Attempts > 0 {
+		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
+	}
+	set := "no"
+	if r.Quarantined {
+		set = "yes, by the policy of its lane"
+	}
+	all := []fact{
+		{Name: "State", Text: state},
+		{Name: "A person has to decide", Text: r.Decision, Alarm: true},
+		{Name: "Last error", Text: failed(r.Error), Alarm: r.Final()},
+		{Name: "In doubt since", At: past(now, r.DoubtSince)},
+		{Name: "A resend is harmless until", At: due(now, r.ResendUntil)},
+		{Name: "Set aside", Text: set, Alarm: r.Quarantined},
+		{Name: "Attempts", Text: fmt.Sprintf("%d; %s", r.Attempt, budget)},
+		{Name: "Claimed by", Text: r.ClaimedBy},
+		{Name: "The claim ends", At: due(now, r.ClaimExpires)},
+		{Name: "Not sent before", At: due(now, r.NotBefore)},
+		{Name: "Last post", At: due(now, r.LastPost)},
+		{Name: "Settles", At: due(now, r.SettlesAt)},
+		{Name: "Added", At: past(now, r.CreatedAt)},
+		{Name: "Final since", At: past(now, r.FinalAt)},
+		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},
+		{Name: "Version", Text: fmt.Sprint(r.Version)},
+		{Name: "Payload", Text: "not shown"},
+	}
+	kept := all[:0]
+	for _, f := range all {
+		if f.Text != "" || f.At.Machine != "" {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,226 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// Bounds of a bulk action in a browser: the command has no such bounds.
+const (
+	bulkMax  = 10_000          // batches of a selection, which the form carries
+	bulkStep = 1_000           // batches of one POST, about
+	bulkTime = 5 * time.Second // of one POST, about
+)
+
+var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.ActionDecide, batch.ActionAcquit}
+
+// bulkStates are the states that any bulk action admits.
+var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
+
+var bulkKinds = []batch.ErrorKind{
+	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
+	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled,
+}
+
+var bulkCauses = []batch.Cause{
+	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
+	batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseFinal, batch.CauseQuarantined, operator.CauseUnknown,
+}
+
+// bulkBody is the form of a bulk action, and its preview.
+type bulkBody struct {
+	Actions, To, States, Kinds, Causes []choice
+	Service                            batch.ServiceID
+	Older, Newer                       string
+	Quarantined, AtEnd                 bool
+	// Selection is the preview; nil where none was asked for.
+	Selection *operator.Selection
+	What      string
+	N         int
+	Rest      int    // batches that are not shown
+	Packed    string // for the form; "" where there is none, for the reason in Not
+	Not       string
+}
+
+// bulk asks which act upon which batches, and previews it. It changes nothing.
+func bulk(ctx context.Context, v *visit) (*answer, error) {
+	b := bulkBody{
+		Actions: titled(bulkActions, v.q["action"]), To: choices(outcomes, v.q["to"]), States: choices(bulkStates, v.q["state"]),
+		Kinds: titled(bulkKinds, v.q["error"]), Causes: titled(bulkCauses, v.q["cause"]),
+		Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "", AtEnd: v.q.Get("at_end") != "",
+	}
+	for i := range b.Causes {
+		b.Causes[i].Title = cause(batch.Cause(b.Causes[i].Value))
+	}
+	service, err := only(v.q)
+	if err != nil {
+		return nil, err
+	}
+	b.Service = shownService(service)
+	// A link from another page leaves a word to be chosen first, such as the outcome of a doubt.
+	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("to") != "") {
+		if err := preview(ctx, v, &b, service); err != nil {
+			return nil, err
+		}
+	}
+	return &answer{page: "bulk", title: "Many batches at once", body: b}, nil
+}
+
+func titled[T ~string](all []T, on []string) []choice {
+	list := make([]choice, len(all))
+	for i, v := range all {
+		list[i] = choice{Value: string(v), Title: string(v), On: slices.Contains(on, string(v))}
+	}
+	return list
+}
+
+// preview adds what the action would do.
+func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceID) error {
+	asked, err := bulkOf(v.q, service)
+	if err != nil {
+		return err
+	}
+	sel, err := v.desk.Preview(ctx, asked)
+	if err != nil {
+		return err
+	}
+	b.Selection, b.N, b.Rest, b.What = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), actName(asked)
+	switch {
+	case v.denied != "":
+		b.Not = v.denied
+	case b.N == 0:
+	case b.N > bulkMax || sel.More:
+		b.Not = "A browser takes " + strconv.Itoa(bulkMax) + " batches at most. Narrow the filter, or use the command: dltbatch bulk preview, and then dltbatch bulk run."
+	default:
+		b.Packed, err = pack(sel)
+	}
+	return err
+}
+
+// bulkOf reads what was asked for.
+func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error) {
+	b.Action, b.AtEnd = batch.Action(q.Get("action")), q.Get("at_end") != ""
+	b.Filter.Service, b.Filter.Quarantined = service, q.Get("quarantined") != ""
+	if b.Filter.States, err = parse[batch.State](q["state"]); err != nil {
+		return b, err
+	}
+	if b.Action == batch.ActionDecide {
+		to, err := parse[batch.State](q["to"])
+		if err != nil {
+			return b, err
+		}
+		if len(to) == 1 {
+			b.To = to[0]
+		}
+	}
+	if b.Filter.Kinds, err = known("error", bulkKinds, q["error"]); err != nil {
+		return b, err
+	}
+	if b.Filter.Causes, err = known("cause", bulkCauses, q["cause"]); err != nil {
+		return b, err
+	}
+	if b.Filter.OlderThan, err = duration("older", q.Get("older")); err != nil {
+		return b, err
+	}
+	b.Filter.NewerThan, err = duration("newer", q.Get("newer"))
+	return b, err
+}
+
+// known reads words of a list; an empty one is none.
+func known[T ~string](field string, all []T, texts []string) (list []T, err error) {
+	for _, text := range texts {
+		if text == "" {
+			continue
+		}
+		if !slices.Contains(all, T(text)) {
+			return nil, &batch.InputError{Field: field, Value: batch.Excerpt(text, 64), Want: "a word that the page offers"}
+		}
+		list = append(list, T(text))
+	}
+	return list, nil
+}
+
+func duration(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, &batch.InputError{Field: field, Value: batch.Excerpt(text, 64), Want: "a duration such as 90s, 15m or 2h30m"}
+	}
+	return d, nil
+}
+
+// actName names an act upon many batches for people.
+func actName(b operator.Bulk) string {
+	what := string(b.Action)
+	if b.To != 0 {
+		what += " " + b.To.String()
+	}
+	if b.AtEnd {
+		what += ", at the end of their lanes"
+	}
+	return what
+}
+
+// reportBody is what one step of a bulk action has done.
+type reportBody struct {
+	What    string
+	N       int // batches of the selection
+	Turns   int // batches of this step
+	Report  operator.Report
+	Trouble string // why the step ended early
+	// Packed, Reason and Confirm are for the next step; "" where nothing is left.
+	Packed, Reason, Confirm string
+}
+
+// runBulk carries a previewed selection out, a step at a time. A visitor who goes away ends the step.
+func runBulk(ctx context.Context, v *visit) (*answer, error) {
+	by, err := v.author()
+	if err != nil {
+		return nil, err
+	}
+	sel, err := unpack(v.form.Get("selection"))
+	if err != nil {
+		return nil, err
+	}
+	if err := confirmed(v.form, strconv.Itoa(len(sel.Batches))); err != nil {
+		return nil, err
+	}
+	from, err := strconv.Atoi(v.form.Get("from"))
+	if err != nil || from < 0 || from > len(sel.Batches) {
+		return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(v.form.Get("from"), 64), Want: "a place in the selection"}
+	}
+	step, stop := context.WithCancel(ctx)
+	defer stop()
+	begin := time.Now()
+	r, err := v.desk.Run(step, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {
+		if r.Next-from >= bulkStep || time.Since(begin) > bulkTime {
+			stop()
+		}
+	}})
+	v.overview.forget()
+	if ended := step.Err() != nil && ctx.Err() == nil; ended {
+		err = nil
+	}
+	if err != nil && r.Next == from {
+		return nil, err
+	}
+	b := reportBody{What: actName(sel.Bulk), N: len(sel.Batches), Turns: r.Done + len(r.NotDone), Report: r}
+	status := http.StatusOK
+	if err != nil {
+		a := v.failed(ctx, err)
+		b.Trouble, status = a.body.(failure).Text, a.status
+	}
+	if r.Next < b.N {
+		b.Packed, b.Reason, b.Confirm = v.form.Get("selection"), by.Reason, strconv.Itoa(b.N)
+	}
+	return &answer{status: status, page: "report", title: "What was done", body: b}, nil
+}

@@ -1,0 +1,207 @@
+// Package console is package operator in a browser: it shows the batches that stand still, the
+// reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
+// and nothing else, no ledger client. The command "dltbatch console" serves it.
+//
+// The pages are HTML without scripts, and every file comes from the handler itself. Nothing is
+// loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
+// answer. Mount it where only operators look, at a pattern that ends in a slash, behind the
+// application's own authentication: the console asks for no password. All links are relative, so
+// that it works below any prefix.
+//
+// A GET changes nothing. An act is a POST of a form, from the same origin
+// ([net/http.CrossOriginProtection]). It has a reason, and is upon the version that its person saw.
+// [Options].Actor names this person. Dangerous acts want a word typed. Pages never show a payload,
+// and no error that may quote a data source name: such an error is in the log
+// (docs/operations.md#the-console).
+package console
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+//go:embed page
+var files embed.FS
+
+// Bounds of one request.
+const (
+	pageTime = 10 * time.Second // to read a page
+	actTime  = time.Minute      // to carry a form out
+	pageRows = 100              // of a list on one page
+	maxForm  = 8 << 20          // bytes of a form; the largest one has a bulk selection
+)
+
+// Options of a console.
+type Options struct {
+	// Actor names the person who makes a request, for the history, by what the application's own
+	// authentication knows of the request. It may be called concurrently. Nobody else names the
+	// actor, least of all a form. Where it is nil, the console is read-only. After an error, or
+	// with a name that [batch.By] does not take, this request may look and not act; the error is
+	// logged and not shown.
+	Actor func(*http.Request) (string, error)
+	// Logger gets the errors of the store and of Actor. Silent by default.
+	Logger *slog.Logger
+}
+
+// New returns the console of a store. It does no I/O and starts nothing. A store that lacks
+// abilities ([store.Abilities]) has pages that say so. nil options mean a console that changes
+// nothing. The error is a [*batch.InputError] where there is no store.
+func New(s store.Store, o *Options) (http.Handler, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	desk, err := operator.New(s)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c := &console{desk: desk, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.stats, _ = s.(store.StatsKeeper)
+	c.survey, _ = s.(store.Surveyor)
+	c.inspect, _ = s.(store.Inspector)
+	c.parties, _ = s.(partyLister)
+	c.overview, c.present = newShared(c.readOverview), newShared(c.readPresent)
+	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	if c.style, err = files.ReadFile("page/style.css"); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	return c, nil
+}
+
+// partyLister is the part of [store.OrderEngine] that only looks.
+type partyLister interface {
+	Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error)
+}
+
+// console is the handler. stats, survey, inspect and parties are nil where the store lacks them.
+type console struct {
+	desk     *operator.Desk
+	stats    store.StatsKeeper
+	survey   store.Surveyor
+	inspect  store.Inspector
+	parties  partyLister
+	actor    func(*http.Request) (string, error)
+	log      *slog.Logger
+	cross    *http.CrossOriginProtection
+	pages    *template.Template
+	style    []byte
+	overview *shared[overview]
+	present  *shared[present]
+}
+
+// headers go with every answer. A form is refused by browsers that send no Sec-Fetch-Site if its
+// Origin is "null", as it is with the policy no-referrer: hence same-origin.
+var headers = map[string]string{
+	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range headers {
+		w.Header().Set(name, value)
+	}
+	limit := pageTime
+	if r.Method == http.MethodPost {
+		limit = actTime
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	v := &visit{console: c, r: r, q: r.URL.Query(), now: time.Now().UTC()}
+	a, err := v.answer(ctx, w)
+	if err != nil {
+		a = v.failed(ctx, err)
+	}
+	switch {
+	case a.to != "":
+		w.Header().Set("Location", a.to)
+		w.WriteHeader(http.StatusSeeOther)
+	case a.style:
+		write(w, http.StatusOK, "text/css; charset=utf-8", c.style)
+	default:
+		v.show(ctx, w, a)
+	}
+}
+
+// write writes an answer. A visitor who has gone does not get it.
+func write(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// page answers a request.
+type page func(ctx context.Context, v *visit) (*answer, error)
+
+// route returns the page at a path; nil where there is none.
+func route(path string) page {
+	switch strings.TrimPrefix(path, "/") {
+	case "":
+		return home
+	case "lanes":
+		return lanes
+	case "lane":
+		return lane
+	case "batches":
+		return batches
+	case "batch":
+		return oneBatch
+	case "orders":
+		return orders
+	case "search":
+		return search
+	case "bulk":
+		return bulk
+	case "instances":
+		return instances
+	case "audit":
+		return audit
+	case "style.css":
+		return func(context.Context, *visit) (*answer, error) { return &answer{style: true}, nil }
+	}
+	return nil
+}
+
+// change returns what carries a form out; nil where a path takes none.
+func change(path string) page {
+	switch strings.TrimPrefix(path, "/") {
+	case "act":
+		return act
+	case "bulk":
+		return runBulk
+	}
+	return nil
+}
+
+// present is the moment of the database, and whether everything is paused.
+type present struct {
+	at         time.Time
+	everything batch.Control
+}
+
+func (c *console) readPresent(ctx context.Context) (present, error) {
+	if c.survey == nil {
+		return present{at: time.Now().UTC()}, nil
+	}
+	s, err := c.survey.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
+	return present{s.At, s.Everything}, err
+}

@@ -1,0 +1,178 @@
+package console_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// element is an element of a page.
+type element struct {
+	name   string
+	attrs  map[string]string
+	parent *element
+	kids   []*element
+	chars  string // of a piece of text, which has no name
+}
+
+// text is the text of the element and of all below.
+func (e *element) text() string {
+	var b strings.Builder
+	var walk func(e *element)
+	walk = func(e *element) {
+		b.WriteString(e.chars)
+		for _, k := range e.kids {
+			walk(k)
+		}
+	}
+	walk(e)
+	return b.String()
+}
+
+// void are the elements without an end.
+var void = []string{"meta", "link", "input", "br", "hr"}
+
+// known are the elements that pages are made of: whatever else there is comes from data.
+var known = []string{
+	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
+	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
+	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer",
+}
+
+// attributes are those that pages use.
+var attributes = []string{
+	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
+	"required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
+	"aria-label", "aria-labelledby", "aria-describedby", "aria-current",
+}
+
+// parse reads a page, and finds fault where an element is not ended, or ended twice.
+func parse(text string) (*element, error) {
+	root := &element{}
+	at := root
+	d := xml.NewDecoder(strings.NewReader(text))
+	d.Strict, d.Entity = false, xml.HTMLEntity
+	for {
+		token, err := d.RawToken()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			e := &element{name: t.Name.Local, attrs: map[string]string{}, parent: at}
+			for _, a := range t.Attr {
+				if _, twice := e.attrs[a.Name.Local]; twice {
+					return nil, fmt.Errorf("<%s> has %s twice", e.name, a.Name.Local)
+				}
+				e.attrs[a.Name.Local] = a.Value
+			}
+			at.kids = append(at.kids, e)
+			if !slices.Contains(void, e.name) {
+				at = e
+			}
+		case xml.EndElement:
+			if t.Name.Local != at.name {
+				return nil, fmt.Errorf("</%s> ends <%s>", t.Name.Local, at.name)
+			}
+			at = at.parent
+		case xml.CharData:
+			at.kids = append(at.kids, &element{chars: string(t), parent: at})
+		}
+	}
+	if at != root {
+		return nil, fmt.Errorf("<%s> is not ended", at.name)
+	}
+	return root, nil
+}
+
+// all returns the elements of a name below, in order.
+func (e *element) all(name string) (found []*element) {
+	for _, k := range e.kids {
+		if k.name != "" && (k.name == name || name == "") {
+			found = append(found, k)
+		}
+		found = append(found, k.all(name)...)
+	}
+	return found
+}
+
+// faults are what makes a page wrong, unsafe, or hard to use without a mouse or eyes.
+func (e *element) faults() (faults []string) {
+	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	ids, labels := map[string]bool{}, map[string]bool{}
+	for _, x := range e.all("") {
+		if id, has := x.attrs["id"]; has {
+			if ids[id] {
+				say("two elements have the id %q", id)
+			}
+			ids[id] = true
+		}
+		if x.name == "label" && strings.TrimSpace(x.text()) != "" {
+			labels[x.attrs["for"]] = true
+		}
+	}
+	level := 0
+	for _, x := range e.all("") {
+		if !slices.Contains(known, x.name) {
+			say("<%s> is not of the console", x.name)
+		}
+		for name, value := range x.attrs {
+			if !slices.Contains(attributes, name) {
+				say("<%s %s> is not of the console", x.name, name)
+			}
+			switch name {
+			case "href", "action":
+				if strings.HasPrefix(value, "/") || strings.Contains(strings.SplitN(value, "?", 2)[0], ":") {
+					say("<%s> leads away: %s", x.name, value)
+				}
+			case "for", "aria-labelledby", "aria-describedby":
+				if !ids[value] {
+					say("<%s %s=%q> names nothing", x.name, name, value)
+				}
+			}
+		}
+		switch x.name {
+		case "input", "select":
+			if x.attrs["type"] != "hidden" && !labels[x.attrs["id"]] {
+				say("<%s name=%q> has no label", x.name, x.attrs["name"])
+			}
+		case "h1", "h2", "h3":
+			now := int(x.name[1] - '0')
+			if now > level+1 || now == 1 && level > 0 {
+				say("<%s> %s follows <h%d>", x.name, x.text(), level)
+			}
+			level = now
+		case "a", "button", "th", "caption", "legend", "summary", "title":
+			if strings.TrimSpace(x.text()) == "" {
+				say("<%s> without words", x.name)
+			}
+		case "table":
+			if len(x.all("caption")) != 1 {
+				say("a table without a caption")
+			}
+		case "fieldset":
+			if len(x.all("legend")) != 1 {
+				say("a fieldset without a legend")
+			}
+		case "time":
+			if x.attrs["datetime"] == "" || !strings.Contains(x.text(), "UTC") {
+				say("a time that is not exact: %s", x.text())
+			}
+		}
+	}
+	if strings.Contains(e.text(), "ZgotmplZ") || strings.Contains(e.text(), "%!") || strings.Contains(e.text(), "0001-01-01") {
+		say("a value that cannot be shown")
+	}
+	for _, want := range []string{"html", "title", "main", "h1", "nav"} {
+		if n := len(e.all(want)); n != 1 {
+			say("%d <%s>", n, want)
+		}
+	}
+	return faults
+}

@@ -1,0 +1,110 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// refused is the error of a request that the console does not carry out. Its texts are shown.
+type refused struct {
+	status      int
+	title, text string
+}
+
+// Error implements error.
+func (e *refused) Error() string { return e.title + ": " + e.text }
+
+// failure is the body of the page about an error.
+type failure struct {
+	Text string
+	// To is a page that helps on, if there is one.
+	To, Name string
+}
+
+// failed returns the page about an error.
+func (v *visit) failed(ctx context.Context, err error) *answer {
+	r, f := explained(err)
+	if r.status == http.StatusServiceUnavailable && v.r.Context().Err() == nil {
+		v.log.ErrorContext(ctx, "console: the store failed", slog.String("page", v.r.URL.Path), slog.Any("error", err))
+	}
+	if v.r.Method == http.MethodPost && r.status >= http.StatusInternalServerError {
+		r.text += " It is not known whether the act was done: look before you do it again, which is harmless."
+	}
+	f.Text = r.text
+	return &answer{status: r.status, page: "fail", title: r.title, body: f}
+}
+
+// explained puts an error into words. An error that this package does not know is not shown: it may
+// quote the address of a database.
+func explained(err error) (refused, failure) {
+	const nothing = "Nothing was done"
+	var f failure
+	if own, is := errors.AsType[*refused](err); is {
+		return *own, f
+	}
+	if moved, is := errors.AsType[*batch.MovedOnError](err); is {
+		text, f := movedOn(moved)
+		return refused{http.StatusConflict, nothing, text}, f
+	}
+	if in, is := errors.AsType[*batch.InputError](err); is {
+		text := fmt.Sprintf("%s is wrong: want %s.", in.Field, in.Want)
+		if in.Value != "" {
+			text = fmt.Sprintf("%s %q is wrong: want %s.", in.Field, in.Value, in.Want)
+		}
+		return refused{http.StatusBadRequest, "The request is wrong", text}, f
+	}
+	if s, is := errors.AsType[*operator.SettingsError](err); is {
+		f.To, f.Name = link("lane", "service", string(s.Service))+"#settings", "the settings on record"
+		return refused{http.StatusConflict, "The settings are not known", settings(s)}, f
+	}
+	for _, known := range []struct {
+		err    error
+		status int
+		title  string
+		text   string
+	}{
+		{batch.ErrNotFound, http.StatusNotFound, "No such batch", "It was never stored, or retention has removed it."},
+		{batch.ErrMovedOn, http.StatusConflict, nothing, "It has changed since you saw it. Look at it again, and decide about that."},
+		{batch.ErrInDoubt, http.StatusConflict, nothing, "An attempt may still take effect, so the batch can neither be cancelled nor given up yet."},
+		{batch.ErrNotAllowed, http.StatusConflict, nothing, "The state of the batch does not allow this."},
+		{store.ErrUnsupported, http.StatusNotImplemented, "This store cannot do it", "The store of this console lacks the ability for it. The stores of this module have all of them."},
+		{context.DeadlineExceeded, http.StatusGatewayTimeout, "It took too long", "The database did not answer in time."},
+	} {
+		if errors.Is(err, known.err) {
+			return refused{known.status, known.title, known.text}, f
+		}
+	}
+	return refused{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, f
+}
+
+// movedOn names the change, and the page to look at it again.
+func movedOn(e *batch.MovedOnError) (text string, f failure) {
+	const again = " Look at it again, and decide about that."
+	switch now := e.Now; {
+	case now.ID == "":
+		f.To, f.Name = scopeLink(e.Control.Scope), e.Control.Scope.String()+" as it is now"
+		return "It has changed since you saw it." + again, f
+	case now.Version == e.Seen:
+		text = "The batch has changed since you saw it: it was removed and added again."
+	default:
+		text = fmt.Sprintf("The batch has changed since you saw it: it was at version %d and is %s at version %d now.", e.Seen, now.State, now.Version)
+	}
+	f.To, f.Name = batchLink(e.Now.Key), "the batch as it is now"
+	return text + again, f
+}
+
+// settings puts a [operator.SettingsError] into words.
+func settings(e *operator.SettingsError) string {
+	text := fmt.Sprintf("The answer rests on %s of %s, ", e.Setting, batch.Only(e.Service))
+	if errors.Is(e, operator.ErrDisagree) {
+		return text + "and the instances disagree about it. Correct the instance that is wrong, and then say so under the settings of its lane."
+	}
+	return text + "which is not on record: " + e.Why + ". An instance of this version that serves the lane records it."
+}

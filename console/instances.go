@@ -1,0 +1,47 @@
+package console
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// instancesBody lists the instances.
+type instancesBody struct {
+	Rows  []store.Instance
+	Live  int
+	All   int
+	Pages pager
+}
+
+// instances lists the instances of Runners, dead ones too.
+func instances(ctx context.Context, v *visit) (*answer, error) {
+	if v.stats == nil {
+		return nil, store.ErrUnsupported
+	}
+	from := 0
+	if text := v.q.Get("from"); text != "" {
+		var err error
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(text, 64), Want: "a place in the list"}
+		}
+	}
+	s, err := v.stats.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := instancesBody{All: len(s.Instances), Pages: pager{First: from == 0, Page: "instances"}}
+	for _, i := range s.Instances {
+		if i.Live {
+			b.Live++
+		}
+	}
+	begin := min(from, b.All)
+	end := min(begin+pageRows, b.All)
+	if b.Rows = s.Instances[begin:end]; end < b.All {
+		b.Pages.Next = further(v.q, "instances", "from", strconv.Itoa(end))
+	}
+	return &answer{page: "instances", title: "Instances", body: b}, nil
+}

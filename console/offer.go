@@ -1,0 +1,184 @@
+package console
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// actAgree is the one act of the console that is no [batch.Action].
+const actAgree batch.Action = "agree"
+
+// offer is an act on a page: a form, or the reason why there is none.
+type offer struct {
+	Do           batch.Action
+	Title, About string
+	// Not is why it cannot be done now; "" where it can.
+	Not string
+	// Fields say what the person saw.
+	Fields []field
+	// Word is to be typed; "" for none. Typed says that it is the value that was chosen.
+	Word  string
+	Typed bool
+	// Choices are the values of the field Choose, under a Legend.
+	Choose, Legend string
+	Choices        []choice
+	AtEnd          bool // asks whether to go to the end
+}
+
+type field struct{ Name, Value string }
+
+// word is what has to be typed to do something; "" where nothing has.
+func word(do batch.Action, all bool, to string) string {
+	switch do {
+	case batch.ActionCancel, batch.ActionRequeue, batch.ActionRelease, actAgree:
+		return string(do)
+	case batch.ActionDecide:
+		return to
+	case batch.ActionPause, batch.ActionResume:
+		if all {
+			return string(do)
+		}
+	}
+	return ""
+}
+
+// outcomes are what a person may decide.
+var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
+
+// batchOffers are the acts upon a batch, the remedy first. The rules are the store's own.
+func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
+	rec := l.Record
+	fields := []field{
+		{"service", string(rec.Service)}, {"id", string(rec.ID)}, {"version", strconv.FormatInt(rec.Version, 10)},
+		{"created", rec.CreatedAt.UTC().Format(time.RFC3339Nano)},
+	}
+	_, cancel := l.Row.Cancel(l.At, "")
+	_, requeue := l.Row.Requeue(l.At, store.Requeue{})
+	_, acquit := l.Row.Acquit()
+	decide := offer{
+		Do: batch.ActionDecide, Title: "Decide", Typed: true, Choose: "to", Legend: "What did you find on the ledger?",
+		About: "Ends a doubt, after a look at the ledger. A wrong word executes the batch twice, or loses it.",
+	}
+	possible := false
+	for _, c := range [...]struct {
+		to    batch.State
+		title string
+	}{
+		{batch.Committed, "committed: the batch is there"},
+		{batch.Unknown, "unknown: it is not there and never will be, so it is sent again"},
+		{batch.Rejected, "rejected: the batch is given up"},
+	} {
+		_, err := l.Row.Decide(l.At, c.to, "")
+		possible = possible || err == nil
+		if err != nil {
+			decide.Not = because(err)
+		}
+		decide.Choices = append(decide.Choices, choice{Value: c.to.String(), Title: c.title, Not: because(err)})
+	}
+	if possible {
+		decide.Not = ""
+	}
+	offers := []offer{
+		{
+			Do: batch.ActionRequeue, Title: "Requeue", Not: because(requeue), Word: word(batch.ActionRequeue, false, ""), AtEnd: true,
+			About: "Sends the batch again, at its old place in the lane. A halted lane stays halted.",
+		},
+		{
+			Do: batch.ActionCancel, Title: "Cancel", Not: because(cancel), Word: word(batch.ActionCancel, false, ""),
+			About: "Ends the batch, which is then never sent.",
+		},
+		decide,
+		{
+			Do: batch.ActionAcquit, Title: "Acquit", Not: because(acquit),
+			About: "Ends the quarantine. The batch stays final as it is, and retention may remove it.",
+		},
+	}
+	return ready(v.denied, offers, fields, map[batch.Remedy]batch.Action{batch.RemedyDecide: batch.ActionDecide, batch.RemedyRequeue: batch.ActionRequeue}[remedy])
+}
+
+// laneOffers are the acts upon a lane, or upon everything.
+func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
+	fields := []field{{"service", string(c.Service)}, {"version", strconv.FormatInt(c.Version, 10)}}
+	what, first := "this lane", batch.Action("")
+	if c.All {
+		fields = append(fields, field{"all", "1"})
+		what = "any lane"
+	}
+	paused, notPaused := "", "It is not paused."
+	if !c.PausedAt.IsZero() {
+		paused, notPaused, first = "It is paused already.", "", batch.ActionResume
+	}
+	offers := []offer{
+		{
+			Do: batch.ActionPause, Title: "Pause", Not: paused, Word: word(batch.ActionPause, c.All, ""),
+			About: "Lets nothing leave " + what + ", in the whole cluster. Batches under way are still followed.",
+		},
+		{
+			Do: batch.ActionResume, Title: "Resume", Not: notPaused, Word: word(batch.ActionResume, c.All, ""),
+			About: "Ends the pause. Lanes that were paused one by one stay paused when everything is resumed.",
+		},
+	}
+	if c.All {
+		return ready(v.denied, offers, fields, first)
+	}
+	release := offer{
+		Do: batch.ActionRelease, Title: "Release", Word: word(batch.ActionRelease, false, ""),
+		About: "Ends the halt: the batch that halted the lane is left behind, and the batches after it go on.",
+	}
+	if c.HaltedAt.IsZero() {
+		release.Not = "It is not halted."
+	} else if first == "" {
+		first = batch.ActionRelease
+	}
+	policy := offer{
+		Do: batch.ActionSetPolicy, Title: "Set the policy", Choose: "policy", Legend: "When one of its batches ends invalid or rejected",
+		About: "Says how the lane goes on behind a bad batch.",
+	}
+	for _, p := range [...]struct {
+		policy batch.Policy
+		title  string
+	}{
+		{batch.PolicyDefault, "default: as the instance that records the end has it"},
+		{batch.PolicyContinue, "continue: the lane goes on"},
+		{batch.PolicyHalt, "halt: the lane stands until it is released"},
+		{batch.PolicyQuarantine, "quarantine: the lane goes on, and the batch is set aside"},
+	} {
+		policy.Choices = append(policy.Choices, choice{Value: p.policy.String(), Title: p.title, On: p.policy == c.Policy})
+	}
+	offers = append(offers, release, policy)
+	if r.Disagree {
+		agree := offer{
+			Do: actAgree, Title: "Agree on the settings", Word: word(actAgree, false, ""),
+			About: "Says that no process relies on the other settings any more. A wrong word may send a requeued batch too early.",
+		}
+		fields = append(fields, field{"ledger", r.Ledger}, field{"kept", r.Kept})
+		offers = append(offers, agree)
+	}
+	return ready(v.denied, offers, fields, first)
+}
+
+// ready completes offers with the fields of the fence, greys them for a visitor who may only look,
+// and puts the act first to the front.
+func ready(denied string, offers []offer, fields []field, first batch.Action) []offer {
+	for i := range offers {
+		offers[i].Fields = fields
+		if denied != "" {
+			offers[i].Not = denied
+		}
+	}
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		switch {
+		case a.Do == first && b.Do != first:
+			return -1
+		case b.Do == first && a.Do != first:
+			return 1
+		}
+		return 0
+	})
+	return offers
+}

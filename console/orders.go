@@ -1,0 +1,54 @@
+package console
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var orderStates = []batch.OrderState{batch.OrderQueued, batch.OrderDequeued, batch.OrderConfirmed, batch.OrderFailed, batch.OrderQuarantined}
+
+// ordersBody lists orders, and the parties whose orders wait.
+type ordersBody struct {
+	Party   batch.ServiceID
+	Batch   batch.ID
+	States  []choice
+	Rows    []batch.OrderRecord
+	Pages   pager
+	Parties []store.PartyLoad
+	More    bool // parties that are not shown
+	Cap     int
+}
+
+// orders lists orders by age.
+func orders(ctx context.Context, v *visit) (*answer, error) {
+	party, err := only(v.q)
+	if err != nil {
+		return nil, err
+	}
+	q := store.ListOrdersQuery{Party: party, Batch: batch.ID(v.q.Get("batch")), Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
+	if key := (batch.Key{ID: q.Batch}); q.Batch != "" && key.Validate() != nil {
+		return nil, key.Validate()
+	}
+	if q.States, err = parse[batch.OrderState](v.q["state"]); err != nil {
+		return nil, err
+	}
+	b := ordersBody{Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
+	var next store.Cursor
+	if b.Rows, next, err = v.desk.ListOrders(ctx, q); err != nil {
+		return nil, err
+	}
+	if next != "" {
+		b.Pages.Next = further(v.q, "orders", "after", string(next))
+	}
+	if v.parties != nil && b.Pages.First && q.Party == nil && q.Batch == "" {
+		if b.Parties, err = v.parties.Parties(ctx, store.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
+			return nil, err
+		}
+		if b.More = len(b.Parties) > homeRows; b.More {
+			b.Parties = b.Parties[:homeRows]
+		}
+	}
+	return &answer{page: "orders", title: "Orders by age", body: b}, nil
+}

@@ -1,0 +1,325 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// hostile is in every field that a ledger or a user writes.
+const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}&amp;`
+
+// long is a name as ledgers make them.
+var long = strings.Repeat("0123456789abcdef", 8)
+
+// names are n ids in order.
+func names(n int) []batch.ID {
+	ids := make([]batch.ID, n)
+	for i := range ids {
+		ids[i] = batch.ID(fmt.Sprintf("%06d", i))
+	}
+	return ids
+}
+
+// night stages a store in which everything stands still, all of it named by a stranger. It returns
+// the service.
+func (p *person) night() batch.ServiceID {
+	p.Helper()
+	by := batch.By{Actor: hostile, Reason: hostile}
+	s, id := batch.ServiceID(hostile), batch.ID(long+hostile)
+	more := batch.ServiceID(long + hostile)
+	p.serves(nil, s, more, "halted", "paused", "final")
+	require.NoError(p, p.st.Add(p.ctx(),
+		batch.Batch{
+			Service: s, ID: id, Payload: []byte(secret), DataChangeID: hostile,
+			Transactions: []batch.Transaction{{ID: hostile, FamilyName: hostile}},
+			Footprint:    batch.Footprint{Reads: []string{hostile, "r" + long}, Writes: []string{"w" + hostile}},
+		},
+		batch.Batch{Service: s, ID: "second" + id, Payload: []byte(secret)},
+		batch.Batch{Service: more, ID: "more", Payload: []byte(secret)},
+		batch.Batch{Service: "halted", ID: hostile, Payload: []byte(secret)},
+		batch.Batch{Service: "halted", ID: "after", Payload: []byte(secret)},
+		batch.Batch{Service: "paused", ID: "paused", Payload: []byte(secret)},
+		batch.Batch{Service: "final", ID: "final", Payload: []byte(secret)},
+		batch.Batch{Service: "", ID: "of no name", Payload: []byte(secret)},
+	))
+	for _, st := range []store.Steering{
+		{Scope: batch.Only("halted"), Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, By: by},
+		{Scope: batch.Only("final"), Action: batch.ActionSetPolicy, Policy: batch.PolicyQuarantine, By: by},
+		{Scope: batch.Only("paused"), Action: batch.ActionPause, By: by},
+	} {
+		_, _, err := p.st.Steer(p.ctx(), st)
+		require.NoError(p, err)
+	}
+	p.undecided(s, hostile)
+	p.ends("halted", store.Refused, hostile)
+	p.ends("final", store.Refused, hostile)
+	_, err := p.st.Acquit(p.ctx(), p.see("final", "final"), by)
+	require.NoError(p, err)
+	c := p.ends(more, store.Accepted, "")
+	look, err := p.st.Look(p.ctx(), c.Key, 1)
+	require.NoError(p, err)
+	p.record(store.Outcome{
+		Ref: look.Ref, Version: look.Row.Version, By: batch.ByMonitor, Finding: store.IsInvalid, Settle: time.Hour, Check: time.Second,
+		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: hostile},
+		Receipts: []batch.Receipt{{TransactionID: hostile, Message: hostile, Data: []byte(secret)}},
+	})
+	orders, ok := p.st.(store.Orders)
+	require.True(p, ok)
+	require.NoError(p, orders.AddOrders(p.ctx(),
+		batch.Order{ID: batch.OrderID(long + hostile), Party: s, Payload: []byte(secret), Key: hostile},
+		batch.Order{ID: "bad", Party: "party", Payload: []byte(secret), Urgent: true},
+	))
+	done, err := orders.FailOrders(p.ctx(), []store.OrderVerdict{{
+		OrderRef: store.OrderRef{ID: "bad", Version: 1}, State: batch.OrderQuarantined, Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: hostile},
+	}})
+	require.NoError(p, err)
+	require.Equal(p, []bool{true}, done)
+	require.NoError(p, p.st.KeepInstance(p.ctx(), store.Instance{
+		ID: "1", Name: hostile[:60], Version: hostile, Ledger: hostile, Claims: 1,
+		Settings: map[string]string{hostile: hostile}, Loops: map[string]time.Duration{hostile: time.Second},
+	}))
+	_, err = p.st.RefreshStats(p.ctx(), store.RefreshQuery{By: "one"})
+	require.NoError(p, err)
+	return s
+}
+
+// Every page that can be reached from the first one by links is there, whole, labelled, and shows
+// strange names as text.
+func TestEveryPage(t *testing.T) {
+	inStores(t, func(p *person) {
+		s := p.night()
+		seen, shapes := map[string]bool{}, map[string]int{}
+		for _, extra := range []string{
+			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile) + "&service=" + url.QueryEscape(string(s)),
+			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
+		} {
+			queue := []string{p.url + extra}
+			for len(queue) > 0 {
+				address := queue[0]
+				queue = queue[1:]
+				shape := shapeOf(address)
+				if seen[address] || shapes[shape] == 12 {
+					continue
+				}
+				seen[address] = true
+				shapes[shape]++
+				page := p.ask(http.MethodGet, address, nil)
+				assert.Equal(p, http.StatusOK, page.status, "%s: %s", address, page.text())
+				for _, a := range page.all("a") {
+					to := page.at.ResolveReference(must(url.Parse(a.attrs["href"])))
+					to.Fragment = ""
+					assert.True(p, strings.HasPrefix(to.String(), p.url), "%s leads out of the prefix", to)
+					queue = append(queue, to.String())
+				}
+			}
+		}
+		for _, want := range []string{
+			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/instances?", "/audit?", "/search?q",
+		} {
+			assert.Positive(p, shapes[strings.TrimSuffix(prefix+want, "?")], "%s in %v", want, shapes)
+		}
+		assert.Contains(p, p.get(link("batch", "service", string(s), "id", long+hostile)).text(), hostile)
+	})
+}
+
+// shapeOf is an address without the values of its query.
+func shapeOf(address string) string {
+	u := must(url.Parse(address))
+	var names []string
+	for name := range u.Query() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return u.Path
+	}
+	return u.Path + "?" + strings.Join(names, ",")
+}
+
+func link(page string, pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return page + "?" + q.Encode()
+}
+
+// A store that is empty has pages that say so.
+func TestEmptyStore(t *testing.T) {
+	inStores(t, func(p *person) {
+		for page, says := range map[string]string{
+			"": "Nobody has counted yet", "lanes": "No batch is open", "lanes?held=1": "No lane is held", "batches": "No batch is like this",
+			"orders": "Orders are there only where auto-batching is used", "instances": "No instance has shown itself", "audit": "Nobody has done anything",
+			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch has this id",
+		} {
+			assert.Contains(p, p.get(page).text(), says, page)
+		}
+		got := p.ask(http.MethodGet, p.url+"batch?service=s&id=none", nil)
+		assert.Equal(p, http.StatusNotFound, got.status)
+		assert.Contains(p, got.text(), "never stored, or retention has removed it")
+		for _, bad := range []string{"batch?id=", "batches?after=x", "batches?state=lost", "orders?state=lost", "instances?from=-1", "lane?service=%00", "lanes?after=%ff", "audit?service=%01"} {
+			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+bad, nil).status, bad)
+		}
+		assert.Equal(p, http.StatusNotFound, p.ask(http.MethodGet, p.url+"nowhere", nil).status)
+		assert.Equal(p, http.StatusMethodNotAllowed, p.ask(http.MethodDelete, p.url+"lanes", nil).status)
+	})
+}
+
+// A list is a hundred on a page, with a link on; all of them are reached. One of ten thousand is no
+// longer than the others.
+func TestLongLists(t *testing.T) {
+	p := newPerson(t)
+	p.add("s", names(10_000)...)
+	var orders []batch.Order
+	for i := range 250 {
+		lane := batch.ServiceID(fmt.Sprintf("lane %03d", i))
+		require.NoError(t, p.st.Add(p.ctx(), batch.Batch{Service: lane, ID: batch.ID(lane), Payload: []byte("x")}))
+		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only(lane), Action: batch.ActionPause, By: ada})
+		require.NoError(t, err)
+		orders = append(orders, batch.Order{ID: batch.OrderID(lane), Party: lane, Payload: []byte("x")})
+		require.NoError(t, p.st.KeepInstance(p.ctx(), store.Instance{ID: string(lane), Name: string(lane)}))
+	}
+	require.NoError(t, p.st.(store.Orders).AddOrders(p.ctx(), orders...))
+	for page, want := range map[string]int{"batches": 500, "lanes": 251, "lanes?held=1": 250, "orders": 250, "instances": 250} {
+		t.Run(page, func(t *testing.T) {
+			found := 0
+			for s := p.get(page); ; s = p.follow(s, "The next page") {
+				assert.Less(t, len(s.html), 200_000)
+				n := len(s.all("main")[0].all("table")[0].all("tbody")[0].all("tr"))
+				require.LessOrEqual(t, n, 100)
+				require.Positive(t, n)
+				found += n
+				if page == "batches" && found == want {
+					break // and 9,750 more
+				}
+				if !strings.Contains(s.text(), "The next page") {
+					assert.Contains(t, p.follow(s, "The first page").text(), "The next page")
+					break
+				}
+			}
+			assert.Equal(t, want, found)
+		})
+	}
+	for _, page := range []string{"", "lane?service=s", "audit"} {
+		assert.Less(t, len(p.get(page).html), 200_000, page)
+	}
+	assert.Contains(t, p.get("").text(), "1000 or more")
+}
+
+// broken is a store that fails, and says too much about it.
+type broken struct {
+	store.Full
+	err error
+}
+
+func (b *broken) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
+	return store.Survey{}, b.err
+}
+
+// steerless only fails when it is steered.
+type steerless struct {
+	store.Full
+	err error
+}
+
+func (s *steerless) Steer(context.Context, store.Steering) (batch.Control, bool, error) {
+	return batch.Control{}, false, s.err
+}
+
+// What the store says about a failure is in the log and in no page.
+func TestTheStoreFails(t *testing.T) {
+	st := memory.New()
+	err := errors.New("dial postgres://ada:" + secret + "@db/queue: refused")
+	p := visits(t, st, &broken{st, err}, byHeader)
+	for _, page := range []string{"", "lanes", "batch?service=s&id=b", "search?q=x"} {
+		got := p.ask(http.MethodGet, p.url+page, nil)
+		assert.Equal(t, http.StatusServiceUnavailable, got.status, page)
+		assert.Contains(t, got.text(), "was not reached, or gave an error")
+	}
+	assert.Contains(t, p.log.String(), "refused")
+
+	p = visits(t, st, &steerless{st, err}, byHeader)
+	got := p.submit(p.get("lane?service=s"), "Pause", reason())
+	assert.Equal(t, http.StatusServiceUnavailable, got.status)
+	assert.Contains(t, got.text(), "It is not known whether the act was done")
+}
+
+// counting counts looks at lanes.
+type counting struct {
+	store.Full
+	surveys int
+}
+
+func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	c.surveys++
+	return c.Full.Survey(ctx, q)
+}
+
+// Fifty people who have the first page open, and reload it, look at the lanes no oftener than one.
+func TestManyVisitors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Full: memory.New()}
+		h, err := console.New(st, nil)
+		require.NoError(t, err)
+		visit := func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			assert.Equal(t, http.StatusOK, w.Code)
+		}
+		visit()
+		once := st.surveys
+		require.Positive(t, once)
+		for range 50 {
+			visit()
+		}
+		assert.Equal(t, once, st.surveys)
+		time.Sleep(time.Second)
+		visit()
+		assert.Equal(t, 2*once, st.surveys)
+	})
+}
+
+// bare is a store with no more than it takes to deliver.
+type bare struct{ store.Store }
+
+// A store that lacks abilities has pages that say so.
+func TestAStoreThatLacksAbilities(t *testing.T) {
+	st := memory.New()
+	p := visits(t, st, bare{st}, byHeader)
+	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel"} {
+		got := p.ask(http.MethodGet, p.url+page, nil)
+		assert.Equal(t, http.StatusNotImplemented, got.status, page)
+		assert.Contains(t, got.text(), "lacks the ability", page)
+	}
+}
+
+// A batch is found by its id, by its caller's key, and by what a lane or a party is called.
+func TestSearch(t *testing.T) {
+	inStores(t, func(p *person) {
+		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
+		require.NoError(p, p.st.(store.Orders).AddOrders(p.ctx(), batch.Order{ID: "o", Party: "s", Payload: []byte("x")}))
+		assert.Contains(p, p.get("search?q=b1").text(), "Batch b1")
+		assert.Contains(p, p.get("search?q=change+7&service=s").text(), "Batch b1")
+		assert.Contains(p, p.get("search?q=change+7").text(), "No batch has this id")
+		found := p.get("search?q=+s+")
+		assert.Contains(p, p.follow(found, "s").text(), "Lane s")
+		assert.Contains(p, found.text(), "Orders of party s")
+	})
+}

@@ -1,0 +1,171 @@
+package console_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+func TestNewWantsAStore(t *testing.T) {
+	_, err := console.New(nil, nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+}
+
+// all is everything in the store that an act could change.
+func (p *person) all() string {
+	p.Helper()
+	recs, _, err := p.st.List(p.ctx(), store.ListQuery{Limit: 1000})
+	require.NoError(p, err)
+	controls, err := p.st.ControlsOf(p.ctx(), store.ControlsQuery{Start: true})
+	require.NoError(p, err)
+	all := fmt.Sprintf("%+v %+v", recs, controls)
+	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
+		acts, err := p.st.LaneHistory(p.ctx(), scope)
+		require.NoError(p, err)
+		all += fmt.Sprintf(" %+v", acts)
+	}
+	return all
+}
+
+// filled are complete forms: a POST of each, as it is, does something.
+func (p *person) filled() map[string]url.Values {
+	p.Helper()
+	_, cancel := p.form(p.get("batch?service=s&id=b1"), "Cancel", reason("confirm", "cancel"))
+	_, pause := p.form(p.get("lane?service=s"), "Pause", reason())
+	_, everything := p.form(p.get("lane?all=1"), "Pause", reason("confirm", "pause"))
+	_, bulk := p.form(p.get("bulk?action=cancel&service=s"), "Carry it out: cancel", reason("confirm", "3"))
+	return map[string]url.Values{"act?a": cancel, "act?b": pause, "act?c": everything, "bulk?d": bulk}
+}
+
+// No GET and no HEAD changes anything, whatever it asks for.
+func TestLooksChangeNothing(t *testing.T) {
+	p := newPerson(t)
+	p.add("s", "b1", "b2", "b3")
+	before := p.all()
+	for page, form := range p.filled() {
+		path, _, _ := strings.Cut(page, "?")
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			got := p.ask(method, p.url+path+"?"+form.Encode(), nil)
+			if path == "act" || method != http.MethodGet && method != http.MethodHead {
+				assert.Equal(t, http.StatusMethodNotAllowed, got.status, "%s %s", method, path)
+				assert.Contains(t, got.header.Get("Allow"), http.MethodPost)
+			}
+			assert.Equal(t, before, p.all(), "%s %s", method, path)
+			p.ask(method, p.url+path, form) // in the body of a request that is no POST
+			assert.Equal(t, before, p.all(), "%s %s", method, path)
+		}
+		assert.Equal(t, http.StatusBadRequest, p.ask(http.MethodPost, p.url+path+"?"+form.Encode(), url.Values{}).status, "a form in the address")
+		assert.Equal(t, before, p.all())
+	}
+}
+
+// A form that another site sends, or makes a browser send, is refused.
+func TestFormsFromElsewhere(t *testing.T) {
+	p := newPerson(t)
+	p.add("s", "b1", "b2", "b3")
+	before := p.all()
+	for page, form := range p.filled() {
+		path, _, _ := strings.Cut(page, "?")
+		for _, header := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
+			{"Sec-Fetch-Site", "", "Origin", "null"}, {"Sec-Fetch-Site", "cross-site", "Origin", p.url},
+		} {
+			got := p.ask(http.MethodPost, p.url+path, form, header...)
+			assert.Equal(t, http.StatusForbidden, got.status, "%v", header)
+			assert.Contains(t, got.text(), "was not sent by a page of this console")
+			assert.Equal(t, before, p.all(), "%s %v", page, header)
+		}
+	}
+}
+
+// Without somebody who names the actor, nothing is done; every form is greyed.
+func TestReadOnly(t *testing.T) {
+	writer := newPerson(t)
+	writer.add("s", "b1", "b2", "b3")
+	forms := writer.filled()
+	before := writer.all()
+	for name, c := range map[string]struct {
+		actor func(*http.Request) (string, error)
+		says  string
+	}{
+		"no actor":          {nil, "This console is read-only."},
+		"a request of none": {func(*http.Request) (string, error) { return "", errors.New("token=" + secret) }, "does not say who you are"},
+		"an empty name":     {func(*http.Request) (string, error) { return "", nil }, "does not say who you are"},
+		"no name":           {func(*http.Request) (string, error) { return "a\nb", nil }, "does not say who you are"},
+		"a name too long":   {func(*http.Request) (string, error) { return strings.Repeat("a", batch.MaxActorLen+1), nil }, "does not say who you are"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := visits(t, writer.st, writer.st, c.actor)
+			for page, form := range forms {
+				path, _, _ := strings.Cut(page, "?")
+				got := p.ask(http.MethodPost, p.url+path, form)
+				assert.Equal(t, http.StatusForbidden, got.status)
+				assert.Contains(t, got.text(), c.says)
+			}
+			for _, path := range []string{"", "lanes", "batch", "nowhere"} {
+				assert.Equal(t, http.StatusForbidden, p.ask(http.MethodPost, p.url+path, url.Values{}).status)
+			}
+			assert.Equal(t, before, p.all())
+			for _, page := range []string{"batch?service=s&id=b1", "lane?service=s", "lane?all=1", "bulk?action=cancel"} {
+				s := p.get(page)
+				assert.Contains(t, s.text(), c.says)
+				for _, f := range s.all("form") {
+					assert.NotEqual(t, "post", f.attrs["method"], page)
+				}
+			}
+		})
+	}
+}
+
+// The history names whom the application named, and nobody whom a browser names.
+func TestNobodyActsAsAnother(t *testing.T) {
+	p := newPerson(t)
+	p.add("s", "b1", "b2", "b3")
+	forms := p.filled()
+	for _, page := range slices.Sorted(maps.Keys(forms)) { // the many after the one
+		form := forms[page]
+		path, _, _ := strings.Cut(page, "?")
+		for _, field := range []string{"actor", "Actor", "by", "By", "user"} {
+			form.Set(field, "mallory")
+		}
+		got := p.ask(http.MethodPost, p.url+path+"?actor=mallory&by=mallory", form, "X-Forwarded-User", "mallory", "Cookie", "actor=mallory")
+		assert.Equal(t, http.StatusOK, got.status, "%s: %s", page, got.text())
+	}
+	acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b2"})
+	p.done(acts, err, batch.ActionCancel)
+	assert.NotContains(t, p.all(), "mallory")
+	assert.Contains(t, p.all(), "ada")
+}
+
+// The console works at the root of a server, too, and its answers have no header of a stranger's.
+func TestAtTheRoot(t *testing.T) {
+	st := memory.New()
+	h, err := console.New(st, nil)
+	require.NoError(t, err)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	p := &person{T: t, st: st, client: server.Client(), url: server.URL + "/"}
+	p.add("s", "b1")
+	p.follow(p.get("batches"), "b1")
+	css := p.get("style.css")
+	assert.Equal(t, "text/css; charset=utf-8", css.header.Get("Content-Type"))
+	assert.NotContains(t, css.html, "url(")
+	for _, page := range []string{"search?q=%0d%0aSet-Cookie:+x=1", "batch?id=%0d%0aX:+y", "lane?service=a%0d%0aX:y", "%0d%0aX:y", "batches?state=%0d%0aX:y"} {
+		got := p.ask(http.MethodGet, p.url+page, nil)
+		assert.Empty(t, got.header.Get("X"), page)
+	}
+}

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of how long an answer is shared.
+const (
+	shareMin = time.Second // at least
+	shareFor = 20          // times as long as the reading took
+)
+
+// shared is an answer of the store that all visitors share, so that many open consoles cost no more
+// than one: once it is old, one visitor reads it again while the others wait. Nobody changes a value.
+type shared[T any] struct {
+	read func(context.Context) (T, error)
+	turn chan struct{} // has an element while nobody holds kept
+	kept struct {
+		value       T
+		at, expires time.Time // on this process's clock
+		after       int64     // so many acts
+	}
+	acts atomic.Int64
+}
+
+func newShared[T any](read func(context.Context) (T, error)) *shared[T] {
+	s := &shared[T]{read: read, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// get returns the answer and its age. An error is not kept.
+func (s *shared[T]) get(ctx context.Context) (value T, age time.Duration, err error) {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return value, 0, ctx.Err()
+	}
+	defer func() { s.turn <- struct{}{} }()
+	acts, begin := s.acts.Load(), time.Now()
+	if s.kept.after == acts && begin.Before(s.kept.expires) {
+		return s.kept.value, begin.Sub(s.kept.at), nil
+	}
+	if value, err = s.read(ctx); err != nil {
+		return value, 0, err
+	}
+	end := time.Now()
+	s.kept.value, s.kept.at, s.kept.after = value, begin, acts
+	s.kept.expires = end.Add(max(shareMin, shareFor*end.Sub(begin)))
+	return value, end.Sub(begin), nil
+}
+
+// forget makes the next visitor read, since something was done.
+func (s *shared[T]) forget() { s.acts.Add(1) }

@@ -1,0 +1,137 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// visit is one request.
+type visit struct {
+	*console
+	r          *http.Request
+	q          url.Values // of the address
+	form       url.Values // of the body of a POST, and nothing of the address
+	by         string     // who acts
+	denied     string     // why this visitor cannot act; "" for one who can
+	now        time.Time  // on the database's clock
+	everything batch.Control
+}
+
+// answer is what a visit gets: a page, or another address.
+type answer struct {
+	status int    // 0 is 200
+	to     string // relative
+	style  bool
+	page   string // a template
+	title  string
+	body   any
+}
+
+// answer answers, with an error for [visit.failed].
+func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, error) {
+	v.who(ctx)
+	looks, changes := route(v.r.URL.Path), change(v.r.URL.Path)
+	var do page
+	switch v.r.Method {
+	case http.MethodGet, http.MethodHead:
+		do = looks
+	case http.MethodPost:
+		if err := v.may(w); err != nil {
+			return nil, err
+		}
+		do = changes
+	}
+	if do == nil && (looks != nil || changes != nil) {
+		w.Header().Set("Allow", allowed(looks != nil, changes != nil))
+		return nil, &refused{http.StatusMethodNotAllowed, "This is not how to ask for it", "The address takes other methods: " + w.Header().Get("Allow") + "."}
+	}
+	if do == nil {
+		return nil, &refused{http.StatusNotFound, "No such page", "The console has no page of this name."}
+	}
+	if v.r.Method != http.MethodPost && strings.HasSuffix(v.r.URL.Path, ".css") {
+		return do(ctx, v)
+	}
+	at, age, err := v.present.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.now, v.everything = at.at.Add(age), at.everything
+	return do(ctx, v)
+}
+
+func allowed(looks, changes bool) string {
+	var methods []string
+	if looks {
+		methods = append(methods, http.MethodGet, http.MethodHead)
+	}
+	if changes {
+		methods = append(methods, http.MethodPost)
+	}
+	return strings.Join(methods, ", ")
+}
+
+// who finds out who acts. Nothing that the browser chose counts for it.
+func (v *visit) who(ctx context.Context) {
+	if v.actor == nil {
+		v.denied = "This console is read-only."
+		return
+	}
+	name, err := v.actor(v.r)
+	if err == nil {
+		err = batch.By{Actor: name}.Validate()
+	}
+	if err != nil {
+		level := slog.LevelDebug // to look needs no name
+		if v.r.Method == http.MethodPost {
+			level = slog.LevelWarn
+		}
+		v.log.LogAttrs(ctx, level, "console: no actor", slog.Any("error", err))
+		v.denied = "The application does not say who you are, so you can look and not act."
+		return
+	}
+	v.by = name
+}
+
+// may refuses a form from elsewhere, or of nobody, and else reads it.
+func (v *visit) may(w http.ResponseWriter) error {
+	if err := v.cross.Check(v.r); err != nil {
+		return &refused{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
+	}
+	if v.denied != "" {
+		return &refused{http.StatusForbidden, "Nothing was done", v.denied}
+	}
+	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		return &refused{http.StatusBadRequest, "Nothing was done", "The form could not be read, or is too long."}
+	}
+	v.form = v.r.PostForm
+	return nil
+}
+
+// frame is what the template of a page gets.
+type frame struct {
+	Title, Page string
+	By, Denied  string
+	Now         time.Time
+	Everything  batch.Control
+	Body        any
+}
+
+// show writes a page.
+func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
+	var b bytes.Buffer
+	f := frame{Title: a.title, Page: a.page, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
+		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
+		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))
+		return
+	}
+	write(w, max(a.status, http.StatusOK), "text/html; charset=utf-8", b.Bytes())
+}

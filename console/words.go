@@ -1,0 +1,176 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"net/url"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// words are the functions of the templates.
+func words() template.FuncMap {
+	return template.FuncMap{
+		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
+		"batchLink": batchLink, "scopeLink": scopeLink,
+		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
+	}
+}
+
+// rows are a list, or one thing, for a template that shows times.
+type rows struct {
+	Now     time.Time
+	Caption string
+	List    any
+}
+
+// stamp is a time in words: relative to the present, and exact.
+type stamp struct {
+	Machine, Relative, Exact string // all "" for no time
+}
+
+func exact(t time.Time) stamp {
+	if t.IsZero() {
+		return stamp{}
+	}
+	t = t.UTC()
+	return stamp{Machine: t.Format(time.RFC3339Nano), Exact: t.Format("2006-01-02 15:04:05") + " UTC"}
+}
+
+// past shows when something happened. A clock that stepped back makes it now.
+func past(now, t time.Time) stamp {
+	s := exact(t)
+	if !t.IsZero() {
+		s.Relative = age(now.Sub(t)) + " ago"
+	}
+	return s
+}
+
+// due shows the time of something that may still be ahead.
+func due(now, t time.Time) stamp {
+	if !t.After(now) {
+		return past(now, t)
+	}
+	s := exact(t)
+	s.Relative = "in " + age(t.Sub(now))
+	return s
+}
+
+// age shows a duration in two parts at most, and never a negative one.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// service shows a lane: the name "" is one like any other.
+func service(s batch.ServiceID) string {
+	if s == "" {
+		return `""`
+	}
+	return string(s)
+}
+
+// least shows a number that may be larger.
+func least(n int, more bool) string {
+	if more {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return fmt.Sprint(n)
+}
+
+func failed(e *batch.SubmissionError) string {
+	if e == nil {
+		return ""
+	}
+	return e.Error()
+}
+
+// cause is the title of a cause.
+func cause(c batch.Cause) string {
+	switch c {
+	case batch.CauseReady:
+		return "Ready to leave"
+	case batch.CausePaused:
+		return "Paused by a person"
+	case batch.CauseHalted:
+		return "Its lane is halted"
+	case batch.CauseDelayed:
+		return "Waits for its time, after a failure or a requeue"
+	case batch.CauseBehind:
+		return "Waits for an earlier batch"
+	case batch.CauseInFlight:
+		return "The ledger takes no more of the lane at once"
+	case batch.CauseHeld:
+		return "The strategy does not take it"
+	case batch.CauseUnserved:
+		return "The ledger does not serve its service"
+	case batch.CauseClaimed:
+		return "An instance is sending it"
+	case batch.CauseInDoubt:
+		return "The outcome of an attempt is not known yet"
+	case batch.CauseDecision:
+		return "A person has to decide"
+	case batch.CauseLedger:
+		return "The ledger has it and has not decided"
+	case batch.CauseSettling:
+		return "The ledger decided against it, and may still commit it"
+	case batch.CauseFinal:
+		return "Final"
+	case batch.CauseQuarantined:
+		return "Final, and set aside"
+	case operator.CauseUnknown:
+		return "Not known: settings are not on record"
+	}
+	return string(c)
+}
+
+// byItself reports whether a batch with this cause moves on without a person.
+func byItself(c batch.Cause) bool {
+	switch c {
+	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseClaimed, batch.CauseInDoubt,
+		batch.CauseLedger, batch.CauseSettling:
+		return true
+	}
+	return false
+}
+
+// link is a relative address; pairs are names and values of its query.
+func link(page string, pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	if len(q) == 0 {
+		return page
+	}
+	return page + "?" + q.Encode()
+}
+
+func batchLink(k batch.Key) string {
+	return link("batch", "service", string(k.Service), "id", string(k.ID))
+}
+
+func scopeLink(s batch.Scope) string {
+	if s.All {
+		return link("lane", "all", "1")
+	}
+	return link("lane", "service", string(s.Service))
+}
+
+// further is the address of a list's next page: the present one, with another place to begin.
+func further(now url.Values, page, name, place string) string {
+	q := maps.Clone(now)
+	q.Set(name, place)
+	return page + "?" + q.Encode()
+}

@@ -1,0 +1,60 @@
+package integration
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+)
+
+// Every page of the console is there on PostgreSQL, with times by the database's clock, and a form
+// acts upon what its page showed.
+func TestConsole(t *testing.T) {
+	s := newSpace(t, pooled)
+	st, _ := s.store()
+	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change"}, batch.Batch{Service: "s", ID: "b2", Payload: []byte("x")}))
+	h, err := console.New(st, &console.Options{Actor: func(*http.Request) (string, error) { return "ada", nil }})
+	require.NoError(t, err)
+	ask := func(method, page string, form url.Values) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "/"+page, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for _, page := range []string{
+		"", "lanes", "lanes?held=1", "lane?service=s", "lane?all=1", "batches", "batches?show=quarantined", "batches?lane=s&state=queued", "batch?service=s&id=b1",
+		"orders", "orders?lane=p&batch=b1", "instances", "audit", "audit?lane=s", "search?q=nothing", "bulk", "bulk?action=cancel&service=s", "bulk?action=requeue",
+	} {
+		got := ask(http.MethodGet, page, nil)
+		assert.Equal(t, http.StatusOK, got.Code, "%s: %s", page, got.Body)
+		assert.NotContains(t, got.Body.String(), "h 0 min", "%s: by another clock", page)
+	}
+	for _, bad := range []string{"lane?service=%00", "batch?id=%00", "batches?lane=%ff", "orders?lane=%00", "orders?batch=%00", "lanes?after=%00", "search?q=%00", "search?q=x&service=%ff"} {
+		assert.NotEqual(t, http.StatusServiceUnavailable, ask(http.MethodGet, bad, nil).Code, bad)
+	}
+	assert.Equal(t, "batch?id=b1&service=s", ask(http.MethodGet, "search?q=change&service=s", nil).Header().Get("Location"))
+
+	form := url.Values{"do": {"cancel"}, "confirm": {"cancel"}, "reason": {"ticket 17"}}
+	body := ask(http.MethodGet, "batch?service=s&id=b1", nil).Body.String()
+	for _, name := range []string{"service", "id", "version", "created"} {
+		found := regexp.MustCompile(`<input type="hidden" name="` + name + `" value="([^"]*)">`).FindStringSubmatch(body)
+		require.NotNil(t, found, name)
+		form.Set(name, found[1])
+	}
+	assert.Equal(t, http.StatusSeeOther, ask(http.MethodPost, "act", form).Code)
+	assert.Equal(t, http.StatusConflict, ask(http.MethodPost, "act", form).Code, "it has moved on")
+	rec, err := st.Get(t.Context(), batch.Key{Service: "s", ID: "b1"})
+	require.NoError(t, err)
+	assert.Equal(t, batch.Rejected, rec.State)
+	assert.Equal(t, http.StatusSeeOther, ask(http.MethodPost, "act", url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}).Code)
+	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "was paused by ada (r)")
+}

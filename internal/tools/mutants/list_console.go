@@ -1,0 +1,75 @@
+package main
+
+// consoleList breaks what keeps a browser from doing harm.
+var consoleList = []mutant{
+	{
+		name: "console: a GET changes state", file: "console/visit.go", pkg: "console", test: "TestLooksChangeNothing",
+		old: "\tcase http.MethodGet, http.MethodHead:\n\t\tdo = looks\n",
+		new: "\tcase http.MethodGet, http.MethodHead:\n\t\tdo = looks\n\t\tif do == nil || v.q.Has(\"selection\") {\n\t\t\tv.form, do = v.q, changes\n\t\t}\n",
+	},
+	{
+		name: "console: a form in the address is one", file: "console/visit.go", pkg: "console", test: "TestLooksChangeNothing",
+		old: "v.form = v.r.PostForm", new: "v.form = v.r.Form",
+	},
+	{
+		name: "console: forms from elsewhere", file: "console/visit.go", pkg: "console", test: "TestFormsFromElsewhere",
+		old: "if err := v.cross.Check(v.r); err != nil {", new: "if err := v.cross.Check(v.r); err != nil && false {",
+	},
+	{
+		name: "console: the form names the actor", file: "console/visit.go", pkg: "console", test: "TestNobodyActsAsAnother",
+		old: "\tv.form = v.r.PostForm\n", new: "\tv.form = v.r.PostForm\n\tif v.form.Has(\"actor\") {\n\t\tv.by = v.form.Get(\"actor\")\n\t}\n",
+	},
+	{
+		name: "console: a console that is read-only writes", file: "console/visit.go", pkg: "console", test: "TestReadOnly",
+		old: "\tif v.denied != \"\" {\n\t\treturn &refused{", new: "\tif v.denied != \"\" && v.actor != nil {\n\t\treturn &refused{",
+	},
+	{
+		name: "console: who is not known acts", file: "console/visit.go", pkg: "console", test: "TestReadOnly",
+		old: "err = batch.By{Actor: name}.Validate()", new: "err = batch.By{Actor: name + \"x\"}.Validate()",
+	},
+	{
+		name: "console: an act upon what is there now", file: "console/act.go", pkg: "console", test: "TestActsUponABatch",
+		old: "\t\t_, err = v.desk.Cancel(ctx, seen, by)\n",
+		new: "\t\tif now, e := v.desk.Get(ctx, seen.Key); e == nil {\n\t\t\tseen = now\n\t\t}\n\t\t_, err = v.desk.Cancel(ctx, seen, by)\n",
+	},
+	{
+		name: "console: a dangerous act without its word", file: "console/act.go", pkg: "console", test: "TestBadForms",
+		old: "if want != \"\" && strings", new: "if want == \"-\" && strings",
+	},
+	{
+		name: "console: an act without a reason", file: "console/act.go", pkg: "console", test: "TestBadForms",
+		old: "if by.Reason == \"\" {", new: "if false {",
+	},
+	{
+		name: "console: a page shows the store's error", file: "console/fail.go", pkg: "console", test: "TestTheStoreFails",
+		old: "\"It was not reached, or gave an error. The", new: "\"It was not reached, or gave an error. \" + err.Error() + \" The",
+	},
+	{
+		name: "console: each visitor looks at all lanes", file: "console/shared.go", pkg: "console", test: "TestShared$",
+		old: "if s.kept.after == acts && begin", new: "if s.kept.after < acts && begin",
+	},
+	{
+		name: "console: what was done is not seen", file: "console/shared.go", pkg: "console", test: "TestShared$",
+		old: "s.acts.Add(1)", new: "s.acts.Add(0)",
+	},
+	{
+		name: "console: a list has no end", file: "console/lists.go", pkg: "console", test: "TestLongLists",
+		old: "Service: service, Limit: pageRows, After", new: "Service: service, Limit: 1000, After",
+	},
+	{
+		name: "console: a duration is negative", file: "console/words.go", pkg: "console", test: "TestTimes",
+		old: "\td = max(d, 0)\n", new: "",
+	},
+	{
+		name: "console: at any address without a password", file: "cmd/dltbatch/console.go", pkg: "cmd/dltbatch", test: "TestConsoleRefusesOtherAddresses",
+		old: "if !at.IP.IsLoopback() {", new: "if false {",
+	},
+	{
+		name: "console: the log shows the data source name", file: "cmd/dltbatch/console.go", pkg: "cmd/dltbatch", test: "TestConsoleLogsNoSecrets",
+		old: "slog.String(at.Key, a.safe(err))", new: "slog.String(at.Key, err.Error())",
+	},
+	{
+		name: "console: under the name of a stranger", file: "cmd/dltbatch/console.go", pkg: "cmd/dltbatch", test: "TestConsole$",
+		old: "\t\t\thandler = local(handler)\n", new: "",
+	},
+}

@@ -1,0 +1,106 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// SearchQuery selects open batches by properties that no index finds. All conditions that are set
+// hold; the zero value selects every open batch.
+type SearchQuery struct {
+	// Filter is as in a [Bulk]. It selects open batches only: with Quarantined set nothing matches.
+	Filter
+	// Prefix is how the id begins.
+	Prefix batch.ID
+	// Attempts is the least number of attempts.
+	Attempts int
+	// Limit is how many batches are returned. Defaults to 100, at most 1,000.
+	Limit int
+	// Within is how long the search may take. Defaults to 2 s.
+	Within time.Duration
+}
+
+// Searched is an answer of [Desk.Search].
+type Searched struct {
+	// Batches are the oldest that match.
+	Batches []batch.Record `json:"batches"`
+	// Looked is how many open batches were read.
+	Looked int `json:"looked"`
+	// Incomplete says that the search ended before all open batches were read: the time was
+	// over, or more than Limit batches match.
+	Incomplete bool `json:"incomplete,omitzero"`
+}
+
+// Search reads the open batches, the oldest first, and returns those that match. Its cost grows with
+// the number of open batches, up to q.Within; it changes nothing. It needs a store with
+// [store.Lister], and with [store.Surveyor] if q has causes.
+func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
+	if q.Within <= 0 {
+		q.Within = 2 * time.Second
+	}
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	q.Limit = min(q.Limit, 1000)
+	bounded, cancel := context.WithTimeout(ctx, q.Within)
+	defer cancel()
+	found := Searched{Batches: []batch.Record{}}
+	err := d.search(bounded, q, &found)
+	switch {
+	case err != nil && ctx.Err() == nil && bounded.Err() != nil:
+		found.Incomplete = true
+	case err != nil:
+		return Searched{}, fmt.Errorf("search: %w", err)
+	}
+	return found, nil
+}
+
+func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error {
+	if q.Quarantined {
+		return nil
+	}
+	list := store.ListQuery{Service: q.Service, Open: true, OlderThan: q.OlderThan, NewerThan: q.NewerThan, Limit: 1000}
+	v, reasons := d.newView(), map[batch.ServiceID]laneReasons{}
+	for {
+		page, next, err := d.store.List(ctx, list)
+		if err != nil {
+			return err
+		}
+		found.Looked += len(page)
+		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !q.matches(rec) })
+		if len(q.Causes) > 0 {
+			if len(reasons) > keptLanes {
+				clear(reasons)
+			}
+			if err := v.reasons(ctx, page, reasons); err != nil {
+				return err
+			}
+		}
+		for _, rec := range page {
+			if len(q.Causes) > 0 && !slices.Contains(q.Causes, reasons[rec.Service].of(rec).Cause) {
+				continue
+			}
+			if len(found.Batches) == q.Limit {
+				found.Incomplete = true
+				return nil
+			}
+			found.Batches = append(found.Batches, rec)
+		}
+		if list.After = next; next == "" {
+			return nil
+		}
+	}
+}
+
+// matches reports whether a record has the properties of the query, causes apart.
+func (q SearchQuery) matches(rec batch.Record) bool {
+	return strings.HasPrefix(string(rec.ID), string(q.Prefix)) && rec.Attempt >= q.Attempts &&
+		(len(q.States) == 0 || slices.Contains(q.States, rec.State)) &&
+		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kind(rec.Error)))
+}

@@ -1,0 +1,99 @@
+package operator_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// Open batches are found by what no index knows; final ones are not.
+func TestSearch(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s", "t")
+		s, others := o.lane("s", 3), o.lane("t", 1200)
+		claimed := o.claim(queuer.Serial{}, "s")
+		gone := o.see(others[5])
+		_, err := o.Cancel(o.ctx(), gone, ada)
+		require.NoError(o, err)
+
+		search := func(q operator.SearchQuery) operator.Searched {
+			o.Helper()
+			got, err := o.Search(o.ctx(), q)
+			require.NoError(o, err)
+			return got
+		}
+		names := func(q operator.SearchQuery) (ids []batch.ID) {
+			o.Helper()
+			got := search(q)
+			assert.False(o, got.Incomplete)
+			assert.Equal(o, 1202, got.Looked)
+			for _, rec := range got.Batches {
+				ids = append(ids, rec.ID)
+			}
+			return ids
+		}
+		assert.Equal(o, []batch.ID{s[0].ID}, names(operator.SearchQuery{Attempts: 1}))
+		assert.Equal(o, []batch.ID{s[0].ID}, names(operator.SearchQuery{Filter: operator.Filter{States: []batch.State{batch.Submitting}}}))
+		assert.Equal(o, []batch.ID{s[0].ID}, names(operator.SearchQuery{Filter: operator.Filter{Causes: []batch.Cause{batch.CauseClaimed}}}))
+		assert.Equal(o, []batch.ID{others[1199].ID}, names(operator.SearchQuery{Prefix: others[1199].ID}))
+		assert.Empty(o, names(operator.SearchQuery{Prefix: gone.ID}), "it is final")
+		assert.Empty(o, names(operator.SearchQuery{Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindInvalid}}}))
+		service := batch.ServiceID("s")
+		behind := search(operator.SearchQuery{Filter: operator.Filter{Service: &service, Causes: []batch.Cause{batch.CauseBehind}}})
+		assert.Len(o, behind.Batches, 2)
+		assert.Equal(o, 3, behind.Looked)
+
+		some := search(operator.SearchQuery{Limit: 7})
+		assert.Len(o, some.Batches, 7)
+		assert.True(o, some.Incomplete)
+		assert.Empty(o, search(operator.SearchQuery{Filter: operator.Filter{Quarantined: true}}).Batches)
+		o.record(store.Unposted, claimed...)
+	})
+}
+
+// slowPages is a store whose pages take a second each.
+type slowPages struct{ store.Full }
+
+func (s slowPages) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.Full.List(ctx, q)
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+}
+
+// A search that takes too long returns what it has, and says that this is not all.
+func TestSearchEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		all := make([]batch.Batch, 5000)
+		for i := range all {
+			all[i] = one("s", batch.ID(string(rune('a'+i%26))+time.Duration(i).String()))
+		}
+		require.NoError(t, st.Add(t.Context(), all...))
+		desk, err := operator.New(slowPages{st})
+		require.NoError(t, err)
+		begin := time.Now()
+		got, err := desk.Search(t.Context(), operator.SearchQuery{Prefix: "no such", Within: 2500 * time.Millisecond})
+		require.NoError(t, err)
+		assert.True(t, got.Incomplete)
+		assert.Equal(t, 2000, got.Looked)
+		assert.Equal(t, 2500*time.Millisecond, time.Since(begin))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err = desk.Search(ctx, operator.SearchQuery{})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's own time is an error")
+	})
+}
