@@ -269,7 +269,7 @@ func (d *decider) noTrace() Verdict {
 }
 
 // untraced waits until no trace means something. A batch that was accepted is asked about as soon as
-// any other meanwhile: the node that answers may hear of it in a moment from the one that took it.
+// any other meanwhile: the node that answers may hear of it in a moment from the node that took it.
 func (d *decider) untraced(left time.Duration) Verdict {
 	if d.f.State == batch.Pending || d.f.State == batch.Valid {
 		left = min(left, d.next())

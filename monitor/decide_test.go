@@ -542,7 +542,7 @@ func TestADecisionHasTheLedgersWords(t *testing.T) {
 }
 
 // A ledger that has accepted a batch and does not know it may only be slow to say so, such as a node
-// beside the one that took it: the next question comes as soon as if it knew the batch.
+// beside the node that took it: the next question comes as soon as if it knew the batch.
 func TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
 		0: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, grace - 70*time.Millisecond: 70 * time.Millisecond,

@@ -159,7 +159,7 @@ func (s *Submitter) Run(ctx context.Context) {
 	defer stopping()
 	for {
 		if left, room := s.dispatch(ctx, &hands); room || left && s.pool.Crowded() {
-			s.o.Ready() // what has a hand counts once for Room, and what is left there does not
+			s.o.Ready() // a run with a hand counts once for Room, and runs of a crowded service do not count
 		}
 		if ctx.Err() != nil {
 			break

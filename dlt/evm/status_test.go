@@ -92,7 +92,7 @@ func TestStatusesOfOneView(t *testing.T) {
 	}
 }
 
-// A transaction that waits in the pool says what it pays, beside what the chain takes.
+// The answer about a transaction in the pool names its fees beside the base fee.
 func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	b := signed(nil)
 	for want, fees := range map[string]map[string]any{

@@ -24,7 +24,7 @@ const (
 	simulatedNode = "simulated"
 )
 
-// node is a chain's node, which makes blocks when it is told to.
+// node is a chain's node, which makes blocks on request.
 type node interface {
 	URL() string
 	Kill() error   // kill -9
@@ -35,9 +35,9 @@ type node interface {
 // realNode is anvil.
 type realNode struct{ *anvil.Node }
 
-func (n realNode) Resume() error { return n.Node.Resume(onlyWhenTold) }
+func (n realNode) Resume() error { return n.Node.Resume(onRequest) }
 
-const onlyWhenTold = "--no-mining"
+const onRequest = "--no-mining"
 
 // simNode is simulated, and speaks as anvil does.
 type simNode struct{ *evmtest.Node }
@@ -59,7 +59,7 @@ func startNode(kind string, install bool, dir string) (n node, what string, err 
 		bin, err := find()
 		switch {
 		case err == nil:
-			started, err := anvil.Run(bin, dir, onlyWhenTold)
+			started, err := anvil.Run(bin, dir, onRequest)
 			if err != nil {
 				return nil, "", err
 			}

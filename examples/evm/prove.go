@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// proof is what is compared: the chain, which no process of ours writes, and what the application
+// proof has both sides of the comparison: the chain, which no process of ours writes, and what the application
 // believes.
 type proof struct {
 	books    *books

@@ -41,7 +41,7 @@ func signer(tx *types.Transaction) types.Signer {
 	return types.LatestSignerForChainID(tx.ChainId())
 }
 
-// beyond reports whether a transaction is none that the client takes, though go-ethereum's codec does:
+// beyond reports whether the client refuses a transaction that go-ethereum's codec takes:
 // it has a blob, a chain without a number or with one above that of EIP-2294, or a number above 256
 // bits. Nodes refuse these later.
 func beyond(tx *types.Transaction) bool {
