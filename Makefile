@@ -54,6 +54,7 @@ soak:
 	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run TestEvidence -sim.evidence
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
+	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestFaults -evm.seeds=10000
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestRateUnevenly -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
@@ -95,10 +96,11 @@ bench-page:
 compare:
 	$(GO) run -C internal/tools ./compare -base "$(BASE)" $(PKG)
 
-# Every parser of bytes from outside.
+# Every parser of bytes from outside; and the codec of EVM transactions beside go-ethereum's, in a
+# module of its own.
 FUZZTIME ?= 30s
 fuzz:
 	@set -e; for pkg in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | cut -d' ' -f2); do \
-			echo "$$pkg $$f"; $(GO) test $$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x; \
+			echo "$$pkg $$f"; $(GO) test -C $$pkg . -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x; \
 		done; done

@@ -125,6 +125,14 @@ func (d *decider) stuckOr(cause string) Verdict {
 	return Verdict{Next: d.next()}
 }
 
+// words are the ledger's own about a batch that waits, for the person who has to decide.
+func (d *decider) words() string {
+	if st := d.k.Status; st != nil && st.Message != "" {
+		return ": " + st.Message
+	}
+	return ""
+}
+
 func (d *decider) undecidable(cause string) Verdict {
 	if d.f.Undecided {
 		return Verdict{Next: d.r.PollInterval}
@@ -144,7 +152,7 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 		seen = shownBy(d.f, d.k.Status, d.t)
 	}
 	if d.f.State == s && seen == "" {
-		return d.stuckOr("the ledger goes on saying " + s.String())
+		return d.stuckOr("the ledger goes on saying " + s.String() + d.words())
 	}
 	v := d.found(finding)
 	v.Outcome.Endpoint = seen
@@ -238,10 +246,10 @@ func (d *decider) noTrace() Verdict {
 	age := min(f.PostedAgo, d.k.Seen)
 	late := t.LateArrival - age
 	if late > 0 {
-		return d.wait(late)
+		return d.untraced(late)
 	}
 	if age < t.Grace {
-		return d.wait(t.Grace - age)
+		return d.untraced(t.Grace - age)
 	}
 	if d.mayResend() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
@@ -258,6 +266,15 @@ func (d *decider) noTrace() Verdict {
 		return Verdict{Resolve: true, Next: d.next()}
 	}
 	return d.cannotTell("not found, and this ledger gives no evidence")
+}
+
+// untraced waits until no trace means something. A batch that was accepted is asked about as soon as
+// any other meanwhile: the node that answers may hear of it in a moment from the node that took it.
+func (d *decider) untraced(left time.Duration) Verdict {
+	if d.f.State == batch.Pending || d.f.State == batch.Valid {
+		left = min(left, d.next())
+	}
+	return d.wait(left)
 }
 
 // settle ends an Invalid once it cannot become Committed any more, by both clocks.

@@ -529,6 +529,36 @@ func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
 	}
 }
 
+// The text of a decision has the ledger's words about what the batch waits for.
+func TestADecisionHasTheLedgersWords(t *testing.T) {
+	for s, word := range map[batch.State]batch.Reported{batch.Pending: batch.ReportedPending, batch.Valid: batch.ReportedValid} {
+		f := store.InFlight{State: s, PostedAgo: 2 * stuck}
+		st := said(word)
+		st.Message = "nonce 17; it pays 20 gwei at most"
+		v := monitor.Decide(f, monitor.Known{Status: st, Seen: 2 * stuck}, ledgerTraits, rules)
+		require.Equal(t, "undecidable", verdictWord(v))
+		assert.Contains(t, v.Outcome.Error.Message, "goes on saying "+s.String()+": nonce 17; it pays 20 gwei at most")
+	}
+}
+
+// A ledger that has accepted a batch and does not know it may only be slow to say so, such as a node
+// beside the node that took it: the next question comes as soon as if it knew the batch.
+func TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon(t *testing.T) {
+	for ago, want := range map[time.Duration]time.Duration{
+		0: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, grace - 70*time.Millisecond: 70 * time.Millisecond,
+	} {
+		for _, s := range []batch.State{batch.Pending, batch.Valid} {
+			f := store.InFlight{State: s, PostedAgo: ago, Ended: true}
+			v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
+			assert.Equal(t, "wait", verdictWord(v))
+			assert.Equal(t, want, v.Next, "posted %s ago", ago)
+		}
+	}
+	f := store.InFlight{State: batch.Submitting, PostedAgo: 25 * time.Millisecond, Ended: true}
+	v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
+	assert.Equal(t, poll, v.Next, "a doubt has time")
+}
+
 func TestTheNextQuestionComesLaterEachTime(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
 		0: first, first: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, time.Minute: poll, -time.Hour: first,

@@ -60,6 +60,13 @@ type rig struct {
 
 // start runs a submitter whose ledger answers with submit, after noting the request.
 func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *dlt.Traits)) *rig {
+	r := build(submit, change)
+	r.run(t)
+	return r
+}
+
+// build makes it, and run runs it.
+func build(submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *dlt.Traits)) *rig {
 	r := &rig{begin: time.Now(), ended: make(chan struct{})}
 	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
 		deadline, _ := ctx.Deadline()
@@ -94,13 +101,16 @@ func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error
 		change(&o, &r.ledger.traits)
 	}
 	r.Submitter = submitter.New(r.ledger, o)
+	return r
+}
+
+func (r *rig) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() {
 		defer close(r.ended)
 		r.Run(ctx)
 	}()
-	return r
 }
 
 // post hands a run over whose requests must have ended until after now.

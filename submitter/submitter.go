@@ -52,6 +52,7 @@ type Submitter struct {
 
 	mu    sync.Mutex
 	queue []run // taken and not yet given to a hand
+	full  bool  // Room was 0 because of the queue
 	stop  bool  // no more is posted
 }
 
@@ -86,6 +87,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		return 0, 0
 	}
 	queued := s.queued()
+	s.full = queued > 0 && n <= queued
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only where there is one ledger. One gate does not prove
@@ -156,8 +158,8 @@ func (s *Submitter) Run(ctx context.Context) {
 	stopping := context.AfterFunc(ctx, func() { loop.Poke(s.wake) })
 	defer stopping()
 	for {
-		if s.dispatch(ctx, &hands) && s.pool.Crowded() {
-			s.o.Ready() // what is left no longer counts for Room
+		if left, room := s.dispatch(ctx, &hands); room || left && s.pool.Crowded() {
+			s.o.Ready() // a run with a hand counts once for Room, and runs of a crowded service do not count
 		}
 		if ctx.Err() != nil {
 			break
@@ -180,10 +182,12 @@ func (s *Submitter) drain() {
 }
 
 // dispatch gives runs to free hands, in order, and reports whether runs are left; it passes over a
-// run whose service has used up its share.
-func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left bool) {
+// run whose service has used up its share. room says that there may be room again, where Room has
+// counted each batch of the runs: a hand has a whole run.
+func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, room bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := len(s.queue)
 	rest := s.queue[:0]
 	for _, r := range s.queue {
 		hand, ok := s.pool.Acquire(string(r.Service))
@@ -195,7 +199,10 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left b
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
-	return len(rest) > 0
+	if room = s.full && len(rest) < before; room {
+		s.full = false
+	}
+	return len(rest) > 0, room
 }
 
 // work posts a run, and then runs that wait for a hand: a goroutine that has posted already

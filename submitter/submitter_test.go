@@ -270,3 +270,24 @@ func TestAStopEndsThePauseBeforeAQuickRetry(t *testing.T) {
 		assert.Equal(t, []string{"a failed"}, r.found())
 	})
 }
+
+// A run of many batches waits for a hand as many, and has one hand then: the queuer, which found no
+// room before, hears of it at once, and not when the run's first request ends.
+func TestARunThatGetsAHandMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := build(taking(time.Second), nil)
+		r.post(far, "s", "a", "b", "c", "d", "e", "f", "g", "h")
+		n, again := r.Room()
+		assert.Zero(t, n, "as many batches wait as there are hands")
+		assert.Zero(t, again, "it will be woken")
+		r.run(t)
+		synctest.Wait()
+		assert.Equal(t, 1, r.readies())
+		n, _ = r.Room()
+		assert.Equal(t, 7, n)
+		r.post(far, "t", "i")
+		synctest.Wait()
+		assert.Equal(t, 1, r.readies(), "nobody found too little room")
+		r.quit()
+	})
+}

@@ -129,6 +129,7 @@ func TestNewRefuses(t *testing.T) {
 		"fallbacks":  {url: "http://host", chain: 1, o: evm.Options{Fallbacks: make([]string, 64)}, want: "63 at most"},
 		"genesis":    {url: "http://host", chain: 1, o: evm.Options{Genesis: "0x12"}, want: "64 hex digits"},
 		"grace":      {url: "http://host", chain: 1, o: evm.Options{Grace: -1}, want: "Options.Grace"},
+		"heads":      {url: "http://host", chain: 1, o: evm.Options{HeadInterval: -1}, want: "Options.HeadInterval"},
 		"in flight":  {url: "http://host", chain: 1, o: evm.Options{MaxInFlightPerService: -1}, want: "0 (default) or more"},
 		"header":     {url: "http://host", chain: 1, o: evm.Options{Header: http.Header{"Host": {secret}}}, want: "no header that the client sets itself"},
 		"header two": {url: "http://host", chain: 1, o: evm.Options{Header: http.Header{"A b": {secret}}}, want: "the name of a header"},

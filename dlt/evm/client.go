@@ -16,9 +16,10 @@ import (
 )
 
 var (
-	_ dlt.Ledger   = (*Client)(nil)
-	_ dlt.Checker  = (*Client)(nil)
-	_ dlt.Resolver = (*Client)(nil)
+	_ dlt.Ledger      = (*Client)(nil)
+	_ dlt.Checker     = (*Client)(nil)
+	_ dlt.Resolver    = (*Client)(nil)
+	_ dlt.EventSource = (*Client)(nil)
 )
 
 // Client submits signed transactions to the nodes of one chain and asks them about the
@@ -38,6 +39,7 @@ type Client struct {
 	secrets   *strings.Replacer
 	next      nonces
 	senders   senders
+	mined     mined
 }
 
 // endpoint is one node, or a proxy before some.
@@ -102,6 +104,7 @@ func traits(o Options) dlt.Traits {
 		Stale:         stale,
 		Vanish:        o.Vanish,
 		Resolves:      true,
+		Streams:       o.HeadInterval > 0,
 		Checks:        true,
 	}
 }

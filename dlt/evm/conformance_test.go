@@ -46,7 +46,7 @@ type door struct {
 // contract is where code lies that takes back every call.
 const contract = "0x00000000000000000000000000000000000c0de0"
 
-func openDoor(t dlttest.TB, o *evmtest.Options) *dlttest.Harness {
+func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
 	d := &door{
 		t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
 		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0",
@@ -58,13 +58,17 @@ func openDoor(t dlttest.TB, o *evmtest.Options) *dlttest.Harness {
 	d.listen()
 	t.Cleanup(d.shut)
 	client, err := evm.New("http://"+d.addr, 1337, &evm.Options{
-		Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond,
+		Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads,
 	})
 	require.NoError(t, err)
 	d.forget = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
+	off := map[string]string{}
+	if heads == 0 {
+		off["Streams"] = "Options.HeadInterval is 0"
+	}
 	return &dlttest.Harness{
-		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
+		Off: off, Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
 		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
 	}
 }
@@ -167,6 +171,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.largest = max(d.largest, receipts)
 	d.mu.Unlock()
 	switch {
+	case d.current() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
+		panic(http.ErrAbortHandler)
 	case send >= 0:
 		b, err := evm.NewBatch(fromHex(calls[send].Params[0].(string)))
 		require.NoError(d.t, err)
@@ -316,9 +322,14 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 // A provider's backends disagree about the last block, which this suite takes for a broken promise:
 // see the tests of lanes for one.
 func TestConformance(t *testing.T) {
-	for name, o := range map[string]evmtest.Options{"geth": {Personality: evmtest.Geth}, "anvil": {Personality: evmtest.Anvil}} {
+	for name, c := range map[string]struct {
+		node  evmtest.Personality
+		heads time.Duration
+	}{"geth": {evmtest.Geth, 5 * time.Millisecond}, "anvil": {node: evmtest.Anvil}} {
 		t.Run(name, func(t *testing.T) {
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &o) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
+				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads)
+			})
 		})
 	}
 }

@@ -74,6 +74,12 @@ type Options struct {
 	// and one of an account with code (EIP-7702). Defaults to 16.
 	MaxInFlightPerService int
 
+	// HeadInterval is how often the node is asked for the number of its last block. Each new block
+	// then causes one question about everything under way, instead of questions about each batch by
+	// its age: commits are seen sooner, and many batches cost a node less. A quarter of the time
+	// between blocks is a good value. Defaults to 0: no such questions.
+	HeadInterval time.Duration
+
 	// NoFloorGas makes Check accept transactions with less gas than EIP-7623 (Prague) asks for:
 	// for chains without it.
 	NoFloorGas bool
@@ -102,6 +108,9 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
+	}
+	if c.HeadInterval < 0 {
+		return c, &batch.InputError{Field: "Options.HeadInterval", Value: c.HeadInterval.String(), Want: "0 (none) or more"}
 	}
 	if c.Finality.byTag() || c.Finality.instant {
 		c.Vanish = 0

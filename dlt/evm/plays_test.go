@@ -31,23 +31,24 @@ type play struct {
 
 // plays are what went wrong elsewhere, once each, and must not go wrong here.
 var plays = map[string]play{
-	"SameBytesTwiceIsAccepted":    {do: sameBytesTwice},
-	"NonceTooLowNeverRenonces":    {do: nonceTooLow, inside: true},
-	"ReceiptLagsCount":            {do: payments},
-	"ForeignTakesNonce":           {do: foreignTakesNonce},
-	"ForeignTakesNonceInDoubt":    {do: foreignTakesNonceInDoubt, inside: true},
-	"ForeignUnfinalThenReorged":   {do: foreignUnfinal},
-	"NodeKilledUnmines":           {do: killedUnmines, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
-	"PoolForgetsTenSeconds":       {do: poolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
-	"AcceptedAndDropped":          {do: acceptedAndDropped},
-	"GapHoldsOnlyItsLane":         {do: gapHoldsItsLane},
-	"FundsRunOutAndComeBack":      {do: fundsRunOut},
-	"ResendWhenBumpImpossible":    {do: droppedAgainAndAgain},
-	"RevertIsInvalidWhenDeep":     {do: revertIsInvalid},
-	"ReorgAfterCommittedIsEvent":  {do: reorgAfterCommitted},
-	"ReorgBeforeDeepIsNoVerdict":  {do: reorgBeforeDeep},
-	"NothingIsDeepOnAYoungChain":  {do: youngChain},
-	"FinalizedIsTheChainsOwnWord": {do: finalized, not: evmtest.Geth, why: "its development chain finalizes each 32nd block"},
+	"SameBytesTwiceIsAccepted":     {do: sameBytesTwice},
+	"NonceTooLowNeverRenonces":     {do: nonceTooLow, inside: true},
+	"ReceiptLagsCount":             {do: payments},
+	"ForeignTakesNonce":            {do: foreignTakesNonce},
+	"ForeignTakesNonceInDoubt":     {do: foreignTakesNonceInDoubt, inside: true},
+	"ForeignUnfinalThenReorged":    {do: foreignUnfinal},
+	"NodeKilledUnmines":            {do: killedUnmines, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
+	"PoolForgetsTenSeconds":        {do: poolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
+	"AcceptedAndDropped":           {do: acceptedAndDropped},
+	"GapHoldsOnlyItsLane":          {do: gapHoldsItsLane},
+	"FundsRunOutAndComeBack":       {do: fundsRunOut},
+	"LostAheadOfOthersIsSentAgain": {do: lostAheadOfOthers},
+	"ResendWhenBumpImpossible":     {do: droppedAgainAndAgain},
+	"RevertIsInvalidWhenDeep":      {do: revertIsInvalid},
+	"ReorgAfterCommittedIsEvent":   {do: reorgAfterCommitted},
+	"ReorgBeforeDeepIsNoVerdict":   {do: reorgBeforeDeep},
+	"NothingIsDeepOnAYoungChain":   {do: youngChain},
+	"FinalizedIsTheChainsOwnWord":  {do: finalized, not: evmtest.Geth, why: "its development chain finalizes each 32nd block"},
 }
 
 // TestPlays plays everything on three kinds of nodes, in virtual time.
@@ -306,6 +307,28 @@ func poolForgets(s *stage) {
 	s.mine(1)
 	time.Sleep(time.Minute)
 	s.mine(6)
+	for _, b := range bs {
+		p.becomes(b, batch.Committed)
+	}
+	assert.Equal(s, []batch.ID{bs[0].ID, bs[1].ID, bs[2].ID}, s.executed(from))
+}
+
+// A transaction that is lost ahead of others of its account leaves them in the pool behind a gap. It
+// is sent again, although they are still there.
+func lostAheadOfOthers(s *stage) {
+	p := s.run(evm.Options{Finality: evm.After(2)})
+	from := s.account()
+	bs := []batch.Batch{s.pay(from, 0, 1), s.pay(from, 1, 1), s.pay(from, 2, 1)}
+	p.add(bs...)
+	p.becomes(bs[2], batch.Pending)
+	s.drop(bs[0])
+	for range 300 {
+		if p.record(bs[2]).Final() {
+			break
+		}
+		time.Sleep(3 * s.unit)
+		s.mine(1)
+	}
 	for _, b := range bs {
 		p.becomes(b, batch.Committed)
 	}

@@ -32,6 +32,7 @@ import (
 const (
 	rateDepth = 2
 	rateBlock = 100 * time.Millisecond
+	rateHeads = rateBlock / 4 // between questions for the last block
 )
 
 // BenchmarkRate compares a Runner with a bare loop of eth_sendRawTransaction, in turns on one node
@@ -44,26 +45,29 @@ func BenchmarkRate(b *testing.B) {
 		},
 		"anvil": func(b *testing.B) string { return anvil.Start(b, "--no-mining").URL() },
 	} {
-		b.Run(kind, func(b *testing.B) {
-			s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-			b.Cleanup(s.http.CloseIdleConnections)
-			r := newRate(b, s, 60, 100)
-			var bare, ours time.Duration
-			for b.Loop() {
-				bare += r.bare(r.sign())
-				ours += r.runner(r.sign())
-			}
-			sent := float64(b.N * len(r.accounts) * r.each)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(sent/bare.Seconds(), "bare/s")
-			b.ReportMetric(sent/ours.Seconds(), "runner/s")
-			b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
-			b.ReportMetric(float64(r.calls.n["statuses"])/sent, "questions/send")
-			b.ReportMetric(float64(r.calls.ids)/sent, "ids/send")
-			b.ReportMetric(r.calls.mean("statuses"), "ms/question")
-			b.ReportMetric(float64(r.calls.n["submit"])/sent, "posts/send")
-			b.ReportMetric(r.calls.mean("submit"), "ms/post")
-		})
+		for _, heads := range []time.Duration{0, rateHeads} {
+			b.Run(kind+"/heads="+heads.String(), func(b *testing.B) {
+				s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+				b.Cleanup(s.http.CloseIdleConnections)
+				r := newRate(b, s, 60, 100)
+				r.heads = heads
+				var bare, ours time.Duration
+				for b.Loop() {
+					bare += r.bare(r.sign())
+					ours += r.runner(r.sign())
+				}
+				sent := float64(b.N * len(r.accounts) * r.each)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(sent/bare.Seconds(), "bare/s")
+				b.ReportMetric(sent/ours.Seconds(), "runner/s")
+				b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
+				b.ReportMetric(float64(r.calls.n["statuses"])/sent, "questions/send")
+				b.ReportMetric(float64(r.calls.ids)/sent, "ids/send")
+				b.ReportMetric(r.calls.mean("statuses"), "ms/question")
+				b.ReportMetric(float64(r.calls.n["submit"])/sent, "posts/send")
+				b.ReportMetric(r.calls.mean("submit"), "ms/post")
+			})
+		}
 	}
 }
 
@@ -122,18 +126,29 @@ func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 	return r
 }
 
-// TestRate compares a Runner with a bare loop in virtual time. So the ratio says what waits, round
-// trips and questions cost, and not what this machine does meanwhile.
+// TestRate compares a Runner with a bare loop in virtual time, with questions by age and with
+// questions by block. So the ratio says what waits, round trips and questions cost, and not what this
+// machine does meanwhile.
 func TestRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := near(t, nil, 30, 20)
-		bare, ours := r.bare(r.sign()), r.runner(r.sign())
-		ratio := bare.Seconds() / ours.Seconds()
-		t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, ratio,
-			r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
-		assert.Less(t, ours, bare+3*time.Second) // so short a run ends with one batch that waits for a poll, or two
-		assert.Equal(t, len(r.accounts)*r.each, r.calls.n["submit"])
-	})
+	for _, heads := range []time.Duration{0, rateHeads} {
+		t.Run("heads="+heads.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := near(t, nil, 30, 20)
+				r.heads = heads
+				bare, ours := r.bare(r.sign()), r.runner(r.sign())
+				t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, bare.Seconds()/ours.Seconds(),
+					r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
+				sent := len(r.accounts) * r.each
+				assert.Equal(t, sent, r.calls.n["submit"])
+				if heads == 0 {
+					assert.Less(t, ours, bare+3*time.Second) // so short a run ends with one batch that waits for a poll, or two
+					return
+				}
+				assert.Less(t, ours, 2*bare, "no batch waits for a poll")
+				assert.Less(t, r.calls.ids, 5*sent, "each is asked about with each block until it is deep")
+			})
+		})
+	}
 }
 
 // TestRateUnevenly does it on a way and a node that stand still now and then: no lane does.
@@ -158,6 +173,7 @@ type rate struct {
 	nonce    uint64
 	calls    *counted
 	client   *http.Client // of the Runner; nil for the client's own
+	heads    time.Duration
 }
 
 // newRate starts the blocks.
@@ -313,7 +329,7 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	}
 	seen := &committed{all: make(chan struct{})}
 	seen.left.Store(int64(len(bs)))
-	client, err := evm.New(r.s.url, r.s.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client})
+	client, err := evm.New(r.s.url, r.s.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client, HeadInterval: r.heads})
 	require.NoError(r, err)
 	defer client.CloseIdleConnections()
 	runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
@@ -93,7 +92,7 @@ func decodeReceipt(raw []byte) (*receipt, error) {
 	if r.gasUsed, err = quantity(doc.GasUsed); err != nil {
 		return nil, fmt.Errorf("gas: %w", err)
 	}
-	if r.gasPrice, _ = new(big.Int).SetString(strings.TrimPrefix(doc.GasPrice, "0x"), 16); r.gasPrice == nil {
+	if r.gasPrice = hexBig(doc.GasPrice); r.gasPrice == nil {
 		r.gasPrice = new(big.Int) // nodes from before EIP-1559 name none
 	}
 	return r, nil

@@ -33,7 +33,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 }
 
 func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, sender evmtx.Address, nonce uint64) (dlt.Evidence, error) {
-	statuses, err := c.statuses(ctx, e, []evmtx.Hash{hash})
+	statuses, err := c.statuses(ctx, e, []subject{{hash, sender.String()}})
 	if err != nil {
 		return dlt.CannotTell, err
 	}

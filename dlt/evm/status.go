@@ -1,11 +1,14 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -24,17 +27,17 @@ const opStatuses = "batch statuses"
 // pool, and Unknown none of it. Answers that contradict each other are left out. An id that is not
 // a hash has no answer. Errors are [*dlt.Error]s; the answers beside an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	var hashes []evmtx.Hash
+	var all []subject
 	seen := make(map[evmtx.Hash]struct{}, len(attempts))
 	for _, a := range attempts {
 		h, ok := evmtx.ParseHash(string(a.ID))
 		if _, twice := seen[h]; ok && !twice && h.String() == string(a.ID) {
 			seen[h] = struct{}{}
-			hashes = append(hashes, h)
+			all = append(all, subject{h, string(a.Service)})
 		}
 	}
 	var out []batch.Status
-	for part := range slices.Chunk(hashes, maxIDs) {
+	for part := range slices.Chunk(all, maxIDs) {
 		statuses, err := c.askInTurn(ctx, part)
 		if out = append(out, statuses...); err != nil {
 			return out, err
@@ -43,10 +46,16 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	return out, nil
 }
 
+// subject is a transaction that is asked about.
+type subject struct {
+	hash    evmtx.Hash
+	account string // that signed it
+}
+
 // askInTurn asks the nodes until one answers.
-func (c *Client) askInTurn(ctx context.Context, hashes []evmtx.Hash) (out []batch.Status, err error) {
+func (c *Client) askInTurn(ctx context.Context, all []subject) (out []batch.Status, err error) {
 	for _, e := range c.inTurn() {
-		if out, err = c.statuses(ctx, e, hashes); len(out) > 0 || err == nil || ctx.Err() != nil {
+		if out, err = c.statuses(ctx, e, all); len(out) > 0 || err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -54,28 +63,37 @@ func (c *Client) askInTurn(ctx context.Context, hashes []evmtx.Hash) (out []batc
 }
 
 // statuses asks one node.
-func (c *Client) statuses(ctx context.Context, e *endpoint, hashes []evmtx.Hash) ([]batch.Status, error) {
-	reqs := make([]request, len(hashes))
-	for i, h := range hashes {
-		reqs[i] = request{"eth_getTransactionReceipt", []any{h.String()}}
+func (c *Client) statuses(ctx context.Context, e *endpoint, all []subject) ([]batch.Status, error) {
+	p := picture{
+		known: make([]known, len(all)), pooled: make([]*pooled, len(all)), canonical: map[uint64]evmtx.Hash{}, next: map[string]uint64{},
 	}
-	v, answers, err := c.look(ctx, opStatuses, e, reqs)
+	for _, one := range all {
+		p.hashes, p.accounts = append(p.hashes, one.hash), append(p.accounts, one.account)
+	}
+	p.receipts = c.mined.of(p.hashes)
+	first, heights := p.first()
+	v, answers, err := c.look(ctx, opStatuses, e, first)
 	if err != nil {
 		return nil, err
 	}
 	v.settled = c.settle(v)
-	p := picture{view: v, hashes: hashes, receipts: make([]*receipt, len(hashes)), known: make([]known, len(hashes)), canonical: map[uint64]evmtx.Hash{}}
-	errs := []error{p.takeReceipts(answers)}
-	// What the first answers leave open: whether a deep receipt's block is on the chain of the
-	// view, and whether the pool has the transactions without receipts.
-	more, heights := p.rest()
+	p.view = v
+	errs := []error{p.takeBlocks(answers, heights)}
+	for _, h := range p.undone() {
+		c.mined.forget(h)
+	}
+	errs = append(errs, p.takeReceipts(answers[len(heights):]))
+	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,
+	// and whether the pool has the transactions without receipts, and can mine them.
+	more, heights, accounts := p.rest()
 	answers, err = c.ask(ctx, opStatuses, e, more)
 	if err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
 	} else {
-		errs = append(errs, p.takeRest(answers, heights))
+		errs = append(errs, p.takeBlocks(answers, heights), p.takeNext(answers[len(heights):], accounts), p.takeKnown(answers[len(heights)+len(accounts):]))
 	}
 	out := p.statuses()
+	c.remember(&p)
 	if err := errors.Join(errs...); err != nil {
 		if _, ok := errors.AsType[*dlt.Error](err); !ok {
 			err = &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: c.cause(err)}
@@ -83,6 +101,19 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, hashes []evmtx.Hash)
 		return out, dlt.At(e.shown, err)
 	}
 	return out, nil
+}
+
+// remember remembers the receipts of blocks that are not deep yet.
+func (c *Client) remember(p *picture) {
+	for i, r := range p.receipts {
+		switch {
+		case r == nil:
+		case p.isDeep(r.block.number):
+			c.mined.forget(r.hash)
+		case !p.old[i]:
+			c.mined.remember(r)
+		}
+	}
 }
 
 // known is a node's answer about a transaction by its hash.
@@ -99,17 +130,66 @@ const (
 type picture struct {
 	view
 	hashes    []evmtx.Hash
+	accounts  []string
 	answered  []bool
 	receipts  []*receipt // nil where the node has none
+	old       []bool     // the receipt is remembered, and only its block was asked for
 	known     []known
+	pooled    []*pooled
 	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height
+	next      map[string]uint64     // the nonce after all that the pool can mine, by account
+}
+
+// first returns the first questions: the heights whose blocks it returns, those of the receipts that
+// are remembered, and then all other receipts.
+func (p *picture) first() (reqs []request, heights []uint64) {
+	p.old, p.answered = make([]bool, len(p.hashes)), make([]bool, len(p.hashes))
+	for i, r := range p.receipts {
+		if r == nil {
+			continue
+		}
+		p.old[i], p.answered[i] = true, true
+		reqs, heights = p.blockAt(r.block.number, reqs, heights)
+	}
+	for i, h := range p.hashes {
+		if !p.old[i] {
+			reqs = append(reqs, request{"eth_getTransactionReceipt", []any{h.String()}})
+		}
+	}
+	return reqs, heights
+}
+
+// blockAt adds a question for the block at a height, once.
+func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]request, []uint64) {
+	if _, have := p.canonical[height]; have {
+		return reqs, heights
+	}
+	p.canonical[height] = evmtx.Hash{}
+	return append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}), append(heights, height)
+}
+
+// undone leaves receipts that are remembered without an answer where their block was not shown, and
+// returns their transactions.
+func (p *picture) undone() (gone []evmtx.Hash) {
+	for i, r := range p.receipts {
+		if r == nil || p.canonical[r.block.number] == r.block.hash {
+			continue
+		}
+		gone = append(gone, p.hashes[i])
+		p.receipts[i], p.answered[i] = nil, false
+	}
+	return gone
 }
 
 // takeReceipts reads the answers about receipts. An error leaves its transaction without a status.
 func (p *picture) takeReceipts(answers []answer) error {
-	p.answered = make([]bool, len(p.hashes))
 	var errs []error
-	for i, a := range answers {
+	for i := range p.hashes {
+		if p.old[i] {
+			continue
+		}
+		a := answers[0]
+		answers = answers[1:]
 		r, err := readReceipt(a)
 		switch {
 		case err != nil:
@@ -124,77 +204,135 @@ func (p *picture) takeReceipts(answers []answer) error {
 }
 
 // rest returns the questions that are left: first the heights whose blocks it returns, then the
-// transactions without a receipt, in their order.
-func (p *picture) rest() (reqs []request, heights []uint64) {
+// accounts of transactions without a receipt, and then these transactions, in their order.
+func (p *picture) rest() (reqs []request, heights []uint64, accounts []string) {
 	p.canonical[p.head.number] = p.head.hash
 	if p.deep.hash != (evmtx.Hash{}) {
 		p.canonical[p.deep.number] = p.deep.hash
 	}
 	for _, r := range p.receipts {
-		if r == nil || !p.isDeep(r.block.number) {
-			continue
-		}
-		if _, have := p.canonical[r.block.number]; !have {
-			p.canonical[r.block.number] = evmtx.Hash{}
-			heights = append(heights, r.block.number)
-			reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(r.block.number), false}})
+		if r != nil && p.isDeep(r.block.number) {
+			reqs, heights = p.blockAt(r.block.number, reqs, heights)
 		}
 	}
-	for i, r := range p.receipts {
-		if r == nil && p.answered[i] {
-			reqs = append(reqs, request{"eth_getTransactionByHash", []any{p.hashes[i].String()}})
-		}
-	}
-	return reqs, heights
-}
-
-func (p *picture) takeRest(answers []answer, heights []uint64) error {
-	var errs []error
-	for i, h := range heights {
-		b, err := decodeBlock(answers[i])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("block %d: %w", h, err))
-		} else if b.number == h {
-			p.canonical[h] = b.hash
-		}
-	}
-	answers = answers[len(heights):]
+	var open []request
 	for i, r := range p.receipts {
 		if r != nil || !p.answered[i] {
 			continue
 		}
-		k, err := readKnown(answers[0], p.hashes[i])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("transaction %s: %w", p.hashes[i], err))
+		open = append(open, request{"eth_getTransactionByHash", []any{p.hashes[i].String()}})
+		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad == nil && !slices.Contains(accounts, p.accounts[i]) {
+			accounts = append(accounts, p.accounts[i])
+			reqs = append(reqs, request{"eth_getTransactionCount", []any{p.accounts[i], "pending"}})
 		}
-		p.known[i], answers = k, answers[1:]
+	}
+	return append(reqs, open...), heights, accounts
+}
+
+// takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
+// yet where nothing is deep.
+func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
+	var errs []error
+	for i, h := range heights {
+		b, err := decodeBlock(answers[i])
+		switch {
+		case answers[i].isNull() && !p.isDeep(h):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("block %d: %w", h, err))
+		case b.number == h:
+			p.canonical[h] = b.hash
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func readKnown(a answer, hash evmtx.Hash) (known, error) {
+// takeNext reads the first answers, about the next nonces of accounts.
+func (p *picture) takeNext(answers []answer, accounts []string) error {
+	var errs []error
+	for i, a := range accounts {
+		n, err := number(answers[i])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("next nonce of %s: %w", a, err))
+			continue
+		}
+		p.next[a] = n
+	}
+	return errors.Join(errs...)
+}
+
+// gapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or that
+// was lost: no block can have it before.
+func (p *picture) gapped(i int) bool {
+	nonce, err := quantity(p.pooled[i].Nonce)
+	next, asked := p.next[p.accounts[i]]
+	return err == nil && asked && nonce > next
+}
+
+// takeKnown reads the answers about transactions without a receipt.
+func (p *picture) takeKnown(answers []answer) error {
+	var errs []error
+	for i, r := range p.receipts {
+		if r != nil || !p.answered[i] {
+			continue
+		}
+		var err error
+		if p.known[i], p.pooled[i], err = readKnown(answers[0], p.hashes[i]); err != nil {
+			errs = append(errs, fmt.Errorf("transaction %s: %w", p.hashes[i], err))
+		}
+		answers = answers[1:]
+	}
+	return errors.Join(errs...)
+}
+
+// pooled is a transaction that waits in a node's pool.
+type pooled struct {
+	Hash   string          `json:"hash"`
+	Block  *string         `json:"blockHash"`
+	Nonce  json.RawMessage `json:"nonce"`
+	FeeCap string          `json:"maxFeePerGas"`
+	Price  string          `json:"gasPrice"` // of types 0 and 1
+}
+
+func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
 	switch {
 	case a.err != nil:
-		return unasked, errors.New(a.err.Message)
+		return unasked, nil, errors.New(a.err.Message)
 	case !a.there():
-		return unasked, nil
+		return unasked, nil, nil
 	case a.isNull():
-		return nowhere, nil
+		return nowhere, nil, nil
 	}
-	var doc struct {
-		Hash  string  `json:"hash"`
-		Block *string `json:"blockHash"`
-	}
+	var doc pooled
 	if err := json.Unmarshal(a.result, &doc); err != nil {
-		return unasked, err
+		return unasked, nil, err
 	}
 	switch {
 	case doc.Hash != hash.String():
-		return unasked, nil
+		return unasked, nil, nil
 	case doc.Block != nil:
-		return inBlock, nil
+		return inBlock, nil, nil
 	}
-	return inPool, nil
+	return inPool, &doc, nil
+}
+
+// waitsFor says in words what keeps a transaction waiting, as far as the node shows it.
+func (t *pooled) waitsFor(head block) string {
+	nonce, err := quantity(t.Nonce)
+	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
+	if err != nil || limit == nil {
+		return ""
+	}
+	text := fmt.Sprintf("nonce %d, at most %s gwei for a unit of gas", nonce, gwei(limit))
+	if head.baseFee != nil {
+		text += fmt.Sprintf("; the base fee of block %d is %s gwei", head.number, gwei(head.baseFee))
+	}
+	return text
+}
+
+// gwei returns a number of wei in gwei.
+func gwei(wei *big.Int) string {
+	text := new(big.Rat).SetFrac(wei, big.NewInt(1e9)).FloatString(9)
+	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
 // statuses draws the conclusions. It is pure.
@@ -219,8 +357,12 @@ func (p *picture) status(i int) (batch.Status, bool) {
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
+	case p.known[i] == inPool && p.gapped(i):
+		// What is missing before it may be a batch of its lane that was lost. That is sent again only
+		// once nothing behind it is under way.
+		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.known[i] == inPool:
-		return batch.Status{Reported: batch.ReportedPending}, true
+		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head)}, true
 	case p.known[i] == nowhere:
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	}

@@ -92,6 +92,32 @@ func TestStatusesOfOneView(t *testing.T) {
 	}
 }
 
+// The answer about a transaction in the pool names its fees beside the base fee.
+func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
+	b := signed(nil)
+	for want, fees := range map[string]map[string]any{
+		"nonce 17, at most 20 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei":          {"maxFeePerGas": "0x4a817c800", "gasPrice": "0x1"},
+		"nonce 17, at most 0.000000001 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei": {"gasPrice": "0x1"},
+		"": {},
+	} {
+		s, url := newScript(t)
+		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			n := map[string]uint64{"0x0": 0, "latest": 100, "finalized": 90}[params[0].(string)]
+			block := blockAt(n)
+			block["baseFeePerGas"] = "0x843f70300"
+			return block, ""
+		})
+		s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x12", "" })
+		doc := map[string]any{"hash": string(b.ID), "blockHash": nil, "nonce": "0x11"}
+		maps.Copy(doc, fees)
+		s.on("eth_getTransactionByHash", func([]any) (any, string) { return doc, "" })
+		got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedPending, Message: want}, got[0])
+	}
+}
+
 // A backend that is behind takes nothing back: what was deep once is deep.
 func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	s, url := newScript(t)

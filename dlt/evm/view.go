@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,8 +17,9 @@ import (
 
 // block is a block's place in a chain.
 type block struct {
-	number uint64
-	hash   evmtx.Hash
+	number  uint64
+	hash    evmtx.Hash
+	baseFee *big.Int // of a unit of gas; nil where the node names none
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
@@ -190,8 +192,9 @@ func kindOfAny(answers []answer) error {
 
 func decodeBlock(a answer) (block, error) {
 	var doc struct {
-		Number json.RawMessage `json:"number"`
-		Hash   string          `json:"hash"`
+		Number  json.RawMessage `json:"number"`
+		Hash    string          `json:"hash"`
+		BaseFee string          `json:"baseFeePerGas"`
 	}
 	switch {
 	case a.err != nil:
@@ -212,7 +215,15 @@ func decodeBlock(a answer) (block, error) {
 	if !ok {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
-	return block{number, hash}, nil
+	return block{number, hash, hexBig(doc.BaseFee)}, nil
+}
+
+// hexBig reads a number of any size; nil where there is none.
+func hexBig(s string) *big.Int {
+	if v, ok := new(big.Int).SetString(strings.TrimPrefix(s, "0x"), 16); ok {
+		return v
+	}
+	return nil
 }
 
 // quantity reads a number of at most 64 bits.

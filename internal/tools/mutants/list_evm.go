@@ -82,4 +82,24 @@ var evmList = []mutant{
 		name: "evm: a number has two encodings", file: "dlt/evm/internal/evmtx/rlp.go", pkg: "dlt/evm/internal/evmtx", test: "TestDecodeRefuses",
 		old: "case len(b) > 0 && b[0] == 0:", new: "case len(b) > 8 && b[0] == 0:",
 	},
+	{
+		name: "evm: a head that is behind is news", file: "dlt/evm/heads.go", pkg: "dlt/evm", test: "TestEachNewBlockIsAnEvent",
+		old: "case live || head > last:", new: "case live || head != last:",
+	},
+	{
+		name: "evm: a new head is no news", file: "dlt/evm/heads.go", pkg: "dlt/evm", test: "TestEachNewBlockIsAnEvent",
+		old: "case live || head > last:", new: "case live || head > last+1000:",
+	},
+	{
+		name: "evm: a remembered receipt needs no block", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAReceiptIsAskedForOnce",
+		old: "if r == nil || p.canonical[r.block.number] == r.block.hash {", new: "if r == nil || p.canonical[r.block.number] == r.block.hash || p.old[i] {",
+	},
+	{
+		name: "evm: receipts are not remembered", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAReceiptIsAskedForOnce",
+		old: "c.mined.remember(r)", new: "_ = r",
+	},
+	{
+		name: "evm: behind a gap in the pool it is under way", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestPlays/geth/LostAheadOfOthersIsSentAgain",
+		old: "return err == nil && asked && nonce > next", new: "return err == nil && asked && nonce > next+1000",
+	},
 }

@@ -76,6 +76,10 @@ var lanesList = []mutant{
 	},
 	{
 		name: "hang: runs that stop counting wake nobody", file: "submitter/submitter.go", pkg: "submitter", test: "TestServicesThatHangAreClosed",
-		old: "if s.dispatch(ctx, &hands) && s.pool.Crowded() {", new: "if s.dispatch(ctx, &hands) && false {",
+		old: "room || left && s.pool.Crowded() {", new: "room || left && false {",
+	},
+	{
+		name: "lanes: a run that gets a hand makes no room", file: "submitter/submitter.go", pkg: "submitter", test: "TestARunThatGetsAHandMakesRoom",
+		old: "s.full = queued > 0 && n <= queued", new: "s.full = queued > n+1<<20",
 	},
 }

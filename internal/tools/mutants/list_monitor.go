@@ -144,4 +144,8 @@ var monitorList = []mutant{
 		name: "rare questions: the first sight is forgotten between them", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestTheFirstSightIsKeptWhereQuestionsAreRare",
 		old: "4*o.TTL, 4*o.PollInterval)", new: "4*o.TTL)",
 	},
+	{
+		name: "an accepted batch without a trace waits for a whole poll", file: "monitor/decide.go", pkg: "monitor", test: "TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon",
+		old: "left = min(left, d.next())", new: "left = max(left, 0)",
+	},
 }

@@ -1,0 +1,74 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+const opEvents = "events"
+
+const (
+	// headTimeout bounds one question for a head.
+	headTimeout = 5 * time.Second
+	// defaultHeadInterval is for callers of Events that have not set Options.HeadInterval.
+	defaultHeadInterval = time.Second
+)
+
+// Events implements [dlt.EventSource], which the engine uses where Options.HeadInterval is set. It
+// asks for the number of the last block, first the node for submissions and then the fallbacks, and
+// each higher number is one event without statuses: everything under way is asked about together.
+// Several numbers at once are one event. A lower number is none, since the nodes behind one address
+// differ in their heads. It ignores services. The stream ends with a [*dlt.Error] when no node
+// answers.
+func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+	tick := time.NewTicker(cmp.Or(c.o.HeadInterval, defaultHeadInterval))
+	defer tick.Stop()
+	var last uint64
+	for live := true; ; {
+		head, err := c.head(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case live || head > last:
+			if err := yield(dlt.Event{Live: live}); err != nil {
+				return err
+			}
+			live, last = false, head
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// head asks the nodes for the number of their last block until one answers.
+func (c *Client) head(ctx context.Context) (head uint64, err error) {
+	for _, e := range c.inTurn() {
+		if head, err = c.headOf(ctx, e); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return head, err
+}
+
+func (c *Client) headOf(ctx context.Context, e *endpoint) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	answers, err := c.ask(ctx, opEvents, e, []request{{"eth_blockNumber", nil}})
+	if err != nil {
+		return 0, dlt.At(e.shown, c.typed(opEvents, err))
+	}
+	head, err := number(answers[0])
+	if err != nil {
+		return 0, &dlt.Error{Op: opEvents, Kind: kindOfAny(answers), Endpoint: e.shown, Message: c.show("last block: " + err.Error())}
+	}
+	return head, nil
+}

@@ -1,0 +1,111 @@
+package evm_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// heads answers questions for the last block with one number after the other.
+func heads(s *script, numbers ...string) {
+	s.on("eth_blockNumber", func([]any) (any, string) {
+		head := numbers[0]
+		if len(numbers) > 1 {
+			numbers = numbers[1:]
+		}
+		return head, ""
+	})
+}
+
+var errEnough = errors.New("enough")
+
+// Each higher number is an event that asks. A backend that is behind the others is none: its number
+// comes again and again.
+func TestEachNewBlockIsAnEvent(t *testing.T) {
+	s, url := newScript(t)
+	asked := 0
+	numbers := []string{"0x9", "0x9", "0xb", "0x8", "0xa", "0xb", "0xc"}
+	s.on("eth_blockNumber", func([]any) (any, string) {
+		asked++
+		return numbers[asked-1], ""
+	})
+	var events []dlt.Event
+	var at []int
+	err := newClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(e dlt.Event) error {
+		events, at = append(events, e), append(at, asked)
+		if len(events) == 3 {
+			return errEnough
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, errEnough)
+	assert.Equal(t, []dlt.Event{{Live: true}, {}, {}}, events)
+	assert.Equal(t, []int{1, 3, 7}, at)
+}
+
+// The next node is asked where one fails, and where none is left the stream ends with an error that
+// shows no key.
+func TestTheStreamOfHeadsEnds(t *testing.T) {
+	s, url := newScript(t)
+	heads(s, "0x1")
+	const secret = "abcdef0123456789"
+	c := newClient(t, "http://127.0.0.1:1/"+secret, &evm.Options{HeadInterval: time.Millisecond, Fallbacks: []string{url}})
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, c.Events(ctx, nil, func(e dlt.Event) error {
+		assert.True(t, e.Live)
+		stop()
+		return nil
+	}))
+	for name, refuse := range map[string]func(){
+		"a refusal": func() { s.on("eth_blockNumber", func([]any) (any, string) { return nil, "rate limit of " + secret }) },
+		"no number": func() { heads(s, "twelve") },
+	} {
+		refuse()
+		err := c.Events(t.Context(), nil, func(dlt.Event) error { return errors.New("an event") })
+		require.Error(t, err, name)
+		var typed *dlt.Error
+		require.ErrorAs(t, err, &typed, name)
+		assert.NotContains(t, err.Error(), secret, name)
+	}
+	assert.False(t, newClient(t, url, nil).Traits("").Streams, "only where it is wanted")
+	assert.True(t, c.Traits("").Streams)
+}
+
+// With the heads, payments are committed soon after the block that makes theirs deep, at a few
+// questions each; and where the stream breaks the polls go on.
+func TestHeadsCauseQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1, BlockTime: 12 * time.Second})
+		p := s.run(evm.Options{Finality: evm.After(2), HeadInterval: 250 * time.Millisecond})
+		from := s.account()
+		b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
+		p.add(b)
+		s.unit = time.Millisecond
+		p.becomes(b, batch.Pending)
+		for s.node.Blocks()[len(s.node.Blocks())-1].Number < 3 {
+			time.Sleep(s.unit)
+		}
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		assert.Equal(t, batch.Committed, p.record(b).State, "two blocks after its own")
+		s.fault(func(p evmtest.Point) evmtest.Fault {
+			if p.Method == "eth_blockNumber" {
+				return evmtest.Fault{Answer: evmtest.AnswerReset}
+			}
+			return evmtest.Fault{}
+		})
+		p.add(next)
+		s.unit = time.Second
+		p.becomes(next, batch.Committed)
+	})
+}

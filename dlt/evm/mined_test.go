@@ -1,0 +1,73 @@
+package evm_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+)
+
+// A receipt is asked for once while its block is not deep: then only the block is asked for. Another
+// block at its height voids it.
+func TestAReceiptIsAskedForOnce(t *testing.T) {
+	s, url := newScript(t)
+	b := signed(nil)
+	head, receipts, fork := uint64(100), 0, map[uint64]string{}
+	var mined any = receiptIn(b.ID, 95, nil)
+	s.on("eth_getTransactionReceipt", func([]any) (any, string) { receipts++; return mined, "" })
+	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		n := head
+		if tag := params[0].(string); tag != "latest" {
+			if _, err := fmt.Sscanf(tag, "0x%x", &n); err != nil {
+				return nil, err.Error()
+			}
+		}
+		if n > head {
+			return nil, ""
+		}
+		block := blockAt(n)
+		if hash := fork[n]; hash != "" {
+			block["hash"] = hash
+		}
+		return block, ""
+	})
+	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
+	ask := func(want batch.Reported, asked int) {
+		t.Helper()
+		got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		require.NoError(t, err)
+		assert.Equal(t, asked, receipts, "questions for the receipt")
+		if want == 0 {
+			assert.Empty(t, got)
+			return
+		}
+		require.Len(t, got, 1)
+		assert.Equal(t, want, got[0].Reported)
+		if want == batch.ReportedCommitted {
+			r, err := evm.ReadReceipt(got[0].Receipts[0])
+			require.NoError(t, err)
+			assert.EqualValues(t, 95, r.Block)
+		}
+	}
+	set := func(f func()) { s.mu.Lock(); defer s.mu.Unlock(); f() }
+
+	ask(batch.ReportedValid, 1)
+	ask(batch.ReportedValid, 1)
+	set(func() { head = 94 }) // it was killed, or is behind
+	ask(0, 1)
+	set(func() { head, fork[95] = 104, someone }) // another block, and its receipts are late
+	ask(batch.ReportedValid, 2)
+	ask(0, 2)
+	set(func() { mined = nil })
+	ask(batch.ReportedUnknown, 3)
+	set(func() { mined = receiptIn(b.ID, 95, map[string]any{"blockHash": someone}) })
+	ask(batch.ReportedValid, 4)
+	ask(batch.ReportedValid, 4)
+	set(func() { head = 105 })
+	ask(batch.ReportedCommitted, 4)
+	ask(batch.ReportedCommitted, 5) // it is asked for again, as for a commit that may vanish
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// maxAccounts is how many accounts the node has funded.
+const maxAccounts = 10
+
+var (
+	shop      = evmtest.Named("the shop").Address()
+	elsewhere = evmtest.Named("elsewhere").Address()
+)
+
+// payment is a signed transaction that pays an invoice. Its data is the invoice's number, and its
+// value as many wei.
+type payment struct {
+	invoice, account int
+	nonce            uint64
+	batch            batch.Batch
+}
+
+// books are the application's own: it has the keys, and gives each transaction of an account the
+// next nonce.
+type books struct {
+	chain   uint64
+	next    []uint64 // nonce, by account
+	signed  map[batch.ID]payment
+	foreign map[string]uint64 // nonces that another wallet with the same keys was seen to take, by the hash
+}
+
+func newBooks(chain uint64, accounts int) *books {
+	return &books{chain: chain, next: make([]uint64, accounts), signed: map[batch.ID]payment{}, foreign: map[string]uint64{}}
+}
+
+// sign signs a payment of an invoice. The lane of its batch is the account.
+func (b *books) sign(invoice, account int) (payment, error) {
+	p := payment{invoice: invoice, account: account, nonce: b.next[account]}
+	raw, _ := evmtest.Dev(account).Sign(evmtest.Unsigned{
+		ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: 25_000,
+		Data: binary.BigEndian.AppendUint32(nil, uint32(invoice)),
+	})
+	var err error
+	if p.batch, err = evm.NewBatch(raw); err != nil {
+		return p, err
+	}
+	b.next[account]++
+	b.signed[p.batch.ID] = p
+	return p, nil
+}
+
+// take signs, as another wallet with the same key does that knows nothing of this one, a transaction
+// with the nonce that the next payment of the account will have.
+func (b *books) take(account int) (raw, hash string, nonce uint64) {
+	nonce = b.next[account]
+	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
+		ChainID: b.chain, Nonce: nonce, To: elsewhere, Value: big.NewInt(1), Tip: big.NewInt(3e9), FeeCap: big.NewInt(60e9),
+	})
+	b.foreign[hash] = nonce
+	return "0x" + hex.EncodeToString(signed), hash, nonce
+}
+
+// invoiceOf reads the data of a payment.
+func invoiceOf(input string) (invoice int, ok bool) {
+	data, err := hex.DecodeString(input[min(2, len(input)):])
+	if err != nil || len(data) != 4 {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint32(data)), true
+}
+
+// accounts returns the accounts by their addresses.
+func (b *books) accounts() map[string]int {
+	all := map[string]int{}
+	for account := range b.next {
+		all[evmtest.Dev(account).Address()] = account
+	}
+	return all
+}
+
+// inOrder returns the signed payments by account and nonce.
+func (b *books) inOrder() []payment {
+	return slices.SortedFunc(maps.Values(b.signed), func(x, y payment) int {
+		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(x.nonce, y.nonce))
+	})
+}

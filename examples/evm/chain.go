@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errNode: the node did not do what it was asked for.
+var errNode = errors.New("the node")
+
+// chain asks the node, beside the library.
+type chain struct {
+	url     string
+	http    *http.Client
+	id      uint64
+	genesis string
+}
+
+// dial asks the node which chain it has.
+func dial(ctx context.Context, url string) (*chain, error) {
+	c := &chain{url: url, http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	var id number
+	var first block
+	if err := c.call(ctx, &id, "eth_chainId"); err != nil {
+		return nil, err
+	}
+	if err := c.call(ctx, &first, "eth_getBlockByNumber", number(0), false); err != nil {
+		return nil, err
+	}
+	c.id, c.genesis = uint64(id), first.Hash
+	return c, nil
+}
+
+func (c *chain) close() { c.http.CloseIdleConnections() }
+
+// call calls a method of the node.
+func (c *chain) call(ctx context.Context, out any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNode, err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result json.RawMessage
+		Error  *struct{ Message string }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%w: %s: %w", errNode, method, err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("%w: %s: %s", errNode, method, answer.Error.Message)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Result, out)
+}
+
+// mine makes blocks until ctx is done.
+func (c *chain) mine(ctx context.Context) {
+	tick := time.NewTicker(blockTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = c.call(ctx, nil, "evm_mine") // the node may be dead just now
+		}
+	}
+}
+
+// number is a quantity as nodes write it.
+type number uint64
+
+func (n number) MarshalText() ([]byte, error) {
+	return []byte("0x" + strconv.FormatUint(uint64(n), 16)), nil
+}
+
+func (n *number) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(strings.TrimPrefix(string(text), "0x"), 16, 64)
+	*n = number(v)
+	return err
+}
+
+// block is a block with what it executed, in this order.
+type block struct {
+	Number       number
+	Hash         string
+	Transactions []transaction
+}
+
+type transaction struct {
+	Hash, From, To string
+	Nonce          number
+	Input          string
+}
+
+func (c *chain) head(ctx context.Context) (number, error) {
+	var n number
+	err := c.call(ctx, &n, "eth_blockNumber")
+	return n, err
+}
+
+func (c *chain) block(ctx context.Context, n number) (block, error) {
+	var b block
+	err := c.call(ctx, &b, "eth_getBlockByNumber", n, true)
+	if err == nil && (b.Number != n || b.Hash == "") {
+		err = fmt.Errorf("%w: it answers with block %d instead of %d", errNode, b.Number, n)
+	}
+	return b, err
+}
+
+// blocks reads the whole chain.
+func (c *chain) blocks(ctx context.Context) (all []block, err error) {
+	head, err := c.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.since(ctx, 1, head)
+}
+
+// since reads the blocks from one height to another.
+func (c *chain) since(ctx context.Context, from, to number) (all []block, err error) {
+	for n := max(from, 1); n <= to; n++ {
+		b, err := c.block(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// executed counts the transactions of blocks.
+func executed(blocks []block) (n int) {
+	for _, b := range blocks {
+		n += len(b.Transactions)
+	}
+	return n
+}
+
+func (c *chain) balance(ctx context.Context, address string) (*big.Int, error) {
+	var text string
+	if err := c.call(ctx, &text, "eth_getBalance", address, "latest"); err != nil {
+		return nil, err
+	}
+	v, ok := new(big.Int).SetString(strings.TrimPrefix(text, "0x"), 16)
+	if !ok {
+		return nil, fmt.Errorf("%w: eth_getBalance: %.40q", errNode, text)
+	}
+	return v, nil
+}

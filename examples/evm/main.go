@@ -1,0 +1,125 @@
+// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while another
+// wallet takes nonces of these accounts, the chain replaces its last blocks, and the node and the
+// process that sends are killed with kill -9. At the end the chain itself is read, block by block:
+// every invoice was paid exactly once. The node is a real anvil where there is one, and otherwise a
+// simulated one. You need not install anything.
+//
+//	go run ./examples/evm
+//	go run ./examples/evm -install              (gets anvil from npm if it is missing)
+//	go run ./examples/evm -node simulated
+//	go run ./examples/evm -n 200 -over 5s
+//
+// Its exit status is not 0 if the proof fails.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+type config struct {
+	node     string
+	install  bool // anvil, if it is missing
+	invoices int
+	accounts int
+	over     time.Duration
+}
+
+// about is what -h prints before the flags.
+const about = `Evm pays invoices from accounts of an EVM chain, while a foreign wallet takes nonces, blocks are
+replaced, and the node and the sending process are killed with kill -9. The chain itself is read at
+the end, block by block: every invoice was paid exactly once.
+
+usage: go run ./examples/evm [flags]
+`
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+		if err := work(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	var c config
+	flag.StringVar(&c.node, "node", anyNode, "any (anvil where there is one), anvil or simulated")
+	flag.BoolVar(&c.install, "install", false, "install anvil (from npm) if it is missing")
+	flag.IntVar(&c.invoices, "n", 1000, "invoices")
+	flag.IntVar(&c.accounts, "accounts", maxAccounts, "accounts that pay, 10 at most")
+	flag.DurationVar(&c.over, "over", 20*time.Second, "how long adding the payments takes")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "\nevm: interrupted; everything is cleaned up")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "\nevm:", err)
+		os.Exit(1)
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func run(ctx context.Context, c config, out io.Writer, live bool) error {
+	if c.invoices < 1 || c.accounts < 1 || c.accounts > maxAccounts || c.over < 0 {
+		return fmt.Errorf("-n wants at least 1, -accounts 1 to %d, -over at least 0", maxAccounts)
+	}
+	dir, err := os.MkdirTemp("", "evm")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	n, what, err := startNode(c.node, c.install, dir)
+	if err != nil {
+		return err
+	}
+	defer n.Stop()
+	ch, err := dial(ctx, n.URL())
+	if err != nil {
+		return err
+	}
+	defer ch.close()
+	j := job{DB: filepath.Join(dir, "payments.db"), URL: n.URL(), Chain: ch.id, Genesis: ch.genesis}
+	s, err := open(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	fmt.Fprintf(out, "node      %s at %s, a block every %s\n", what, n.URL(), blockTime)
+	fmt.Fprintf(out, "depth     a payment counts as made once %d blocks stand on its block\n", depth)
+	fmt.Fprintf(out, "payments  %d invoices, paid from %d accounts, added over %s, in %s\n\n", c.invoices, c.accounts, c.over, j.DB)
+
+	mining, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); ch.mine(mining) }()
+	defer func() { stop(); <-ended }()
+	sh := &show{c: c, node: n, chain: ch, service: s, worker: &process{job: j}, books: newBooks(ch.id, c.accounts), screen: &screen{out: out, live: live}}
+	if err := sh.run(ctx); err != nil {
+		return err
+	}
+	stop()
+	<-ended
+	blocks, err := ch.blocks(ctx)
+	if err != nil {
+		return err
+	}
+	balance, err := ch.balance(ctx, shop)
+	if err != nil {
+		return err
+	}
+	return prove(out, proof{books: sh.books, records: sh.records, blocks: blocks, balance: balance, invoices: c.invoices})
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"math/big"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/leak"
+)
+
+// asProgram is set where this test's binary is to be the program itself, or its worker.
+const asProgram = "DLTBATCH_TEST_EVM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(leak.Check(m))
+}
+
+// output may be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// program is this program with a folder for its temporary files.
+type program struct {
+	*exec.Cmd
+	temp string
+	out  output
+}
+
+func newProgram(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...), temp: t.TempDir()}
+	p.Env = append(os.Environ(), "TMPDIR="+p.temp, asProgram+"=1")
+	p.Stdout, p.Stderr = &p.out, &p.out
+	return p
+}
+
+var pids = regexp.MustCompile(`process (\d+)`)
+
+// requireClean wants no process and no file to be left of what ran.
+func (p *program) requireClean(t *testing.T) {
+	t.Helper()
+	found := pids.FindAllStringSubmatch(p.out.String(), -1)
+	require.NotEmpty(t, found)
+	for _, f := range found {
+		pid, err := strconv.Atoi(f[1])
+		require.NoError(t, err)
+		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "worker %d is still there", pid)
+	}
+	left, err := os.ReadDir(p.temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// It ends with the proof after everything that strikes, on both kinds of nodes, and leaves nothing
+// behind.
+func TestRun(t *testing.T) {
+	for kind, args := range map[string][]string{simulatedNode: nil, anvilNode: {"-install"}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram(t, append(args, "-node", kind, "-n", "80", "-accounts", "5", "-over", "5s")...)
+			require.NoError(t, p.Run(), &p.out)
+			out := p.out.String()
+			t.Log(out)
+			for what, times := range map[string]int{
+				"another wallet with the key": 2, "the chain replaces blocks": 2, "kill -9 of the node": 1, "the node is back": 1,
+				"kill -9 of the process that sends": 1, "the process that sends has started": 2,
+				"PROVED: 80 invoices were paid, each exactly once": 1,
+			} {
+				assert.Equal(t, times, strings.Count(out, what), what)
+			}
+			p.requireClean(t)
+		})
+	}
+}
+
+// Ctrl-C ends the worker and the node, and removes the files.
+func TestInterrupt(t *testing.T) {
+	p := newProgram(t, "-node", simulatedNode, "-over", "1m")
+	require.NoError(t, p.Start())
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "transactions signed") }, time.Minute, 20*time.Millisecond)
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.Error(t, p.Wait())
+	require.Equal(t, 130, p.ProcessState.ExitCode(), &p.out)
+	require.Contains(t, p.out.String(), "interrupted")
+	p.requireClean(t)
+}
+
+func TestWrongFlags(t *testing.T) {
+	good := config{node: simulatedNode, invoices: 1, accounts: 1}
+	for name, bend := range map[string]func(*config){
+		"no invoices":       func(c *config) { c.invoices = 0 },
+		"no accounts":       func(c *config) { c.accounts = 0 },
+		"too many accounts": func(c *config) { c.accounts = 11 },
+		"negative":          func(c *config) { c.over = -1 },
+		"a node of paper":   func(c *config) { c.node = "paper" },
+	} {
+		c := good
+		bend(&c)
+		require.Error(t, run(t.Context(), c, t.Output(), false), name)
+	}
+}
+
+// The proof fails for each way in which the chain and the books may differ.
+func TestProof(t *testing.T) {
+	fresh := func() proof {
+		b := newBooks(1, 1)
+		p := proof{books: b, records: map[batch.ID]batch.Record{}, balance: big.NewInt(3), invoices: 2}
+		for invoice := 1; invoice <= 2; invoice++ {
+			pay, err := b.sign(invoice, 0)
+			require.NoError(t, err)
+			hash := string(pay.batch.ID)
+			receipt := `{"transactionHash":"` + hash + `","blockHash":"` + hash + `","blockNumber":"0x1","status":"0x1","gasUsed":"0x0"}`
+			p.records[pay.batch.ID] = batch.Record{State: batch.Committed, Receipts: []batch.Receipt{{Data: []byte(receipt)}}}
+		}
+		one := block{Number: 1, Hash: "0x1"}
+		for _, pay := range b.inOrder() {
+			one.Transactions = append(one.Transactions, transaction{
+				Hash: string(pay.batch.ID), From: string(pay.batch.Service), To: shop, Nonce: number(pay.nonce), Input: "0x0000000" + strconv.Itoa(pay.invoice),
+			})
+		}
+		p.blocks = []block{one}
+		return p
+	}
+	require.NoError(t, prove(t.Output(), fresh()))
+	for name, c := range map[string]struct {
+		bend func(*proof)
+		says string
+	}{
+		"paid twice":        {func(p *proof) { p.blocks[0].Transactions[1].Input = "0x00000001" }, "invoice 1 was paid 2 times"},
+		"not paid":          {func(p *proof) { p.blocks[0].Transactions = p.blocks[0].Transactions[:1] }, "invoice 2 was paid 0 times"},
+		"out of order":      {func(p *proof) { p.blocks[0].Transactions[1].Nonce = 7 }, "nonce 7, want 1"},
+		"a stranger":        {func(p *proof) { p.blocks[0].Transactions[1].From = elsewhere }, "nobody knows the account"},
+		"paid elsewhere":    {func(p *proof) { p.blocks[0].Transactions[1].To = elsewhere }, "nobody's payment"},
+		"a wrong sum":       {func(p *proof) { p.balance = big.NewInt(4) }, "the shop has 4 wei, want 3"},
+		"an invoice beyond": {func(p *proof) { p.invoices = 1; p.balance = big.NewInt(1) }, "2 invoices were paid"},
+		"a wrong receipt":   {func(p *proof) { p.blocks[0].Number = 2 }, "its receipt names block 1"},
+		"not recorded":      {func(p *proof) { clear(p.records) }, "in a block: true"},
+	} {
+		p := fresh()
+		c.bend(&p)
+		require.ErrorContains(t, prove(t.Output(), p), c.says, name)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	var r runs
+	for nonce := range uint64(7) {
+		r.add(nonce, nonce == 4)
+	}
+	require.Equal(t, "0-3 4* 5-6", r.String())
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/anvil"
+)
+
+// Times are scaled down together, so that minutes of a chain fit into seconds. A block counts as
+// deep above what a reorganization (3 blocks) and a kill (the second since the node last wrote its
+// state) take back together.
+const (
+	blockTime  = 250 * time.Millisecond
+	depth      = 10
+	reorgDepth = 3
+)
+
+const (
+	anyNode       = "any"
+	anvilNode     = "anvil"
+	simulatedNode = "simulated"
+)
+
+// node is a chain's node, which makes blocks on request.
+type node interface {
+	URL() string
+	Kill() error   // kill -9
+	Resume() error // after a kill, at the same address
+	Stop()
+}
+
+// realNode is anvil.
+type realNode struct{ *anvil.Node }
+
+func (n realNode) Resume() error { return n.Node.Resume(onRequest) }
+
+const onRequest = "--no-mining"
+
+// simNode is simulated, and speaks as anvil does.
+type simNode struct{ *evmtest.Node }
+
+func (n simNode) Kill() error { n.Node.Kill(); return nil }
+func (n simNode) Stop()       { n.Close() }
+
+// startNode starts a node, and says in words which.
+func startNode(kind string, install bool, dir string) (n node, what string, err error) {
+	if kind != anyNode && kind != anvilNode && kind != simulatedNode {
+		return nil, "", fmt.Errorf("-node %q: want %s, %s or %s", kind, anyNode, anvilNode, simulatedNode)
+	}
+	what = "a simulated node"
+	if kind != simulatedNode {
+		find := anvil.Find
+		if install {
+			find = anvil.Program
+		}
+		bin, err := find()
+		switch {
+		case err == nil:
+			started, err := anvil.Run(bin, dir, onRequest)
+			if err != nil {
+				return nil, "", err
+			}
+			return realNode{started}, "anvil, a real node,", nil
+		case kind == anvilNode || !errors.Is(err, anvil.ErrMissing):
+			return nil, "", fmt.Errorf("%w\n-install gets it from npm, %s names one, and -node %s does without", err, anvil.Variable, simulatedNode)
+		}
+		what = "a simulated node (anvil is not installed; -install gets it)"
+	}
+	started, err := evmtest.Listen(&evmtest.Options{
+		Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1, DumpInterval: time.Second,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return simNode{started}, what, nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+)
+
+// proof has both sides of the comparison: the chain, which no process of ours writes, and what the application
+// believes.
+type proof struct {
+	books    *books
+	records  map[batch.ID]batch.Record
+	blocks   []block
+	balance  *big.Int // of the shop
+	invoices int
+}
+
+// prove prints the chain, and returns an error unless it says that each invoice was paid once.
+func prove(out io.Writer, p proof) error {
+	accounts := p.books.accounts()
+	printChain(out, p, accounts)
+	var wrong []error
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	paid, next := map[int]int{}, map[int]uint64{}
+	at := map[string]number{} // the block of each transaction
+	others := 0
+	for _, b := range p.blocks {
+		for _, tx := range b.Transactions {
+			account, ours := accounts[strings.ToLower(tx.From)]
+			if !ours {
+				complain("block %d: nobody knows the account %s", b.Number, tx.From)
+				continue
+			}
+			if uint64(tx.Nonce) != next[account] {
+				complain("block %d: a%d's nonce %d, want %d", b.Number, account, tx.Nonce, next[account])
+			}
+			next[account] = uint64(tx.Nonce) + 1
+			at[tx.Hash] = b.Number
+			_, foreign := p.books.foreign[tx.Hash]
+			invoice, is := invoiceOf(tx.Input)
+			switch {
+			case foreign:
+				others++
+			case !is || strings.ToLower(tx.To) != shop:
+				complain("block %d: %s is nobody's payment", b.Number, tx.Hash)
+			default:
+				paid[invoice]++
+			}
+		}
+	}
+	want := new(big.Int)
+	for invoice := 1; invoice <= p.invoices; invoice++ {
+		want.Add(want, big.NewInt(int64(invoice)))
+		if paid[invoice] != 1 {
+			complain("invoice %d was paid %d times, want once", invoice, paid[invoice])
+		}
+	}
+	if len(paid) > p.invoices {
+		complain("%d invoices were paid, and there are %d", len(paid), p.invoices)
+	}
+	if p.balance.Cmp(want) != 0 {
+		complain("the shop has %s wei, want %s", p.balance, want)
+	}
+	rejected := 0
+	for _, pay := range p.books.inOrder() {
+		rec := p.records[pay.batch.ID]
+		block, mined := at[string(pay.batch.ID)]
+		switch {
+		case rec.State == batch.Rejected:
+			rejected++
+			if mined {
+				complain("invoice %d: %s is Rejected, and in block %d", pay.invoice, rec.ID, block)
+			}
+		case rec.State != batch.Committed || !mined:
+			complain("invoice %d: %s is %q, in a block: %v", pay.invoice, pay.batch.ID, rec.State, mined)
+		default:
+			if r, err := evm.ReadReceipt(rec.Receipts[0]); err != nil || r.Block != uint64(block) {
+				complain("invoice %d: its receipt names block %d, the chain has it in block %d (%v)", pay.invoice, r.Block, block, err)
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong[:min(10, len(wrong))]...))
+	}
+	fmt.Fprintf(out, "\n  signed    %d transactions for %d invoices: %d were signed anew, since another wallet had used their nonce\n",
+		len(p.books.signed), p.invoices, rejected)
+	fmt.Fprintf(out, "  foreign   %d transactions of that wallet, in the same accounts\n", others)
+	fmt.Fprintf(out, "  the shop  has %s wei, the sum of all invoices\n", p.balance)
+	fmt.Fprintf(out, "PROVED: %d invoices were paid, each exactly once, in the order of each account's nonces\n", p.invoices)
+	return nil
+}
+
+// printChain prints the blocks that executed something: a column for each account, and in it the
+// nonces.
+func printChain(out io.Writer, p proof, accounts map[string]int) {
+	fmt.Fprintf(out, "\nThe chain, block by block: the nonces that each account used. A * is another wallet's.\n\n")
+	type row struct {
+		b     block
+		cells []string
+	}
+	n, width := len(p.books.next), 5
+	var rows []row
+	for _, b := range p.blocks {
+		if len(b.Transactions) == 0 {
+			continue
+		}
+		columns := make([]runs, n)
+		for _, tx := range b.Transactions {
+			account, ours := accounts[strings.ToLower(tx.From)]
+			if !ours {
+				continue
+			}
+			_, foreign := p.books.foreign[tx.Hash]
+			columns[account].add(uint64(tx.Nonce), foreign)
+		}
+		r := row{b: b}
+		for _, one := range columns {
+			r.cells = append(r.cells, one.String())
+			width = max(width, len(one.String()))
+		}
+		rows = append(rows, r)
+	}
+	fmt.Fprintf(out, "  %5s  %-10s", "block", "hash")
+	for account := range n {
+		fmt.Fprintf(out, "  %-*s", width, "a"+strconv.Itoa(account))
+	}
+	fmt.Fprintln(out)
+	for _, r := range rows {
+		line := fmt.Sprintf("  %5d  %.10s", r.b.Number, r.b.Hash)
+		for _, cell := range r.cells {
+			line += fmt.Sprintf("  %-*s", width, cell)
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+}
+
+// runs are nonces that follow one another, as in "4-9 10* 11".
+type runs []stretch
+
+type stretch struct {
+	first, last uint64
+	foreign     bool
+}
+
+func (r *runs) add(nonce uint64, foreign bool) {
+	if i := len(*r) - 1; i >= 0 && (*r)[i].last+1 == nonce && (*r)[i].foreign == foreign {
+		(*r)[i].last = nonce
+		return
+	}
+	*r = append(*r, stretch{nonce, nonce, foreign})
+}
+
+// String implements [fmt.Stringer].
+func (r runs) String() string {
+	var all []string
+	for _, one := range r {
+		text := strconv.FormatUint(one.first, 10)
+		if one.last > one.first {
+			text += "-" + strconv.FormatUint(one.last, 10)
+		}
+		if one.foreign {
+			text += "*"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+const (
+	stepEvery   = 100 * time.Millisecond
+	workerBack  = time.Second            // after its kill
+	nodeBack    = 500 * time.Millisecond // after its kill
+	patience    = time.Minute            // far more than needed
+	nodeRetries = 20
+)
+
+// show plays the application, which signs payments, adds them and awaits their outcomes, and
+// everything that strikes meanwhile.
+type show struct {
+	c       config
+	node    node
+	chain   *chain
+	service *service
+	worker  *process
+	books   *books
+	screen  *screen
+
+	begun    time.Time
+	added    int // invoices
+	paid     int // invoices with a committed payment
+	records  map[batch.ID]batch.Record
+	outcomes chan outcome
+	awaiting sync.WaitGroup
+	back     <-chan time.Time // when the worker comes back
+	strikes  []strike         // that are still to come
+}
+
+var errEnded = errors.New("the process that sends has ended by itself")
+
+// outcome is the end of a payment.
+type outcome struct {
+	rec batch.Record
+	err error
+}
+
+// strike is something that goes wrong once a part of the invoices was added. It reports whether it
+// has happened; else it is tried again a little later.
+type strike struct {
+	at float64
+	do func(s *show, ctx context.Context) (bool, error)
+}
+
+var story = []strike{
+	{.10, (*show).foreignWallet},
+	{.25, (*show).reorg},
+	{.40, (*show).killNode},
+	{.60, (*show).killWorker},
+	{.75, (*show).foreignWallet},
+	{.90, (*show).reorg},
+}
+
+// run returns once every invoice is paid.
+func (s *show) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.c.over+patience)
+	defer func() { cancel(); s.awaiting.Wait() }()
+	s.begun, s.records, s.outcomes, s.strikes = time.Now(), map[batch.ID]batch.Record{}, make(chan outcome), story
+	defer func() {
+		if e := s.worker.stop(); err == nil {
+			err = e
+		}
+	}()
+	if err := s.start(); err != nil {
+		return err
+	}
+	tick := time.NewTicker(stepEvery)
+	defer tick.Stop()
+	for s.paid < s.c.invoices || len(s.strikes) > 0 {
+		ended := s.worker.ended
+		if s.back != nil {
+			ended = nil // it was killed
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d invoices are paid: %w", s.paid, s.c.invoices, context.Cause(ctx))
+		case err := <-ended:
+			return errors.Join(errEnded, err)
+		case o := <-s.outcomes:
+			err = s.decided(ctx, o)
+		case <-s.back:
+			s.back = nil
+			err = s.start()
+		case <-tick.C:
+			err = s.step(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.screen.end(s.now())
+	return nil
+}
+
+func (s *show) say(format string, args ...any) {
+	s.screen.say(time.Since(s.begun), format, args...)
+}
+
+func (s *show) start() error {
+	err := s.worker.start()
+	if err == nil {
+		s.say("the process that sends has started: process %d", s.worker.pid())
+	}
+	return err
+}
+
+// step adds the next payments, lets strike what is to strike, and shows the state.
+func (s *show) step(ctx context.Context) error {
+	due := s.c.invoices
+	if s.c.over > 0 {
+		due = min(due, int(float64(s.c.invoices)*time.Since(s.begun).Seconds()/s.c.over.Seconds()))
+	}
+	var invoices []int
+	for ; s.added < due; s.added++ {
+		invoices = append(invoices, s.added+1)
+	}
+	if err := s.pay(ctx, invoices...); err != nil {
+		return err
+	}
+	if len(s.strikes) > 0 && float64(s.added) >= s.strikes[0].at*float64(s.c.invoices) && s.back == nil {
+		done, err := s.strikes[0].do(s, ctx)
+		if err != nil {
+			return err
+		}
+		if done || s.added == s.c.invoices && s.paid == s.c.invoices { // nothing is left to strike at
+			s.strikes = s.strikes[1:]
+		}
+	}
+	s.screen.refresh(s.now())
+	return nil
+}
+
+// pay signs and adds payments, and awaits each of them.
+func (s *show) pay(ctx context.Context, invoices ...int) error {
+	if len(invoices) == 0 {
+		return nil
+	}
+	var all []batch.Batch
+	for _, invoice := range invoices {
+		p, err := s.books.sign(invoice, (invoice-1)%s.c.accounts)
+		if err != nil {
+			return err
+		}
+		all = append(all, p.batch)
+	}
+	if err := s.service.runner.Add(ctx, all...); err != nil {
+		return err
+	}
+	for _, b := range all {
+		s.awaiting.Go(func() {
+			rec, err := s.service.runner.Await(ctx, b.Key())
+			select {
+			case s.outcomes <- outcome{rec, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	return nil
+}
+
+// decided takes the end of a payment. A payment whose nonce went to somebody else is signed anew,
+// with the account's next nonce: it was certainly not made.
+func (s *show) decided(ctx context.Context, o outcome) error {
+	if o.err != nil {
+		return o.err
+	}
+	s.records[o.rec.ID] = o.rec
+	p := s.books.signed[o.rec.ID]
+	switch o.rec.State {
+	case batch.Committed:
+		s.paid++
+		return nil
+	case batch.Rejected:
+		s.say("invoice %d: %s; signed anew with nonce %d", p.invoice, o.rec.Error.Message, s.books.next[p.account])
+		return s.pay(ctx, p.invoice)
+	}
+	return fmt.Errorf("invoice %d: %s is %s: %v", p.invoice, o.rec.ID, o.rec.State, o.rec.Error)
+}
+
+// foreignWallet lets another wallet with the key of an account take its next nonce.
+func (s *show) foreignWallet(ctx context.Context) (bool, error) {
+	account := (3 + 4*len(s.books.foreign)) % s.c.accounts
+	raw, hash, nonce := s.books.take(account)
+	s.say("another wallet with the key of a%d takes its nonce %d: %.10s...", account, nonce, hash)
+	return true, s.chain.call(ctx, nil, "eth_sendRawTransaction", raw)
+}
+
+// reorg lets the chain replace its last blocks by empty ones, once there is something in them.
+func (s *show) reorg(ctx context.Context) (bool, error) {
+	head, err := s.chain.head(ctx)
+	if err != nil || head < reorgDepth {
+		return false, err
+	}
+	last, err := s.chain.since(ctx, head-reorgDepth+1, head)
+	if err != nil || executed(last) == 0 {
+		return false, err
+	}
+	if err := s.chain.call(ctx, nil, "anvil_reorg", reorgDepth, []any{}); err != nil {
+		return false, err
+	}
+	s.say("the chain replaces blocks %d to %d by others: %d transactions in them are undone", last[0].Number, head, executed(last))
+	return true, nil
+}
+
+// killNode kills the node and starts it again. It has forgotten the blocks since it last wrote its
+// state, and all that waited for a block.
+func (s *show) killNode(ctx context.Context) (bool, error) {
+	head, err := s.chain.head(ctx)
+	if err != nil {
+		return false, err
+	}
+	last, err := s.chain.since(ctx, head-min(head, 2*depth), head)
+	if err != nil || executed(last[len(last)-min(len(last), reorgDepth):]) == 0 {
+		return false, err
+	}
+	if err := s.node.Kill(); err != nil {
+		return false, err
+	}
+	s.say("kill -9 of the node, at block %d", head)
+	select {
+	case <-time.After(nodeBack):
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if err := s.node.Resume(); err != nil {
+		return false, err
+	}
+	now, err := s.chain.head(ctx)
+	for range nodeRetries {
+		if err == nil {
+			break
+		}
+		time.Sleep(stepEvery)
+		now, err = s.chain.head(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	lost := slices.DeleteFunc(last, func(b block) bool { return b.Number <= now })
+	s.say("the node is back at block %d: %d transactions that it had executed are undone", now, executed(lost))
+	return true, nil
+}
+
+// killWorker kills the process that sends.
+func (s *show) killWorker(context.Context) (bool, error) {
+	s.say("kill -9 of the process that sends (process %d), with %d payments on their way", s.worker.pid(), s.added-s.paid)
+	s.worker.kill()
+	s.back = time.After(workerBack)
+	return true, nil
+}
+
+func (s *show) now() state {
+	return state{elapsed: time.Since(s.begun), added: s.added, paid: s.paid, total: s.c.invoices, signed: len(s.books.signed)}
+}
