@@ -37,6 +37,7 @@ func AddTx[Tx any](ctx context.Context, r *Runner, tx Tx, batches ...batch.Batch
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
+	batches = r.traced(ctx, batches)
 	return watchErr(ctx, r.store, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	notraces "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
@@ -141,6 +143,29 @@ func withMetrics(ctx context.Context, provider metric.MeterProvider, st store.St
 		return err
 	}
 	return runner.Run(ctx)
+}
+
+// withTraces delivers until ctx is done, and makes spans for the provider's exporters.
+func withTraces(ctx context.Context, provider trace.TracerProvider, st store.Store, ledger dlt.Ledger) error {
+	traces, err := otelbatch.NewTraces(provider) // once in a process
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
+		TraceParent: otelbatch.TraceParent, Observers: []batch.Observer{traces},
+	})
+	if err != nil {
+		return err
+	}
+	return runner.Run(ctx)
+}
+
+// The application brings the SDK, and its sampler.
+func Example_traces() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	fmt.Println(withTraces(ctx, notraces.NewTracerProvider(), memory.New(), ledgermem.New(nil)))
+	// Output: <nil>
 }
 
 // The application brings the SDK; examples/metrics has one that serves Prometheus.

@@ -129,6 +129,9 @@ type Health struct {
 	// LostEvents says of each of Options.Observers how many events it has lost since New,
 	// because it was too slow. It is nil while none has lost any.
 	LostEvents []uint64 `json:"lost_events,omitempty"`
+	// DroppedTraces is how many trace contexts this Runner has dropped since New because they were
+	// not valid: of batches, and of Options.TraceParent. Their batches were added without.
+	DroppedTraces uint64 `json:"dropped_traces,omitzero"`
 	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
 	// there was no failure for [HealthMemory].
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
@@ -149,7 +152,7 @@ func (r *Runner) Health() Health {
 		h.StatusConnections = Use{e.monitor.Busy(), r.o.StatusConnections}
 		h.Claims = e.table.Unfinished()
 	}
-	h.LostEvents = r.lostEvents()
+	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.droppedTraces.Load()
 	return h
 }
 

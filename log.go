@@ -260,6 +260,10 @@ func (o Options) others() (attrs []slog.Attr) {
 			if v != nil {
 				attrs = append(attrs, slog.Bool(name, true))
 			}
+		case func(context.Context) string:
+			if v != nil {
+				attrs = append(attrs, slog.Bool(name, true))
+			}
 		}
 	}
 	return attrs

@@ -25,6 +25,7 @@ type secretive struct{ token string }
 func (*secretive) Observe(context.Context, batch.Event)    {}
 func (*secretive) ObserveCall(context.Context, Call)       {}
 func (*secretive) Retry(s batch.ServiceID) (p RetryPolicy) { return p }
+func (s *secretive) TraceParent(context.Context) string    { return s.token }
 
 // Each option that is not its default is named in the log, with its value, and no other is.
 func TestTheLogNamesOptions(t *testing.T) {
@@ -51,6 +52,8 @@ func TestTheLogNamesOptions(t *testing.T) {
 			*v, want = batch.PolicyHalt, "halt"
 		case *func(batch.ServiceID) RetryPolicy:
 			*v, want = app.Retry, "true"
+		case *func(context.Context) string:
+			*v, want = app.TraceParent, "true"
 		case *batch.Observer:
 			*v, want = app, "*dltbatch.secretive"
 		case *[]batch.Observer:

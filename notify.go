@@ -22,7 +22,7 @@ type notices struct {
 func (n *notices) claimed(ctx context.Context, run store.ClaimedRun) {
 	n.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
-		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c)})
+		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c), TraceParent: c.TraceParent})
 	}
 }
 
@@ -54,7 +54,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
-		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt}
+		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt, TraceParent: w.Applied.TraceParent}
 		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
 		answered(&accepted, w.Outcome)
 		n.r.report(accepted)
@@ -103,6 +103,7 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 	row := w.Applied.Row
 	event := batch.Event{
 		Kind: batch.EventState, Key: w.Key, State: row.State, From: w.Applied.From, By: w.By, Attempt: row.Attempt, Err: asError(row.Error),
+		TraceParent: w.Applied.TraceParent,
 	}
 	switch {
 	case w.Applied.Breach:
@@ -141,6 +142,9 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 // answered adds to an event the POST whose answer caused it.
 func answered(e *batch.Event, o store.Outcome) {
 	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
+	if !o.Post.Answered.IsZero() {
+		e.SinceAnswered = time.Since(o.Post.Answered)
+	}
 	if o.Report != nil {
 		blame(e, *o.Report)
 	}

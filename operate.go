@@ -71,6 +71,7 @@ func (r *Runner) newDesk() acts.Desk {
 func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.observe(ctx, batch.Event{
 		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		TraceParent: rec.TraceParent,
 	})
 	if rec.Final() {
 		r.final(rec.Key)

@@ -47,6 +47,8 @@ type Runner struct {
 	queues   []*lossy.Queue[delivery] // of Options.Observers
 	calls    calls
 	sums     *repeats.Log[topic, write]
+
+	droppedTraces atomic.Uint64
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -160,6 +162,7 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
+	batches = r.traced(ctx, batches)
 	if err := r.store.Add(ctx, batches...); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}

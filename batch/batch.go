@@ -34,6 +34,12 @@ type Batch struct {
 
 	// Budget limits the attempts. The zero value means unlimited.
 	Budget Budget
+
+	// TraceParent is the trace context of the caller that adds the batch ([ValidTraceParent]), or
+	// "". The store keeps it with the batch, and every process that works on the batch gets it:
+	// docs/operations.md#traces. It is not sent to the ledger. A Runner's Add fills it in
+	// (dltbatch.Options.TraceParent), and drops a bad one; a store refuses a bad one.
+	TraceParent string
 }
 
 // Transaction is one signed operation inside a batch.
@@ -73,6 +79,8 @@ func (b Batch) validate() error {
 		return &InputError{Field: "Payload", Value: itoa(len(b.Payload)) + " bytes", Want: "at most " + itoa(MaxPayload) + " bytes"}
 	case b.Budget.Attempts < 0:
 		return &InputError{Field: "Budget.Attempts", Value: itoa(b.Budget.Attempts), Want: "0 (unlimited) or more"}
+	case b.TraceParent != "" && !ValidTraceParent(b.TraceParent):
+		return &InputError{Field: "TraceParent", Value: Excerpt(b.TraceParent, 2*traceParentLen), Want: "a traceparent of version 00"}
 	}
 	if err := checkText("DataChangeID", b.DataChangeID, MaxIDLen); err != nil {
 		return err

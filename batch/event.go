@@ -85,6 +85,10 @@ type Event struct {
 	Err error `json:"-"`
 	// Act is the operator's act, with EventOperated.
 	Act Act `json:"act,omitzero"`
+	// TraceParent is the trace context that was added with the batch ([Batch].TraceParent), in the
+	// events of its claims and outcomes, and in EventOperated about a batch. In EventAdded the
+	// Observer's context has it.
+	TraceParent string `json:"trace_parent,omitzero"`
 
 	// SinceAdded is the time from Add, or from the requeue to the end of the lane, on the
 	// database's clock: in EventClaimed to the claim, in EventOperated to the final state that
@@ -98,9 +102,13 @@ type Event struct {
 	// is 0 in all other events.
 	SincePosted time.Duration `json:"since_posted_ns,omitzero"`
 
-	// The next five are about the POST whose answer caused the event, also where the acceptance
+	// The next six are about the POST whose answer caused the event, also where the acceptance
 	// was written together with the outcome: then they are in the EventState to Pending, not in
 	// the event of the outcome. In EventPaused only the last three are set.
+
+	// SinceAnswered is the time from its answer to the event, on this process's clock: the answer
+	// was waiting for its write.
+	SinceAnswered time.Duration `json:"since_answered_ns,omitzero"`
 
 	// Took is its duration on this process's clock. Where it was tried again within one
 	// attempt, it is the last try's.

@@ -41,6 +41,8 @@ type Record struct {
 	// Quarantined means that [PolicyQuarantine] set the Invalid or Rejected batch aside, for a
 	// person to look at.
 	Quarantined bool `json:"quarantined,omitzero"`
+	// TraceParent is the trace context that was added with the batch ([Batch].TraceParent).
+	TraceParent string `json:"trace_parent,omitzero"`
 }
 
 // Final reports whether the outcome is settled: only a late commit or an operator can still

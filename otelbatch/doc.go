@@ -1,4 +1,4 @@
-// Package otelbatch measures a Runner with OpenTelemetry. It uses the API only: the application
+// Package otelbatch measures and traces a Runner with OpenTelemetry. It uses the API only: the application
 // brings the SDK and the exporter.
 //
 //	metrics, err := otelbatch.NewMetrics(provider) // once in a process
@@ -6,6 +6,11 @@
 //
 // docs/metrics.md lists the metrics, and docs/operations.md the alerts. In the folder of this package are
 // alerts.yaml, rules for Prometheus, and dashboard.json for Grafana; the library does not link them.
+//
+//	traces, err := otelbatch.NewTraces(provider) // once in a process
+//	options.TraceParent, options.Observers = otelbatch.TraceParent, []batch.Observer{traces}
+//
+// docs/operations.md#traces lists the spans.
 //
 // # What is exact
 //

@@ -95,11 +95,14 @@ func (m *Metrics) operated(e batch.Event) {
 	if e.Act.Action == batch.ActionDecide {
 		m.resolved.add(1, key{e.State.String(), e.By.String()})
 	}
-	switch {
-	case e.Act.Action != batch.ActionDecide && e.Act.Action != batch.ActionCancel:
-	case e.State == batch.Committed, e.State == batch.Rejected:
+	if finalAct(e) {
 		m.final(e)
 	}
+}
+
+// finalAct reports whether an operator's act made the batch final.
+func finalAct(e batch.Event) bool {
+	return (e.Act.Action == batch.ActionDecide || e.Act.Action == batch.ActionCancel) && (e.State == batch.Committed || e.State == batch.Rejected)
 }
 
 // kind returns the kind of a ledger's answer; other where it has none.

@@ -48,6 +48,7 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	for i, n := range t.lost {
 		m.lost.count(o, n, key{strconv.Itoa(i)})
 	}
+	m.dropped.count(o, t.dropped, key{})
 	m.stats.collect(ctx, using(runners), o)
 	return nil
 }
@@ -70,12 +71,14 @@ type totals struct {
 	ledgerClosed                       float64
 	failing, ages                      map[string]float64 // seconds
 	lost                               map[int]int
+	dropped                            int // trace contexts
 }
 
 func (t *totals) add(now time.Time, h dltbatch.Health) {
 	for i, n := range h.LostEvents {
 		t.lost[min(i, len(observers.values))] += int(n)
 	}
+	t.dropped += int(h.DroppedTraces)
 	if !h.Running {
 		return
 	}

@@ -298,10 +298,11 @@ func TestGauges(t *testing.T) {
 				Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(2 * time.Second)}, "keeper": {}},
 				Pool:  dltbatch.Use{Busy: 3, Size: 64}, StatusConnections: dltbatch.Use{Busy: 1, Size: 8}, Claims: 5, OpenStreams: 6,
 				Warnings: []error{errors.New("worn")}, LostEvents: []uint64{0, 4, 0, 0, 0, 0, 0, 0, 1, 1},
+				DroppedTraces: 2,
 			})
 		}
 		m.watch(fixed{Running: true, PausedSince: ago(2 * time.Hour), Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
-		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}}) // does not run, and has lost what it has lost
+		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // does not run, and has lost what it has lost
 		require.NoError(t, b.collect())
 		for name, want := range map[string]float64{
 			"dltbatch.runners": 3, "dltbatch.claims.held": 10, "dltbatch.streams": 12, "dltbatch.warnings": 2,
@@ -312,7 +313,7 @@ func TestGauges(t *testing.T) {
 			"dltbatch.failing.duration{dltbatch.part=ledger}": 60, "dltbatch.failing.duration{dltbatch.part=store}": 0,
 			"dltbatch.failing.duration{dltbatch.part=streams}": 0, "dltbatch.loop.success.age{dltbatch.loop=queuer}": 9,
 			"dltbatch.observer.lost{dltbatch.observer=0}": 7, "dltbatch.observer.lost{dltbatch.observer=1}": 8,
-			"dltbatch.observer.lost{dltbatch.observer=_OTHER}": 4,
+			"dltbatch.observer.lost{dltbatch.observer=_OTHER}": 4, "dltbatch.traces.dropped": 5,
 		} {
 			assert.Contains(t, b.values, name)
 			assert.InDelta(t, want, b.of("%s", name), 1e-9, name)

@@ -27,6 +27,8 @@ type Store interface {
 	// same key and the same payload, this batch counts as stored, even under another id, and
 	// the earlier batch stays; with another payload the error is [batch.ErrConflict], too. Two
 	// Adds of one id or one key wait for each other; if the first fails, the second is stored.
+	// The trace context is kept with the batch: [Ref].TraceParent. It is no part of what makes two
+	// batches the same; the context of the stored batch stays.
 	// An invalid batch gives a [*batch.InputError]. Any other error leaves open whether the
 	// call was stored: add again, it is harmless. Add does not keep the slice. A store knows
 	// no ledger: a Runner's Add and AddTx check whether the ledger can read a batch.
@@ -159,6 +161,10 @@ type Ref struct {
 	// together with the id it is the batch's order key. It is zero where it is not known. No
 	// store needs it to find a batch.
 	Created time.Time
+	// TraceParent is the trace context that was added with the batch ([batch.Batch].TraceParent);
+	// "" where there is none, or it is not known. No store needs it to find a batch. A store puts
+	// it into each Ref that it hands out, as it does with Created.
+	TraceParent string
 }
 
 // PendingQuery asks for due rows.

@@ -39,7 +39,9 @@ type stored struct {
 	row     store.Row
 }
 
-func (e *stored) ref() store.Ref { return store.Ref{Key: e.Key(), Created: e.created} }
+func (e *stored) ref() store.Ref {
+	return store.Ref{Key: e.Key(), Created: e.created, TraceParent: e.TraceParent}
+}
 
 // lane is the queue of one service.
 type lane struct {
@@ -173,7 +175,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 	}
 	rec := own(e.row).Record(key)
-	rec.Budget, rec.DataChangeID, rec.CreatedAt = e.Budget, e.DataChangeID, e.created
+	rec.Budget, rec.DataChangeID, rec.CreatedAt, rec.TraceParent = e.Budget, e.DataChangeID, e.created, e.TraceParent
 	return rec, nil
 }
 

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -88,12 +89,12 @@ func TestNotMigrated(t *testing.T) {
 			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
 			// The store serves the version after this one, and leaves it as it is: a rolling
 			// deploy.
-			s.exec(`UPDATE ` + table + ` SET version_id = 5 WHERE version_id = 99`)
+			s.exec(`UPDATE ` + table + ` SET version_id = ` + strconv.Itoa(newest+1) + ` WHERE version_id = 99`)
 			st = st.with(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
 			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
-			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 5`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = ` + strconv.Itoa(newest+1))
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
 			// The store notices, too, when tables go while it runs.

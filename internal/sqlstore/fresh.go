@@ -39,6 +39,8 @@ type FreshBatch struct {
 	ID        batch.ID
 	Budget    batch.Budget
 	Footprint []byte // for DecodeFootprint
+
+	TraceParent string
 }
 
 type freshBatch struct {
@@ -56,7 +58,7 @@ func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]fr
 // a doubt, call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
-	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload)
+	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remove(seq)
@@ -64,8 +66,10 @@ func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 		return
 	}
 	f.entries[seq] = freshBatch{
-		FreshBatch: FreshBatch{ID: batch.ID(strings.Clone(string(b.ID))), Budget: b.Budget, Footprint: footprint},
-		created:    created, payload: bytes.Clone(b.Payload), size: size,
+		FreshBatch: FreshBatch{
+			ID: batch.ID(strings.Clone(string(b.ID))), Budget: b.Budget, Footprint: footprint, TraceParent: strings.Clone(b.TraceParent),
+		},
+		created: created, payload: bytes.Clone(b.Payload), size: size,
 	}
 	f.size += size
 }

@@ -68,7 +68,11 @@ const (
 	sqlNow = `SELECT ` + Clock
 
 	// ColsBatch are the columns of a batch that never change.
-	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try`
+	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
+	// TraceParent is the trace context of a batch, "" where there is none. [Texts] puts noTraceParent
+	// into its place where the schema has no such column yet.
+	TraceParent   = `coalesce(b.trace_parent, '')`
+	noTraceParent = `CAST('' AS text)`
 	// ColsOutcome are the columns of a final row.
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`

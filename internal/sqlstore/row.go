@@ -18,11 +18,12 @@ type BatchCols struct {
 	DataChangeID    string
 	BudgetAttempts  int64
 	BudgetEveryTry  bool
+	TraceParent     string
 }
 
 // Dest takes the columns of ColsBatch.
 func (c *BatchCols) Dest() []any {
-	return []any{&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.DataChangeID, &c.BudgetAttempts, &c.BudgetEveryTry}
+	return []any{&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.DataChangeID, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent}
 }
 
 // KeyDest takes the number, the id and the service.
@@ -35,7 +36,7 @@ func (c *BatchCols) Key() batch.Key {
 
 // Ref names the batch, with its number and its order key.
 func (c *BatchCols) Ref() store.Ref {
-	return store.Ref{Key: c.Key(), Row: c.Seq, Created: FromMicro(c.CreatedAt)}
+	return store.Ref{Key: c.Key(), Row: c.Seq, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
 // Budget is the batch's own.
@@ -46,7 +47,7 @@ func (c *BatchCols) Budget() batch.Budget {
 // Record is the application's view of the batch with this row.
 func (c *BatchCols) Record(row store.Row) batch.Record {
 	r := row.Record(c.Key())
-	r.Budget, r.DataChangeID, r.CreatedAt = c.Budget(), c.DataChangeID, FromMicro(c.CreatedAt)
+	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = c.Budget(), c.DataChangeID, FromMicro(c.CreatedAt), c.TraceParent
 	return r
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -89,8 +91,10 @@ func New(d Driver) Store { return Store{d} }
 
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
-	form  func(statement string) string
-	known sync.Map
+	form     func(statement string) string
+	known    sync.Map
+	untraced atomic.Bool // the schema has no column for trace contexts
+	without  sync.Map    // as known, for such a schema
 }
 
 // NewTexts returns the texts that form makes of statements.
@@ -98,13 +102,28 @@ func NewTexts(form func(statement string) string) *Texts { return &Texts{form: f
 
 // Of is a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
-	if text, ok := t.known.Load(statement); ok {
+	known, untraced := &t.known, t.untraced.Load()
+	if untraced {
+		known = &t.without
+	}
+	if text, ok := known.Load(statement); ok {
 		return text.(string)
 	}
-	text := t.form(statement)
-	t.known.Store(statement, text)
+	from := statement
+	if untraced {
+		from = strings.ReplaceAll(from, TraceParent, noTraceParent)
+	}
+	text := t.form(from)
+	known.Store(statement, text)
 	return text
 }
+
+// Trace says whether the schema has a column for trace contexts. Where it has none, statements read
+// none, and an Add keeps none. Until somebody says so, it has.
+func (t *Texts) Trace(has bool) { t.untraced.Store(!has) }
+
+// Traced reports what Trace has said last.
+func (t *Texts) Traced() bool { return !t.untraced.Load() }
 
 // Query returns the rows of a statement. dest says where the columns of one row go.
 func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement string, args ...any) ([]T, error) {

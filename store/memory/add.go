@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -82,7 +83,7 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 		e := &entry{
 			key: b.Key(), hash: hash, payload: slices.Clone(b.Payload), budget: b.Budget, dataChangeID: b.DataChangeID,
 			footprint: batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)},
-			row:       store.NewRow(), twin: twins[i],
+			row:       store.NewRow(), twin: twins[i], traceParent: strings.Clone(b.TraceParent),
 		}
 		seen[b.ID] = e
 		entries = append(entries, e)

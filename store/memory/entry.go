@@ -21,6 +21,7 @@ type entry struct {
 	footprint    batch.Footprint
 	budget       batch.Budget
 	dataChangeID string
+	traceParent  string
 	twin         bool // of an earlier batch of its call; not stored
 
 	row     store.Row
@@ -37,13 +38,13 @@ type changeKey struct {
 func (e *entry) change() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
 
 func (e *entry) ref() store.Ref {
-	return store.Ref{Key: e.key, Row: e.number, Created: e.created}
+	return store.Ref{Key: e.key, Row: e.number, Created: e.created, TraceParent: e.traceParent}
 }
 
 // record is the application's view; it shares nothing with the entry.
 func (e *entry) record() batch.Record {
 	r := cloneRow(e.row).Record(e.key)
-	r.Budget, r.DataChangeID, r.CreatedAt = e.budget, e.dataChangeID, e.created
+	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = e.budget, e.dataChangeID, e.created, e.traceParent
 	return r
 }
 

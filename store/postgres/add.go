@@ -109,6 +109,11 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
+	if !t.s.texts.Traced() {
+		if err := t.watchMigration(ctx); err != nil {
+			return err
+		}
+	}
 	seqs, err := t.orderKeys(ctx, in)
 	if err != nil {
 		return err
@@ -152,7 +157,8 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 		}
 		rest = rest[n:]
 	}
-	last := []conns.Statement{{Text: sqlInsertNew, Args: insertArgs(rest)}}
+	statement, args := t.insertion(rest, sqlInsertNew, sqlInsertNewTraced)
+	last := []conns.Statement{{Text: statement, Args: args}}
 	if args := transactionArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTransactions, Args: args})
 	}

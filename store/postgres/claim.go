@@ -56,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 
 func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, from *starts, all bool) (out store.Claimed, fresh freshLanesError, err error) {
 	q.Window = max(1, q.Window)
-	if from.c == nil {
+	if from.c == nil || !t.s.texts.Traced() {
 		if err := t.watchMigration(ctx); err != nil {
 			return out, nil, err
 		}
@@ -286,7 +286,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		w.atEnd = append(w.atEnd, s)
 		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
-			s.footprint = b.Footprint
+			s.footprint, s.TraceParent = b.Footprint, b.TraceParent
 		} else {
 			unknown = append(unknown, s)
 		}
@@ -313,7 +313,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 
 // claimDest takes colsClaim.
 func (s *stored) claimDest() []any {
-	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint}
+	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint, &s.TraceParent}
 }
 
 // claimable reads the batches of waiting rows.
@@ -325,7 +325,8 @@ func (t *session) claimable(ctx context.Context, rows []*stored) error {
 		sqlClaimable, intArray(len(rows), func(i int) int64 { return rows[i].Seq }))
 	for i := range found {
 		s, r := &found[i], rows[found[i].part-1]
-		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry, r.footprint = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry, s.footprint
+		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry
+		r.footprint, r.TraceParent = s.footprint, s.TraceParent
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -44,17 +45,30 @@ func chunk(in []*addition) int {
 // insert puts into added the numbers of the batches whose id was not known; if added is nil
 // all are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
-	args := insertArgs(in)
 	if added == nil {
-		_, err := t.Exec(ctx, sqlInsertNew, args...)
+		statement, args := t.insertion(in, sqlInsertNew, sqlInsertNewTraced)
+		_, err := t.Exec(ctx, statement, args...)
 		return err
 	}
-	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertBatches, args...)
+	statement, args := t.insertion(in, sqlInsertBatches, sqlInsertTraced)
+	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
 	}
 	return err
 }
+
+// insertion is one of two statements, with its arguments: plain, or traced where a batch has a trace
+// context that the schema can hold.
+func (t *session) insertion(in []*addition, plain, traced string) (statement string, args []any) {
+	args = insertArgs(in)
+	if !t.s.texts.Traced() || !slices.ContainsFunc(in, (*addition).traced) {
+		return plain, args
+	}
+	return traced, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
+}
+
+func (a *addition) traced() bool { return a.TraceParent != "" }
 
 // insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.
 func insertArgs(in []*addition) []any {

@@ -26,9 +26,11 @@ const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
-// version 1 is gone. statsVersion has the tables of the stats.
+// version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for trace
+// contexts.
 const (
-	schemaVersion   = 4
+	schemaVersion   = 5
+	traceVersion    = 5
 	statsVersion    = 4
 	finishedVersion = 3
 	oldestVersion   = 2

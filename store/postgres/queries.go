@@ -59,25 +59,38 @@ const (
 	// All bytes come in one value: the hash, then the footprint, then the payload of each
 	// batch. Arrays of bytes are slow with every driver. It is the last argument, because
 	// drivers would copy it into a larger buffer for an argument after it.
-	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at),
+	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
+	insertQueued     = `,
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
 	SELECT seq FROM added`
 	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
 	// transaction. It saves a search of each unique index, and a second visit to each row.
-	sqlInsertNew = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
+	sqlInsertNew    = insertNewQueued + insertBatches
+	insertNewQueued = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false, ` + writtenBy + `
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
-	` + insertBatches
-	insertBatches = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
-		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch)
+	`
+	insertBatches = insertInto + `)` + insertSelect + insertFrom + `)` + insertAs + `)`
+	// These two are for an Add in which a batch has a trace context: every other Add does without the
+	// argument, and works where the schema has no such column yet. The contexts come behind the bytes,
+	// so that all other arguments have the same numbers: a driver may copy the bytes once more.
+	sqlInsertTraced    = `WITH added AS (` + insertTraced + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
+	sqlInsertNewTraced = insertNewQueued + insertTraced
+	insertTraced       = insertInto + `, trace_parent)` + insertSelect + `, nullif(u.trace_parent, '')` + insertFrom + `, $16::text[])` + insertAs + `, trace_parent)`
+
+	insertInto = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
+		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch`
+	insertSelect = `
 	SELECT u.seq, u.id_hash, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,
 		substring($15::bytea FROM u.at FOR 32),
 		CASE WHEN u.footprint > 0 THEN substring($15::bytea FROM u.at + 32 FOR u.footprint) END,
-		substring($15::bytea FROM u.at + 32 + u.footprint FOR u.payload)
+		substring($15::bytea FROM u.at + 32 + u.footprint FOR u.payload)`
+	insertFrom = `
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
-		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $13::uuid[])
-		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash)`
+		$9::boolean[], $10::integer[], $11::integer[], $12::integer[], $13::uuid[]`
+	insertAs = `
+		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash`
 	// The statements above and the statement below have no other plan than the generic plan.
 	// The server makes it once, and does not copy the bytes.
 	genericPlans          = "force_generic_plan"
@@ -327,7 +340,7 @@ const (
 	// sqlClaimable reads the columns of waiting rows that were not read with them.
 	sqlClaimable = `SELECT u.n, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq OFFSET 0) b`
-	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint`
+	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint, ` + sqlstore.TraceParent
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`

@@ -303,8 +303,13 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 	return nil
 }
 
-// addTransactions stores the transactions of a batch that is stored.
+// addTransactions stores the transactions of a batch that is stored, and its trace context.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
+	if b.TraceParent != "" && t.texts.Traced() {
+		if _, err := t.exec(ctx, sqlSetTrace, b.TraceParent, b.seq); err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+	}
 	for i, x := range b.Transactions {
 		if _, err := t.exec(ctx, sqlInsertTransaction, b.seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)

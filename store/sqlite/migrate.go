@@ -21,8 +21,12 @@ var migrations embed.FS
 // table, so that the application may use goose for its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
-// schemaVersion is the number of the last migration.
-const schemaVersion = 3
+// schemaVersion is the number of the last migration, traceVersion the number of the migration that
+// brings the column for trace contexts.
+const (
+	schemaVersion = 4
+	traceVersion  = 4
+)
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
 // another tool also enters their versions in [MigrationsTable].
@@ -110,8 +114,8 @@ func version(ctx context.Context, conn queryer) (int64, error) {
 	return v, nil
 }
 
-// check looks once whether this code knows the schema. Where tables are missing the statements show
-// it.
+// check looks whether this code knows the schema, and whether it has a column for trace contexts:
+// once it has, never again. Where tables are missing the statements show it.
 func (s *Store) check(ctx context.Context, conn queryer) error {
 	if s.checked.Load() {
 		return nil
@@ -123,7 +127,8 @@ func (s *Store) check(ctx context.Context, conn queryer) error {
 	case v > schemaVersion+1:
 		return newer(v)
 	}
-	s.checked.Store(v > 0)
+	s.texts.Trace(v >= traceVersion)
+	s.checked.Store(v >= traceVersion)
 	return nil
 }
 

@@ -20,7 +20,10 @@ const (
 	// These are for addedTogether batches.
 	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
 		batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues
-	sqlInsertPayloads    = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
+	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
+	// sqlSetTrace is a statement of its own, so that a batch without a trace context costs nothing
+	// more. The row has just been written, and is in memory.
+	sqlSetTrace          = `UPDATE batches SET trace_parent = ? WHERE seq = ?`
 	sqlDeleteAt          = `DELETE FROM batches WHERE service_id = ? AND created_at = ?`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
@@ -56,7 +59,7 @@ const (
 	areWaiting = `o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
 		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)`
 	// colsClaim are the columns that a claim reads of every attempted row.
-	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, b.footprint,
+	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint,
 	o.state, o.version, o.attempt, o.requeued`
 	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
 	// in the list.

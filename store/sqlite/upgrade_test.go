@@ -137,12 +137,69 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 	got, err := s.Stats(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, map[batch.State]int{batch.Submitting: n}, got.Open)
-	assert.Equal(t, int64(3), got.Schema)
+	assert.Equal(t, int64(schemaVersion), got.Schema)
 	sizes := map[string]bool{}
 	for _, size := range got.Sizes {
 		sizes[size.Name] = size.Bytes > 0
 	}
 	assert.Equal(t, map[string]bool{"database": true, "log": true}, sizes)
+}
+
+// A database without the column for trace contexts serves everything else, and gets it while batches
+// are added and claimed. From then on contexts are kept, in a process that was running before, too.
+func TestTraceUpgradeUnderLoad(t *testing.T) {
+	ctx := t.Context()
+	db := openClock(t, t.TempDir()+"/q.db", &clock{})
+	open := func() *Store {
+		s, err := New(db, &Options{AllowNormal: true})
+		require.NoError(t, err)
+		return s
+	}
+	s, other := open(), open()
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = p.UpTo(ctx, 3)
+	require.NoError(t, err)
+
+	const n, parent = 60, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	traced := func(id string) batch.Batch {
+		return batch.Batch{Service: "s", ID: batch.ID(id), Payload: []byte("p"), TraceParent: parent}
+	}
+	kept := func(s *Store, id string) string {
+		r, err := s.Get(ctx, traced(id).Key())
+		require.NoError(t, err, "lost")
+		return r.TraceParent
+	}
+	half := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range n {
+			assert.NoError(t, s.Add(ctx, traced(fmt.Sprint(i))))
+			c, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: n, TTL: time.Minute},
+				func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches) - 1}} })
+			assert.NoError(t, err)
+			assert.Len(t, c.Runs, 1)
+			if i == n/2 {
+				close(half)
+			}
+		}
+	})
+	<-half
+	require.Empty(t, kept(other, "0"))
+	require.NoError(t, open().Migrate(ctx))
+	wg.Wait()
+	assert.Empty(t, kept(s, "0"), "nobody knows it any more")
+	for id, s := range map[string]*Store{"the same process": s, "another": other} {
+		require.NoError(t, s.Add(ctx, traced(id)))
+		assert.Equal(t, parent, kept(s, id))
+	}
+
+	// Code of the version before names no such column. What is no context is in no column.
+	_, err = db.ExecContext(ctx, `INSERT INTO batches (id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key, trace,
+		payload_hash, budget_attempts, budget_every_try) VALUES (?, 'old', 'old', 1, '', '', 0, x'00', 0, 0)`, idHash("old"))
+	require.NoError(t, err)
+	_, err = db.ExecContext(ctx, `UPDATE batches SET trace_parent = 'short' WHERE header_signature = 'old'`)
+	require.ErrorContains(t, err, "CHECK")
 }
 
 // On a schema that is more than one version further on every call gives that error, and nothing is

@@ -34,7 +34,7 @@ func (c *rowCols) wholeDest() []any {
 // claimDest takes colsClaim.
 func (c *rowCols) claimDest() []any {
 	return []any{
-		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.footprint,
+		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent, &c.footprint,
 		&c.State, &c.Version, &c.Attempt, &c.Requeued,
 	}
 }
@@ -168,6 +168,7 @@ func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want i
 			return nil
 		}
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
+		r.TraceParent = b.TraceParent
 		r.footprint, err = sqlstore.DecodeFootprint(b.Footprint)
 		return err
 	}, sqlWaiting, encode(services), want)

@@ -28,6 +28,7 @@ func addTests() []test {
 		{name: "concurrent adds", run: addConcurrent},
 		{name: "concurrent adds of one id", run: addRace},
 		{name: "the payload is copied", run: addCopies},
+		{name: "the trace context comes with the batch", run: addTrace},
 	}
 }
 
@@ -73,6 +74,7 @@ func addKnown(f *fixture) {
 	f.add(b, bt("s", "z"))
 	again := b
 	again.DataChangeID, again.Budget, again.Trace = "another", batch.Budget{Attempts: 4}, true
+	again.TraceParent = traceParent("another")
 	f.add(again) // the model keeps the first
 	f.get("a")
 	f.take("a")
@@ -136,6 +138,8 @@ func addBadInput(f *fixture) {
 	bad("Payload", func(b *batch.Batch) { b.Payload = nil })
 	bad("Budget.Attempts", func(b *batch.Batch) { b.Budget.Attempts = -1 })
 	bad("DataChangeID", func(b *batch.Batch) { b.DataChangeID = "\x00" })
+	bad("TraceParent", func(b *batch.Batch) { b.TraceParent = strings.ToUpper(traceParent("a")) })
+	bad("TraceParent", func(b *batch.Batch) { b.TraceParent = strings.Repeat("0", 8<<10) })
 	bad("SignerPublicKey", func(b *batch.Batch) { b.SignerPublicKey = "\xc3" })
 	bad("Transactions.ID", func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: "t"}, {ID: "t"}} })
 	bad("Transactions.FamilyName", func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: "t", FamilyName: "\x00"}} })
@@ -273,5 +277,42 @@ func addCopies(f *fixture) {
 		require.NoError(f, err)
 		require.Equal(f, [][]byte{[]byte("as signed")}, got)
 		got[0][0] = 'Y'
+	}
+}
+
+// In another process, too, after a claim that nobody ended. Every call compares what the store hands
+// out with the batch that was added first.
+func addTrace(f *fixture) {
+	var all []batch.Batch
+	for i := range 20 { // as many as a store may write together
+		b := bt("s", batch.ID(fmt.Sprintf("b%02d", i)))
+		if b.TraceParent = ""; i%3 != 0 {
+			b.TraceParent = traceParent(string(b.ID))
+		}
+		all = append(all, b)
+	}
+	f.add(all...)
+	again := slices.Clone(all)
+	for i := range again {
+		again[i].TraceParent = traceParent("another")
+	}
+	f.add(again...)
+	if !f.h.Volatile {
+		f.reopen()
+	}
+	for i, c := range f.take(ids(all)...) {
+		assert.Equal(f, all[i].TraceParent, c.TraceParent, "claimed: %s", c.Key)
+		assert.Equal(f, all[i].TraceParent, f.get(c.Key.ID).TraceParent)
+	}
+	if !f.h.Volatile {
+		f.reopen()
+	}
+	f.pass(2)
+	for _, r := range f.pending(len(all), f.u(9.5)) {
+		assert.Equal(f, f.rows[r.Key.ID].b.TraceParent, r.TraceParent, "left behind: %s", r.Key)
+	}
+	f.each(f.monitored, store.IsCommitted, ids(all)...)
+	for _, b := range all {
+		assert.Equal(f, b.TraceParent, f.get(b.ID).TraceParent, "final: %s", b.ID)
 	}
 }

@@ -51,7 +51,7 @@ func sameReceipts(a, b []batch.Receipt) bool {
 func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 	f.Helper()
 	want := s.row.Record(s.b.Key())
-	want.Budget, want.DataChangeID, want.CreatedAt = s.b.Budget, s.b.DataChangeID, s.created
+	want.Budget, want.DataChangeID, want.CreatedAt, want.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent
 	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.b.Key())
 	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
 }
@@ -84,6 +84,7 @@ func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	require.Equal(f, want.Row, like(f, want.Row, got.Row), "row after %s about %s", o.Finding, o.Key)
 	if want.Result != store.Gone {
 		require.Equal(f, f.rows[o.Key.ID].created, got.Created, "order key of %s", o.Key)
+		require.Equal(f, f.rows[o.Key.ID].b.TraceParent, got.TraceParent, "trace context of %s", o.Key)
 		require.True(f, f.near(want.At, got.At), "%s about %s was written at %s, want %s", o.Finding, o.Key, got.At, want.At)
 	}
 }

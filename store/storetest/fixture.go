@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ type shadow struct {
 
 // whole is the ref that a store hands out.
 func (s *shadow) whole() store.Ref {
-	return store.Ref{Key: s.b.Key(), Row: s.ref.Row, Created: s.created}
+	return store.Ref{Key: s.b.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.b.TraceParent}
 }
 
 // now is the store's clock, nearly.
@@ -88,9 +89,19 @@ func (f *fixture) near(a, b time.Time) bool {
 
 func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
 
-// bt is a batch of a service.
+// bt is a batch of a service. About half of all ids have a trace context.
 func bt(service batch.ServiceID, id batch.ID) batch.Batch {
-	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
+	b := batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
+	if n := len(id); n > 0 && id[n-1]%2 == 0 {
+		b.TraceParent = traceParent(string(id))
+	}
+	return b
+}
+
+// traceParent is a trace context of its own for each text.
+func traceParent(of string) string {
+	h := sha256.Sum256([]byte(of))
+	return fmt.Sprintf("00-%x-%x-01", h[:16], h[16:24])
 }
 
 // many is n batches of a service whose ids sort against their order.

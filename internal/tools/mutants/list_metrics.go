@@ -51,7 +51,7 @@ var metricsList = []mutant{
 	},
 	{
 		name: "metrics: an acquittal is an end", file: "otelbatch/events.go", pkg: "otelbatch", test: "TestEvents",
-		old: "case e.Act.Action != batch.ActionDecide && e.Act.Action != batch.ActionCancel:", new: "case e.Act.Action == batch.ActionPause:",
+		old: "(e.Act.Action == batch.ActionDecide || e.Act.Action == batch.ActionCancel) && ", new: "e.Act.Action != batch.ActionPause && ",
 	},
 	{
 		name: "metrics: what failed was added", file: "otelbatch/calls.go", pkg: "otelbatch", test: "TestCalls",

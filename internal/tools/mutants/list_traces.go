@@ -1,0 +1,89 @@
+package main
+
+// tracesList breaks the way of a trace context, from whoever adds a batch to the spans.
+var tracesList = []mutant{
+	{
+		name: "traces: SQLite does not write the context", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",
+		old: "if b.TraceParent != \"\" && t.texts.Traced() {", new: "if b.TraceParent == \"?\" && t.texts.Traced() {",
+	},
+	{
+		name: "traces: PostgreSQL does not write the context", file: "store/postgres/insert.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",
+		old: "if !t.s.texts.Traced() || !slices", new: "if t.s.texts.Traced() || !slices",
+	},
+	{
+		name: "traces: PostgreSQL writes a text for no context", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",
+		old: "nullif(u.trace_parent, '')", new: "u.trace_parent",
+	},
+	{
+		name: "traces: memory forgets the context", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/the_trace_context_comes_with_the_batch",
+		old: ", traceParent: strings.Clone(b.TraceParent),", new: ", traceParent: strings.Clone(\"\"),",
+	},
+	{
+		name: "traces: a claim by another process loses the context (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",
+		old: "\t\tr.BatchCols = c.BatchCols\n", new: "\t\tr.BatchCols = c.BatchCols\n\t\tr.TraceParent = \"\"\n",
+	},
+	{
+		name: "traces: a claim by another process loses the context (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",
+		old: "r.footprint, r.TraceParent = s.footprint, s.TraceParent", new: "r.footprint = s.footprint",
+	},
+	{
+		name: "traces: a claim of what this process has added loses the context (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/add/order_within_a_call_and_across_calls",
+		old: "\t\tr.TraceParent = b.TraceParent\n", new: "",
+	},
+	{
+		name: "traces: an attempted batch has no context", file: "internal/sqlstore/row.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",
+		old: "TraceParent: c.TraceParent, Created:", new: "Created:",
+	},
+	{
+		name: "traces: a database without the column is asked for it", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
+		old: "s.texts.Trace(v >= traceVersion)", new: "s.texts.Trace(v > 0)",
+	},
+	{
+		name: "traces: a running process does not see the column", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
+		old: "s.checked.Store(v >= traceVersion)", new: "s.checked.Store(v > 0)",
+	},
+	{
+		name: "traces: PostgreSQL asks for a column that is not there", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
+		old: "s.texts.Trace(version >= traceVersion)", new: "s.texts.Trace(true)",
+	},
+	{
+		name: "traces: a bad context refuses the batch", file: "trace.go", pkg: ".", test: "TestTraceContextsOfABatch",
+		old: "want = r.validTrace(own)", new: "want = own",
+	},
+	{
+		name: "traces: what is dropped is not counted", file: "trace.go", pkg: ".", test: "TestTraceContextsOfABatch",
+		old: "\tr.droppedTraces.Add(1)\n\treturn \"\"\n", new: "\treturn \"\"\n",
+	},
+	{
+		name: "traces: the caller's slice is changed", file: "trace.go", pkg: ".", test: "TestTraceContextsOfABatch",
+		old: "out, mine = slices.Clone(batches), true", new: "out, mine = slices.Clip(batches), true",
+	},
+	{
+		name: "traces: ids of zeros are ids", file: "batch/traceparent.go", pkg: "batch", test: "TestValidTraceParent",
+		old: "\treturn false\n}\n\nfunc isHex", new: "\treturn true\n}\n\nfunc isHex",
+	},
+	{
+		name: "traces: a parent that was not sampled is", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSamplingIsTheParents",
+		old: " || !trace.TraceFlags(flags).IsSampled()", new: "",
+	},
+	{
+		name: "traces: a span is a root of its own", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSpansOfABatch",
+		old: "ctx := trace.ContextWithRemoteSpanContext(nowhere, caller)", new: "ctx := nowhere",
+	},
+	{
+		name: "traces: a span has no link", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSpansAfterACrash",
+		old: ", trace.WithLinks(trace.Link{SpanContext: caller})", new: "",
+	},
+	{
+		name: "traces: the outcome that another instance finds has no context", file: "notify.go", pkg: "otelbatch", test: "TestSpansAfterACrash",
+		old: "\t\tTraceParent: w.Applied.TraceParent,\n", new: "",
+	},
+	{
+		name: "traces: an attempt ends when it is written", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSpansOfABatch",
+		old: "end := e.At.Add(-e.SinceAnswered)", new: "end := e.At",
+	},
+	{
+		name: "traces: a span names the lane", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSpansOfEvents",
+		old: "attribute.String(\"dltbatch.result\", result)", new: "attribute.String(\"dltbatch.result\", result), attribute.String(\"dltbatch.service\", string(e.Key.Service))",
+	},
+}

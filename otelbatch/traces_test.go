@@ -1,0 +1,408 @@
+package otelbatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// spans is a TracerProvider that writes down which spans were made and ended.
+type spans struct {
+	noop.TracerProvider
+	mu  sync.Mutex
+	all []span
+}
+
+type span struct {
+	name       string
+	parent     trace.SpanContext
+	links      []trace.Link
+	kind       trace.SpanKind
+	attrs      map[attribute.Key]string
+	status     codes.Code
+	why        string
+	start, end time.Time
+}
+
+func (s span) took() time.Duration { return s.end.Sub(s.start) }
+
+func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer { return tracer{s: s} }
+
+// made returns the spans by name; each name may come once.
+func (s *spans) made(t *testing.T) map[string]span {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]span{}
+	for _, made := range s.all {
+		require.NotContains(t, all, made.name)
+		all[made.name] = made
+	}
+	return all
+}
+
+type tracer struct {
+	noop.Tracer
+	s *spans
+}
+
+func (t tracer) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+	c := trace.NewSpanStartConfig(o...)
+	made := &recording{s: t.s, span: span{
+		name: name, parent: trace.SpanContextFromContext(ctx), links: c.Links(), kind: c.SpanKind(), start: c.Timestamp(), attrs: map[attribute.Key]string{},
+	}}
+	for _, a := range c.Attributes() {
+		made.attrs[a.Key] = a.Value.String()
+	}
+	return ctx, made
+}
+
+type recording struct {
+	noop.Span
+	s *spans
+	span
+}
+
+func (r *recording) SetStatus(code codes.Code, why string) { r.status, r.why = code, why }
+
+func (r *recording) End(o ...trace.SpanEndOption) {
+	c := trace.NewSpanEndConfig(o...)
+	r.end = c.Timestamp()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.all = append(r.s.all, r.span)
+}
+
+// caller is a context with a span in it.
+func caller(ctx context.Context, flags trace.TraceFlags) (context.Context, trace.SpanContext) {
+	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{0x4b, 15: 0x36}, SpanID: trace.SpanID{0xf0, 7: 0xb7}, TraceFlags: flags})
+	return trace.ContextWithSpanContext(ctx, sc), sc
+}
+
+// observed returns the observers that make spans.
+func observed(t *testing.T, s *spans) []batch.Observer {
+	t.Helper()
+	traces, err := NewTraces(s)
+	require.NoError(t, err)
+	return []batch.Observer{traces}
+}
+
+// runs runs r until the func that it returns is called.
+func runs(t *testing.T, r *dltbatch.Runner) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- r.Run(ctx) }()
+	return func() {
+		cancel()
+		assert.NoError(t, <-end)
+	}
+}
+
+// belong checks that all spans belong to the caller's, and that no attribute names a batch or a lane.
+func belong(t *testing.T, all map[string]span, sc trace.SpanContext, secrets ...string) {
+	t.Helper()
+	for name, s := range all {
+		assert.Equal(t, sc.TraceID(), s.parent.TraceID(), name)
+		assert.Equal(t, sc.SpanID(), s.parent.SpanID(), name)
+		assert.True(t, s.parent.IsRemote(), name)
+		if assert.Len(t, s.links, 1, name) {
+			assert.Equal(t, s.parent, s.links[0].SpanContext, name)
+		}
+		for key, value := range s.attrs {
+			for _, secret := range secrets {
+				assert.NotContains(t, value, secret, "%s: %s", name, key)
+			}
+		}
+	}
+}
+
+func TestTraceParent(t *testing.T) {
+	ctx, _ := caller(t.Context(), trace.FlagsSampled)
+	assert.Equal(t, "00-4b000000000000000000000000000036-f0000000000000b7-01", TraceParent(ctx))
+	ctx, _ = caller(t.Context(), 0)
+	assert.Equal(t, "00-4b000000000000000000000000000036-f0000000000000b7-00", TraceParent(ctx))
+	assert.Empty(t, TraceParent(t.Context()))
+}
+
+func TestNewTracesRefusesNoProvider(t *testing.T) {
+	_, err := NewTraces(nil)
+	var in *batch.InputError
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "provider", in.Field)
+}
+
+// late is a store that takes its time to write an outcome.
+type late struct {
+	*memory.Store
+	by time.Duration
+}
+
+func (s late) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	time.Sleep(s.by)
+	return s.Store.Record(ctx, all)
+}
+
+// The spans of a batch say when it was posted, when its outcome was found, and how long it took in all.
+func TestSpansOfABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const post, commit, write = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second
+		traits := ledgermem.Unforgiving(0)
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: commit, Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Latency: post}
+		}})
+		made := &spans{}
+		r, err := dltbatch.New(late{memory.New(), write}, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made)})
+		require.NoError(t, err)
+		stop := runs(t, r)
+		synctest.Wait()
+		ctx, sc := caller(t.Context(), trace.FlagsSampled)
+		added := time.Now()
+		require.NoError(t, r.Add(ctx, one("a-lane", "an-id")))
+		rec, err := r.Await(t.Context(), batch.Key{Service: "a-lane", ID: "an-id"})
+		require.NoError(t, err)
+		assert.Equal(t, TraceParent(ctx), rec.TraceParent)
+		stop()
+		all := made.made(t)
+		require.Len(t, all, 3)
+		belong(t, all, sc, "a-lane", "an-id")
+		attempt, outcome, final := all[spanAttempt], all[spanOutcome], all[spanFinal]
+		const slack = 10 * time.Millisecond
+		assert.Equal(t, post, attempt.took())
+		assert.InDelta(t, post, attempt.end.Sub(added), float64(slack), "not when it was written")
+		assert.Equal(t, trace.SpanKindClient, attempt.kind)
+		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.result": "accepted", "dltbatch.request.batches": "1"}, attempt.attrs)
+		assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), outcome.took())
+		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.state": "committed", "dltbatch.by": "monitor"}, outcome.attrs)
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.took())
+		assert.WithinDuration(t, added, final.start, slack)
+		assert.Equal(t, outcome.end, final.end)
+		for name, s := range all {
+			assert.Equal(t, codes.Unset, s.status, name)
+		}
+	})
+}
+
+// The parent was not sampled, or there is none: no span is made, whatever the sampler would do.
+func TestSamplingIsTheParents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := &spans{}
+		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made)})
+		require.NoError(t, err)
+		stop := runs(t, r)
+		unsampled, _ := caller(t.Context(), 0)
+		for id, ctx := range map[batch.ID]context.Context{"unsampled": unsampled, "none": t.Context()} {
+			require.NoError(t, r.Add(ctx, one("s", id)))
+			rec, err := r.Await(t.Context(), batch.Key{Service: "s", ID: id})
+			require.NoError(t, err)
+			assert.Equal(t, TraceParent(ctx), rec.TraceParent)
+		}
+		stop()
+		assert.Empty(t, made.made(t))
+	})
+}
+
+// An instance posts a batch and dies before it writes the outcome. Another one finds it: its spans belong
+// to the trace of the caller that added the batch to the first one.
+func TestSpansAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &staged{Store: memory.New()}
+		s.mute.Store(true)
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "memory", ResendHarmlessFor: dlt.Forever}, CommitAfter: time.Second})
+		start := func(st store.Store) (*dltbatch.Runner, *spans, func()) {
+			made := &spans{}
+			r, err := dltbatch.New(st, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made), Drain: 15 * time.Second})
+			require.NoError(t, err)
+			return r, made, runs(t, r)
+		}
+		r, before, stop := start(s)
+		ctx, sc := caller(t.Context(), trace.FlagsSampled)
+		require.NoError(t, r.Add(ctx, one("s", "b")))
+		time.Sleep(5 * time.Second)
+		stop()
+		assert.Empty(t, before.made(t), "it has written nothing, and knows nothing")
+
+		other, after, stop := start(s.Store)
+		rec, err := other.Await(t.Context(), batch.Key{Service: "s", ID: "b"})
+		require.NoError(t, err)
+		require.Equal(t, batch.Committed, rec.State)
+		stop()
+		all := after.made(t)
+		require.Contains(t, all, spanOutcome)
+		require.Contains(t, all, spanFinal)
+		belong(t, all, sc)
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), all[spanFinal].took())
+	})
+}
+
+// A process adds and ends. Another one opens the database, which has all that it knows, and delivers.
+func TestSpansInAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	ledger := ledgermem.New(nil)
+	process := func(o *dltbatch.Options, do func(r *dltbatch.Runner)) {
+		db, err := sqliteopen.Open(path)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, db.Close()) }()
+		st, err := sqlite.New(db, nil)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		r, err := dltbatch.New(st, ledger, o)
+		require.NoError(t, err)
+		do(r)
+	}
+	ctx, sc := caller(t.Context(), trace.FlagsSampled)
+	process(&dltbatch.Options{TraceParent: TraceParent}, func(r *dltbatch.Runner) {
+		require.NoError(t, r.Add(ctx, one("s", "b")))
+	})
+	made := &spans{}
+	process(&dltbatch.Options{Observers: observed(t, made)}, func(r *dltbatch.Runner) {
+		stop := runs(t, r)
+		defer stop()
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := r.Await(soon, batch.Key{Service: "s", ID: "b"})
+		require.NoError(t, err)
+	})
+	all := made.made(t)
+	require.Len(t, all, 3)
+	belong(t, all, sc)
+}
+
+// Which event makes which spans.
+func TestSpansOfEvents(t *testing.T) {
+	const second = time.Second
+	because := func(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k, Message: "with a secret"} }
+	ctx, sc := caller(t.Context(), trace.FlagsSampled)
+	at := time.Now()
+	for name, c := range map[string]struct {
+		e    batch.Event
+		want []string // name and status
+	}{
+		"accepted": {
+			batch.Event{Kind: batch.EventState, State: batch.Pending, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second}, []string{spanAttempt},
+		},
+		"in doubt": {
+			batch.Event{Kind: batch.EventInDoubt, State: batch.Submitting, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Err: because(batch.KindDoubt)},
+			[]string{spanAttempt + ": doubt"},
+		},
+		"busy": {
+			batch.Event{Kind: batch.EventState, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Err: because(batch.KindBusy)},
+			[]string{spanAttempt + ": busy"},
+		},
+		"refused": {
+			batch.Event{Kind: batch.EventFinal, State: batch.Rejected, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Err: because(batch.KindRejected)},
+			[]string{spanAttempt + ": rejected", spanFinal + ": rejected"},
+		},
+		"refused, and set aside": {
+			batch.Event{Kind: batch.EventQuarantined, State: batch.Rejected, By: batch.BySubmitter, InRequest: 1, Err: because(batch.KindRejected)}, nil,
+		},
+		"one write with the acceptance": {
+			batch.Event{Kind: batch.EventFinal, State: batch.Committed, From: batch.Submitting, By: batch.BySubmitter, SincePosted: second}, []string{spanOutcome, spanFinal},
+		},
+		"sent again": {
+			batch.Event{Kind: batch.EventState, State: batch.Unknown, From: batch.Submitting, By: batch.ByMonitor}, []string{spanOutcome},
+		},
+		"valid, not committed": {batch.Event{Kind: batch.EventState, State: batch.Valid, From: batch.Pending, By: batch.ByMonitor}, nil},
+		"invalid": {
+			batch.Event{Kind: batch.EventState, State: batch.Invalid, From: batch.Pending, By: batch.ByMonitor}, []string{spanOutcome},
+		},
+		"settled": {
+			batch.Event{Kind: batch.EventFinal, State: batch.Invalid, From: batch.Invalid, By: batch.ByMonitor}, []string{spanFinal + ": invalid"},
+		},
+		"a breach with the commit": {
+			batch.Event{Kind: batch.EventOrderBreach, State: batch.Committed, From: batch.Invalid, By: batch.ByMonitor}, []string{spanOutcome, spanFinal},
+		},
+		"a breach beside another event": {batch.Event{Kind: batch.EventOrderBreach, State: batch.Invalid, From: batch.Submitting, By: batch.ByMonitor}, nil},
+		"cancelled": {
+			batch.Event{Kind: batch.EventOperated, State: batch.Rejected, By: batch.ByOperator, Act: batch.Act{Action: batch.ActionCancel}}, []string{spanFinal + ": rejected"},
+		},
+		"decided": {
+			batch.Event{Kind: batch.EventOperated, State: batch.Committed, By: batch.ByOperator, Act: batch.Act{Action: batch.ActionDecide}}, []string{spanFinal},
+		},
+		"acquitted": {batch.Event{Kind: batch.EventOperated, State: batch.Rejected, By: batch.ByOperator, Act: batch.Act{Action: batch.ActionAcquit}}, nil},
+		"claimed":   {batch.Event{Kind: batch.EventClaimed, State: batch.Submitting, By: batch.ByQueuer}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := &spans{}
+			o := observed(t, made)[0]
+			c.e.Key, c.e.At = batch.Key{Service: "a-lane", ID: "an-id"}, at
+			o.Observe(t.Context(), c.e)
+			require.Empty(t, made.made(t), "without a context")
+			c.e.TraceParent = TraceParent(ctx)
+			o.Observe(t.Context(), c.e)
+			var got []string
+			for _, s := range made.all {
+				assert.False(t, s.start.After(s.end))
+				assert.Equal(t, s.why != "", s.status == codes.Error)
+				got = append(got, strings.TrimSuffix(fmt.Sprintf("%s: %s", s.name, s.why), ": "))
+			}
+			assert.Equal(t, c.want, got)
+			belong(t, made.made(t), sc, "a-lane", "an-id", "secret")
+		})
+	}
+}
+
+// What a database may hold that somebody else has written makes no span, and no trouble.
+func TestNoSpanOfABadContext(t *testing.T) {
+	made := &spans{}
+	o := observed(t, made)[0]
+	for _, bad := range []string{"x", strings.Repeat("0", 8<<10), "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"} {
+		o.Observe(t.Context(), batch.Event{Kind: batch.EventFinal, State: batch.Committed, TraceParent: bad})
+	}
+	assert.Empty(t, made.all)
+}
+
+// A tracer that panics keeps no event from other observers.
+func TestATracerThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCounted()
+		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observer: seen, Observers: []batch.Observer{&Traces{broken{}}}})
+		require.NoError(t, err)
+		stop := runs(t, r)
+		ctx, _ := caller(t.Context(), trace.FlagsSampled)
+		require.NoError(t, r.Add(ctx, one("s", "b")))
+		_, err = r.Await(t.Context(), batch.Key{Service: "s", ID: "b"})
+		require.NoError(t, err)
+		stop()
+		assert.Equal(t, 1, seen.events[batch.EventFinal])
+	})
+}
+
+type broken struct{ noop.Tracer }
+
+func (broken) Start(context.Context, string, ...trace.SpanStartOption) (context.Context, trace.Span) {
+	panic(errors.New("the tracer is broken"))
+}
+
+// An event without a sampled context costs a tracer nothing.
+func TestNoContextNoAllocation(t *testing.T) {
+	o := observed(t, &spans{})[0]
+	ctx, _ := caller(t.Context(), 0)
+	for _, parent := range []string{"", TraceParent(ctx)} {
+		e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, InRequest: 1, TraceParent: parent}
+		if n := testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }); n != 0 {
+			t.Errorf("%v allocations an event, context %q", n, parent)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package dltbatch
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// traced returns the batches with their trace contexts: their own, or else the caller's. It drops and
+// counts a context that is not valid, and leaves the caller's slice as it is. Where there is no
+// context it returns the caller's slice, and allocates nothing.
+func (r *Runner) traced(ctx context.Context, batches []batch.Batch) []batch.Batch {
+	callers := ""
+	if r.o.TraceParent != nil && len(batches) > 0 {
+		callers = r.validTrace(r.callersTrace(ctx))
+	}
+	out, mine := batches, false
+	for i := range batches {
+		want := callers
+		if own := batches[i].TraceParent; own != "" {
+			want = r.validTrace(own)
+		}
+		if want == batches[i].TraceParent {
+			continue
+		}
+		if !mine {
+			out, mine = slices.Clone(batches), true
+		}
+		out[i].TraceParent = want
+	}
+	return out
+}
+
+// callersTrace asks Options.TraceParent, and contains a panic in it.
+func (r *Runner) callersTrace(ctx context.Context) (s string) {
+	if err := loop.Contain(func() error { s = r.o.TraceParent(ctx); return nil }); err != nil {
+		r.droppedTraces.Add(1)
+		return ""
+	}
+	return s
+}
+
+// validTrace returns a trace context, or "" where s is none.
+func (r *Runner) validTrace(s string) string {
+	if s == "" || batch.ValidTraceParent(s) {
+		return s
+	}
+	r.droppedTraces.Add(1)
+	return ""
+}
