@@ -6,7 +6,9 @@
 //
 //	go run -C examples/metrics .
 //
-// It serves until Ctrl-C:
+//	go run -C examples/metrics . -trace   (one trace through two processes, the first killed: read traces.go)
+//
+// Without -trace it serves until Ctrl-C:
 //
 //	curl http://127.0.0.1:8080/metrics
 //	curl http://127.0.0.1:8080/livez
@@ -36,17 +38,26 @@ import (
 const about = `Metrics serves a Runner's metrics to Prometheus, and its health to Kubernetes, while batches go to a
 ledger in memory that is sometimes busy, and loses requests and answers. It ends with Ctrl-C.
 
+With -trace it shows one trace through two processes instead; kill -9 ends the first.
+
 usage: go run -C examples/metrics . [flags]
 `
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
 	rate := flag.Int("rate", 50, "batches a second")
+	trace := flag.Bool("trace", false, "show a trace through two processes, and end")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *listen, *rate, os.Stdout); err != nil {
+	do := func() error { return run(ctx, *listen, *rate, os.Stdout) }
+	if dir := os.Getenv(addIn); dir != "" {
+		do = func() error { return addAndDie(ctx, dir) }
+	} else if *trace {
+		do = func() error { return traced(ctx, os.Stdout) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
 		os.Exit(1)
 	}

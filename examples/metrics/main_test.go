@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -121,4 +122,29 @@ func TestMetrics(t *testing.T) {
 func TestWrongFlags(t *testing.T) {
 	require.Error(t, run(t.Context(), "127.0.0.1:0", 0, t.Output()))
 	require.Error(t, run(t.Context(), "nowhere", 1, t.Output()))
+}
+
+// The test's own program is the first process, too.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(addIn); dir != "" {
+		fmt.Fprintln(os.Stderr, addAndDie(context.Background(), dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// One trace goes through both processes: the first added the batch and was killed.
+func TestTraced(t *testing.T) {
+	var out output
+	require.NoError(t, traced(t.Context(), &out))
+	text := out.String()
+	assert.Contains(t, text, "was killed with kill -9")
+	processes := map[string]bool{}
+	for _, name := range []string{"POST /orders", "  dltbatch attempt", "  dltbatch outcome", "  dltbatch final"} {
+		found := regexp.MustCompile(`(?m)^` + name + ` .*process (\d+) `).FindStringSubmatch(text)
+		require.NotNil(t, found, "%s:\n%s", name, text)
+		processes[found[1]] = true
+	}
+	assert.Len(t, processes, 2)
+	assert.Contains(t, text, "state=committed")
 }
