@@ -205,17 +205,25 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 
 // decisions returns the wrong names in a table, and how many names it has.
 func decisions(table string, code map[string]string) (wrong []string, named int) {
-	declares := func(text, name string) bool {
-		name = regexp.QuoteMeta(name[strings.LastIndex(name, ".")+1:])
-		return regexp.MustCompile(`(?m)^(func (\([^)]*\) )?` + name + `[(\[]|\t*(type )?` + name + `( |,|$))`).MatchString(text)
-	}
-	find := func(file string) (text string, found bool) {
-		for name, t := range code {
-			if name == file || !strings.Contains(file, "/") && path.Base(name) == file {
-				text, found = text+t, true
-			}
+	// A line that declares a function, a method, a type, a field or a constant.
+	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
+	declared := map[string]map[string]bool{} // by file, "" for all
+	folders, bases := map[string]bool{}, map[string][]string{}
+	for file, text := range code {
+		names := map[string]bool{}
+		for _, m := range declaration.FindAllStringSubmatch(text, -1) {
+			names[m[1]] = true
 		}
-		return text, found
+		declared[file] = names
+		folders[path.Dir(file)], folders[path.Base(path.Dir(file))] = true, true
+		bases[path.Base(file)] = append(bases[path.Base(file)], file)
+	}
+	declares := func(file, name string) bool {
+		name = name[strings.LastIndex(name, ".")+1:]
+		if file == "" {
+			return slices.ContainsFunc(slices.Collect(maps.Values(declared)), func(names map[string]bool) bool { return names[name] })
+		}
+		return declared[file][name]
 	}
 	quoted := regexp.MustCompile("`([^`]+)`")
 	pairs := []*regexp.Regexp{
@@ -227,33 +235,29 @@ func decisions(table string, code map[string]string) (wrong []string, named int)
 		if len(cells) != 2 {
 			continue
 		}
-		var faults []string
 		for _, pair := range pairs {
 			for _, m := range pair.FindAllStringSubmatch(cells[1], -1) {
 				name, file := m[pair.SubexpIndex("name")], m[pair.SubexpIndex("file")]
-				if text, found := find(file); found && !declares(text, name) {
-					faults = append(faults, fmt.Sprintf("%s: no %s in %s", cells[0], name[strings.LastIndex(name, ".")+1:], file))
+				if code[file] != "" && !declares(file, name) {
+					wrong = append(wrong, fmt.Sprintf("%s: no %s in %s", cells[0], name[strings.LastIndex(name, ".")+1:], file))
 				}
 			}
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
 			named++
-			name := m[1]
-			switch {
+			switch name := m[1]; {
 			case strings.HasSuffix(name, ".go"):
-				if _, found := find(name); !found {
-					faults = append(faults, fmt.Sprintf("%s: no file %s", cells[0], name))
+				if code[name] == "" && (strings.Contains(name, "/") || bases[name] == nil) {
+					wrong = append(wrong, fmt.Sprintf("%s: no file %s", cells[0], name))
 				}
 			case strings.Contains(name, "/"):
-				if !slices.ContainsFunc(slices.Collect(maps.Keys(code)), func(f string) bool { return path.Dir(f) == name }) {
-					faults = append(faults, fmt.Sprintf("%s: no folder %s", cells[0], name))
+				if !folders[name] {
+					wrong = append(wrong, fmt.Sprintf("%s: no folder %s", cells[0], name))
 				}
-			case !slices.ContainsFunc(slices.Collect(maps.Keys(code)), func(f string) bool { return path.Base(path.Dir(f)) == name }) &&
-				!slices.ContainsFunc(slices.Collect(maps.Values(code)), func(text string) bool { return declares(text, name) }):
-				faults = append(faults, fmt.Sprintf("%s: nothing is named %s", cells[0], name))
+			case !folders[name] && !declares("", name):
+				wrong = append(wrong, fmt.Sprintf("%s: nothing is named %s", cells[0], name))
 			}
 		}
-		wrong = append(wrong, faults...)
 	}
 	return wrong, named
 }
