@@ -43,7 +43,7 @@ func TestANotYetInAListHoldsNothingBeforeIt(t *testing.T) {
 		r := newRunner(t, memory.New(), wrapped, &dltbatch.Options{Strategy: queuer.Pipelined(20), Observer: seen})
 		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
 		stop := running(t, r)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(3 * time.Hour)
 		rec, err := r.Get(t.Context(), one("s", "a").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
