@@ -84,7 +84,10 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 	case batch.Delayed, batch.Unknown: // it may not be cancelled while an earlier attempt is in doubt
 		open = r.DoubtAttempt != 0
 	}
-	if !open || !batch.Allowed(r.State, to, batch.ByOperator) {
+	if !open {
+		return r, fmt.Errorf("%w: a batch that is %s needs no decision", batch.ErrNotAllowed, r.State)
+	}
+	if !batch.Allowed(r.State, to, batch.ByOperator) {
 		return r, fmt.Errorf("%w: cannot decide %s to %s", batch.ErrNotAllowed, r.State, to)
 	}
 	if r.Live(now) {
