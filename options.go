@@ -132,10 +132,10 @@ type Options struct {
 	// nothing.
 	Calls CallObserver
 	// TraceParent returns the trace context of a caller of Add or AddTx, which is stored with the
-	// batches that have none of their own ([batch.Batch].TraceParent), or "" where there is none. It
-	// must be quick, and may be called concurrently. otelbatch.TraceParent is one. A text that is no
-	// context ([batch.ValidTraceParent]) and a panic count in [Health].DroppedTraces, and the batch
-	// is added all the same. Defaults to none, which costs nothing.
+	// batches that have none of their own ([batch.Batch].TraceParent), or "". It must be quick, and
+	// may be called concurrently. otelbatch.TraceParent is one. A text that is no context
+	// ([batch.ValidTraceParent]) and a panic count in [Health].DroppedTraces, and the batch is
+	// added all the same. Defaults to none, which costs nothing.
 	TraceParent func(ctx context.Context) string
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
 	// at its lines of Warn and Error, which sum up repeated troubles. Defaults to silence.

@@ -42,7 +42,7 @@ func (r *Runner) callersTrace(ctx context.Context) (s string) {
 	return s
 }
 
-// validTrace returns a trace context, or "" where s is none.
+// validTrace returns s if it is a trace context, or "".
 func (r *Runner) validTrace(s string) string {
 	if s == "" || batch.ValidTraceParent(s) {
 		return s

@@ -23,7 +23,7 @@ func (b By) Validate() error {
 	return checkText("By.Actor", b.Actor, MaxActorLen)
 }
 
-// Action is what an operator did. The values are stored.
+// Action is the act of an operator. The values are stored.
 type Action string
 
 // The actions upon a batch.

@@ -45,7 +45,7 @@ type bulkBody struct {
 	What      string
 	N         int
 	Rest      int    // batches that are not shown
-	Packed    string // for the form; "" where there is none, for the reason in Not
+	Packed    string // for the form; "" without any, for the reason in Not
 	Not       string
 }
 
@@ -104,7 +104,7 @@ func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceI
 	return err
 }
 
-// bulkOf reads what was asked for.
+// bulkOf reads the bulk action of a form.
 func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error) {
 	b.Action, b.AtEnd = batch.Action(q.Get("action")), q.Get("at_end") != ""
 	b.Filter.Service, b.Filter.Quarantined = service, q.Get("quarantined") != ""
@@ -133,7 +133,7 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 	return b, err
 }
 
-// known reads words of a list; an empty one is none.
+// known reads words of a list; an empty word does not count.
 func known[T ~string](field string, all []T, texts []string) (list []T, err error) {
 	for _, text := range texts {
 		if text == "" {

@@ -152,7 +152,7 @@ func write(w http.ResponseWriter, status int, kind string, body []byte) {
 // page answers a request.
 type page func(ctx context.Context, v *visit) (*answer, error)
 
-// route returns the page at a path; nil where there is none.
+// route returns the page at a path; nil without a page.
 func route(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "":

@@ -37,7 +37,7 @@ func shownService(s *batch.ServiceID) batch.ServiceID {
 	return *s
 }
 
-// parse reads words such as the names of states; an empty one is none.
+// parse reads words such as the names of states; an empty word does not count.
 func parse[T any, P interface {
 	*T
 	UnmarshalText([]byte) error

@@ -13,7 +13,7 @@ import (
 // actAgree is the one act of the console that is no [batch.Action].
 const actAgree batch.Action = "agree"
 
-// offer is an act on a page: a form, or the reason why there is none.
+// offer is an act on a page: a form, or the reason against it.
 type offer struct {
 	Do           batch.Action
 	Title, About string
@@ -32,7 +32,7 @@ type offer struct {
 
 type field struct{ Name, Value string }
 
-// word is what has to be typed to do something; "" where nothing has.
+// word is the word to be typed before an act; "" for an act without.
 func word(do batch.Action, all bool, to string) string {
 	switch do {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionRelease, actAgree:
@@ -47,7 +47,7 @@ func word(do batch.Action, all bool, to string) string {
 	return ""
 }
 
-// outcomes are what a person may decide.
+// outcomes are the states that a person may decide on.
 var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
 
 // batchOffers are the acts upon a batch, the remedy first. The rules are the store's own.

@@ -19,12 +19,12 @@ type visit struct {
 	q          url.Values // of the address
 	form       url.Values // of the body of a POST, and nothing of the address
 	by         string     // who acts
-	denied     string     // why this visitor cannot act; "" for one who can
+	denied     string     // why this visitor cannot act; "" if he can
 	now        time.Time  // on the database's clock
 	everything batch.Control
 }
 
-// answer is what a visit gets: a page, or another address.
+// answer ends a visit: a page, or another address.
 type answer struct {
 	status int    // 0 is 200
 	to     string // relative

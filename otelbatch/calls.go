@@ -52,7 +52,7 @@ func (m *Metrics) call(ctx context.Context, c dltbatch.Call) {
 // canceled is the error of a call that its caller gave up, mostly because the Runner stops.
 const canceled = "canceled"
 
-// ledgerKinds are the values of ledgerError, but for success and canceled.
+// ledgerKinds are the values of ledgerError, without success and canceled.
 var ledgerKinds = []string{
 	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
 }
@@ -81,7 +81,7 @@ var storeSentinels = []struct {
 	{store.ErrUnsupported, "unsupported"},
 }
 
-// storeKinds are the values of storeError, but for success and other.
+// storeKinds are the values of storeError, without success and other.
 func storeKinds() (all []string) {
 	for _, s := range storeSentinels {
 		all = append(all, s.name)

@@ -21,8 +21,8 @@
 // still get everything.
 //
 // They count what this process did since it began. The sum over all processes is right: one outcome
-// is reported by one process. What a process wrote and could not report, because it was killed in
-// between, is missing.
+// is reported by one process. An outcome that a process wrote and could not report, because it was
+// killed in between, is missing.
 //
 // # Labels
 //

@@ -53,8 +53,8 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	return nil
 }
 
-// using returns the Runners that run, and all where none does: the database of one that has stopped
-// may be closed.
+// using returns the Runners that run, or all if none runs: the database of a stopped Runner may be
+// closed.
 func using(all []runner) []runner {
 	running := slices.DeleteFunc(slices.Clone(all), func(r runner) bool { return !r.Health().Running })
 	if len(running) == 0 {

@@ -13,7 +13,7 @@ import (
 // other is the value of a label for all values that are not in its list.
 const other = "_OTHER"
 
-// label is a label and all its values, but for other. also gives attributes that go with a value.
+// label is a label and all its values, without other. also gives attributes that go with a value.
 type label struct {
 	key    string
 	values []string
@@ -78,7 +78,7 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 	return s
 }
 
-// known returns k with other in the place of what is in no list.
+// known returns k with other in the place of values that no list has.
 func (s series[O]) known(k key) key {
 	if _, ok := s.all[k]; ok {
 		return k

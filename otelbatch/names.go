@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The bounds of histograms. requestBounds are those of the convention for messaging.
+// The bounds of histograms. requestBounds are the bounds in the convention for messaging.
 var (
 	requestBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 	storeBounds   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}

@@ -97,7 +97,7 @@ func foundOut(e batch.Event) bool {
 	case batch.Committed:
 		return e.By == batch.ByMonitor || e.By == batch.BySubmitter && e.InRequest == 0 // one write with the acceptance
 	case batch.Invalid, batch.Rejected, batch.Delayed, batch.Unknown:
-		return e.By == batch.ByMonitor && e.State != e.From // not what has only settled
+		return e.By == batch.ByMonitor && e.State != e.From // not the end of settling
 	}
 	return false
 }
@@ -123,7 +123,7 @@ func (t *Traces) span(caller trace.SpanContext, name string, from, to time.Time,
 	s.End(trace.WithTimestamp(to))
 }
 
-// sampled returns the span of a traceparent that was sampled; one that is not valid for all others.
+// sampled returns the span of a sampled traceparent; otherwise the result is not valid.
 func sampled(parent string) trace.SpanContext {
 	if !batch.ValidTraceParent(parent) {
 		return trace.SpanContext{}

@@ -38,7 +38,7 @@ const maxStrikes = 3
 // store that fails only now and then recovers before.
 const heldFrom = time.Second
 
-// claimer makes the claims, of which several are under way at once.
+// claimer makes the claims; several are under way at once.
 type claimer struct {
 	store  Store
 	sub    Submitter
@@ -115,7 +115,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	return c.handOver(ctx, claimed, until)
 }
 
-// look is what a claim has seen of a lane.
+// look is the view that a claim had of a lane.
 type look struct {
 	service batch.ServiceID
 	read    int  // open batches
@@ -132,7 +132,7 @@ const restPerBatch = 10 * time.Microsecond
 // would spin until the other claim ends.
 const lockedPause = 5 * time.Millisecond
 
-// learn notes in the table what a claim has found out about its lanes.
+// learn notes in the table the facts that a claim has found out about its lanes.
 func (c *claimer) learn(claimed store.Claimed, looks []look, began time.Time) {
 	now := time.Now()
 	var waiting []batch.ServiceID

@@ -17,7 +17,7 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 type Ability struct {
 	Interface string // such as "store.Pruner"
 	Has       bool   // the store implements it
-	Loss      string // what is missing for a Runner and its user if the store does not
+	Loss      string // the loss of a Runner and its user if the store does not
 }
 
 // Abilities lists the optional interfaces that belong to a [Full] store, and says for each

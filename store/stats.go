@@ -29,7 +29,7 @@ type StatsKeeper interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
-// Limits of what a [StatsKeeper] does.
+// Limits of a [StatsKeeper].
 const (
 	// StatsLimit is how long a refresh may count. After that time it is cut off, and the
 	// earlier counts stay.

@@ -162,7 +162,7 @@ type Ref struct {
 	// store needs it to find a batch.
 	Created time.Time
 	// TraceParent is the trace context that was added with the batch ([batch.Batch].TraceParent);
-	// "" where there is none, or it is not known. No store needs it to find a batch. A store puts
+	// "" without a context, or if it is not known. No store needs it to find a batch. A store puts
 	// it into each Ref that it hands out, as it does with Created.
 	TraceParent string
 }

@@ -21,9 +21,9 @@ const (
 // Events implements [dlt.EventSource], which the engine uses where Options.HeadInterval is set. It
 // asks for the number of the last block, first the node for submissions and then the fallbacks, and
 // each higher number is one event without statuses: everything under way is asked about together.
-// Several numbers at once are one event. A lower number is none, since the nodes behind one address
-// differ in their heads. It ignores services. The stream ends with a [*dlt.Error] when no node
-// answers.
+// Several numbers at once are one event. A lower number is no event, since the nodes behind one
+// address differ in their heads. It ignores services. The stream ends with a [*dlt.Error] when no
+// node answers.
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	tick := time.NewTicker(cmp.Or(c.o.HeadInterval, defaultHeadInterval))
 	defer tick.Stop()

@@ -6,9 +6,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// mined remembers receipts of blocks that are not deep yet. What a block did with a transaction does
-// not change, so from then on only the block has to be asked for, once for all that it executed: it
-// is still on the chain, or the receipt is void.
+// mined remembers receipts of blocks that are not deep yet. The effect of a transaction in a block
+// does not change, so from then on only the block has to be asked for, once for all that it
+// executed: it is still on the chain, or the receipt is void.
 type mined struct {
 	mu sync.Mutex
 	by map[evmtx.Hash]*receipt

@@ -218,7 +218,7 @@ func decodeBlock(a answer) (block, error) {
 	return block{number, hash, hexBig(doc.BaseFee)}, nil
 }
 
-// hexBig reads a number of any size; nil where there is none.
+// hexBig reads a number of any size; nil without a number.
 func hexBig(s string) *big.Int {
 	if v, ok := new(big.Int).SetString(strings.TrimPrefix(s, "0x"), 16); ok {
 		return v

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// errNode: the node did not do what it was asked for.
+// errNode: the node did not carry out a request.
 var errNode = errors.New("the node")
 
 // chain asks the node, beside the library.
@@ -103,7 +103,7 @@ func (n *number) UnmarshalText(text []byte) error {
 	return err
 }
 
-// block is a block with what it executed, in this order.
+// block is a block with its transactions in their order.
 type block struct {
 	Number       number
 	Hash         string

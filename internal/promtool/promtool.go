@@ -38,7 +38,7 @@ func Find() (string, error) {
 	return bin, nil
 }
 
-// Run runs promtool with these arguments and returns its output. Where there is none, the test fails.
+// Run runs promtool with these arguments and returns its output. Without promtool the test fails.
 func Run(t testing.TB, args ...string) (out string, err error) {
 	t.Helper()
 	bin, err := Find()

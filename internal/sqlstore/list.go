@@ -218,7 +218,7 @@ func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.Se
 	return Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesAfter, int64(q.Limit), string(q.After))
 }
 
-// count counts what is open in lanes, of which low are the floors.
+// count counts the open batches of lanes; low are the floors of these lanes.
 func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]count, error) {
 	args := []any{texts(t, lanes), int64(most)}
 	if low != nil {

@@ -69,8 +69,8 @@ const (
 
 	// ColsBatch are the columns of a batch that never change.
 	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
-	// TraceParent is the trace context of a batch, "" where there is none. [Texts] puts noTraceParent
-	// into its place where the schema has no such column yet.
+	// TraceParent is the trace context of a batch, or "". [Texts] puts noTraceParent into its place
+	// where the schema has no such column yet.
 	TraceParent   = `coalesce(b.trace_parent, '')`
 	noTraceParent = `CAST('' AS text)`
 	// ColsOutcome are the columns of a final row.
