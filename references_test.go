@@ -230,7 +230,7 @@ func decisions(table string, code map[string]string) (wrong []string, named int)
 		regexp.MustCompile("`(?P<name>[A-Za-z.]+)` in `(?P<file>[a-z/]+\\.go)`"),
 		regexp.MustCompile("`(?P<file>[a-z/]+\\.go)`: `(?P<name>[A-Za-z.]+)`"),
 	}
-	for _, row := range strings.Split(table, "\n") {
+	for row := range strings.SplitSeq(table, "\n") {
 		cells := strings.Split(row, " | ")
 		if len(cells) != 2 {
 			continue

@@ -2,6 +2,7 @@ package otelbatch
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -81,9 +82,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 		}
 		all[name+"_count"], all[name+"_sum"] = of, of
 		buckets := map[string][]string{"le": nil}
-		for key, values := range of {
-			buckets[key] = values
-		}
+		maps.Copy(buckets, of)
 		all[name+"_bucket"] = buckets
 	}
 	return all

@@ -61,8 +61,10 @@ func (c *chain) call(ctx context.Context, out any, method string, params ...any)
 	}
 	defer resp.Body.Close()
 	var answer struct {
-		Result json.RawMessage
-		Error  *struct{ Message string }
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return fmt.Errorf("%w: %s: %w", errNode, method, err)

@@ -133,11 +133,12 @@ func printChain(out io.Writer, p proof, accounts map[string]int) {
 	}
 	fmt.Fprintln(out)
 	for _, r := range rows {
-		line := fmt.Sprintf("  %5d  %.10s", r.b.Number, r.b.Hash)
+		var line strings.Builder
+		fmt.Fprintf(&line, "  %5d  %.10s", r.b.Number, r.b.Hash)
 		for _, cell := range r.cells {
-			line += fmt.Sprintf("  %-*s", width, cell)
+			fmt.Fprintf(&line, "  %-*s", width, cell)
 		}
-		fmt.Fprintln(out, strings.TrimRight(line, " "))
+		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
 	}
 }
 

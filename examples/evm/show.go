@@ -187,7 +187,7 @@ func (s *show) decided(ctx context.Context, o outcome) error {
 		s.say("invoice %d: %s; signed anew with nonce %d", p.invoice, o.rec.Error.Message, s.books.next[p.account])
 		return s.pay(ctx, p.invoice)
 	}
-	return fmt.Errorf("invoice %d: %s is %s: %v", p.invoice, o.rec.ID, o.rec.State, o.rec.Error)
+	return fmt.Errorf("invoice %d: %s is %s: %w", p.invoice, o.rec.ID, o.rec.State, o.rec.Error)
 }
 
 // foreignWallet lets another wallet with the key of an account take its next nonce.

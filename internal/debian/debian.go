@@ -112,7 +112,7 @@ func find(archive io.Reader, file string, to io.Writer) error {
 		case err != nil:
 			return err
 		case h.Typeflag == tar.TypeReg && path.Clean(h.Name) == path.Clean(file):
-			_, err := io.Copy(to, r)
+			_, err := io.CopyN(to, r, h.Size)
 			return err
 		}
 	}

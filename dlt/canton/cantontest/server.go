@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -65,7 +66,7 @@ func (p *Participant) URL() string {
 
 // Resume listens again at the same address after a [Participant.Stop].
 func (p *Participant) Resume() error {
-	return p.front.Resume(p.listen, &http.Server{Handler: p})
+	return p.front.Resume(p.listen, &http.Server{Handler: p, ReadHeaderTimeout: time.Minute})
 }
 
 func (p *Participant) listen(addr string) (net.Listener, error) {

@@ -53,7 +53,7 @@ func (n *Node) URL() string {
 
 // Resume starts the node again after [Node.Kill] or [Node.Stop], at the same address.
 func (n *Node) Resume() error {
-	return n.front.Resume(n.listen, &http.Server{Handler: n})
+	return n.front.Resume(n.listen, &http.Server{Handler: n, ReadHeaderTimeout: time.Minute})
 }
 
 func (n *Node) restart() {

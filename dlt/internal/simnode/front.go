@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 )
 
 // Front is the listening side of a simulated node. The zero value does not listen yet. Its methods
@@ -56,9 +55,6 @@ func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *h
 		return err
 	}
 	server.ConnState = f.track
-	if server.ReadHeaderTimeout == 0 {
-		server.ReadHeaderTimeout = time.Minute
-	}
 	served := make(chan struct{})
 	f.listener, f.addr, f.server, f.served = l, l.Addr().String(), server, served
 	go func() {

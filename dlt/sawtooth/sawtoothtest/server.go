@@ -53,7 +53,7 @@ func (n *Node) URL() string {
 
 // Resume listens again at the same address after a [Node.Stop].
 func (n *Node) Resume() error {
-	return n.front.Resume(n.listen, &http.Server{Handler: n})
+	return n.front.Resume(n.listen, &http.Server{Handler: n, ReadHeaderTimeout: time.Minute})
 }
 
 func (n *Node) listen(addr string) (net.Listener, error) {

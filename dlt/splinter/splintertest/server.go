@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
@@ -84,7 +85,7 @@ func (n *Network) Resume(i int) error {
 		}
 		return l, nil
 	}, &http.Server{
-		Handler: v, IdleTimeout: n.o.KeepAlive, ConnContext: v.assign,
+		Handler: v, ReadHeaderTimeout: time.Minute, IdleTimeout: n.o.KeepAlive, ConnContext: v.assign,
 		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
 	})
 }
