@@ -21,7 +21,7 @@ const MaxBulk = 100_000
 const (
 	bulkShown = 100    // records that a preview shows
 	bulkChunk = 100    // batches between two reports of progress
-	keptLanes = 10_000 // lanes whose reasons a preview remembers, about: it looks at others again
+	keptLanes = 10_000 // lanes whose reasons a look remembers, about: it looks at others again
 )
 
 // Filter selects batches: all its conditions hold. Its zero value selects all.
@@ -140,9 +140,6 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 			return Selection{}, err
 		}
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !b.admits(rec) })
-		if len(reasons) > keptLanes {
-			clear(reasons)
-		}
 		if err := v.reasons(ctx, page, reasons); err != nil {
 			return Selection{}, err
 		}
@@ -232,8 +229,12 @@ func (l laneReasons) of(rec batch.Record) Reason {
 	return l.rest
 }
 
-// reasons adds the reasons of the lanes in which open batches of a page are.
+// reasons adds the reasons of the lanes in which open batches of a page are. It first forgets all, if
+// these are many.
 func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
+	if len(known) > keptLanes {
+		clear(known)
+	}
 	var ask []batch.ServiceID
 	for _, rec := range page {
 		if _, is := known[rec.Service]; !is && !rec.Final() {

@@ -75,9 +75,6 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 		found.Looked += len(page)
 		page = slices.DeleteFunc(page, func(rec batch.Record) bool { return !q.matches(rec) })
 		if len(q.Causes) > 0 {
-			if len(reasons) > keptLanes {
-				clear(reasons)
-			}
 			if err := v.reasons(ctx, page, reasons); err != nil {
 				return err
 			}
