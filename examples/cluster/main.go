@@ -20,13 +20,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -62,22 +61,7 @@ func main() {
 	flag.BoolVar(&c.install, "install", false, "install PostgreSQL (Debian's package, as root) if it is missing")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
-	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "\ncluster: interrupted; everything is cleaned up")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "\ncluster:", err)
-		os.Exit(1)
-	}
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	demo.Main("cluster", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
 // Times are scaled down together, so that the deaths of a minute fit into seconds: only their

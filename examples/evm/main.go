@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 type config struct {
@@ -41,7 +41,7 @@ usage: go run ./examples/evm [flags]
 `
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
 		if err := work(os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -56,22 +56,7 @@ func main() {
 	flag.DurationVar(&c.over, "over", 20*time.Second, "how long adding the payments takes")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
-	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "\nevm: interrupted; everything is cleaned up")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "\nevm:", err)
-		os.Exit(1)
-	}
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	demo.Main("evm", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
@@ -107,7 +92,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	ended := make(chan struct{})
 	go func() { defer close(ended); ch.mine(mining) }()
 	defer func() { stop(); <-ended }()
-	sh := &show{c: c, node: n, chain: ch, service: s, worker: &process{job: j}, books: newBooks(ch.id, c.accounts), screen: &screen{out: out, live: live}}
+	sh := &show{c: c, node: n, chain: ch, service: s, worker: &demo.Process{Job: j}, books: newBooks(ch.id, c.accounts), screen: &demo.Line{Out: out, Live: live, Every: 2 * time.Second}}
 	if err := sh.run(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 const (
@@ -26,9 +27,9 @@ type show struct {
 	node    node
 	chain   *chain
 	service *service
-	worker  *process
+	worker  *demo.Process
 	books   *books
-	screen  *screen
+	screen  *demo.Line
 
 	begun    time.Time
 	added    int // invoices
@@ -36,6 +37,7 @@ type show struct {
 	records  map[batch.ID]batch.Record
 	outcomes chan outcome
 	awaiting sync.WaitGroup
+	ended    <-chan error     // the worker's; nil while it is killed
 	back     <-chan time.Time // when the worker comes back
 	strikes  []strike         // that are still to come
 }
@@ -70,7 +72,7 @@ func (s *show) run(ctx context.Context) (err error) {
 	defer func() { cancel(); s.awaiting.Wait() }()
 	s.begun, s.records, s.outcomes, s.strikes = time.Now(), map[batch.ID]batch.Record{}, make(chan outcome), story
 	defer func() {
-		if e := s.worker.stop(); err == nil {
+		if e := s.worker.Stop(); err == nil {
 			err = e
 		}
 	}()
@@ -80,14 +82,10 @@ func (s *show) run(ctx context.Context) (err error) {
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
 	for s.paid < s.c.invoices || len(s.strikes) > 0 {
-		ended := s.worker.ended
-		if s.back != nil {
-			ended = nil // it was killed
-		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d invoices are paid: %w", s.paid, s.c.invoices, context.Cause(ctx))
-		case err := <-ended:
+		case err := <-s.ended:
 			return errors.Join(errEnded, err)
 		case o := <-s.outcomes:
 			err = s.decided(ctx, o)
@@ -101,18 +99,17 @@ func (s *show) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.screen.end(s.now())
+	s.screen.End(s.now().line())
 	return nil
 }
 
 func (s *show) say(format string, args ...any) {
-	s.screen.say(time.Since(s.begun), format, args...)
+	s.screen.Say(time.Since(s.begun), format, args...)
 }
 
-func (s *show) start() error {
-	err := s.worker.start()
-	if err == nil {
-		s.say("the process that sends has started: process %d", s.worker.pid())
+func (s *show) start() (err error) {
+	if s.ended, err = s.worker.Start(); err == nil {
+		s.say("the process that sends has started: process %d", s.worker.PID())
 	}
 	return err
 }
@@ -139,7 +136,7 @@ func (s *show) step(ctx context.Context) error {
 			s.strikes = s.strikes[1:]
 		}
 	}
-	s.screen.refresh(s.now())
+	s.screen.Refresh(s.now().line())
 	return nil
 }
 
@@ -256,9 +253,9 @@ func (s *show) killNode(ctx context.Context) (bool, error) {
 
 // killWorker kills the process that sends.
 func (s *show) killWorker(context.Context) (bool, error) {
-	s.say("kill -9 of the process that sends (process %d), with %d payments on their way", s.worker.pid(), s.added-s.paid)
-	s.worker.kill()
-	s.back = time.After(workerBack)
+	s.say("kill -9 of the process that sends (process %d), with %d payments on their way", s.worker.PID(), s.added-s.paid)
+	s.worker.Kill()
+	s.ended, s.back = nil, time.After(workerBack)
 	return true, nil
 }
 

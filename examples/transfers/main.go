@@ -18,12 +18,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 type config struct {
@@ -42,7 +41,7 @@ usage: go run ./examples/transfers [flags]
 `
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
 		if err := work(os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -59,22 +58,7 @@ func main() {
 	flag.DurationVar(&c.takes, "takes", 500*time.Millisecond, "how long the participant takes from a submission to its completion")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
-	err := run(ctx, c, os.Stdout, isTerminal(os.Stdout))
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "\ntransfers: interrupted; everything is cleaned up")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "\ntransfers:", err)
-		os.Exit(1)
-	}
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	demo.Main("transfers", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
 // onTheWire is the time that a submission needs to reach the participant.
@@ -123,11 +107,11 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	fmt.Fprintf(out, "orders     in %s\n", where)
 	fmt.Fprintf(out, "work       %d transfers of %d parties, added over %s; %d of them are poisonous\n\n", len(all), c.parties, c.over, poisonous(all))
 
-	s := &show{c: c, all: all, participant: participant, service: sv, screen: &screen{out: out, live: live}}
+	s := &show{c: c, all: all, participant: participant, service: sv, screen: &demo.Line{Out: out, Live: live, Every: time.Second}}
 	if c.store == memoryStore {
 		s.worker = inProcess(sv)
 	} else {
-		s.worker = &process{job: j}
+		s.worker = &demo.Process{Job: j}
 	}
 	records, err := s.run(ctx)
 	if err != nil {

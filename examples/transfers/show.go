@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 const (
@@ -24,7 +25,7 @@ type show struct {
 	participant *cantontest.Participant
 	service     *service // adds and awaits; in memory it is also the worker's
 	worker      worker
-	screen      *screen
+	screen      *demo.Line
 
 	begun   time.Time
 	added   int
@@ -49,7 +50,7 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 		return nil, err
 	}
 	defer func() {
-		if e := s.worker.stop(); err == nil {
+		if e := s.worker.Stop(); err == nil {
 			err = e
 		}
 	}()
@@ -80,7 +81,7 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 				return nil, err
 			}
 		case <-tick.C:
-			s.screen.refresh(s.now())
+			s.screen.Refresh(s.now().line())
 			if !crashed && s.ripe() {
 				crashed = true
 				if s.crash() {
@@ -89,7 +90,7 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 			}
 		}
 	}
-	s.screen.end(s.now())
+	s.screen.End(s.now().line())
 	return s.records, nil
 }
 
@@ -145,9 +146,9 @@ func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- n
 }
 
 func (s *show) start(how string) (<-chan error, error) {
-	ended, err := s.worker.start()
-	if p, ok := s.worker.(*process); ok && err == nil {
-		s.screen.say(time.Since(s.begun), "the worker %s: process %d", how, p.pid())
+	ended, err := s.worker.Start()
+	if p, ok := s.worker.(*demo.Process); ok && err == nil {
+		s.screen.Say(time.Since(s.begun), "the worker %s: process %d", how, p.PID())
 	}
 	return ended, err
 }
@@ -163,13 +164,13 @@ func (s *show) ripe() bool {
 // loses its submissions in flight instead.
 func (s *show) crash() (dead bool) {
 	at, flying := time.Since(s.begun), inFlight(s.participant.Journal())
-	if p, ok := s.worker.(*process); ok {
-		p.kill()
-		s.screen.say(at, "kill -9 of the worker (process %d), with %d submissions in flight", p.pid(), flying)
+	if p, ok := s.worker.(*demo.Process); ok {
+		p.Kill()
+		s.screen.Say(at, "kill -9 of the worker (process %d), with %d submissions in flight", p.PID(), flying)
 		return true
 	}
 	s.participant.Crash()
-	s.screen.say(at, "the participant crashed, and forgot what was in flight, %d submissions", flying)
+	s.screen.Say(at, "the participant crashed, and forgot what was in flight, %d submissions", flying)
 	return false
 }
 

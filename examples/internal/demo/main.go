@@ -1,0 +1,33 @@
+// Package demo has the parts that examples need to be programs: the end by Ctrl-C, a line that is
+// refreshed in place, and a worker process that can be killed.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Main runs a program until it is done, and returns after that; live says that out is a terminal. After
+// Ctrl-C, or a SIGTERM, it ends the context, and exits with 130; after an error it exits with 1.
+func Main(name string, run func(ctx context.Context, out io.Writer, live bool) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
+	err := run(ctx, os.Stdout, isTerminal(os.Stdout))
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(os.Stderr, "\n%s: interrupted; everything is cleaned up\n", name)
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "\n%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

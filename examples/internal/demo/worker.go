@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// WorkerCommand is the argument that makes a program a worker: its main calls [Work] then.
+const WorkerCommand = "worker"
+
+// Work is a whole worker process. It reads its job, a line of JSON, and calls run, whose context ends
+// with the standard input: also if the parent dies.
+func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error {
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var job J
+	if err := json.Unmarshal(line, &job); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		defer stop()
+		_, _ = io.Copy(io.Discard, lines)
+	}()
+	return run(ctx, job)
+}
+
+// Process is a worker in its own process, which may be started again after its end.
+type Process struct {
+	Job any // as JSON
+
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stderr bytes.Buffer
+	ended  chan error
+}
+
+// Start starts the worker. ended gets the error with which it ended, if there is one, and is closed.
+func (p *Process) Start() (ended <-chan error, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(p.Job)
+	if err != nil {
+		return nil, err
+	}
+	p.stderr.Reset()
+	cmd := exec.Command(self, WorkerCommand)
+	cmd.Stderr = &p.stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the parent
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	end := make(chan error, 1)
+	p.cmd, p.ended = cmd, end
+	go func() {
+		defer close(end)
+		if err := cmd.Wait(); err != nil {
+			end <- fmt.Errorf("worker %d: %w\n%s", cmd.Process.Pid, err, bytes.TrimSpace(p.stderr.Bytes()))
+		}
+	}()
+	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return end, nil
+}
+
+// PID returns the number of the process that was started last.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill is kill -9.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended already
+	for range p.ended {
+	}
+	_ = p.stdin.Close()
+}
+
+// Stop lets the worker finish its work, for 20 s. It does nothing before the first Start.
+func (p *Process) Stop() error {
+	if p.cmd == nil {
+		return nil
+	}
+	_ = p.stdin.Close()
+	timer := time.NewTimer(20 * time.Second)
+	defer timer.Stop()
+	select {
+	case err := <-p.ended:
+		return err
+	case <-timer.C:
+		p.Kill()
+		return fmt.Errorf("worker %d did not stop", p.PID())
+	}
+}
