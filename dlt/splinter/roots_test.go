@@ -31,6 +31,8 @@ type rooted struct {
 	st   *memory.Store
 	mute atomic.Bool // roots are refused
 	read atomic.Int64
+
+	before int // number of transactions that were committed before the stream was opened
 }
 
 func newRooted(t *testing.T, never bool) *rooted {
@@ -62,6 +64,7 @@ func newRooted(t *testing.T, never bool) *rooted {
 	o.Replay, o.StateNeverReturns = false, never
 	r.c = newClient(t, front.URL, o)
 	r.committed()
+	r.before = len(r.net.Transactions(r.service))
 	r.streaming(r.c)
 	covered(t, st, r.service, 2*margin, time.Time{})
 	return r
@@ -73,10 +76,16 @@ func (r *rooted) cursor() string {
 	return found.Cursor
 }
 
-// settled waits until the log ends with a root.
+// settled waits until the log holds all that was committed, and ends with a root. A root alone
+// may be an earlier one: the event of the last commit may still be on its way.
 func (r *rooted) settled() {
 	r.Helper()
-	require.True(r, every(time.Millisecond, 5*time.Second, func() bool { return r.cursor() != "" }), "no root")
+	ids := r.net.Transactions(r.service)[r.before:]
+	require.True(r, every(time.Millisecond, 5*time.Second, func() bool {
+		found, err := r.st.FindStream(r.Context(), "scabbard "+string(r.service), ids)
+		require.NoError(r, err)
+		return found.Cursor != "" && len(found.IDs) == len(ids)
+	}), "no root")
 }
 
 // gap cuts the streams, and does something while nobody listens.
