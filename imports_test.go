@@ -27,7 +27,7 @@ var house = []struct {
 	{"store/postgres/", []string{"batch", "store", "store/postgres/", "internal/sqlstore", "internal/position"}},
 	{"internal/sqlstore", []string{"batch", "store"}},
 	{"dlt/memory", []string{"batch", "dlt"}},
-	{"dlt/internal/wire", []string{"dlt"}},
+	{"dlt/internal/wire", []string{"batch", "dlt"}},
 	{"dlt/internal/simnode", nil},
 	{"dlt/sawtooth", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth/internal/"}},
 	{"dlt/splinter", []string{"batch", "dlt", "dlt/internal/wire", "dlt/sawtooth"}}, // shares its formats

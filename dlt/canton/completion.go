@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // element is one element of a list or stream of completions
@@ -97,7 +98,7 @@ func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 	d := json.NewDecoder(r)
 	t, err := d.Token()
 	if err != nil {
-		return 0, unexpectedEOF(err)
+		return 0, wire.UnexpectedEOF(err)
 	}
 	if t != json.Delim('[') {
 		return 0, errors.New("the answer is no list")
@@ -106,7 +107,7 @@ func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 	for d.More() {
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
-			return n, errors.Join(unexpectedEOF(err), first)
+			return n, errors.Join(wire.UnexpectedEOF(err), first)
 		}
 		n++
 		e, err := parseElement(raw)
@@ -122,17 +123,9 @@ func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 		each(e)
 	}
 	if _, err := d.Token(); err != nil {
-		return n, errors.Join(unexpectedEOF(err), first)
+		return n, errors.Join(wire.UnexpectedEOF(err), first)
 	}
 	return n, first
-}
-
-// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
-func unexpectedEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // messageForm is Canton's own expression for splitting a rejection's message. Its form is no

@@ -1,15 +1,14 @@
 package canton
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -111,48 +110,19 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	for _, d := range [...]struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DeduplicationPeriod", &c.DeduplicationPeriod, DefaultDeduplicationPeriod},
-		{"LateArrival", &c.LateArrival, DefaultLateArrival},
-		{"Grace", &c.Grace, DefaultGrace},
-		{"IdleWait", &c.IdleWait, DefaultIdleWait},
-		{"StreamSilence", &c.StreamSilence, DefaultStreamSilence},
-		{"DecidedWithin", &c.DecidedWithin, 0},
-	} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	for _, d := range [...]struct {
-		name  string
-		value *int64
-		def   int64
-	}{{"LookBack", &c.LookBack, DefaultLookBack}, {"MaxResponse", &c.MaxResponse, DefaultMaxResponse}} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: strconv.FormatInt(*d.value, 10), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	for _, d := range [...]struct {
-		name  string
-		value *int
-		def   int
-	}{{"PageLimit", &c.PageLimit, DefaultPageLimit}, {"MaxBody", &c.MaxBody, DefaultMaxBody}} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: strconv.Itoa(*d.value), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
+	if err := cmp.Or(
+		wire.Fill("DeduplicationPeriod", &c.DeduplicationPeriod, DefaultDeduplicationPeriod),
+		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.Fill("Grace", &c.Grace, DefaultGrace),
+		wire.Fill("IdleWait", &c.IdleWait, DefaultIdleWait),
+		wire.Fill("StreamSilence", &c.StreamSilence, DefaultStreamSilence),
+		wire.Fill("DecidedWithin", &c.DecidedWithin, 0),
+		wire.Fill("LookBack", &c.LookBack, DefaultLookBack),
+		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.Fill("PageLimit", &c.PageLimit, DefaultPageLimit),
+		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
+	); err != nil {
+		return c, err
 	}
 	if c.Name == "" {
 		c.Name = DefaultName
@@ -174,33 +144,15 @@ func (o *Options) check() error {
 		return &batch.InputError{
 			Field: "Options.UserID", Value: batch.Excerpt(o.UserID, 64), Want: "1 to 128 letters, digits and @^$.!`-#+'~_|:()",
 		}
-	case o.Client != nil && o.TLSConfig != nil:
-		return &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
 	}
-	return nil
+	return wire.CheckTLS(o.Client, o.TLSConfig)
 }
 
 // httpClient makes the client for all requests.
 func (o *Options) httpClient() *http.Client {
-	var c http.Client
-	if o.Client != nil {
-		c = *o.Client
-	} else {
-		c.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second,
-			TLSClientConfig:     o.TLSConfig.Clone(),
-			MaxIdleConns:        256,
-			MaxIdleConnsPerHost: 64,
-			// Less than the 60 s after which the participant's HTTP server closes a silent
-			// connection: a command that is posted into a closing one is needlessly in doubt.
-			IdleConnTimeout: 30 * time.Second,
-		}
-	}
-	c.Jar = nil
-	// To follow a redirect is a second POST that nobody counted.
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &c
+	// Less than the 60 s after which the participant's HTTP server closes a silent connection: a
+	// command that is posted into a closing one is needlessly in doubt.
+	return wire.Client(o.Client, wire.Transport(o.TLSConfig, 30*time.Second))
 }
 
 // endpoint holds the URLs of a participant's resources.
@@ -208,28 +160,13 @@ type endpoint struct{ submit, completions, ledgerEnd, pruned string }
 
 // parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(s string) (endpoint, error) {
-	refuse := func(want string) (endpoint, error) {
-		return endpoint{}, &batch.InputError{Field: "url", Want: want}
-	}
-	u, err := url.Parse(s)
-	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return refuse("an http or https URL with a host, such as http://localhost:7575")
-	case !validPort(u.Port()):
-		return refuse("a port from 1 to 65535")
-	case u.User != nil:
-		return refuse("no user or password in the URL; Options.Token carries authorization")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return refuse("no query and no fragment in the URL")
+	u, err := wire.ParseURL("url", s, "http://localhost:7575", "Options.Token carries")
+	if err != nil {
+		return endpoint{}, err
 	}
 	at := func(path string) string { return u.JoinPath("v2", path).String() }
 	return endpoint{
 		submit: at("commands/async/submit"), completions: at("commands/completions"),
 		ledgerEnd: at("state/ledger-end"), pruned: at("state/latest-pruned-offsets"),
 	}, nil
-}
-
-func validPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return s == "" || (err == nil && n > 0)
 }

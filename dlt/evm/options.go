@@ -1,16 +1,16 @@
 package evm
 
 import (
+	"cmp"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -93,39 +93,19 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	for _, d := range [...]struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"LateArrival", &c.LateArrival, DefaultLateArrival},
-		{"Grace", &c.Grace, DefaultGrace},
-		{"Vanish", &c.Vanish, DefaultVanish},
-	} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if c.HeadInterval < 0 {
-		return c, &batch.InputError{Field: "Options.HeadInterval", Value: c.HeadInterval.String(), Want: "0 (none) or more"}
+	if err := cmp.Or(
+		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.Fill("Grace", &c.Grace, DefaultGrace),
+		wire.Fill("Vanish", &c.Vanish, DefaultVanish),
+		wire.Fill("HeadInterval", &c.HeadInterval, 0),
+		wire.Fill("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
+		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.CheckTLS(c.Client, c.TLSConfig),
+	); err != nil {
+		return c, err
 	}
 	if c.Finality.byTag() || c.Finality.instant {
 		c.Vanish = 0
-	}
-	if c.MaxInFlightPerService < 0 || c.MaxResponse < 0 {
-		return c, &batch.InputError{
-			Field: "Options.MaxInFlightPerService, Options.MaxResponse",
-			Value: strconv.Itoa(c.MaxInFlightPerService) + ", " + strconv.FormatInt(c.MaxResponse, 10), Want: "0 (default) or more",
-		}
-	}
-	if c.MaxInFlightPerService == 0 {
-		c.MaxInFlightPerService = DefaultMaxInFlightPerService
-	}
-	if c.MaxResponse == 0 {
-		c.MaxResponse = DefaultMaxResponse
 	}
 	if c.Name == "" {
 		c.Name = "evm:" + strconv.FormatUint(chain, 10)
@@ -138,37 +118,11 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 	if len(c.Fallbacks) > maxFallbacks {
 		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "63 at most"}
 	}
-	if c.Client != nil && c.TLSConfig != nil {
-		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
-	}
 	c.Header = c.Header.Clone()
-	return c, checkHeader(c.Header)
+	return c, wire.CheckHeader(c.Header, "Upgrade")
 }
 
 const maxFallbacks = 63
-
-// checkHeader refuses, at the start, headers that would fail with every request, and headers
-// that the protocol fixes. The error never shows a value.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		switch http.CanonicalHeaderKey(name) {
-		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection",
-			"Upgrade", "Host", "Cookie":
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "no header that the client sets itself or never sends"}
-		}
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-		}) {
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "the name of a header"}
-		}
-		for _, v := range values {
-			if strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f }) {
-				return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "a value without control characters"}
-			}
-		}
-	}
-	return nil
-}
 
 // parseURL reads a node's address. The error shows its host only: keys stand in all other parts.
 func parseURL(field, s string) (*url.URL, error) {
@@ -191,20 +145,10 @@ func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Ho
 // httpClient makes the client for all requests. direct means that its transport is net/http's
 // own, which calls the hooks of a trace.
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	c = new(http.Client)
-	if o.Client != nil {
-		*c = *o.Client
-	} else {
-		c.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second,
-			TLSClientConfig:     o.TLSConfig.Clone(),
-			ForceAttemptHTTP2:   true,
-			MaxIdleConns:        4 * idleConns,
-			MaxIdleConnsPerHost: idleConns,
-			IdleConnTimeout:     idle,
-		}
-	}
+	t := wire.Transport(o.TLSConfig, idle)
+	t.ForceAttemptHTTP2 = true
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idleConns, idleConns
+	c = wire.Client(o.Client, t)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
@@ -216,8 +160,5 @@ func (o *Options) httpClient() (c *http.Client, direct bool) {
 			c.Transport = t
 		}
 	}
-	c.Jar = nil
-	// To follow a redirect is a second POST that nobody counted.
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, direct
 }

@@ -65,7 +65,7 @@ func decodeFound(r io.Reader, id string) (found, error) {
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(r).Decode(&doc); err != nil {
-		return found{}, unexpectedEOF(err)
+		return found{}, wire.UnexpectedEOF(err)
 	}
 	if doc.Data.ID != id {
 		return found{}, errors.New("the answer is about something else")

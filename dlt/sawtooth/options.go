@@ -1,17 +1,17 @@
 package sawtooth
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -108,47 +108,21 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	for _, d := range [...]struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"Grace", &c.Grace, DefaultGrace},
-		{"ResendQuiet", &c.ResendQuiet, DefaultResendQuiet},
-		{"Settle", &c.Settle, DefaultSettle},
-		{"Vanish", &c.Vanish, 0},
-		{"KeepAlive", &c.KeepAlive, DefaultKeepAlive},
-	} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if c.MaxBody < 0 || c.MaxResponse < 0 {
-		return c, &batch.InputError{
-			Field: "Options.MaxBody, Options.MaxResponse",
-			Value: strconv.Itoa(c.MaxBody) + ", " + strconv.FormatInt(c.MaxResponse, 10), Want: "0 (default) or more",
-		}
-	}
-	if c.MaxList < 0 {
-		return c, &batch.InputError{Field: "Options.MaxList", Value: strconv.Itoa(c.MaxList), Want: "0 (default) or more"}
-	}
-	if c.MaxList == 0 {
-		c.MaxList = DefaultMaxList
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
-	}
-	if c.MaxResponse == 0 {
-		c.MaxResponse = DefaultMaxResponse
+	if err := cmp.Or(
+		wire.Fill("Grace", &c.Grace, DefaultGrace),
+		wire.Fill("ResendQuiet", &c.ResendQuiet, DefaultResendQuiet),
+		wire.Fill("Settle", &c.Settle, DefaultSettle),
+		wire.Fill("Vanish", &c.Vanish, 0),
+		wire.Fill("KeepAlive", &c.KeepAlive, DefaultKeepAlive),
+		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
+		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.Fill("MaxList", &c.MaxList, DefaultMaxList),
+		wire.CheckTLS(c.Client, c.TLSConfig),
+	); err != nil {
+		return c, err
 	}
 	if c.Name == "" {
 		c.Name = DefaultName
-	}
-	if c.Client != nil && c.TLSConfig != nil {
-		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
 	}
 	if c.SingleValidator && len(c.Fallbacks) > 0 {
 		return c, &batch.InputError{Field: "Options.SingleValidator", Value: "true", Want: "false where Options.Fallbacks names further nodes"}
@@ -157,53 +131,16 @@ func (o *Options) withDefaults() (Options, error) {
 		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "at most 63"}
 	}
 	c.Header = c.Header.Clone()
-	return c, checkHeader(c.Header)
-}
-
-// checkHeader refuses, at the start, headers that would fail with every request, and headers
-// that the protocol fixes. The error never shows a value.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		switch http.CanonicalHeaderKey(name) {
-		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection", "Host", "Cookie":
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "no header that the client sets itself or never sends"}
-		}
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-		}) {
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "the name of a header"}
-		}
-		for _, v := range values {
-			if strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f }) {
-				return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "a value without control characters"}
-			}
-		}
-	}
-	return nil
+	return c, wire.CheckHeader(c.Header)
 }
 
 // httpClient makes the client for all requests.
 func (o *Options) httpClient() *http.Client {
-	var c http.Client
-	if o.Client != nil {
-		c = *o.Client
-	} else {
-		c.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second,
-			TLSClientConfig:     o.TLSConfig.Clone(),
-			ForceAttemptHTTP2:   true,
-			MaxIdleConns:        256,
-			MaxIdleConnsPerHost: 64,
-			// Less than the 75 s after which a node closes a silent connection: a batch that
-			// is posted into a closing one is needlessly in doubt.
-			IdleConnTimeout: 60 * time.Second,
-		}
-	}
-	c.Jar = nil
-	// To follow a redirect is a second POST that nobody counted.
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &c
+	// Less than the 75 s after which a node closes a silent connection: a batch that is posted
+	// into a closing one is needlessly in doubt.
+	t := wire.Transport(o.TLSConfig, time.Minute)
+	t.ForceAttemptHTTP2 = true
+	return wire.Client(o.Client, t)
 }
 
 // endpoint is one node.
@@ -211,19 +148,9 @@ type endpoint struct{ name, batches, statuses, transactions, receipts, subscript
 
 // parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(field, s string) (endpoint, error) {
-	refuse := func(want string) (endpoint, error) {
-		return endpoint{}, &batch.InputError{Field: field, Want: want}
-	}
-	u, err := url.Parse(s)
-	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return refuse("an http or https URL with a host, such as http://localhost:8008")
-	case !validPort(u.Port()):
-		return refuse("a port from 1 to 65535")
-	case u.User != nil:
-		return refuse("no user or password in the URL; Options.Header can carry authorization")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return refuse("no query and no fragment in the URL")
+	u, err := wire.ParseURL(field, s, "http://localhost:8008", "Options.Header can carry")
+	if err != nil {
+		return endpoint{}, err
 	}
 	at := func(path string) string { return u.JoinPath(path).String() }
 	return endpoint{
@@ -242,11 +169,6 @@ func endpointName(u *url.URL) string {
 }
 
 const maxEndpointName = 200 // see batch.Status
-
-func validPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return s == "" || (err == nil && n > 0)
-}
 
 func parseEndpoints(first string, fallbacks []string) ([]endpoint, error) {
 	e, err := parseEndpoint("url", first)

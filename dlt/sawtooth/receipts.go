@@ -99,7 +99,7 @@ func decodeReceipts(r io.Reader, transactions []string) ([]batch.Receipt, error)
 		Data []json.RawMessage `json:"data"`
 	}
 	if err := json.NewDecoder(r).Decode(&doc); err != nil {
-		return nil, unexpectedEOF(err)
+		return nil, wire.UnexpectedEOF(err)
 	}
 	out := make([]batch.Receipt, len(transactions))
 	for _, raw := range doc.Data {

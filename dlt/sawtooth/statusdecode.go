@@ -1,14 +1,15 @@
 package sawtooth
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // statusJSON is one element of a node's answer (docs/ledgers/sawtooth.md#asking-for-statuses).
@@ -46,13 +47,13 @@ type statusDecoder struct {
 }
 
 func (d *statusDecoder) document() error {
-	if err := d.delim('{'); err != nil {
+	if err := wire.Delim(d.json, '{'); err != nil {
 		return err
 	}
 	for d.json.More() {
 		key, err := d.json.Token()
 		if err != nil {
-			return unexpectedEOF(err)
+			return wire.UnexpectedEOF(err)
 		}
 		if key == "data" {
 			err = d.list()
@@ -61,30 +62,17 @@ func (d *statusDecoder) document() error {
 			err = d.json.Decode(&skipped)
 		}
 		if err != nil {
-			return unexpectedEOF(err)
+			return wire.UnexpectedEOF(err)
 		}
 	}
-	return d.delim('}')
+	return wire.Delim(d.json, '}')
 }
 
 func (d *statusDecoder) list() error {
-	if err := d.delim('['); err != nil {
-		return err
-	}
 	d.data = true
-	for d.json.More() {
-		var e statusJSON
-		err := d.json.Decode(&e)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed: the next element can be read
-			d.note(err)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		d.element(e)
-	}
-	return d.delim(']')
+	odd, err := wire.List(d.json, d.element)
+	d.first = cmp.Or(d.first, odd)
+	return err
 }
 
 func (d *statusDecoder) element(e statusJSON) {
@@ -103,7 +91,7 @@ func (d *statusDecoder) element(e statusJSON) {
 	case "UNKNOWN":
 		s.Reported = batch.ReportedUnknown
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", word(e.Status), e.ID))
+		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.Status), e.ID))
 		return
 	}
 	seen := make(map[string]struct{}, len(e.Invalid))
@@ -129,36 +117,8 @@ func (d *statusDecoder) element(e statusJSON) {
 	d.out = append(d.out, s)
 }
 
-// word formats an unknown status word. It gives only the length of a long word: a cut one
-// could be a part of a token that the redactor no longer recognizes.
-func word(s string) string {
-	if len(s) > 64 {
-		return fmt.Sprintf("of %d bytes", len(s))
-	}
-	return strconv.Quote(s)
-}
-
 func (d *statusDecoder) note(err error) {
 	if d.first == nil {
 		d.first = err
 	}
-}
-
-func (d *statusDecoder) delim(want json.Delim) error {
-	t, err := d.json.Token()
-	if err != nil {
-		return unexpectedEOF(err)
-	}
-	if t != want {
-		return fmt.Errorf("the answer has no %q at byte %d", want, d.json.InputOffset())
-	}
-	return nil
-}
-
-// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
-func unexpectedEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

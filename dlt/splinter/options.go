@@ -1,17 +1,16 @@
 package splinter
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -151,40 +150,19 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	for _, d := range [...]struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"LateArrival", &c.LateArrival, DefaultLateArrival},
-		{"CoordinatorTimeout", &c.CoordinatorTimeout, DefaultCoordinatorTimeout},
-		{"Starting", &c.Starting, DefaultStarting},
-		{"Margin", &c.Margin, DefaultMargin},
-		{"ProbeInterval", &c.ProbeInterval, DefaultProbeInterval},
-		{"StreamLease", &c.StreamLease, DefaultStreamLease},
-	} {
-		if *d.value < 0 {
-			return c, &batch.InputError{Field: "Options." + d.name, Value: d.value.String(), Want: "0 (default) or more"}
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if c.MaxBody < 0 || c.MaxResponse < 0 || c.MaxInFlightPerService < 0 {
-		return c, &batch.InputError{
-			Field: "Options.MaxBody, Options.MaxResponse, Options.MaxInFlightPerService",
-			Value: strconv.Itoa(c.MaxBody) + ", " + strconv.FormatInt(c.MaxResponse, 10) + ", " + strconv.Itoa(c.MaxInFlightPerService),
-			Want:  "0 (default) or more",
-		}
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
-	}
-	if c.MaxResponse == 0 {
-		c.MaxResponse = DefaultMaxResponse
-	}
-	if c.MaxInFlightPerService == 0 {
-		c.MaxInFlightPerService = DefaultMaxInFlightPerService
+	if err := cmp.Or(
+		wire.Fill("LateArrival", &c.LateArrival, DefaultLateArrival),
+		wire.Fill("CoordinatorTimeout", &c.CoordinatorTimeout, DefaultCoordinatorTimeout),
+		wire.Fill("Starting", &c.Starting, DefaultStarting),
+		wire.Fill("Margin", &c.Margin, DefaultMargin),
+		wire.Fill("ProbeInterval", &c.ProbeInterval, DefaultProbeInterval),
+		wire.Fill("StreamLease", &c.StreamLease, DefaultStreamLease),
+		wire.Fill("MaxBody", &c.MaxBody, DefaultMaxBody),
+		wire.Fill("MaxResponse", &c.MaxResponse, DefaultMaxResponse),
+		wire.Fill("MaxInFlightPerService", &c.MaxInFlightPerService, DefaultMaxInFlightPerService),
+		wire.CheckTLS(c.Client, c.TLSConfig),
+	); err != nil {
+		return c, err
 	}
 	if c.Name == "" {
 		c.Name = DefaultName
@@ -196,58 +174,17 @@ func (o *Options) withDefaults() (Options, error) {
 	for i, f := range c.Families {
 		c.Families[i].Versions = slices.Clone(f.Versions)
 	}
-	if c.Client != nil && c.TLSConfig != nil {
-		return c, &batch.InputError{Field: "Options.TLSConfig", Want: "nil where Options.Client is set: it belongs into the client's transport"}
-	}
 	if c.Token != nil && c.Header.Get("Authorization") != "" {
 		return c, &batch.InputError{Field: "Options.Header", Value: "Authorization", Want: "none where Options.Token is set"}
 	}
 	c.Header = c.Header.Clone()
-	return c, checkHeader(c.Header)
-}
-
-// checkHeader refuses, at the start, headers that would fail with every request, and headers
-// that the protocol fixes. The error never shows a value.
-func checkHeader(h http.Header) error {
-	for name, values := range h {
-		switch http.CanonicalHeaderKey(name) {
-		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection",
-			"Upgrade", "Host", "Cookie", protocolHeader:
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "no header that the client sets itself or never sends"}
-		}
-		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-		}) {
-			return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "the name of a header"}
-		}
-		for _, v := range values {
-			if !printable(v) {
-				return &batch.InputError{Field: "Options.Header", Value: batch.Excerpt(name, 64), Want: "a value without control characters"}
-			}
-		}
-	}
-	return nil
-}
-
-func printable(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
+	return c, wire.CheckHeader(c.Header, "Upgrade", protocolHeader)
 }
 
 // httpClient makes the client for all requests. direct means that its transport is net/http's
 // own.
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	c = new(http.Client)
-	if o.Client != nil {
-		*c = *o.Client
-	} else {
-		c.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second,
-			TLSClientConfig:     o.TLSConfig.Clone(),
-			MaxIdleConns:        256,
-			MaxIdleConnsPerHost: 64,
-		}
-	}
+	c = wire.Client(o.Client, wire.Transport(o.TLSConfig, idle))
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
@@ -259,8 +196,5 @@ func (o *Options) httpClient() (c *http.Client, direct bool) {
 			c.Transport = t
 		}
 	}
-	c.Jar = nil
-	// To follow a redirect is a second POST that nobody counted.
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, direct
 }

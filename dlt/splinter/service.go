@@ -2,10 +2,10 @@ package splinter
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // name is a service id in its parts (docs/ledgers/splinter.md#services-tokens-and-connections).
@@ -37,26 +37,9 @@ func alnum(s string, n int) bool {
 	return true
 }
 
-// parseNode never shows a URL that it refuses: the URL may hold a password.
+// parseNode reads a node's URL.
 func parseNode(field, s string) (*url.URL, error) {
-	refuse := func(want string) (*url.URL, error) { return nil, &batch.InputError{Field: field, Want: want} }
-	u, err := url.Parse(s)
-	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		return refuse("an http or https URL with a host, such as http://localhost:8080")
-	case !validPort(u.Port()):
-		return refuse("a port from 1 to 65535")
-	case u.User != nil:
-		return refuse("no user or password in the URL; Options.Token and Options.Header can carry authorization")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return refuse("no query and no fragment in the URL")
-	}
-	return u, nil
-}
-
-func validPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return s == "" || (err == nil && n > 0)
+	return wire.ParseURL(field, s, "http://localhost:8080", "Options.Token and Options.Header can carry")
 }
 
 // place is a service at its node.

@@ -1,14 +1,15 @@
 package splinter
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // answer is a node's answer about one batch.
@@ -59,22 +60,9 @@ type statusDecoder struct {
 }
 
 func (d *statusDecoder) list() error {
-	if err := d.delim('['); err != nil {
-		return err
-	}
-	for d.json.More() {
-		var e statusJSON
-		err := d.json.Decode(&e)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // well-formed: the next element can be read
-			d.note(err)
-			continue
-		}
-		if err != nil {
-			return unexpectedEOF(err)
-		}
-		d.element(e)
-	}
-	return d.delim(']')
+	odd, err := wire.List(d.json, d.element)
+	d.first = cmp.Or(d.first, odd)
+	return err
 }
 
 func (d *statusDecoder) element(e statusJSON) {
@@ -96,7 +84,7 @@ func (d *statusDecoder) element(e statusJSON) {
 	case "Committed":
 		a.Reported = batch.ReportedCommitted
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", word(e.Status.Type), e.ID))
+		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.Status.Type), e.ID))
 		return
 	}
 	if t := e.Timestamp; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
@@ -140,36 +128,8 @@ func (a *answer) receipts(message json.RawMessage) {
 	a.Message = batch.Excerpt(why, maxText)
 }
 
-// word formats an unknown status word. It gives only the length of a long word: a cut one
-// could be a part of a token that the redactor no longer recognizes.
-func word(s string) string {
-	if len(s) > 64 {
-		return fmt.Sprintf("of %d bytes", len(s))
-	}
-	return strconv.Quote(s)
-}
-
 func (d *statusDecoder) note(err error) {
 	if d.first == nil {
 		d.first = err
 	}
-}
-
-func (d *statusDecoder) delim(want json.Delim) error {
-	t, err := d.json.Token()
-	if err != nil {
-		return unexpectedEOF(err)
-	}
-	if t != want {
-		return fmt.Errorf("the answer has no %q at byte %d", want, d.json.InputOffset())
-	}
-	return nil
-}
-
-// unexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
-func unexpectedEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

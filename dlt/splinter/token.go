@@ -171,7 +171,7 @@ func (t *tokens) get(ctx context.Context, node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if token == "" || !printable(token) {
+	if token == "" || !wire.Printable(token) {
 		return "", fmt.Errorf("%w: the token source returned no token that can be sent", errBadToken)
 	}
 	t.mu.Lock()

@@ -1,5 +1,6 @@
-// Package wire is the common part of the clients of HTTP ledgers: the certainty after a
-// request without an answer, the text of its error, and bounded reads of answers.
+// Package wire is the common part of the clients of HTTP ledgers: their options and HTTP client,
+// the certainty after a request without an answer, the text of its error, and bounded reads of
+// answers.
 package wire
 
 import (
