@@ -83,13 +83,18 @@ func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Clai
 	return all
 }
 
-// record records how claims ended.
+// record records how claims ended. What failed waits for an hour.
 func (o *office) record(f store.Finding, claims ...store.Claim) {
+	o.Helper()
+	o.recordDelayed(f, time.Hour, claims...)
+}
+
+func (o *office) recordDelayed(f store.Finding, delay time.Duration, claims ...store.Claim) {
 	o.Helper()
 	var outcomes []store.Outcome
 	for _, c := range claims {
 		outcomes = append(outcomes, store.Outcome{
-			Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: time.Hour,
+			Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: delay,
 			Error: &batch.SubmissionError{Kind: batch.KindBusy, Message: "full"},
 		})
 	}

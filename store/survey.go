@@ -15,13 +15,19 @@ type SurveyQuery struct {
 	After batch.ServiceID
 	Start bool
 	// Limit is how many lanes at most; Services are not limited. Defaults to 1,000, at most
-	// 1,000.
+	// 1,000 without Brief.
 	Limit int
 	// Window is how many waiting batches of each lane are shown. Defaults to 1, at most 1,000.
 	Window int
 	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
 	// 100,000.
 	Cap int
+	// Brief asks for no more of a row than decides whether it waits, which costs less for very
+	// many lanes. Window is 1 then, and Limit at most 10,000. A store may leave out the IDs, budgets
+	// and footprints of Rows, their versions, the text of an error without a decision, and what only
+	// counts attempts; it may show the first waiting row at the time of the batch before it; and it
+	// may look at some lanes later than at others. Rows without an ID have their own Ref.Row.
+	Brief bool
 }
 
 // Bounded returns the query with its defaults and within its bounds.
@@ -35,13 +41,17 @@ func (q SurveyQuery) Bounded() SurveyQuery {
 	if q.Cap <= 0 {
 		q.Cap = 1000
 	}
-	q.Limit, q.Window, q.Cap = min(q.Limit, 1000), min(q.Window, 1000), min(q.Cap, 100_000)
+	most := 1000
+	if q.Brief {
+		q.Window, most = 1, 10_000
+	}
+	q.Limit, q.Window, q.Cap = min(q.Limit, most), min(q.Window, 1000), min(q.Cap, 100_000)
 	return q
 }
 
-// Survey is a page of lanes, all of one moment.
+// Survey is a page of lanes, all of one moment, or with Brief perhaps of several.
 type Survey struct {
-	At         time.Time     // the database's clock
+	At         time.Time     // the database's clock, at the last moment
 	Everything batch.Control // of all lanes
 	Lanes      []LaneSurvey
 }

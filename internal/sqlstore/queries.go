@@ -18,6 +18,12 @@ type Queries struct {
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
 	Counts string
+	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first {rows} rows by
+	// lane, for {lanes} lanes at most: see [briefCount]. BriefRows, before conditions on a.service_id,
+	// are the rows that were attempted. BriefAll says that BriefCounts counts these, too, and that each
+	// lane comes with its first row.
+	BriefCounts, BriefCountsEnd, BriefRows string
+	BriefAll                               bool
 	// CountOpen counts everything that is open, as of $1: rows of kind, name, code, number and time.
 	// [CountBeside] is its end.
 	CountOpen string
@@ -73,6 +79,9 @@ const (
 	// where the schema has no such column yet.
 	TraceParent   = `coalesce(b.trace_parent, '')`
 	noTraceParent = `CAST('' AS text)`
+	// BriefCols are the columns of an open row a that decide whether it waits.
+	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
+	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END, a.decision, a.at_end`
 	// ColsOutcome are the columns of a final row.
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
@@ -126,6 +135,8 @@ const (
 	sqlControlsOf = ControlsOf
 	sqlControls   = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
 	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + IsClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
+	briefControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND `
+	briefServed   = `SELECT s.service_id, s.ledger FROM {served} s WHERE `
 	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
 	sqlLockControl = sqlControl + ` FOR UPDATE`

@@ -83,16 +83,17 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 
 // served returns the recorded names.
 func served(ctx context.Context, t Tx, services []store.Served) (map[string]string, error) {
+	return ledgers(ctx, t, sqlServed, serviceNames(t, services))
+}
+
+// ledgers reads the recorded names of services.
+func ledgers(ctx context.Context, t Tx, statement string, args ...any) (map[string]string, error) {
 	type row struct{ service, ledger string }
-	rows, err := Query(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, sqlServed, serviceNames(t, services))
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[string]string, len(rows))
-	for _, r := range rows {
+	known := map[string]string{}
+	return known, Each(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, func(r *row) error {
 		known[r.service] = r.ledger
-	}
-	return known, nil
+		return nil
+	}, statement, args...)
 }
 
 func serviceNames(t Tx, services []store.Served) any {

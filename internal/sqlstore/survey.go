@@ -9,19 +9,21 @@ import (
 )
 
 // Survey is [store.Surveyor].Survey. It looks at its lanes in one transaction that only reads, and
-// so sees one moment.
+// so sees one moment; with Brief in several.
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
-	const op = "survey"
 	q = q.Bounded()
+	if q.Brief && q.Services == nil {
+		return s.brief(ctx, q)
+	}
 	lanes := Services(q.Services)
 	if q.Services == nil {
-		err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		err = s.d.Read(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
 			lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit})
 			return err
 		})
 	}
 	if err == nil {
-		err = s.d.Snapshot(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		err = s.d.Snapshot(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
 			found, err = survey(ctx, t, s, lanes, q)
 			return err
 		})
@@ -32,21 +34,15 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Su
 	return found, nil
 }
 
+const opSurvey = "survey"
+
 func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q store.SurveyQuery) (found store.Survey, err error) {
 	low, err := t.Floors(ctx, lanes) // before the first statement, which sets the moment
 	if err != nil {
 		return found, err
 	}
-	now, err := Now(ctx, t)
-	if err != nil {
+	if found, err = moment(ctx, t); err != nil || len(lanes) == 0 {
 		return found, err
-	}
-	found.At = FromMicro(now)
-	if found.Everything, err = ControlNow(ctx, t, batch.Everything()); err != nil {
-		return found, err
-	}
-	if len(lanes) == 0 {
-		return found, nil
 	}
 	rows, err := t.Windows(ctx, lanes, low, q.Window)
 	if err != nil {
@@ -62,20 +58,7 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 			waiting[n.service] = int(n.n)
 		}
 	}
-	controls, err := Query(ctx, t, (*ControlCols).Dest, sqlControlsOf, texts(t, lanes))
-	if err != nil {
-		return found, err
-	}
-	control := make(map[batch.ServiceID]batch.Control, len(controls))
-	for i := range controls {
-		c := controls[i].Control()
-		control[c.Service] = c
-	}
-	services := make([]store.Served, len(lanes))
-	for i, service := range lanes {
-		services[i].Service = service
-	}
-	ledgers, err := served(ctx, t, services)
+	beside, err := besides(ctx, t, lanes)
 	if err != nil {
 		return found, err
 	}
@@ -83,14 +66,53 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 		if len(rows[i]) == 0 && q.Services != nil {
 			continue
 		}
-		l := store.LaneSurvey{
-			Service: service, Ledger: ledgers[string(service)], Rows: rows[i],
-			Waiting: waiting[string(service)], Control: control[service],
-		}
-		l.Control.Scope = batch.Only(service)
-		found.Lanes = append(found.Lanes, l)
+		found.Lanes = append(found.Lanes, beside.lane(service, rows[i], waiting[string(service)]))
 	}
 	return found, nil
+}
+
+// moment reads the clock, and the control of all lanes.
+func moment(ctx context.Context, t Tx) (found store.Survey, err error) {
+	now, err := Now(ctx, t)
+	if err != nil {
+		return found, err
+	}
+	found.At = FromMicro(now)
+	found.Everything, err = ControlNow(ctx, t, batch.Everything())
+	return found, err
+}
+
+// beside is what is kept of lanes beside their batches.
+type beside struct {
+	controls map[batch.ServiceID]batch.Control
+	ledgers  map[string]string
+}
+
+func besides(ctx context.Context, t Tx, lanes []batch.ServiceID) (b beside, err error) {
+	if b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, lanes)); err != nil {
+		return b, err
+	}
+	b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, lanes))
+	return b, err
+}
+
+// lane is a lane with what is kept beside it.
+func (b beside) lane(service batch.ServiceID, rows []store.LaneRow, waiting int) store.LaneSurvey {
+	l := store.LaneSurvey{
+		Service: service, Ledger: b.ledgers[string(service)], Rows: rows, Waiting: waiting, Control: b.controls[service],
+	}
+	l.Control.Scope = batch.Only(service)
+	return l
+}
+
+// controls reads controls of services.
+func controls(ctx context.Context, t Tx, statement string, args ...any) (map[batch.ServiceID]batch.Control, error) {
+	found := map[batch.ServiceID]batch.Control{}
+	return found, Each(ctx, t, (*ControlCols).Dest, func(c *ControlCols) error {
+		one := c.Control()
+		found[one.Service] = one
+		return nil
+	}, statement, args...)
 }
 
 // Find is [store.Surveyor].Find.

@@ -65,6 +65,8 @@ type Driver struct {
 	Read Run
 	// Snapshot is Read where all statements see one moment.
 	Snapshot Run
+	// Surveying is Snapshot for statements that read tables in the order of an index.
+	Surveying Run
 	// Write runs what also writes, Adding what gives out order keys.
 	Write, Adding Run
 	// Pruning runs what Prune removes at once: up to PruneChunk rows of a kind.

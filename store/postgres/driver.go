@@ -15,11 +15,12 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
 		Wrap:      wrap,
-		KeepStats: as(s.withStats), ReadStats: as(s.withStats), Counting: as(s.counting), Sizes: sizes,
+		KeepStats: as(s.withStats), ReadStats: as(s.withStats), Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
 			Look: sqlLook, Turn: sqlTurn,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
+			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,
 			InsertFinalOrders: sqlInsertFinalOrders, DeleteUnsettled: sqlDeleteUnsettled,
 			Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
@@ -44,6 +45,11 @@ const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL pl
 // snapshot is tx where do sees one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.txAs(ctx, op, beginLook, do)
+}
+
+// surveying is snapshot for a look at lanes in the order of an index, which no sort improves.
+func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.txAs(ctx, op, beginLook+"; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", do)
 }
 
 // Windows reads lanes as a claim sees them.

@@ -41,6 +41,11 @@ const (
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
+	// These read the tables in the order of their indexes, in which the lanes are.
+	briefCounts    = `SELECT u.service_id, count(*), min(u.created_at) FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
+	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}`
+	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
+
 	// sqlCountOpen reads what waits and what was attempted from end to end: one pass for the lanes, and
 	// one over what was attempted for its states. All others are Queued.
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n

@@ -9,6 +9,13 @@ const (
 		AND ` + sqlstore.IsClosed + `)`
 	notAllClosed = `NOT EXISTS (SELECT 1 FROM controls c WHERE c.everything = 1 AND c.service_id = '' AND ` + sqlstore.IsClosed + `)`
 
+	// These read the indexes in the order of lanes; the first row of each lane is looked up.
+	briefCounts = `SELECT g.service_id, g.n, g.oldest, ` + sqlstore.BriefCols + ` FROM (SELECT u.service_id, count(*) AS n, min(u.created_at) AS oldest
+		FROM (SELECT w.service_id, w.created_at FROM open_batches w INDEXED BY open_batches_lane WHERE `
+	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}) g
+	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
+	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 AND `
+
 	sqlPruneLaneActs = `DELETE FROM lane_acts WHERE (everything, service_id, position) IN
 	(SELECT everything, service_id, position FROM lane_acts WHERE at <= ? ORDER BY at LIMIT ?)`
 

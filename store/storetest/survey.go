@@ -19,6 +19,8 @@ func surveyTests() []test {
 		{name: "what holds them, closed ones included", run: surveyControls, needs: []string{controls}},
 		{name: "who serves them", run: surveyServed, needs: []string{ledgers}},
 		{name: "defaults and bounds", run: surveyBounds},
+		{name: "briefly, with what decides whether a batch waits", run: surveyBrief},
+		{name: "briefly, page by page", run: surveyBriefPages},
 		{name: "changes nothing", run: surveyNothing},
 	}
 }
@@ -161,6 +163,106 @@ func surveyBounds(f *fixture) {
 	assert.Len(f, got.Lanes[0].Rows, 1000)
 	assert.Equal(f, 1100, got.Lanes[0].Waiting)
 	assert.Equal(f, 100_000, store.SurveyQuery{Cap: 1_000_000}.Bounded().Cap)
+}
+
+// brief asks, and compares with the model.
+func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
+	f.Helper()
+	q.Brief = true
+	got, err := f.st.Survey(f.ctx, q)
+	require.NoError(f, err)
+	require.True(f, f.near(f.now(), got.At), "%s", got.At)
+	f.likeControl(f.control(batch.Everything()), got.Everything)
+	for _, l := range got.Lanes {
+		all := f.window(l.Service, 1_000_000)
+		tried := slices.IndexFunc(all, func(r store.LaneRow) bool { return !r.Row.Attempted() })
+		if tried < 0 {
+			tried = len(all)
+		}
+		require.Equal(f, min(len(all)-tried, q.Bounded().Cap), l.Waiting)
+		want := all[:min(len(all), tried+1)]
+		require.Len(f, l.Rows, len(want), "lane %q", l.Service)
+		for i, g := range l.Rows {
+			f.briefRow(want[i].Row, g.Row)
+			late := g.Created.Sub(want[i].Created)
+			require.True(f, late == 0 || i == tried && i > 0 && late < 0, "%s", late)
+			require.Equal(f, l.Service, g.Key.Service)
+			if g.Key.ID != "" {
+				require.Equal(f, want[i].Key, g.Key)
+			}
+		}
+		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
+		f.likeControl(f.control(l.Control.Scope), l.Control)
+	}
+	return got.Lanes
+}
+
+// briefRow compares what decides whether a batch waits.
+func (f *fixture) briefRow(want, got store.Row) {
+	f.Helper()
+	type deciding struct {
+		State                         batch.State
+		Attempted, AtEnd, Undecided   bool
+		Kind                          batch.ErrorKind
+		Doubt                         int
+		Expires, Before, Settles, End bool
+	}
+	of := func(r, like store.Row) deciding {
+		d := deciding{State: r.State, Attempted: r.Attempted(), AtEnd: r.AtEnd, Undecided: r.Undecided(), Doubt: r.DoubtAttempt}
+		if r.Error != nil {
+			d.Kind = r.Error.Kind
+		}
+		d.Expires, d.Before = f.near(like.ClaimExpires, r.ClaimExpires), f.near(like.NotBefore, r.NotBefore)
+		d.Settles, d.End = f.near(like.SettlesAt, r.SettlesAt), f.near(like.ResendUntil, r.ResendUntil)
+		return d
+	}
+	require.Equal(f, of(want, want), of(got, want))
+}
+
+func surveyBrief(f *fixture) {
+	require.Empty(f, f.brief(store.SurveyQuery{Start: true}))
+	f.oneOfEach()
+	f.add(many("lane", "b", 9)...)
+	f.committed(bt("final", "d"))
+	f.take("b00009", "b00007", "b00005", "b00003")
+	f.each(f.submitted, store.Accepted, "b00009", "b00003")
+	f.each(f.submitted, store.Failed, "b00005")
+	full := f.survey(store.SurveyQuery{Start: true})
+	for _, most := range []int{1, 3, 1000} {
+		lanes := f.brief(store.SurveyQuery{Start: true, Cap: most})
+		require.Len(f, lanes, len(full.Lanes))
+		for i, l := range full.Lanes {
+			require.Equal(f, l.Service, lanes[i].Service)
+			require.Equal(f, l.Ledger, lanes[i].Ledger)
+		}
+	}
+	named := f.brief(store.SurveyQuery{Services: []batch.ServiceID{"lane", "none"}})
+	require.Len(f, named, 1)
+}
+
+func surveyBriefPages(f *fixture) {
+	var want []batch.ServiceID
+	for i, s := range []batch.ServiceID{"b", "", "ä", "B", "a", "aa", "a ", "'"} {
+		f.add(many(s, fmt.Sprint(i, "/"), i+1)...)
+		want = append(want, s)
+	}
+	slices.Sort(want)
+	f.take("1/00001", "2/00001", "0/00001")
+	for limit := 1; limit < 11; limit += 3 {
+		var got []batch.ServiceID
+		for q := (store.SurveyQuery{Start: true, Limit: limit}); ; q.Start = false {
+			page := f.brief(q)
+			for _, l := range page {
+				got = append(got, l.Service)
+			}
+			if len(page) < limit {
+				break
+			}
+			q.After = got[len(got)-1]
+		}
+		require.Equal(f, want, got)
+	}
+	require.Equal(f, 10_000, store.SurveyQuery{Brief: true, Limit: 1_000_000}.Bounded().Limit)
 }
 
 func surveyNothing(f *fixture) {

@@ -1,0 +1,57 @@
+package scale
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+)
+
+// BenchmarkCauses groups -scale.rows stuck batches in -scale.lanes lanes by the reason why they
+// wait. In each lane the first batch was attempted, and all others wait behind it: two fifths of
+// the first ones are in doubt, a fifth needs a decision, a fifth is at its ledger, and a fifth waits
+// for its next attempt. Every hundredth lane is paused.
+func BenchmarkCauses(b *testing.B) {
+	db := newCluster(b, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
+	exec(b, db, `CREATE EXTENSION pg_stat_statements`)
+	st := newStore(b, db, "causes")
+	fill(b, db, "causes", flags.lanes, flags.rows, 0)
+	exec(b, db, `WITH front AS (DELETE FROM %[1]s.waiting_batches WHERE seq <= %[2]d RETURNING seq, service_id, created_at)
+		INSERT INTO %[1]s.attempted_batches (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before,
+			next_check, due_at, asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued,
+			submission_error, submission_error_message, decision, receipts, claimed_by, at_end, written_by)
+		SELECT seq, service_id, created_at, CASE seq %% 5 WHEN 3 THEN 3 WHEN 4 THEN 5 ELSE 2 END, 3, 1, 0, 0, 1,
+			CASE seq %% 5 WHEN 4 THEN 4000000000000000 ELSE 0 END, 1, 1, 0, 1, 0, CASE WHEN seq %% 5 < 3 THEN 1 ELSE 0 END, 1, 1, 0, false, false,
+			'busy', 'the answer was lost', CASE WHEN seq %% 5 = 2 THEN 'needs a decision' ELSE '' END, 0, 'host-1', false, 3 FROM front`, "causes", flags.lanes)
+	exec(b, db, `INSERT INTO %[1]s.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by)
+		SELECT false, 'lane' || lpad((i * 100)::text, 6, '0'), 1, 'ada', 'maintenance', 0, 0, '' FROM generate_series(0, %[2]d / 100 - 1) i`, "causes", flags.lanes)
+	exec(b, db, `INSERT INTO %[1]s.served SELECT service_id, 'ledger' FROM %[1]s.services`, "causes")
+	record := relied.Record{Settings: relied.Of("lane000000", dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}, time.Minute, queuer.Serial{})}
+	for i := 1; !record.Full(); i++ {
+		record = record.Compare(laneName(i))
+	}
+	text, err := json.Marshal(record)
+	require.NoError(b, err)
+	_, err = st.KeepTraits(b.Context(), "ledger", string(text), "")
+	require.NoError(b, err)
+	for _, table := range []string{"waiting_batches", "attempted_batches", "controls", "served"} {
+		exec(b, db, `VACUUM ANALYZE %s.%s`, "causes", table)
+	}
+	d, err := operator.New(st)
+	require.NoError(b, err)
+	exec(b, db, `SELECT pg_stat_statements_reset()`)
+	quiet()
+	for b.Loop() {
+		c, err := d.Causes(b.Context(), operator.CausesQuery{Within: time.Hour})
+		require.NoError(b, err)
+		require.Equal(b, flags.rows, c.Batches)
+		require.Equal(b, flags.lanes, c.Lanes)
+	}
+	b.Log(costliest(b, db, "causes"))
+}

@@ -1,0 +1,300 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	// briefRows is how many rows of a table one statement of a brief look reads.
+	briefRows = 50_000
+	// briefLanes is how few lanes these rows may belong to: where lanes are longer, it costs less to
+	// look each of them up than to read all of their rows.
+	briefLanes = 50
+	// briefBeside is how many rows about other lanes such a statement may read.
+	briefBeside = 1000
+)
+
+// brief is Survey for [store.SurveyQuery].Brief. Survey looks each lane up in each table; brief reads
+// the tables in the order of lanes, from one lane to another, and the database counts.
+func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
+	for first := true; first || len(found.Lanes) < q.Limit; first = false {
+		part := q
+		part.Limit -= len(found.Lanes)
+		var page store.Survey
+		var more, long bool
+		err := s.d.Surveying(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
+			page, more, long, err = s.briefPart(ctx, t, part)
+			return err
+		})
+		if err == nil && long {
+			part.Brief = false
+			page, err = s.Survey(ctx, part)
+			more = len(page.Lanes) == part.Bounded().Limit
+		}
+		if err != nil {
+			return store.Survey{}, err
+		}
+		page.Lanes = append(found.Lanes, page.Lanes...)
+		if found = page; !more {
+			break
+		}
+		q.Start, q.After = false, found.Lanes[len(found.Lanes)-1].Service
+	}
+	return found, nil
+}
+
+// briefPart reads lanes of one moment. more says that there may be lanes behind them, and long that
+// nothing was read, since the next lanes are long.
+func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
+	if found, err = moment(ctx, t); err != nil {
+		return found, false, false, err
+	}
+	in := span{after: q.After, start: q.Start}
+	counted, err := s.briefCounts(ctx, t, in, q.Limit)
+	if err != nil {
+		return found, false, false, err
+	}
+	rows := 0
+	for _, c := range counted {
+		rows += int(c.n)
+	}
+	if rows >= briefRows {
+		if len(counted) < briefLanes {
+			return found, true, true, nil
+		}
+		counted, more = counted[:len(counted)-1], true // the last one may have more rows
+	}
+	more = more || len(counted) == q.Limit
+	if more {
+		in.to, in.bound = batch.ServiceID(counted[len(counted)-1].service), true
+	}
+	tried, err := s.briefRows(ctx, t, in)
+	if err != nil {
+		return found, false, false, err
+	}
+	if len(tried) > briefRows { // and the last of these lanes may have more of them
+		cut := tried[len(tried)-1].service
+		tried = tried[:slices.IndexFunc(tried, func(c briefCols) bool { return c.service == cut })]
+		counted = slices.DeleteFunc(counted, func(c briefCount) bool { return c.service >= cut })
+		if more = true; len(tried)+len(counted) == 0 {
+			return found, true, true, nil
+		}
+	}
+	lanes := briefMerge(counted, tried, s.d.BriefAll)
+	if len(lanes) > q.Limit {
+		lanes, more = lanes[:q.Limit], true
+	}
+	if len(lanes) == 0 {
+		return found, false, false, nil
+	}
+	in.to, in.bound = lanes[len(lanes)-1].Service, true
+	beside, err := briefBesides(ctx, t, in, lanes)
+	if err != nil {
+		return found, false, false, err
+	}
+	for _, l := range lanes {
+		found.Lanes = append(found.Lanes, beside.lane(l.Service, l.Rows, min(l.Waiting, q.Cap)))
+	}
+	return found, more, false, nil
+}
+
+// span is the lanes behind one and up to another.
+type span struct {
+	after batch.ServiceID
+	start bool // from the first one on
+	to    batch.ServiceID
+	bound bool // by to
+}
+
+// where adds the conditions on a column of services.
+func (in span) where(c *conditions, column string) {
+	if !in.start {
+		c.add(column + " > " + c.arg(string(in.after), "text"))
+	}
+	if in.bound {
+		c.add(column + " <= " + c.arg(string(in.to), "text"))
+	}
+}
+
+// statement is the statement of the conditions.
+func (c *conditions) statement(from, end string) string {
+	return from + strings.Join(append(c.where, "TRUE"), " AND ") + end
+}
+
+// briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of its
+// waiting rows, or of all rows, and then with the first row.
+type briefCount struct {
+	service   string
+	n, oldest int64
+	front     *briefCols
+}
+
+func (c *briefCount) dest() []any { return []any{&c.service, &c.n, &c.oldest} }
+
+// briefFront is a briefCount with its first row.
+type briefFront struct {
+	briefCount
+	row briefCols
+}
+
+func (c *briefFront) dest() []any { return append(c.briefCount.dest(), c.row.dest()...) }
+
+// briefCols is a row of Queries.BriefRows.
+type briefCols struct {
+	seq, created                                              int64
+	service                                                   string
+	state, attempt, claimExpires, notBefore, settlesAt, doubt int64
+	resendUntil                                               int64
+	kind                                                      sql.NullString
+	message, decision                                         string
+	atEnd                                                     bool
+}
+
+func (c *briefCols) dest() []any {
+	return []any{
+		&c.seq, &c.service, &c.created, &c.state, &c.attempt, &c.claimExpires, &c.notBefore, &c.settlesAt, &c.doubt,
+		&c.resendUntil, &c.kind, &c.message, &c.decision, &c.atEnd,
+	}
+}
+
+// attempted is [store.Row.Attempted].
+func (c *briefCols) attempted() bool { return c.attempt > 0 && !c.atEnd }
+
+// fill makes the row of the columns; r is zero before.
+func (c *briefCols) fill(r *store.LaneRow) {
+	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.service), c.seq, FromMicro(c.created)
+	w := &r.Row
+	w.State, w.Attempt, w.DoubtAttempt, w.AtEnd, w.Decision = batch.State(c.state), int(c.attempt), int(c.doubt), c.atEnd, c.decision
+	w.ClaimExpires, w.NotBefore = FromMicro(c.claimExpires), FromMicro(c.notBefore)
+	w.SettlesAt, w.ResendUntil = FromMicro(c.settlesAt), FromMicro(c.resendUntil)
+	if c.kind.Valid {
+		w.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
+	}
+}
+
+func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]briefCount, error) {
+	var c conditions
+	in.where(&c, "w.service_id")
+	end := strings.NewReplacer("{rows}", c.arg(int64(briefRows), "bigint"), "{lanes}", c.arg(int64(limit), "bigint")).Replace(s.d.BriefCountsEnd)
+	statement := c.statement(s.d.BriefCounts, end)
+	if !s.d.BriefAll {
+		return QueryMany(ctx, t, limit, (*briefCount).dest, statement, c.args...)
+	}
+	var found []briefCount
+	err := Each(ctx, t, (*briefFront).dest, func(f *briefFront) error {
+		row := f.row
+		f.front = &row
+		found = append(found, f.briefCount)
+		return nil
+	}, statement, c.args...)
+	return found, err
+}
+
+func (s *Store) briefRows(ctx context.Context, t Tx, in span) ([]briefCols, error) {
+	var c conditions
+	in.where(&c, "a.service_id")
+	limit := c.arg(int64(briefRows+1), "bigint")
+	return QueryMany(ctx, t, briefRows/10, (*briefCols).dest, c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT "+limit), c.args...)
+}
+
+// briefMerge makes lanes of two lists, both in the order of services. all says that the counts are
+// of all rows.
+func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneSurvey {
+	lanes := make([]store.LaneSurvey, 0, max(len(counted), 1))
+	rows := make([]store.LaneRow, len(counted)+len(tried)) // of all lanes
+	for len(counted) > 0 || len(tried) > 0 {
+		var c briefCount
+		switch {
+		case len(counted) == 0 || len(tried) > 0 && tried[0].service < counted[0].service:
+			c.service = tried[0].service
+		default:
+			c, counted = counted[0], counted[1:]
+		}
+		n := 0
+		for n < len(tried) && tried[n].service == c.service {
+			n++
+		}
+		l := briefLane(c, tried[:n], all, rows)
+		lanes, tried, rows = append(lanes, l), tried[n:], rows[len(l.Rows):]
+	}
+	return lanes
+}
+
+// briefLane is a lane of its count and its rows that were attempted. It uses the first of rows, which
+// are zero.
+func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
+	l := store.LaneSurvey{Service: batch.ServiceID(c.service), Waiting: int(c.n)}
+	n := 0
+	var front *briefCols // of what waits
+	for i := range tried {
+		if r := &tried[i]; r.attempted() {
+			r.fill(&rows[n])
+			n++
+		} else {
+			l.Waiting++
+			if front == nil {
+				front = r
+			}
+		}
+	}
+	if all {
+		l.Waiting = max(0, l.Waiting-n)
+	}
+	if n > 1 { // the statement leaves open which of two rows of one time is first
+		slices.SortFunc(rows[:n], func(a, b store.LaneRow) int {
+			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Ref.Row, b.Ref.Row))
+		})
+	}
+	if c.front != nil && !c.front.attempted() {
+		front = c.front
+	}
+	if c.n > 0 && l.Waiting > 0 && (front == nil || c.oldest < front.created) {
+		first := &rows[n]
+		first.Row, first.Created, first.Key.Service, first.Ref.Row = store.NewRow(), FromMicro(c.oldest), l.Service, -1
+		if all { // the first row of all was attempted
+			first.Created = first.Created.Add(time.Microsecond)
+		}
+		n++
+	} else if front != nil {
+		front.fill(&rows[n])
+		n++
+	}
+	l.Rows = rows[:n:n]
+	return l
+}
+
+// briefBesides is besides. It reads what is kept about all lanes of the span, unless that is much more than
+// what is kept about these.
+func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) (b beside, err error) {
+	names := make([]batch.ServiceID, len(lanes))
+	for i := range lanes {
+		names[i] = lanes[i].Service
+	}
+	most := len(lanes) + briefBeside
+	var c conditions
+	in.where(&c, "c.service_id")
+	limit := c.arg(int64(most), "bigint")
+	b.controls, err = controls(ctx, t, c.statement(briefControls, " ORDER BY c.service_id LIMIT "+limit), c.args...)
+	if err == nil && len(b.controls) == most {
+		b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, names))
+	}
+	if err != nil {
+		return b, err
+	}
+	c = conditions{}
+	in.where(&c, "s.service_id")
+	limit = c.arg(int64(most), "bigint")
+	b.ledgers, err = ledgers(ctx, t, c.statement(briefServed, " ORDER BY s.service_id LIMIT "+limit), c.args...)
+	if err == nil && len(b.ledgers) == most {
+		b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, names))
+	}
+	return b, err
+}

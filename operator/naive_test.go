@@ -1,0 +1,145 @@
+package operator_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Causes says of stores at random what Explain says of each batch.
+func TestCausesAreAsExplained(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inStores(t, func(o *office) {
+				r := rand.New(rand.NewPCG(seed, 19))
+				o.atRandom(r)
+				want, got := o.explained(), map[operator.Reason]int{}
+				for _, g := range o.causes().Groups {
+					g.Why = "" // it names one of the services
+					got[g.Reason] += g.Batches
+					if g.Cause != operator.CauseUnknown {
+						assert.NotEmpty(o, g.Example.ID, "%+v", g.Reason)
+					}
+				}
+				assert.Equal(o, want, got)
+			})
+		})
+	}
+}
+
+// atRandom makes lanes of few batches, with a strategy, and lets everything happen to them.
+func (o *office) atRandom(r *rand.Rand) {
+	o.Helper()
+	strategies := []queuer.Strategy{&queuer.Parallel{}, queuer.Pipelined(3), queuer.Serial{}, queuer.Serial{}, queuer.Serial{}}
+	ledger := dlt.Traits{Name: "ledger", KeepsOrder: true, MaxInFlightPerService: r.IntN(3)}
+	if r.IntN(2) == 0 {
+		ledger.ResendHarmlessFor = dlt.Forever
+	}
+	strategy := strategies[r.IntN(5)]
+	var lanes []batch.ServiceID
+	for i := range 1 + r.IntN(40) {
+		lanes = append(lanes, batch.ServiceID(fmt.Sprintf("lane %d", i)))
+	}
+	serves := lanes
+	for i := range r.IntN(2) * 20 { // so that the record holds for every service
+		serves = append(serves, batch.ServiceID(fmt.Sprintf("other %d", i)))
+	}
+	o.serves(ledger, strategy, serves...)
+	if r.IntN(4) == 0 {
+		o.lane("of nobody", 2)
+	}
+	for _, lane := range lanes {
+		if r.IntN(4) == 0 {
+			_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only(lane)}, batch.PolicyHalt, ada)
+			require.NoError(o, err)
+		}
+		var footprints []batch.Footprint
+		for range 6 {
+			footprints = append(footprints, batch.Footprint{Writes: []string{fmt.Sprintf("%02x", r.IntN(4))}})
+		}
+		bs := o.lane(lane, 1+r.IntN(6), footprints...)
+		for range r.IntN(5) {
+			for _, c := range o.claim(strategies[r.IntN(5)], lane) { // the strategy was another one before
+				if r.IntN(6) == 0 {
+					continue // it is live
+				}
+				f := []store.Finding{store.Accepted, store.Doubtful, store.Unposted, store.Failed, store.Refused}[r.IntN(5)]
+				o.recordDelayed(f, time.Duration(r.IntN(2))*time.Hour, c)
+			}
+			b := bs[r.IntN(len(bs))]
+			look, err := o.st.Look(o.ctx(), b.Key(), 1)
+			require.NoError(o, err)
+			switch rec := o.see(b); {
+			case rec.State == batch.Submitting && !look.Row.Live(look.At) && r.IntN(3) > 0:
+				o.found([]store.Finding{store.Undecidable, store.IsPending, store.NoTrace, store.NotCommitted}[r.IntN(4)], b.Key())
+			case rec.Final() && rec.State == batch.Rejected && r.IntN(2) == 0:
+				requeue := o.Requeue
+				if r.IntN(2) == 0 {
+					requeue = o.RequeueAtEnd
+				}
+				_, err = requeue(o.ctx(), rec, ada)
+				require.NoError(o, err)
+			}
+		}
+		if r.IntN(6) == 0 {
+			_, err := o.Pause(o.ctx(), batch.Only(lane), ada)
+			require.NoError(o, err)
+		}
+	}
+	if r.IntN(8) == 0 {
+		_, err := o.Pause(o.ctx(), batch.Everything(), ada)
+		require.NoError(o, err)
+	}
+}
+
+// explained explains each open batch, and what is in its way.
+func (o *office) explained() map[operator.Reason]int {
+	o.Helper()
+	all := map[operator.Reason]int{}
+	recs, _, err := o.List(o.ctx(), store.ListQuery{Open: true, Limit: 1000})
+	require.NoError(o, err)
+	for _, rec := range recs {
+		all[o.reason(rec)]++
+	}
+	return all
+}
+
+func (o *office) reason(rec batch.Record) operator.Reason {
+	o.Helper()
+	e, err := o.Explain(o.ctx(), rec.Key)
+	if errors.Is(err, operator.ErrNotRecorded) {
+		return operator.Reason{Cause: operator.CauseUnknown}
+	}
+	require.NoError(o, err)
+	kind := func(e *batch.SubmissionError) batch.ErrorKind {
+		if e == nil {
+			return ""
+		}
+		return e.Kind
+	}
+	r := operator.Reason{Cause: e.Cause, Remedy: e.Remedy, State: e.State, Kind: kind(e.LastError)}
+	if e.Remedy == batch.RemedyRelease {
+		r.State, r.Kind = 0, ""
+		if by, err := o.Get(o.ctx(), e.Blocker); err == nil && by.Final() {
+			r.State, r.Kind = by.State, kind(by.Error)
+		}
+	}
+	for e.Remedy == batch.RemedyBlocker {
+		e, err = o.Explain(o.ctx(), e.Blocker)
+		require.NoError(o, err)
+		r.Root, r.State, r.Kind = e.Cause, e.State, kind(e.LastError)
+	}
+	return r
+}

@@ -1,0 +1,188 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// view judges lanes page by page, and remembers the records of routes that it has read.
+type view struct {
+	d     *Desk
+	at    time.Time
+	texts map[string]string   // the record of each ledger
+	rules map[string]rules    // of each ledger whose record holds for all its services
+	later []batch.ServiceID   // lanes to be looked at more closely
+	full  bool                // no more of these
+	final map[batch.Key]final // batches that halted lanes
+	// shapes are the items of lanes of the present page that were judged: see [shape].
+	shapes map[shape][]item
+	again  []item // reused for lanes of a known shape
+}
+
+// final is the end of a batch that halted its lane.
+type final struct {
+	state batch.State
+	kind  batch.ErrorKind
+}
+
+func (d *Desk) newView() *view {
+	return &view{d: d, texts: map[string]string{}, rules: map[string]rules{}, final: map[batch.Key]final{}}
+}
+
+// page judges the lanes of a page, and returns how many the page has, and the last.
+func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
+	s, err := v.d.store.Survey(ctx, q)
+	if err != nil {
+		return 0, "", err
+	}
+	v.at, v.shapes = s.At, map[shape][]item{}
+	if err := v.halters(ctx, s.Lanes); err != nil {
+		return 0, "", err
+	}
+	for _, l := range s.Lanes {
+		last = l.Service
+		if len(l.Rows) == 0 {
+			continue // it became empty
+		}
+		u, err := v.rulesOf(ctx, l)
+		if err != nil {
+			return 0, "", err
+		}
+		if q.Services == nil && several(u, l) && !closed(s, l) && !v.full {
+			v.later = append(v.later, l.Service)
+			v.full = len(v.later) == sampledLanes
+			continue
+		}
+		take(s.At, l, v.items(s, l, u, q.Bounded()))
+	}
+	return len(s.Lanes), last, nil
+}
+
+// several reports whether footprints count in a lane: more than one batch may leave at once, or more
+// than one was attempted.
+func several(u rules, l store.LaneSurvey) bool {
+	tried := 0
+	for i := range l.Rows {
+		if l.Rows[i].Row.Attempted() {
+			tried++
+		}
+	}
+	return tried > 1 || u.query.Window > 1 && tried+l.Waiting > 1
+}
+
+// samples judges the lanes that page has put back.
+func (v *view) samples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
+	for some := range slices.Chunk(v.later, 100) {
+		if _, _, err := v.page(ctx, store.SurveyQuery{Services: some, Window: sampledBatches, Cap: surveyCap}, take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rulesOf returns how the lane's batches are claimed.
+func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
+	if u, known := v.rules[l.Ledger]; known {
+		return u, nil
+	}
+	r, err := v.d.recorded(ctx, l.Service, l.Ledger, v.texts)
+	if err != nil {
+		return rules{}, err
+	}
+	u, err := r.rules()
+	if err == nil && r.Uniform() {
+		v.rules[l.Ledger] = u
+	}
+	return u, err
+}
+
+// halters reads the batches that halted lanes of a page.
+func (v *view) halters(ctx context.Context, lanes []store.LaneSurvey) error {
+	var ask []batch.Key
+	for _, l := range lanes {
+		if l.Control.HaltedBy != "" {
+			ask = append(ask, batch.Key{Service: l.Service, ID: l.Control.HaltedBy})
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	recs, _, err := v.d.store.Finals(ctx, ask)
+	if errors.Is(err, store.ErrUnsupported) {
+		return nil
+	}
+	for _, rec := range recs {
+		v.final[rec.Key] = final{rec.State, kind(rec.Error)}
+	}
+	return err
+}
+
+func kind(err *batch.SubmissionError) batch.ErrorKind {
+	if err == nil {
+		return ""
+	}
+	return err.Kind
+}
+
+// lane returns the open batches of a lane with their reasons.
+func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
+	for i := range l.Rows { // a brief look shows no ids, and an explanation names batches by them
+		if r := &l.Rows[i]; r.Key.ID == "" {
+			r.Key.ID = batch.ID(strconv.FormatInt(r.Ref.Row, 10))
+		}
+	}
+	attempted := slices.IndexFunc(l.Rows, func(r store.LaneRow) bool { return !r.Row.Attempted() })
+	if attempted < 0 {
+		attempted = len(l.Rows)
+	}
+	waiting, window := len(l.Rows)-attempted, u.query.Window
+	partial := waiting < min(l.Waiting, window) // a claim sees more than this
+	if partial {
+		window = waiting
+	}
+	sampled := (partial || q.Brief && several(u, l)) && !closed(s, l)
+	shown := l.Rows[:min(len(l.Rows), attempted+window)]
+	j := judge{
+		v: v, u: u, rows: l.Rows,
+		look: store.Look{At: s.At, Lane: store.InOrder(shown, window), Everything: s.Everything, Service: l.Control},
+	}
+	items := make([]item, 0, len(l.Rows)+1)
+	again := 0
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		if i < attempted && r.Row.State.Claimable() {
+			again++
+		}
+		var it item
+		if i < attempted && again > sampledBatches && r.Row.State.Claimable() { // each costs a look at the whole lane
+			it = j.behind(r.Created, 1)
+			it.sampled = true
+		} else {
+			it = j.item(r)
+			it.sampled = sampled && r.Row.State.Claimable()
+		}
+		items = append(items, it)
+	}
+	if rest := l.Waiting - waiting; rest > 0 {
+		front := items[len(items)-1] // of the waiting rows, which come last
+		it := item{n: rest, created: front.created, Reason: front.Reason}
+		if !closed(s, l) {
+			it = j.behind(front.created, rest)
+			it.sampled = sampled
+		}
+		it.atLeast = l.Waiting == q.Cap
+		items = append(items, it)
+	}
+	return items
+}
+
+// closed reports whether nothing leaves the lane, whichever batch it is.
+func closed(s store.Survey, l store.LaneSurvey) bool {
+	return s.Everything.Closed() || l.Control.Closed()
+}
