@@ -14,6 +14,7 @@ import (
 // observer.
 func (r *Runner) observe(ctx context.Context, e batch.Event) {
 	e.At, e.Instance = time.Now(), r.o.Instance
+	r.flow.saw(e)
 	if len(r.queues) > 0 {
 		r.queue(ctx, e)
 	}

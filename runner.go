@@ -46,6 +46,7 @@ type Runner struct {
 	health   health
 	queues   []*lossy.Queue[delivery] // of Options.Observers
 	calls    calls
+	flow     flow
 	sums     *repeats.Log[topic, write]
 
 	droppedTraces atomic.Uint64

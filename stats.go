@@ -41,6 +41,8 @@ type presence struct {
 	forget time.Duration
 	health func() Health
 	claims func() int
+	flow   *flow
+	flows  []stretch // only run uses it
 }
 
 // newPresence returns nil where the store keeps no stats.
@@ -49,7 +51,8 @@ func (e *engine) newPresence() *presence {
 	if !is[store.StatsKeeper](r.store.given()) {
 		return nil
 	}
-	p := &presence{store: r.store, forget: r.o.Retention, health: r.Health, claims: e.table.Unfinished}
+	p := &presence{store: r.store, forget: r.o.Retention, health: r.Health, claims: e.table.Unfinished, flow: &r.flow}
+	p.flow.take(time.Now()) // what was before this Run
 	if p.forget <= 0 {
 		p.forget = forgetInstances
 	}
@@ -93,6 +96,13 @@ func (p *presence) show(ctx context.Context) error {
 // now is the row of this instance.
 func (p *presence) now() store.Instance {
 	i, h, at := p.kept, p.health(), time.Now()
+	if f, ok := p.flow.take(at); ok {
+		p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
+	}
+	for _, s := range p.flows {
+		s.Ago = at.Sub(s.end)
+		i.Flows = append(i.Flows, s.Flow)
+	}
 	i.Claims, i.Paused = p.claims(), h.Paused
 	i.Loops = make(map[string]time.Duration, len(h.Loops))
 	for name, l := range h.Loops {

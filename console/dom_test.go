@@ -39,13 +39,14 @@ var void = []string{"meta", "link", "input", "br", "hr"}
 var known = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
-	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer",
+	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline",
 }
 
 // attributes are those that pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
+	"viewBox", "preserveAspectRatio", "points",
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current",
 }
 

@@ -12,8 +12,9 @@ import (
 
 // Bounds of the first page.
 const (
-	homeWithin = 5 * time.Second // for a look at all lanes
-	homeRows   = 20              // of each of its lists
+	homeWithin = 5 * time.Second  // for a look at all lanes
+	homeRows   = 20               // of each of its lists
+	keepEvery  = 30 * time.Second // between looks of a page that is kept up to date
 )
 
 // overview is what the first page rests on.
@@ -54,6 +55,9 @@ type homeBody struct {
 	More           int // instances that are not shown
 	Held           []batch.Control
 	MoreHeld       bool
+	Flow           *flowBody // nil where nobody has counted
+	Keeps          bool      // this page reads itself again
+	Every          time.Duration
 }
 
 type stateCount struct {
@@ -63,11 +67,15 @@ type stateCount struct {
 
 // home is the first page.
 func home(ctx context.Context, v *visit) (*answer, error) {
-	o, old, err := v.overview.get(ctx)
+	read, keeps := v.overview.get, v.q.Get("keep") != ""
+	if keeps {
+		read = v.overview.lazy
+	}
+	o, old, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := homeBody{Age: old, Causes: o.causes, Counted: o.counted, Stats: o.stats, CountsAge: o.stats.Age + old, Held: o.held}
+	b := homeBody{Keeps: keeps, Every: keepEvery, Flow: newFlow(o.stats), Age: old, Causes: o.causes, Counted: o.counted, Stats: o.stats, CountsAge: o.stats.Age + old, Held: o.held}
 	for _, g := range o.causes.Groups {
 		if shown := grouped(g); shown.ByItself {
 			b.Itself = append(b.Itself, shown)
@@ -89,7 +97,11 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {
 		b.Held = b.Held[:homeRows]
 	}
-	return &answer{page: "home", title: "What stands still, and why", body: b}, nil
+	a := &answer{page: "home", title: "What stands still, and why", body: b}
+	if keeps {
+		a.again = keepEvery
+	}
+	return a, nil
 }
 
 // group is a cause on the first page.

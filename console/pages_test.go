@@ -296,6 +296,37 @@ func TestManyVisitors(t *testing.T) {
 	})
 }
 
+// Fifty pages that are kept up to date, each every half a minute, look at the lanes every half a minute at
+// most, whoever asks when. A person who reloads sees the present.
+func TestPagesKeptUpToDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Full: memory.New()}
+		h, err := console.New(st, nil)
+		require.NoError(t, err)
+		visit := func(page string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
+			assert.Equal(t, http.StatusOK, w.Code)
+			return w
+		}
+		assert.Equal(t, "30", visit("/?keep=1").Header().Get("Refresh"))
+		once := st.surveys
+		for i := range 50 * 20 { // ten minutes
+			time.Sleep(30 * time.Second / 50)
+			if i%50 < 25 {
+				visit("/?keep=1")
+			}
+		}
+		assert.LessOrEqual(t, st.surveys, 21*once)
+		assert.GreaterOrEqual(t, st.surveys, 15*once)
+		before := st.surveys
+		time.Sleep(2 * time.Second)
+		page := visit("/")
+		assert.Greater(t, st.surveys, before)
+		assert.Empty(t, page.Header().Get("Refresh"))
+	})
+}
+
 // bare is a store with no more than it takes to deliver.
 type bare struct{ store.Store }
 

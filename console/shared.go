@@ -8,8 +8,9 @@ import (
 
 // Bounds of how long an answer is shared.
 const (
-	shareMin = time.Second // at least
-	shareFor = 20          // times as long as the reading took
+	shareMin  = time.Second      // at least
+	shareFor  = 20               // times as long as the reading took
+	shareLazy = 30 * time.Second // at least, with pages that read themselves again
 )
 
 // shared is an answer of the store that all visitors share, so that many open consoles cost no more
@@ -33,6 +34,16 @@ func newShared[T any](read func(context.Context) (T, error)) *shared[T] {
 
 // get returns the answer and its age. An error is not kept.
 func (s *shared[T]) get(ctx context.Context) (value T, age time.Duration, err error) {
+	return s.within(ctx, 0)
+}
+
+// lazy is get for a visitor whom nobody waits for: an answer that is half a minute old will do.
+func (s *shared[T]) lazy(ctx context.Context) (value T, age time.Duration, err error) {
+	return s.within(ctx, shareLazy)
+}
+
+// within returns the answer where it is no older than this, or than it may be anyhow.
+func (s *shared[T]) within(ctx context.Context, old time.Duration) (value T, age time.Duration, err error) {
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
@@ -40,7 +51,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, age time.Duration, err er
 	}
 	defer func() { s.turn <- struct{}{} }()
 	acts, begin := s.acts.Load(), time.Now()
-	if s.kept.after == acts && begin.Before(s.kept.expires) {
+	if fresh := begin.Before(s.kept.expires) || begin.Sub(s.kept.at) < old; s.kept.after == acts && fresh && !s.kept.at.IsZero() {
 		return s.kept.value, begin.Sub(s.kept.at), nil
 	}
 	if value, err = s.read(ctx); err != nil {

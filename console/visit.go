@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type answer struct {
 	page   string // a template
 	title  string
 	body   any
+	again  time.Duration // the browser asks again after it; 0 is never
 }
 
 // answer answers, with an error for [visit.failed].
@@ -58,7 +60,11 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	if v.r.Method != http.MethodPost && strings.HasSuffix(v.r.URL.Path, ".css") {
 		return do(ctx, v)
 	}
-	at, age, err := v.present.get(ctx)
+	read := v.present.get
+	if v.q.Get("keep") != "" {
+		read = v.present.lazy
+	}
+	at, age, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +132,9 @@ type frame struct {
 
 // show writes a page.
 func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
+	if a.again > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
+	}
 	var b bytes.Buffer
 	f := frame{Title: a.title, Page: a.page, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {

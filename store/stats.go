@@ -158,6 +158,9 @@ type Totals struct {
 	Orders      map[batch.OrderState]int `json:"orders"`
 	OldestOrder time.Time                `json:"oldest_order,omitzero"`
 
+	// Earlier are the counts before this one, the oldest first: at most [MaxFlows].
+	Earlier []OpenAt `json:"earlier,omitempty"`
+
 	// Schema is the version of the database's schema; 0 where it has none.
 	Schema int64 `json:"schema"`
 	// Sizes are the parts of the database. PostgreSQL's are the tables, with their indexes.
@@ -206,6 +209,8 @@ type Instance struct {
 	Paused bool `json:"paused"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
+	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
+	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen.
 	// Live: it was seen within 45 s. Shared: another instance had its name at the same time.
@@ -227,6 +232,9 @@ func (i Instance) Validate() error {
 	}
 	if len(i.Settings) > maxSettings || len(i.Loops) > maxSettings {
 		return &batch.InputError{Field: "Instance.Settings, Instance.Loops", Value: fmt.Sprint(len(i.Settings), " and ", len(i.Loops)), Want: fmt.Sprintf("at most %d each", maxSettings)}
+	}
+	if len(i.Flows) > MaxFlows {
+		return &batch.InputError{Field: "Instance.Flows", Value: fmt.Sprint(len(i.Flows)), Want: fmt.Sprintf("at most %d", MaxFlows)}
 	}
 	texts := []string{i.Version, i.Ledger}
 	for name, value := range i.Settings {

@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // Every page of the console is there on PostgreSQL, with times by the database's clock, and a form
@@ -57,4 +59,42 @@ func TestConsole(t *testing.T) {
 	assert.Equal(t, batch.Rejected, rec.State)
 	assert.Equal(t, http.StatusSeeOther, ask(http.MethodPost, "act", url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}).Code)
 	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "was paused by ada (r)")
+}
+
+// Fifty people keep the first page up to date, at one process. They cost at most one statement a second
+// together: one look serves all for half a minute (TestPagesKeptUpToDate of package console), and it
+// takes no more than thirty statements, with those that begin and end its transactions.
+func TestConsoleIsCheap(t *testing.T) {
+	s := newSpace(t, pooled)
+	s.store()
+	var seen traffic
+	st := s.watchedStore(&seen)
+	for i := range 40 {
+		require.NoError(t, st.Add(t.Context(), batch.Batch{Service: batch.ServiceID(rune('À' + i)), ID: batch.ID(rune('À' + i)), Payload: []byte("x")}))
+	}
+	_, err := st.(store.StatsKeeper).RefreshStats(t.Context(), store.RefreshQuery{})
+	require.NoError(t, err)
+	h, err := console.New(st, nil)
+	require.NoError(t, err)
+	look := func() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?keep=1", nil))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+	}
+	const consoles, pages = 50, 200
+	before := seen.now()
+	look()
+	first := seen.now()
+	t.Logf("one look: %d statements, %d more for their transactions", first.work-before.work, first.frames-before.frames)
+	assert.LessOrEqual(t, first.work-before.work+first.frames-before.frames, 30)
+	began := time.Now()
+	for range pages {
+		look()
+	}
+	took := time.Since(began)
+	after := seen.now()
+	if took < 25*time.Second {
+		assert.Equal(t, first.work, after.work, "the others share it")
+	}
+	t.Logf("a page that is shared: %s; %d consoles every 30 s: %.2f %% of a core", took/pages, consoles, 100*consoles/30.0*took.Seconds()/pages)
 }

@@ -40,11 +40,10 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	if err != nil {
 		return false, s.d.Wrap(op, err)
 	}
-	var turn store.StatsTurn
-	var taken time.Time // on the database's clock
+	var taken takenTurn
 	mine := false
 	if err := s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
-		turn, taken, mine, err = takeStats(ctx, t, q)
+		taken, mine, err = takeStats(ctx, t, q)
 		return err
 	}); err != nil || !mine {
 		return false, err
@@ -55,7 +54,8 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	totals, failed := s.total(counting)
 	took := time.Since(from)
 	totals.Took, totals.By = took, q.By
-	turn = turn.End(taken.Add(took), totals.At, took)
+	totals = totals.After(taken.before)
+	turn := taken.End(taken.now.Add(took), totals.At, took)
 	kept := false
 	err = s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		if failed != nil {
@@ -68,21 +68,34 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	return kept && err == nil, errors.Join(failed, err)
 }
 
+// takenTurn is the turn of this process.
+type takenTurn struct {
+	store.StatsTurn
+	now    time.Time // on the database's clock
+	before store.Totals
+}
+
 // takeStats takes the turn, where it is due and nobody else takes it.
-func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (turn store.StatsTurn, now time.Time, mine bool, err error) {
-	type row struct{ turn, at, rest, now int64 }
-	found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.now} }, sqlStatsTurn)
+func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (taken takenTurn, mine bool, err error) {
+	type row struct {
+		turn, at, rest, now int64
+		totals              string
+	}
+	found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.totals, &r.now} }, sqlStatsTurn)
 	if err != nil {
-		return turn, now, false, err
+		return taken, false, err
 	}
 	r := found[0]
-	turn, now = store.StatsTurn{Turn: r.turn, At: FromMicro(r.at), Rest: FromMicro(r.rest)}, FromMicro(r.now)
-	if !turn.Due(now, q) {
-		return turn, now, false, nil
+	turn := store.StatsTurn{Turn: r.turn, At: FromMicro(r.at), Rest: FromMicro(r.rest)}
+	if taken.now = FromMicro(r.now); !turn.Due(taken.now, q) {
+		return taken, false, nil
 	}
-	next := turn.Take(now)
-	n, err := t.Exec(ctx, sqlTakeStats, turn.Turn, next.Turn, ToMicro(next.Rest))
-	return next, now, n == 1, err
+	if r.totals != "" && json.Unmarshal([]byte(r.totals), &taken.before) != nil {
+		taken.before = store.Totals{} // of other code: the new counts replace it
+	}
+	taken.StatsTurn = turn.Take(taken.now)
+	n, err := t.Exec(ctx, sqlTakeStats, turn.Turn, taken.Turn, ToMicro(taken.Rest))
+	return taken, n == 1, err
 }
 
 // keepStats writes the counts, unless another process has taken the turn since.

@@ -56,7 +56,7 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	from := time.Now()
 	totals := s.count(now)
 	totals.At, totals.Took, totals.By = now, time.Since(from), q.By
-	s.stats.totals = totals
+	s.stats.totals = totals.After(s.stats.totals)
 	s.stats.turn = s.stats.turn.Take(now).End(now, now, totals.Took)
 	return true, nil
 }
@@ -70,7 +70,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	defer s.mu.Unlock()
 	read := store.Stats{Totals: s.stats.totals}
 	read.Open, read.Orders = maps.Clone(read.Open), maps.Clone(read.Orders)
-	read.OldestLanes = slices.Clone(read.OldestLanes)
+	read.OldestLanes, read.Earlier = slices.Clone(read.OldestLanes), slices.Clone(read.Earlier)
 	for _, i := range s.stats.instances {
 		read.Instances = append(read.Instances, cloneInstance(i))
 	}
@@ -79,6 +79,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 
 func cloneInstance(i store.Instance) store.Instance {
 	i.Settings, i.Loops = maps.Clone(i.Settings), maps.Clone(i.Loops)
+	i.Flows = slices.Clone(i.Flows)
 	return i
 }
 

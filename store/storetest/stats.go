@@ -20,6 +20,7 @@ func statsTests() []test {
 	return []test{
 		{name: "every standing counts", run: statsStandings},
 		{name: "what is final counts no more", run: statsFinal},
+		{name: "the counts before", run: statsEarlier},
 		{name: "the lanes with the oldest batches", run: statsOldest},
 		{name: "lanes that are held", run: statsControls, needs: []string{controls}},
 		{name: "nobody counts before the counts are old", run: statsAge},
@@ -121,10 +122,33 @@ func (f *fixture) counted() store.Stats {
 	if len(got.OldestLanes) == 0 {
 		got.OldestLanes = nil
 	}
+	if n := len(got.Earlier); n > 0 {
+		require.True(f, got.Earlier[n-1].At.Before(got.At))
+	}
 	read := got.Totals
+	read.Earlier = nil
 	read.At, read.Took, read.By, read.Schema, read.Sizes = want.At, want.Took, want.By, want.Schema, want.Sizes
 	require.Equal(f, want, read)
 	return got
+}
+
+// statsEarlier counts often: the counts before stay, so many of them.
+func statsEarlier(f *fixture) {
+	var want []store.OpenAt
+	for n := range store.MaxFlows + 3 {
+		f.add(bt("s", batch.ID(fmt.Sprintf("b%02d", n))))
+		f.tick()
+		f.refresh(0)
+		got := f.stats()
+		require.Equal(f, n+1, got.OpenAt().Open)
+		require.Len(f, got.Earlier, min(n, store.MaxFlows))
+		for i, o := range got.Earlier {
+			was := want[len(want)-len(got.Earlier)+i]
+			require.Equal(f, was.Open, o.Open)
+			require.True(f, was.At.Equal(o.At), "%s, want %s", o.At, was.At)
+		}
+		want = append(want, got.OpenAt())
+	}
 }
 
 func statsStandings(f *fixture) {
@@ -278,6 +302,7 @@ func statsInstance(f *fixture) {
 	i := store.Instance{
 		ID: "id", Name: "näme", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true,
 		Settings: map[string]string{"strategy": "queuer.Serial", "odd": "a'\"\\\n\x00\xff"}, Loops: map[string]time.Duration{"queuer": time.Second},
+		Flows: []store.Flow{{Ago: time.Second, Took: 15 * time.Second, Final: 3, Queue: store.Times{N: 2, Sum: 3, Max: 2}}, {Took: 15 * time.Second}},
 	}
 	require.NoError(f, f.st.KeepInstance(f.ctx, i))
 	began := f.now()
@@ -285,7 +310,7 @@ func statsInstance(f *fixture) {
 	i.Claims, i.Paused = 0, false
 	require.NoError(f, f.st.KeepInstance(f.ctx, i))
 	seen := f.now()
-	i.Settings["strategy"] = "not kept"
+	i.Settings["strategy"], i.Flows[0].Final = "not kept", 7
 	f.pass(1)
 	all := f.stats().Instances
 	require.Len(f, all, 1)
@@ -296,7 +321,9 @@ func statsInstance(f *fixture) {
 	assert.Equal(f, f.unit < time.Minute, got.Live)
 	assert.Equal(f, "queuer.Serial", got.Settings["strategy"])
 	assert.True(f, strings.HasPrefix(got.Settings["odd"], "a'\"\\\n"), "%q", got.Settings["odd"])
+	assert.Equal(f, 3, got.Flows[0].Final)
 	want := i
+	want.Flows = got.Flows
 	want.Since, want.Seen, want.Unseen, want.Live, want.Settings = got.Since, got.Seen, got.Unseen, got.Live, got.Settings
 	assert.Equal(f, want, got)
 
@@ -368,6 +395,7 @@ func statsBad(f *fixture) {
 		"a long setting": {ID: "i", Settings: map[string]string{"s": long}},
 		"a long loop":    {ID: "i", Loops: map[string]time.Duration{long: 0}},
 		"many settings":  {ID: "i", Settings: numbered(100)},
+		"many flows":     {ID: "i", Flows: make([]store.Flow, store.MaxFlows+1)},
 	} {
 		assert.ErrorIs(f, f.st.KeepInstance(f.ctx, i), batch.ErrInvalidInput, name)
 	}

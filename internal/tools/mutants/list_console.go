@@ -72,4 +72,12 @@ var consoleList = []mutant{
 		name: "console: under the name of a stranger", file: "cmd/dltbatch/console.go", pkg: "cmd/dltbatch", test: "TestConsole$",
 		old: "\t\t\thandler = local(handler)\n", new: "",
 	},
+	{
+		name: "console: each page that is kept up to date looks for itself", file: "console/shared.go", pkg: "console", test: "TestPagesKeptUpToDate",
+		old: "begin.Before(s.kept.expires) || begin.Sub(s.kept.at) < old", new: "begin.Before(s.kept.expires)",
+	},
+	{
+		name: "console: a queue that grew is one that grows", file: "console/flow.go", pkg: "console", test: "TestFlow$",
+		old: "if counts[i].Open <= counts[i-1].Open {", new: "if counts[i].Open < counts[i-1].Open {",
+	},
 }

@@ -126,4 +126,12 @@ var statsList = []mutant{
 		name: "stats: who is gone shares a name", file: "store/stats.go", pkg: "store", test: "TestStatsAsOf",
 		old: "if before.Live && a.Live && before.Seen.After", new: "if before.Seen.After",
 	},
+	{
+		name: "stats: the counts before are forgotten", file: "store/flow.go", pkg: "store/memory", test: "TestStore/stats",
+		old: "all = append(all, before.OpenAt())", new: "all = []OpenAt{before.OpenAt()}",
+	},
+	{
+		name: "stats: a final batch that a person cancelled does not count", file: "flow.go", pkg: ".", test: "TestFlows",
+		old: "case \"\", batch.ActionDecide, batch.ActionCancel:", new: "case \"\", batch.ActionDecide:",
+	},
 }

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// staged are the stats of two instances, each 15 s a stretch, and of as many counts.
+func staged(open ...int) store.Stats {
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	var s store.Stats
+	for n, o := range open {
+		s.Totals = store.Totals{At: at.Add(time.Duration(n) * 15 * time.Second), Open: map[batch.State]int{batch.Queued: o}}.After(s.Totals)
+	}
+	times := func(d time.Duration) store.Times { return store.Times{}.Plus(d).Plus(3 * d) }
+	for n := range 2 {
+		i := store.Instance{Live: true, Unseen: time.Duration(n) * time.Second}
+		for k := range open {
+			i.Flows = append(i.Flows, store.Flow{
+				Ago: time.Duration(len(open)-1-k) * 15 * time.Second, Took: 15 * time.Second, Final: 30,
+				Queue: times(time.Minute), Flight: times(10 * time.Millisecond), Finality: times(2 * time.Second),
+			})
+		}
+		s.Instances = append(s.Instances, i)
+	}
+	return s
+}
+
+func numbers(b *flowBody) map[string]string {
+	all := map[string]string{}
+	for _, p := range b.Plots {
+		all[p.Title] = p.Number
+	}
+	return all
+}
+
+// Rates are of all instances, what was added follows from the growth, and latencies stand apart.
+func TestFlow(t *testing.T) {
+	b := newFlow(staged(100, 115, 160, 190))
+	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue": "2 min 0 s", "Flight": "20 ms", "Finality": "4.0 s"}, numbers(b))
+	assert.Equal(t, "It has 90 batches more than 45 s ago: 6.0/s come, and 4.0/s become final.", b.Growing)
+	for _, p := range b.Plots {
+		assert.Equal(t, p.Title == "Added", p.Points == "", p.Title)
+	}
+
+	assert.Empty(t, newFlow(staged(100, 115, 115, 190)).Growing, "it does not grow all the time")
+	assert.Empty(t, newFlow(staged(100, 115, 130)).Growing, "too short to say so")
+	b = newFlow(staged(190, 130, 100, 100))
+	assert.Empty(t, b.Growing)
+	assert.Equal(t, "2.0/s", numbers(b)["Added"])
+	assert.Contains(t, b.Plots[0].About, "90 fewer than 45 s ago")
+}
+
+// What is not known is said to be so.
+func TestFlowUnknown(t *testing.T) {
+	assert.Nil(t, newFlow(store.Stats{}))
+	s := staged(7)
+	s.Instances = nil
+	b := newFlow(s)
+	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue": "none", "Flight": "none", "Finality": "none"}, numbers(b))
+	s = staged(7, 9)
+	for i := range s.Instances {
+		s.Instances[i].Unseen = time.Hour // gone
+	}
+	assert.Equal(t, "not known", numbers(newFlow(s))["Final"])
+	s = staged(7, 9)
+	s.Instances[0].Flows[0] = store.Flow{Ago: -time.Hour}
+	require.NotPanics(t, func() { newFlow(s) })
+}
+
+// A line goes from the left to the right, and from 0 up.
+func TestLine(t *testing.T) {
+	assert.Empty(t, line([]float64{1}))
+	assert.Equal(t, "2.0,46.0 120.0,24.0 238.0,2.0", line([]float64{0, 5, 10}))
+	assert.Equal(t, "2.0,46.0 238.0,46.0", line([]float64{0, 0}))
+}
+
+// Rates and durations are as short as they can be.
+func TestBrief(t *testing.T) {
+	assert.Equal(t, []string{"0/s", "1.2/min", "0.1/s", "9.9/s", "10/s", "1234/s"},
+		[]string{perSecond(0), perSecond(0.02), perSecond(0.1), perSecond(9.94), perSecond(9.96), perSecond(1234)})
+	assert.Equal(t, []string{"0.5 ms", "20 ms", "1.5 s", "12 s", "1 min 5 s"},
+		[]string{brief(500 * time.Microsecond), brief(20 * time.Millisecond), brief(1500 * time.Millisecond), brief(12 * time.Second), brief(65 * time.Second)})
+}
