@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -66,4 +67,34 @@ func TestFlows(t *testing.T) {
 		}
 		require.NoError(t, stop())
 	})
+}
+
+// An instance that posts nothing shows the reason.
+func TestInstanceShowsWhyItIsPaused(t *testing.T) {
+	for kind, fault := range map[batch.ErrorKind]ledgermem.FaultKind{
+		batch.KindBusy: ledgermem.Busy, batch.KindUnavailable: ledgermem.Unavailable, batch.KindMisconfigured: ledgermem.Misconfigured,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := ledgermem.Unforgiving(0)
+				tr.PressureScope = dlt.ScopeEndpoint
+				ledger := ledgermem.New(&ledgermem.Options{Traits: &tr, Fault: func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: fault} }})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("s", "b")))
+				var i store.Instance
+				for range 1000 {
+					if time.Sleep(time.Second); len(stats(t, r).Instances) > 0 {
+						if i = stats(t, r).Instances[0]; i.Paused {
+							break
+						}
+					}
+				}
+				require.True(t, i.Paused)
+				assert.Equal(t, kind, i.PausedKind)
+				assert.Equal(t, kind == batch.KindBusy, i.PausedWhy == "", i.PausedWhy)
+				require.NoError(t, stop())
+			})
+		})
+	}
 }

@@ -8,6 +8,8 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -96,6 +98,9 @@ func (p *presence) show(ctx context.Context) error {
 // now is the row of this instance.
 func (p *presence) now() store.Instance {
 	i, h, at := p.kept, p.health(), time.Now()
+	if h.Paused {
+		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
+	}
 	if f, ok := p.flow.take(at); ok {
 		p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
 	}
@@ -111,6 +116,21 @@ func (p *presence) now() store.Instance {
 		}
 	}
 	return i
+}
+
+// pausedFor returns why nothing is posted: the ledger's last failure, or else it is busy.
+func pausedFor(ledger PartHealth) (batch.ErrorKind, string) {
+	if ledger.Condition != ConditionFailing || ledger.Err == nil {
+		return batch.KindBusy, ""
+	}
+	why := batch.Excerpt(ledger.Err.Error(), batch.MaxErrorText)
+	switch {
+	case errors.Is(ledger.Err, dlt.ErrMisconfigured):
+		return batch.KindMisconfigured, why
+	case errors.Is(ledger.Err, dlt.ErrUnavailable):
+		return batch.KindUnavailable, why
+	}
+	return "", why
 }
 
 // end removes the row. A database that does not answer does not hold up the stop: the row shows that

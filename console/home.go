@@ -53,6 +53,7 @@ type homeBody struct {
 	Live           int
 	Instances      []store.Instance
 	More           int // instances that are not shown
+	Troubles       []trouble
 	Held           []batch.Control
 	MoreHeld       bool
 	Flow           *flowBody // nil where nobody has counted
@@ -92,6 +93,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 			b.Live++
 		}
 	}
+	b.Troubles = troubles(o.stats.Instances)
 	b.Instances = o.stats.Instances[:min(len(o.stats.Instances), homeRows)]
 	b.More = len(o.stats.Instances) - len(b.Instances)
 	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {

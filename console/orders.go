@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -19,6 +20,7 @@ type ordersBody struct {
 	Parties []store.PartyLoad
 	More    bool // parties that are not shown
 	Cap     int
+	Alone   bool // these are the orders that were refused alone
 }
 
 // orders lists orders by age.
@@ -34,7 +36,7 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 	if q.States, err = parse[batch.OrderState](v.q["state"]); err != nil {
 		return nil, err
 	}
-	b := ordersBody{Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
+	b := ordersBody{Alone: slices.Equal(q.States, []batch.OrderState{batch.OrderQuarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
 	var next store.Cursor
 	if b.Rows, next, err = v.desk.ListOrders(ctx, q); err != nil {
 		return nil, err

@@ -207,6 +207,11 @@ type Instance struct {
 	// Paused says that it posts nothing at present: its ledger is busy, unreachable, or refuses
 	// this client.
 	Paused bool `json:"paused"`
+	// PausedKind is the kind of the error for which it is Paused: [batch.KindBusy],
+	// [batch.KindUnavailable] or [batch.KindMisconfigured], and "" where the client names none. PausedWhy
+	// is the error's text; "" for a busy ledger.
+	PausedKind batch.ErrorKind `json:"paused_kind,omitzero"`
+	PausedWhy  string          `json:"paused_why,omitzero"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
 	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
@@ -236,7 +241,7 @@ func (i Instance) Validate() error {
 	if len(i.Flows) > MaxFlows {
 		return &batch.InputError{Field: "Instance.Flows", Value: fmt.Sprint(len(i.Flows)), Want: fmt.Sprintf("at most %d", MaxFlows)}
 	}
-	texts := []string{i.Version, i.Ledger}
+	texts := []string{i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}
 	for name, value := range i.Settings {
 		texts = append(texts, name, value)
 	}

@@ -300,14 +300,14 @@ func (f *fixture) whom() (ids []string) {
 
 func statsInstance(f *fixture) {
 	i := store.Instance{
-		ID: "id", Name: "näme", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true,
+		ID: "id", Name: "näme", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true, PausedKind: batch.KindMisconfigured, PausedWhy: "401",
 		Settings: map[string]string{"strategy": "queuer.Serial", "odd": "a'\"\\\n\x00\xff"}, Loops: map[string]time.Duration{"queuer": time.Second},
 		Flows: []store.Flow{{Ago: time.Second, Took: 15 * time.Second, Final: 3, Queue: store.Times{N: 2, Sum: 3, Max: 2}}, {Took: 15 * time.Second}},
 	}
 	require.NoError(f, f.st.KeepInstance(f.ctx, i))
 	began := f.now()
 	f.pass(2)
-	i.Claims, i.Paused = 0, false
+	i.Claims, i.Paused, i.PausedKind = 0, false, ""
 	require.NoError(f, f.st.KeepInstance(f.ctx, i))
 	seen := f.now()
 	i.Settings["strategy"], i.Flows[0].Final = "not kept", 7

@@ -46,7 +46,7 @@ var consoleList = []mutant{
 	},
 	{
 		name: "console: each visitor looks at all lanes", file: "console/shared.go", pkg: "console", test: "TestShared$",
-		old: "if s.kept.after == acts && begin", new: "if s.kept.after < acts && begin",
+		old: "s.kept.after == acts && fresh", new: "s.kept.after < acts && fresh",
 	},
 	{
 		name: "console: what was done is not seen", file: "console/shared.go", pkg: "console", test: "TestShared$",

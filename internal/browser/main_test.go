@@ -1,0 +1,62 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+)
+
+// docs is the folder for pictures: they are made on demand, so that tests leave the tree as it is.
+var docs = flag.String("browser.docs", "", "the `folder` for pictures of the pages; none are made without")
+
+// chrome is the one browser of the tests; each test has a tab of its own, without cookies.
+var chrome struct {
+	ctx  context.Context //nolint:containedctx // chromedp's handle of a browser
+	stop func()
+	axe  string
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(leak.Check(m, chrome.stop))
+}
+
+// start starts the browser.
+func start() error {
+	bin, err := Chromium()
+	if err != nil {
+		return err
+	}
+	if chrome.axe, err = Axe(); err != nil {
+		return err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(bin), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("hide-scrollbars", true))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // root has none; the pages are the tests' own
+	}
+	all, stopAll := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(all)
+	chrome.ctx, chrome.stop = ctx, func() {
+		_ = chromedp.Cancel(ctx) // the process is waited for
+		stop()
+		stopAll()
+	}
+	if err := chromedp.Run(ctx); err != nil {
+		chrome.stop()
+		return errors.Join(errors.New("chromium does not start"), err)
+	}
+	return nil
+}
