@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,13 +25,23 @@ var chrome struct {
 	axe  string
 }
 
-func TestMain(m *testing.M) {
+// buildDir is for the command.
+var buildDir string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
 	flag.Parse()
-	if err := start(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	var err error
+	if buildDir, err = os.MkdirTemp("", "dltbatch-browser-"); err == nil {
+		defer func() { _ = os.RemoveAll(buildDir) }() // a temporary folder
+		err = start()
 	}
-	os.Exit(leak.Check(m, chrome.stop))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return leak.Check(m, chrome.stop)
 }
 
 // start starts the browser.
@@ -42,8 +53,8 @@ func start() error {
 	if chrome.axe, err = Axe(); err != nil {
 		return err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(bin), chromedp.WSURLReadTimeout(time.Minute),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("hide-scrollbars", true))
+	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{chromedp.ExecPath(bin), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.Flag("hide-scrollbars", true)})
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // root has none; the pages are the tests' own
 	}
@@ -54,7 +65,7 @@ func start() error {
 		stop()
 		stopAll()
 	}
-	if err := chromedp.Run(ctx); err != nil {
+	if err := chromedp.Do(ctx); err != nil {
 		chrome.stop()
 		return errors.Join(errors.New("chromium does not start"), err)
 	}

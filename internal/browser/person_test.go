@@ -1,0 +1,199 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+const (
+	ada = "ada"
+	why = "ticket 17"
+)
+
+// stand is a database in which something stands still, and the console of it.
+type stand struct {
+	*testing.T
+	st   *sqlite.Store
+	db   *sql.DB
+	file string
+	url  string // of the first page
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	s := &stand{T: t, file: filepath.Join(t.TempDir(), "queue.db")}
+	var err error
+	s.db, err = sqliteopen.Open(s.file)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.db.Close()) })
+	s.st, err = sqlite.New(s.db, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.st.Migrate(t.Context()))
+	h, err := console.New(s.st, &console.Options{
+		Actor:  func(*http.Request) (string, error) { return ada, nil },
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(http.StripPrefix("/queue", h))
+	t.Cleanup(server.Close)
+	s.url = server.URL + "/queue/"
+	return s
+}
+
+// person sits before the browser, or the shell, and is called now.
+type person struct {
+	*stand
+	ctx      context.Context //nolint:containedctx // chromedp's handle of a tab
+	clicks   int
+	commands int
+	called   time.Time
+}
+
+// patience is how long a page may take.
+const patience = 30 * time.Second
+
+func (s *stand) person() *person {
+	s.Helper()
+	ctx, cancel := chromedp.NewContext(chrome.ctx, chromedp.WithNewBrowserContext())
+	s.Cleanup(cancel)
+	p := &person{stand: s, ctx: ctx}
+	require.NoError(s, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900))) // it opens the tab, which lives as long as its context
+	p.called = time.Now()
+	return p
+}
+
+// run carries actions out, which do not lead to another page.
+func (p *person) run(actions ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	require.NoError(p, chromedp.Do(ctx, actions...))
+}
+
+// goes carries actions out that lead to another page, and waits for it.
+func (p *person) goes(actions ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	got, err := chromedp.RunResponse(ctx, actions...)
+	require.NoError(p, err)
+	require.Less(p, got.Status, int64(http.StatusBadRequest), "%s", got.URL)
+}
+
+// open opens a page by its address: what a bookmark does.
+func (p *person) open(page string) {
+	p.Helper()
+	p.goes(chromedp.Navigate(p.url + page))
+}
+
+// text is what a person reads on the page.
+func (p *person) text() string {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Text("body"))
+	require.NoError(p, err)
+	return text
+}
+
+// reads finds words on the page.
+func (p *person) reads(words ...string) {
+	p.Helper()
+	text := strings.Join(strings.Fields(p.text()), " ")
+	for _, w := range words {
+		require.Contains(p, text, w)
+	}
+}
+
+func byWords(element, words string) string {
+	return "//" + element + `[normalize-space()='` + words + `']`
+}
+
+// click clicks on the first link with these words.
+func (p *person) click(words string) {
+	p.Helper()
+	p.clicks++
+	p.goes(chromedp.Click(byWords("a", words)))
+}
+
+// types types into the field with this id.
+func (p *person) types(id, words string) {
+	p.Helper()
+	p.run(chromedp.SendKeys("#"+id, words))
+}
+
+// choose clicks on what does not lead to another page.
+func (p *person) choose(id string) {
+	p.Helper()
+	p.clicks++
+	p.run(chromedp.Click("#" + id))
+}
+
+// press clicks on the button with these words.
+func (p *person) press(words string) {
+	p.Helper()
+	p.clicks++
+	p.goes(chromedp.Click(byWords("form//button", words)))
+}
+
+// program is the command, built once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(buildDir, "dltbatch")
+	cmd := exec.Command("go", "build", "-o", bin, "./cmd/dltbatch")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", &exec.Error{Name: string(out), Err: err}
+	}
+	return bin, nil
+})
+
+// command runs dltbatch, and types what it asks for. It returns what it shows. Exit code 6 says that
+// something was found.
+func (p *person) command(typed string, args ...string) string {
+	p.Helper()
+	bin, err := program()
+	require.NoError(p, err)
+	p.commands++
+	cmd := exec.CommandContext(p.Context(), bin, append(args, "--dsn", p.file)...)
+	cmd.Stdin = strings.NewReader(typed + "\n")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 6 {
+		require.NoError(p, err, "%v: %s", args, out.String())
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+// done says that the last act was this one, by whoever sits here.
+func (p *person) done(acts []batch.Act, err error, action batch.Action) {
+	p.Helper()
+	require.NoError(p, err)
+	require.NotEmpty(p, acts)
+	last := acts[len(acts)-1]
+	require.Equal(p, action, last.Action)
+	require.Equal(p, why, last.Reason)
+}

@@ -1,0 +1,128 @@
+package browser
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var bob = batch.By{Actor: "bob", Reason: "for a moment"}
+
+func one(service batch.ServiceID, id batch.ID, writes ...string) batch.Batch {
+	return batch.Batch{Service: service, ID: id, Payload: []byte("payload"), Footprint: batch.Footprint{Writes: writes}}
+}
+
+func (s *stand) add(batches ...batch.Batch) {
+	s.Helper()
+	require.NoError(s, s.st.Add(s.Context(), batches...))
+}
+
+// faulty is a ledger whose attempts have faults; it gives evidence where it resolves.
+func faulty(resolves bool, fault func(batch.Attempt) memory.Fault) *memory.Ledger {
+	t := memory.Unforgiving(0)
+	t.Resolves, t.PressureScope = resolves, dlt.ScopeEndpoint
+	return memory.New(&memory.Options{Traits: &t, Fault: fault})
+}
+
+func always(k memory.FaultKind) func(batch.Attempt) memory.Fault {
+	return func(batch.Attempt) memory.Fault { return memory.Fault{Kind: k} }
+}
+
+// first is a fault of one batch alone.
+func first(id batch.ID, k memory.FaultKind) func(batch.Attempt) memory.Fault {
+	return func(a batch.Attempt) memory.Fault {
+		if a.ID == id {
+			return memory.Fault{Kind: k}
+		}
+		return memory.Fault{}
+	}
+}
+
+// runs runs an instance until the test ends, or until stop is called.
+func (s *stand) runs(name string, l dlt.Ledger, o dltbatch.Options) (stop func()) {
+	s.Helper()
+	o.Instance = name
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 2 * time.Second
+	}
+	r, err := dltbatch.New(s.st, l, &o)
+	require.NoError(s, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	over := false
+	stop = func() {
+		if cancel(); !over {
+			over = true
+			require.NoError(s, <-ended)
+		}
+	}
+	s.Cleanup(stop)
+	return stop
+}
+
+// until waits for what an instance is about to do. Nobody has called the person yet.
+func (s *stand) until(what string, done func() bool) {
+	s.Helper()
+	end := time.Now().Add(time.Minute)
+	for !done() {
+		require.True(s, time.Now().Before(end), "it never came to this: %s", what)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (s *stand) stats() store.Stats {
+	s.Helper()
+	stats, err := s.st.Stats(s.Context())
+	require.NoError(s, err)
+	return stats
+}
+
+// counted counts now.
+func (s *stand) counted() {
+	s.until("a count", func() bool {
+		did, err := s.st.RefreshStats(s.Context(), store.RefreshQuery{OlderThan: time.Microsecond})
+		require.NoError(s, err)
+		return did
+	})
+}
+
+func (s *stand) see(service batch.ServiceID, id batch.ID) batch.Record {
+	s.Helper()
+	rec, err := s.st.Get(s.Context(), batch.Key{Service: service, ID: id})
+	require.NoError(s, err)
+	return rec
+}
+
+// undecided waits until a batch needs a decision.
+func (s *stand) undecided(service batch.ServiceID, id batch.ID) {
+	s.until("a decision", func() bool { return s.see(service, id).Decision != "" })
+}
+
+func (s *stand) paused() {
+	s.until("a row that says so", func() bool {
+		return slices.ContainsFunc(s.stats().Instances, func(i store.Instance) bool { return i.Paused })
+	})
+}
+
+// exec changes the database behind the store's back: an instance that is killed, or time that passes.
+func (s *stand) exec(statement string, args ...any) {
+	s.Helper()
+	_, err := s.db.ExecContext(s.Context(), statement, args...)
+	require.NoError(s, err)
+}
+
+// disagree reports whether a record has settings of another instance, on which nobody has agreed.
+func disagree(kept string) bool {
+	r, err := relied.Read(kept)
+	return err == nil && r.Other != nil
+}
