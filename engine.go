@@ -81,6 +81,7 @@ func newEngine(r *Runner) *engine {
 		Lists:      lists,
 		Preparer:   preparer,
 		Keep:       e.keeper.Keep,
+		Trace:      r.traceRequest(),
 		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
 		Paused:     r.paused,

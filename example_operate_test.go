@@ -152,7 +152,7 @@ func withTraces(ctx context.Context, provider trace.TracerProvider, st store.Sto
 		return err
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
-		TraceParent: otelbatch.TraceParent, Observers: []batch.Observer{traces},
+		TraceParent: otelbatch.TraceParent, TraceRequest: traces.Request, Observers: []batch.Observer{traces},
 	})
 	if err != nil {
 		return err

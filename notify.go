@@ -128,6 +128,9 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 		at = row.FinalAt
 	}
 	event.SinceAdded = between(w.Applied.Created, at)
+	if !w.Query.Answered.IsZero() {
+		event.QueryTook, event.SinceQuery = w.Query.Took, time.Since(w.Query.Answered)
+	}
 	switch {
 	case w.By == batch.ByMonitor:
 		event.SincePosted = between(row.LastPost, at)

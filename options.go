@@ -137,6 +137,13 @@ type Options struct {
 	// ([batch.ValidTraceParent]) and a panic count in [Health].DroppedTraces, and the batch is
 	// added all the same. Defaults to none, which costs nothing.
 	TraceParent func(ctx context.Context) string
+	// TraceRequest is called before each POST to the ledger, with the trace contexts of its
+	// batches: "" for a batch without one. The POST gets the context that TraceRequest returns,
+	// which it must make of ctx; after the POST end is called with its error. end may be nil. Both
+	// must be quick, may be called concurrently, and must not keep traceParents. A panic in one of
+	// them is contained and logged, and the POST goes on. otelbatch.Traces has one. Defaults to none,
+	// which costs nothing.
+	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
 	// at its lines of Warn and Error, which sum up repeated troubles. Defaults to silence.
 	Logger *slog.Logger

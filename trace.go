@@ -2,10 +2,12 @@ package dltbatch
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // traced returns the batches with their trace contexts: their own, or else the caller's. It drops and
@@ -40,6 +42,37 @@ func (r *Runner) callersTrace(ctx context.Context) (s string) {
 		return ""
 	}
 	return s
+}
+
+// traceRequest returns the function that begins the span of a POST; nil where nobody wants one.
+func (r *Runner) traceRequest() func(context.Context, []store.Claim) (context.Context, func(error)) {
+	if r.o.TraceRequest == nil {
+		return nil
+	}
+	return func(ctx context.Context, claims []store.Claim) (context.Context, func(error)) {
+		parents := make([]string, len(claims))
+		for i, c := range claims {
+			parents[i] = c.TraceParent
+		}
+		with, end := ctx, func(error) {}
+		r.contained(ctx, func() {
+			c, e := r.o.TraceRequest(ctx, parents)
+			if c != nil {
+				with = c
+			}
+			if e != nil {
+				end = e
+			}
+		})
+		return with, func(err error) { r.contained(ctx, func() { end(err) }) }
+	}
+}
+
+// contained calls Options.TraceRequest, and logs a panic in it.
+func (r *Runner) contained(ctx context.Context, call func()) {
+	if err := loop.Contain(func() error { call(); return nil }); err != nil {
+		r.say(ctx, slog.LevelError, topic{text: linePanicked, where: "TraceRequest"}, err, slog.String("observer", "TraceRequest"))
+	}
 }
 
 // validTrace returns s if it is a trace context, or "".

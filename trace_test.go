@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,59 @@ func TestTraceContextsOfABatch(t *testing.T) {
 			assert.Equal(t, c.dropped, r.Health().DroppedTraces)
 		})
 	}
+}
+
+// A TraceRequest gets the contexts of the batches in a POST; one that panics, or returns nothing, keeps
+// no batch back. Both are contained in what the POST does.
+func TestTraceRequest(t *testing.T) {
+	type key struct{}
+	for name, c := range map[string]struct {
+		hook  func(ctx context.Context) (context.Context, func(error))
+		value any
+	}{
+		"a context and an end": {func(ctx context.Context) (context.Context, func(error)) {
+			return context.WithValue(ctx, key{}, "mine"), func(error) {}
+		}, "mine"},
+		"nothing":        {func(context.Context) (context.Context, func(error)) { return nil, nil }, nil}, //nolint:staticcheck // that is the test
+		"a panic":        {func(context.Context) (context.Context, func(error)) { panic("boom") }, nil},
+		"a panic at end": {func(ctx context.Context) (context.Context, func(error)) { return ctx, func(error) { panic("boom") } }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var parents []string
+				ledger := &posting{Ledger: ledgermem.New(nil)}
+				r, err := New(memory.New(), ledger, &Options{TraceRequest: func(ctx context.Context, all []string) (context.Context, func(error)) {
+					parents = append(parents, all...)
+					return c.hook(ctx)
+				}})
+				require.NoError(t, err)
+				require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("p"), TraceParent: ownTrace}))
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- r.Run(ctx) }()
+				rec, err := r.Await(t.Context(), batch.Key{Service: "s", ID: "b"})
+				require.NoError(t, err)
+				cancel()
+				require.NoError(t, <-ended)
+				assert.Equal(t, batch.Committed, rec.State)
+				assert.Equal(t, []string{ownTrace}, parents)
+				assert.Equal(t, c.value, ledger.ctx.Value(key{}))
+				_, bounded := ledger.ctx.Deadline()
+				assert.True(t, bounded)
+			})
+		})
+	}
+}
+
+// posting is a ledger that keeps the context of its last POST.
+type posting struct {
+	*ledgermem.Ledger
+	ctx context.Context //nolint:containedctx // to look at it
+}
+
+func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {
+	p.ctx = ctx
+	return p.Ledger.Submit(ctx, a)
 }
 
 // Where nobody gives a context, an Add costs no allocation more; and where all batches have their own.

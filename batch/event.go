@@ -102,6 +102,12 @@ type Event struct {
 	// is 0 in all other events.
 	SincePosted time.Duration `json:"since_posted_ns,omitzero"`
 
+	// QueryTook is the duration of the query, about this batch and perhaps others, that found the
+	// outcome out, and SinceQuery the time from its answer to the event, both on this process's
+	// clock. They are 0 where an event of the ledger, the answer to a POST or a person did.
+	QueryTook  time.Duration `json:"query_took_ns,omitzero"`
+	SinceQuery time.Duration `json:"since_query_ns,omitzero"`
+
 	// The next six are about the POST whose answer caused the event, also where the acceptance
 	// was written together with the outcome: then they are in the EventState to Pending, not in
 	// the event of the outcome. In EventPaused only the last three are set.

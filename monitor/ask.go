@@ -14,7 +14,9 @@ import (
 // ask makes one status request and acts on its answers. It reports whether the request ran
 // into its time limit.
 func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
+	start := time.Now()
 	byID, err := m.ledger.ask(ctx, g)
+	end := time.Now()
 	var due []store.Due
 	var found []store.Outcome
 	rules := m.o.Rules
@@ -33,6 +35,9 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		case v.Resolve: // no hand for it now
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
 		case v.Outcome != nil:
+			if k.Status != nil || err == nil {
+				v.Outcome.Query = store.Query{Took: end.Sub(start), Answered: end}
+			}
 			found = append(found, *v.Outcome)
 		case g.byEvent && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
 		default:
@@ -62,6 +67,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Kno
 // into its time limit. An error is no evidence: the row is asked about again.
 func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Known) (hung bool) {
 	var found dlt.Evidence
+	var asked store.Query
 	err := m.ledger.request(ctx, func(ctx context.Context) (err error) {
 		d, err := m.doubt(ctx, f, g.read)
 		if err != nil {
@@ -69,7 +75,10 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 		}
 		known := data{f: f, k: k, r: m.o.Rules}
 		d.Ended = known.ended()
+		start := time.Now()
 		found, err = m.o.Resolver.Resolve(ctx, d)
+		asked.Answered = time.Now()
+		asked.Took = asked.Answered.Sub(start)
 		return err
 	})
 	if err == nil {
@@ -82,6 +91,9 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 	}
 	v := Decide(f, k, g.traits, m.o.Rules)
 	if v.Outcome != nil {
+		if err == nil {
+			v.Outcome.Query = asked
+		}
 		m.table.Put([]store.Outcome{*v.Outcome})
 	} else {
 		m.check(ctx, []store.Due{{Ref: f.Ref, In: v.Next}})

@@ -9,6 +9,7 @@
 //
 //	traces, err := otelbatch.NewTraces(provider) // once in a process
 //	options.TraceParent, options.Observers = otelbatch.TraceParent, []batch.Observer{traces}
+//	options.TraceRequest = traces.Request // or SendRequest, if the ledger may know
 //
 // docs/operations.md#traces lists the spans.
 //

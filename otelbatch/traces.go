@@ -17,6 +17,8 @@ import (
 // The names of the spans.
 const (
 	spanAttempt = "dltbatch attempt"
+	spanRequest = "dltbatch request"
+	spanQuery   = "dltbatch query"
 	spanOutcome = "dltbatch outcome"
 	spanFinal   = "dltbatch final"
 )
@@ -85,10 +87,16 @@ func (t *Traces) outcome(caller trace.SpanContext, e batch.Event) {
 		t.span(caller, spanAttempt, end.Add(-e.Took), end, failure, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 			attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.result", result), attribute.Int("dltbatch.request.batches", e.InRequest)))
 	}
-	if foundOut(e) {
-		t.span(caller, spanOutcome, e.At.Add(-e.SincePosted), e.At, "", trace.WithAttributes(
-			attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
+	if !foundOut(e) {
+		return
 	}
+	if e.QueryTook > 0 {
+		end := e.At.Add(-e.SinceQuery)
+		t.span(caller, spanQuery, end.Add(-e.QueryTook), end, "", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String())))
+	}
+	t.span(caller, spanOutcome, e.At.Add(-e.SincePosted), e.At, "", trace.WithAttributes(
+		attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
 }
 
 // foundOut reports whether a query, or an event of the ledger, showed the outcome of an attempt.

@@ -31,12 +31,14 @@ import (
 // spans is a TracerProvider that writes down which spans were made and ended.
 type spans struct {
 	noop.TracerProvider
-	mu  sync.Mutex
-	all []span
+	mu      sync.Mutex
+	started byte
+	all     []span
 }
 
 type span struct {
 	name       string
+	own        trace.SpanContext
 	parent     trace.SpanContext
 	links      []trace.Link
 	kind       trace.SpanKind
@@ -76,7 +78,11 @@ func (t tracer) Start(ctx context.Context, name string, o ...trace.SpanStartOpti
 	for _, a := range c.Attributes() {
 		made.attrs[a.Key] = a.Value.String()
 	}
-	return ctx, made
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.s.started++
+	made.own = made.parent.WithSpanID(trace.SpanID{t.s.started, 7: 0xee}).WithRemote(false)
+	return trace.ContextWithSpanContext(ctx, made.own), made
 }
 
 type recording struct {
@@ -164,14 +170,25 @@ func (s late) Record(ctx context.Context, all []store.Outcome) ([]store.Applied,
 	return s.Store.Record(ctx, all)
 }
 
+// slowToSay is a ledger that takes its time to answer a query.
+type slowToSay struct {
+	*ledgermem.Ledger
+	by time.Duration
+}
+
+func (l slowToSay) BatchStatuses(ctx context.Context, s batch.ServiceID, all []batch.Attempt) ([]batch.Status, error) {
+	time.Sleep(l.by)
+	return l.Ledger.BatchStatuses(ctx, s, all)
+}
+
 // The spans of a batch say when it was posted, when its outcome was found, and how long it took in all.
 func TestSpansOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const post, commit, write = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second
+		const post, commit, write, query = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second, 200 * time.Millisecond
 		traits := ledgermem.Unforgiving(0)
-		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: commit, Fault: func(batch.Attempt) ledgermem.Fault {
+		ledger := slowToSay{ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: commit, Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Latency: post}
-		}})
+		}}), query}
 		made := &spans{}
 		r, err := dltbatch.New(late{memory.New(), write}, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made)})
 		require.NoError(t, err)
@@ -179,14 +196,21 @@ func TestSpansOfABatch(t *testing.T) {
 		synctest.Wait()
 		ctx, sc := caller(t.Context(), trace.FlagsSampled)
 		added := time.Now()
-		require.NoError(t, r.Add(ctx, one("a-lane", "an-id")))
+		b := one("a-lane", "an-id")
+		b.Payload, b.DataChangeID = []byte("a payload"), "a key"
+		require.NoError(t, r.Add(ctx, b))
 		rec, err := r.Await(t.Context(), batch.Key{Service: "a-lane", ID: "an-id"})
 		require.NoError(t, err)
 		assert.Equal(t, TraceParent(ctx), rec.TraceParent)
 		stop()
 		all := made.made(t)
-		require.Len(t, all, 3)
-		belong(t, all, sc, "a-lane", "an-id")
+		require.Len(t, all, 4)
+		belong(t, all, sc, "a-lane", "an-id", "a payload", "a key")
+		asked := all[spanQuery]
+		assert.Equal(t, query, asked.took())
+		assert.InDelta(t, write, all[spanOutcome].end.Sub(asked.end), float64(50*time.Millisecond), "not when it was written")
+		assert.Equal(t, trace.SpanKindClient, asked.kind)
+		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.state": "committed"}, asked.attrs)
 		attempt, outcome, final := all[spanAttempt], all[spanOutcome], all[spanFinal]
 		const slack = 10 * time.Millisecond
 		assert.Equal(t, post, attempt.took())

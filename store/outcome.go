@@ -113,6 +113,16 @@ type Outcome struct {
 	// Post is the request whose answer this is; zero for the outcome of a monitor, and where
 	// nothing was sent. No store reads it.
 	Post Post
+	// Query is the question whose answer this is, also where the answer is written together with
+	// an acceptance; zero where an event of the ledger or a POST brought it. No store reads it.
+	Query Query
+}
+
+// Query is a question to the ledger about batches. Its times are of the clock of the process that
+// asked.
+type Query struct {
+	Took     time.Duration
+	Answered time.Time // when the answer came
 }
 
 // Post is a request that sent batches. Its times are of the clock of the process that made it.

@@ -75,10 +75,14 @@ func made(p store.Post) bool { return p.Batches > 0 }
 
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
-func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) error {
+func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) (err error) {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
-	var err error
+	if s.o.Trace != nil {
+		var end func(error)
+		ctx, end = s.o.Trace(ctx, claims)
+		defer func() { end(err) }()
+	}
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {
 			c := claims[0]

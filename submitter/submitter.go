@@ -14,7 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set except Lists, Preparer and, without Preparer, Keep.
+// Options of a submitter; all must be set except Lists, Preparer, Trace and, without
+// Preparer, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
@@ -33,6 +34,9 @@ type Options struct {
 	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
 	Record func(store.Outcome)
+	// Trace begins a span for a request that posts claims. The request has the context that it
+	// returns, and end is called with the request's error. nil makes no spans.
+	Trace func(context.Context, []store.Claim) (_ context.Context, end func(error))
 	// Ready is called whenever there may be room again.
 	Ready func()
 	// Paused and Resumed are called when a scope is closed and opened. The service is "" and

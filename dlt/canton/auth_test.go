@@ -176,3 +176,22 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		s.Close()
 	}
 }
+
+// A POST sends the traceparent of its context, and nothing else does.
+func TestTraceParentIsSent(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	sent := make(chan string, 10)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("traceparent")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(node.Close)
+	c, err := canton.New(node.URL, &canton.Options{UserID: "app"})
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	a := attempt(transfer("b1"), 1, nil)
+	require.Error(t, c.Submit(t.Context(), a))
+	assert.Empty(t, <-sent)
+	require.Error(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), a))
+	assert.Equal(t, parent, <-sent)
+}

@@ -31,6 +31,7 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	}
 	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
+	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {

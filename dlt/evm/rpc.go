@@ -222,6 +222,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Endpoint: e.shown, Err: c.cause(err)}
 	}
 	maps.Copy(req.Header, c.o.Header)
+	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
 	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}

@@ -374,3 +374,20 @@ func TestKeysNeverShow(t *testing.T) {
 		}
 	}
 }
+
+// A POST sends the traceparent of its context, and nothing else does.
+func TestTraceParentIsSent(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	sent := make(chan string, 10)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("traceparent")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(node.Close)
+	c := newClient(t, node.URL, nil)
+	b := signed(nil)
+	require.Error(t, c.Submit(t.Context(), attempt(b, 1)))
+	assert.Empty(t, <-sent)
+	require.Error(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), attempt(b, 1)))
+	assert.Equal(t, parent, <-sent)
+}

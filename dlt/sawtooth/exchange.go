@@ -27,6 +27,7 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	if err := req.Context().Err(); err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
+	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {

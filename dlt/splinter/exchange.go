@@ -30,6 +30,7 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	if err != nil {
 		return nil, passing(op, after, err)
 	}
+	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, unsent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.sender(p).Do(req.WithContext(ctx))
 	leave(err == nil || unsent(), gaveUp(ctx, err))

@@ -321,7 +321,7 @@ func (e *Entry) commit(o store.Outcome, out *Effects) {
 // join returns the acceptance, turned into the commit of the same batch: the submitter's outcome
 // knows the claim's version.
 func join(accepted, committed store.Outcome) store.Outcome {
-	accepted.Finding, accepted.Receipts = store.IsCommitted, committed.Receipts
+	accepted.Finding, accepted.Receipts, accepted.Query = store.IsCommitted, committed.Receipts, committed.Query
 	return accepted
 }
 

@@ -31,6 +31,14 @@ func Trace(ctx context.Context, direct bool) (context.Context, func() bool) {
 	return ctx, func() bool { return !got.Load() && (asked.Load() || direct) }
 }
 
+// SendTraceParent adds the traceparent of ctx to a header that has none.
+func SendTraceParent(ctx context.Context, h http.Header) {
+	const name = "Traceparent"
+	if parent := dlt.TraceParent(ctx); parent != "" && h[name] == nil {
+		h[name] = []string{parent}
+	}
+}
+
 // Kind classifies an error without a response: nothing was sent if there never was a
 // connection; anything may have happened if there was one.
 func Kind(err error, unsent bool) error {

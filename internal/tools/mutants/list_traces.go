@@ -86,4 +86,40 @@ var tracesList = []mutant{
 		name: "traces: a span names the lane", file: "otelbatch/traces.go", pkg: "otelbatch", test: "TestSpansOfEvents",
 		old: "attribute.String(\"dltbatch.result\", result)", new: "attribute.String(\"dltbatch.result\", result), attribute.String(\"dltbatch.service\", string(e.Key.Service))",
 	},
+	{
+		name: "traces: the query that finds an outcome is as long as its write", file: "notify.go", pkg: "otelbatch", test: "TestSpansOfABatch",
+		old: "time.Since(w.Query.Answered)", new: "0",
+	},
+	{
+		name: "traces: nobody knows how long the query took", file: "monitor/ask.go", pkg: "otelbatch", test: "TestSpansOfABatch",
+		old: "v.Outcome.Query = store.Query{Took: end.Sub(start), Answered: end}", new: "v.Outcome.Query = store.Query{Took: start.Sub(start), Answered: end}",
+	},
+	{
+		name: "traces: a list's request has a link to its first batch only", file: "otelbatch/requests.go", pkg: "otelbatch", test: "TestSpanOfAList",
+		old: "trace.WithLinks(links...)", new: "trace.WithLinks(links[0])",
+	},
+	{
+		name: "traces: a ledger gets the header unasked", file: "otelbatch/requests.go", pkg: "otelbatch", test: "TestSpanOfAList",
+		old: "\t_, end := t.request(traceParents)\n\treturn ctx, end\n", new: "\treturn t.SendRequest(ctx, traceParents)\n",
+	},
+	{
+		name: "traces: a list sends the context of its first batch", file: "otelbatch/requests.go", pkg: "otelbatch", test: "TestAListSendsTheContextOfItsRequest",
+		old: "return TraceParent(ctx), func", new: "_ = ctx\n\treturn traceParents[0], func",
+	},
+	{
+		name: "traces: a TraceRequest that panics is not contained", file: "trace.go", pkg: ".", test: "TestTraceRequest",
+		old: "if err := loop.Contain(func() error { call(); return nil }); err != nil {", new: "call()\n\tif err := error(nil); err != nil {",
+	},
+	{
+		name: "traces: Splinter's client sends no header", file: "dlt/splinter/exchange.go", pkg: "dlt/splinter", test: "TestSubmitOnTheWire",
+		old: "\twire.SendTraceParent(req.Context(), req.Header)\n", new: "",
+	},
+	{
+		name: "traces: Canton's client sends no header", file: "dlt/canton/exchange.go", pkg: "dlt/canton", test: "TestTraceParentIsSent",
+		old: "\twire.SendTraceParent(req.Context(), req.Header)\n", new: "",
+	},
+	{
+		name: "traces: EVM's client sends no header", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestTraceParentIsSent",
+		old: "\twire.SendTraceParent(ctx, req.Header)\n", new: "",
+	},
 }

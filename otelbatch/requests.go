@@ -1,0 +1,58 @@
+package otelbatch
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// Request is [dltbatch.Options].TraceRequest. A POST of several batches gets a span of its own where
+// one of them was sampled: a child of the first sampled context, with a link to each of them. For a
+// POST of one batch there is the span of the attempt, and Request makes none.
+func (t *Traces) Request(ctx context.Context, traceParents []string) (context.Context, func(error)) {
+	_, end := t.request(traceParents)
+	return ctx, end
+}
+
+// SendRequest is Request, and also lets the ledger's client send the header traceparent
+// ([dlt.WithTraceParent]): the context of the request's span, or else of the one batch. A ledger is
+// a foreign party: it learns which requests belong together.
+func (t *Traces) SendRequest(ctx context.Context, traceParents []string) (context.Context, func(error)) {
+	if len(traceParents) == 1 {
+		if parent := traceParents[0]; batch.ValidTraceParent(parent) {
+			ctx = dlt.WithTraceParent(ctx, parent)
+		}
+		return ctx, nil
+	}
+	parent, end := t.request(traceParents)
+	return dlt.WithTraceParent(ctx, parent), end
+}
+
+// request begins the span of a POST of several batches. It returns its context, and its end.
+func (t *Traces) request(traceParents []string) (parent string, end func(error)) {
+	if len(traceParents) == 1 {
+		return "", nil
+	}
+	var links []trace.Link
+	for _, parent := range traceParents {
+		if s := sampled(parent); s.IsValid() {
+			links = append(links, trace.Link{SpanContext: s})
+		}
+	}
+	if len(links) == 0 {
+		return "", nil
+	}
+	ctx, s := t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), spanRequest,
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...), trace.WithAttributes(attribute.Int("dltbatch.request.batches", len(traceParents))))
+	return TraceParent(ctx), func(err error) {
+		if err != nil {
+			s.SetStatus(codes.Error, ledgerError(err))
+		}
+		s.End()
+	}
+}
