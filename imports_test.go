@@ -42,7 +42,7 @@ var house = []struct {
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
 	{"probe", nil}, // and the root
-	{"otelbatch", []string{"batch", "store", "dlt"}}, // and the root
+	{"otelbatch", []string{"batch", "batch/autobatch", "store", "dlt"}}, // and the root
 	{"internal/loop", nil},
 	{"internal/lossy", nil},
 	{"internal/repeats", nil},

@@ -31,6 +31,9 @@ type Order struct {
 	Deadline time.Time
 	// Key is the caller's idempotency key, unique within the party. May be "".
 	Key string
+	// TraceParent is the trace context of whoever adds the order ([ValidTraceParent]), or "". It is
+	// stored with the order, and changes nothing about it: docs/operations.md#traces.
+	TraceParent string
 }
 
 // KindExpired is the error of an order that Failed because no batch took it before its
@@ -54,6 +57,9 @@ func (o Order) Validate() error {
 		return &InputError{Field: "Order.Deadline", Value: o.Deadline.String(), Want: "zero for none, or after the beginning of 1970, in UTC, and before 10000"}
 	case int64(o.Priority) < math.MinInt32 || int64(o.Priority) > math.MaxInt32:
 		return &InputError{Field: "Order.Priority", Value: itoa(o.Priority), Want: "at most 32 bits"}
+	}
+	if o.TraceParent != "" && !ValidTraceParent(o.TraceParent) {
+		return &InputError{Field: "Order.TraceParent", Value: Excerpt(o.TraceParent, 2*traceParentLen), Want: "a traceparent of version 00"}
 	}
 	if err := checkText("Order.ID", string(o.ID), MaxIDLen); err != nil {
 		return err
@@ -116,8 +122,9 @@ type OrderRecord struct {
 	// Group is the group that a refusal split the order into; "" if there was none.
 	Group string `json:"group,omitzero"`
 	// Batches counts the batches that the order has been part of.
-	Batches int              `json:"batches"`
-	Error   *SubmissionError `json:"error,omitzero"` // why it Failed or is Quarantined
+	Batches     int              `json:"batches"`
+	TraceParent string           `json:"trace_parent,omitzero"` // as the order's
+	Error       *SubmissionError `json:"error,omitzero"`        // why it Failed or is Quarantined
 }
 
 // Builder makes one batch of orders of one party. After a crash it is called again with the

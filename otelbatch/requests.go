@@ -40,19 +40,30 @@ func (t *Traces) request(traceParents []string) (parent string, end func(error))
 	}
 	var links []trace.Link
 	for _, parent := range traceParents {
-		if s := sampled(parent); s.IsValid() {
-			links = append(links, trace.Link{SpanContext: s})
-		}
+		links = link(links, parent)
 	}
 	if len(links) == 0 {
 		return "", nil
 	}
-	ctx, s := t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), spanRequest,
-		trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...), trace.WithAttributes(attribute.Int("dltbatch.request.batches", len(traceParents))))
+	ctx, s := t.join(trace.SpanKindClient, spanRequest, links, attribute.Int("dltbatch.request.batches", len(traceParents)))
 	return TraceParent(ctx), func(err error) {
 		if err != nil {
 			s.SetStatus(codes.Error, ledgerError(err))
 		}
 		s.End()
 	}
+}
+
+// link adds a link to a context that was sampled.
+func link(links []trace.Link, parent string) []trace.Link {
+	if s := sampled(parent); s.IsValid() {
+		links = append(links, trace.Link{SpanContext: s})
+	}
+	return links
+}
+
+// join begins a span of several callers: a child of the first, with a link to each.
+func (t *Traces) join(kind trace.SpanKind, name string, links []trace.Link, of attribute.KeyValue) (context.Context, trace.Span) {
+	return t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), name,
+		trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(of))
 }

@@ -21,6 +21,8 @@ const (
 	spanQuery   = "dltbatch query"
 	spanOutcome = "dltbatch outcome"
 	spanFinal   = "dltbatch final"
+	spanBuild   = "dltbatch build"
+	spanOrder   = "dltbatch order"
 )
 
 // TraceParent returns the context of the span in ctx as a traceparent of W3C Trace Context, or "" where

@@ -107,7 +107,7 @@ func (r OrderRow) Record(o batch.Order, created time.Time) batch.OrderRecord {
 	return batch.OrderRecord{
 		ID: o.ID, Party: o.Party, Key: o.Key, Priority: o.Priority, Urgent: o.Urgent, Deadline: o.Deadline,
 		State: r.State, Version: r.Version, CreatedAt: created, FinalAt: r.FinalAt,
-		Batch: r.Batch, Group: r.Group, Batches: r.Batches, Error: r.Error,
+		Batch: r.Batch, Group: r.Group, Batches: r.Batches, Error: r.Error, TraceParent: o.TraceParent,
 	}
 }
 

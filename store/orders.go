@@ -118,10 +118,13 @@ type NextQuery struct {
 	MaxBytes int // of payloads; 0 is unlimited
 }
 
-// OrderRef is an order at a version.
+// OrderRef is an order at a version. Stores fill in TraceParent and Created, which never change, and do
+// without them in what they are given.
 type OrderRef struct {
-	ID      batch.OrderID
-	Version int64
+	ID          batch.OrderID
+	Version     int64
+	TraceParent string    // [batch.Order].TraceParent
+	Created     time.Time // of the order's record
 }
 
 // QueuedOrder is an order that may become part of a batch.
@@ -129,6 +132,7 @@ type QueuedOrder struct {
 	batch.Order
 	Version int64
 	Group   string
+	Created time.Time // of its record
 }
 
 // OrderBatch is a batch and its orders.
@@ -143,6 +147,8 @@ type Settlement struct {
 	Batch   batch.Key
 	Version int64 // of the batch's record
 	Orders  []OrderVerdict
+	// TraceParent of the batch's record; no store reads it.
+	TraceParent string
 }
 
 // OrderVerdict is the verdict about one order.

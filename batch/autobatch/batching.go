@@ -127,7 +127,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		for i, ref := range refs(orders) {
 			vs[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderDequeued, Group: orders[i].Group}
 		}
-		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, Orders: vs})
+		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, TraceParent: b.TraceParent, Orders: vs})
 	}
 	return nil // else another instance was faster
 }
@@ -175,6 +175,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []stor
 	if b.Budget == (batch.Budget{}) {
 		b.Budget = e.o.budget()
 	}
+	b.TraceParent = e.traces.batch(ctx, b, plain)
 	if err := b.Validate(); err != nil {
 		return b, false, &builderError{err}
 	}

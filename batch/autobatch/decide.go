@@ -25,7 +25,7 @@ func (o Options) due(l store.PartyLoad) time.Duration {
 // A refusal halves the orders. settle never concludes which order is at fault, not even if the
 // ledger names it or the other half was fine (docs/design.md#auto-batching).
 func settle(b store.OrderBatch) (store.Settlement, bool) {
-	s := store.Settlement{Batch: b.Record.Key, Version: b.Record.Version}
+	s := store.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}
 	all := func(state batch.OrderState, group string, err *batch.SubmissionError) (store.Settlement, bool) {
 		s.Orders = make([]store.OrderVerdict, len(b.Orders))
 		for i, ref := range b.Orders {
@@ -98,7 +98,7 @@ func halves(orders []store.OrderRef, group, seed string) []store.OrderVerdict {
 func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVerdict) {
 	if len(orders) == 1 {
 		return []store.OrderVerdict{{
-			OrderRef: store.OrderRef{ID: orders[0].ID, Version: orders[0].Version},
+			OrderRef: refs(orders)[0],
 			State:    batch.OrderQuarantined,
 			Error:    &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)},
 		}}, nil
@@ -111,7 +111,7 @@ func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVe
 func refs(orders []store.QueuedOrder) []store.OrderRef {
 	out := make([]store.OrderRef, len(orders))
 	for i, o := range orders {
-		out[i] = store.OrderRef{ID: o.ID, Version: o.Version}
+		out[i] = store.OrderRef{ID: o.ID, Version: o.Version, TraceParent: o.TraceParent, Created: o.Created}
 	}
 	return out
 }

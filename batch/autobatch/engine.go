@@ -32,6 +32,7 @@ type Engine struct {
 	*core
 	builder batch.Builder
 	settler settler
+	traces  traces
 
 	running atomic.Bool
 	slots   chan struct{} // one for each party in work
@@ -65,7 +66,8 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 	}
 	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
 	return &Engine{
-		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)}, slots: make(chan struct{}, opts.Workers),
+		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)}, traces: traces{o: &c.o},
+		slots: make(chan struct{}, opts.Workers),
 	}, nil
 }
 
@@ -114,6 +116,7 @@ func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
 	if e.o.Disabled {
 		return ErrDisabled
 	}
+	orders = e.traces.orders(ctx, orders)
 	for _, o := range orders {
 		if err := o.Validate(); err != nil {
 			return fmt.Errorf("add orders: %w", err)
@@ -129,6 +132,10 @@ func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
 // Wake announces that orders may wait, because the application stored them in its own
 // transaction. Without it they are found within Options.BatchInterval.
 func (e *Engine) Wake() { loop.Poke(e.look) }
+
+// DroppedTraces returns how many trace contexts this Engine has dropped because they were not valid.
+// Their orders were added, and their batches made, without.
+func (e *Engine) DroppedTraces() uint64 { return e.traces.dropped.Load() }
 
 // Observe is [batch.Observer]: it takes a Runner's EventFinal as a hint to read verdicts. Make
 // the Engine the Runner's Observer, or pass events on from your own Observer. Without these

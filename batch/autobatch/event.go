@@ -34,5 +34,8 @@ type OrderEvent struct {
 	Batch  batch.ID
 	Count  int                  // number of orders
 	Orders []store.OrderVerdict // in EventPrepared with State Dequeued; must not be changed
-	Err    error
+	// TraceParent is the trace context of Batch ([batch.Batch].TraceParent). Each of Orders has its
+	// own.
+	TraceParent string
+	Err         error
 }

@@ -1,6 +1,7 @@
 package autobatch
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -95,6 +96,16 @@ type Options struct {
 	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
 	// Defaults to 30 s. Give the process as long before it is killed.
 	Drain time.Duration
+	// TraceParent returns the trace context of a caller of Add, which is stored with the orders that
+	// have none of their own ([batch.Order].TraceParent), or "". It must be quick, and may be called
+	// concurrently. otelbatch.TraceParent is one. A text that is no context ([batch.ValidTraceParent])
+	// and a panic count in [Engine.DroppedTraces], and the order is added all the same. Defaults to
+	// none.
+	TraceParent func(ctx context.Context) string
+	// TraceBatch returns the trace context of a new batch for which the Builder gave none, or "". It
+	// must be quick, must not keep orders, and may be called concurrently. otelbatch.Traces has one.
+	// Bad texts and panics count as those of TraceParent. Defaults to none: the batch has no context.
+	TraceBatch func(ctx context.Context, orders []batch.Order) string
 	// Observer receives every [OrderEvent]. Defaults to none.
 	Observer func(OrderEvent)
 	// Logger is silent by default.

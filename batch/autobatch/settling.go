@@ -128,7 +128,7 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
 			t.parties.pause(s.Batch.Service, t.o.RetryInterval) // its budget was used up
 		}
-		t.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, Orders: s.Orders})
+		t.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, TraceParent: s.TraceParent, Orders: s.Orders})
 		t.settled(s.Orders)
 	}
 	if n > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -71,6 +72,21 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 			stop.Store(true)
 			wg.Wait()
 			assert.Equal(t, added.Load(), delivered.Load())
+
+			// Orders have theirs since version 6.
+			ordered := func(st *app, id batch.OrderID) string {
+				require.NoError(t, st.AddOrders(ctx, batch.Order{ID: id, Party: "p", Payload: []byte("p"), TraceParent: traceParent}))
+				found, err := st.NextOrders(ctx, "p", store.NextQuery{Max: 9})
+				require.NoError(t, err)
+				return found[len(found)-1].TraceParent
+			}
+			assert.Equal(t, traceParent, ordered(st, "1"))
+			assert.Equal(t, traceParent, ordered(other, "2"))
+			_, err = s.admin.ExecContext(ctx, `UPDATE `+s.schema+`.orders SET trace_parent = 'short'`)
+			require.ErrorContains(t, err, "orders_trace")
+			require.NoError(t, st.MigrateTo(ctx, 5))
+			fifth := s.open(nil)
+			assert.Empty(t, ordered(fifth, "3"))
 
 			// What is no context is in no column, and other code names no such column.
 			s.exec(oldInsert(s))

@@ -19,6 +19,7 @@ type orderCols struct {
 	priority       int
 	urgent         bool
 	deadline       int64
+	traceParent    string
 	state          int
 	version        int64
 	batch          string
@@ -33,7 +34,7 @@ type orderCols struct {
 // dest takes all columns before the columns of final orders.
 func (c *orderCols) dest() []any {
 	return []any{
-		&c.seq, &c.id, &c.party, &c.createdAt, &c.key, &c.priority, &c.urgent, &c.deadline,
+		&c.seq, &c.id, &c.party, &c.createdAt, &c.key, &c.priority, &c.urgent, &c.deadline, &c.traceParent,
 		&c.state, &c.version, &c.batch, &c.place, &c.batches, &c.group,
 	}
 }
@@ -45,7 +46,7 @@ func (c *orderCols) recordDest() []any { return append(c.dest(), &c.finalAt, &c.
 func (c *orderCols) order() batch.Order {
 	return batch.Order{
 		ID: batch.OrderID(c.id), Party: batch.ServiceID(c.party), Key: c.key, Priority: c.priority, Urgent: c.urgent,
-		Deadline: FromMicro(c.deadline),
+		Deadline: FromMicro(c.deadline), TraceParent: c.traceParent,
 	}
 }
 
@@ -63,7 +64,7 @@ func (c *orderCols) row() store.OrderRow {
 
 // ref names the order at its present version.
 func (c *orderCols) ref() store.OrderRef {
-	return store.OrderRef{ID: batch.OrderID(c.id), Version: c.version}
+	return store.OrderRef{ID: batch.OrderID(c.id), Version: c.version, TraceParent: c.traceParent, Created: FromMicro(c.createdAt)}
 }
 
 // record is the application's view.
@@ -122,7 +123,7 @@ func queued(rows []queuedCols) []store.QueuedOrder {
 	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
 	found := make([]store.QueuedOrder, len(rows))
 	for i := range rows {
-		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].version, Group: rows[i].group}
+		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].version, Group: rows[i].group, Created: FromMicro(rows[i].createdAt)}
 		found[i].Payload = rows[i].payload
 	}
 	return found

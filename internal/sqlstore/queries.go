@@ -99,8 +99,10 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
 
 	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its open row.
-	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline`
-	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
+	ColsOrder = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, ` + orderTraceParent
+	// orderTraceParent is for an order as TraceParent is for a batch.
+	orderTraceParent = `coalesce(o.trace_parent, '')`
+	ColsOpenOrder    = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
 	// An order is in one of two tables; one statement reads both.
 	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
 	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),

@@ -93,10 +93,9 @@ func New(d Driver) Store { return Store{d} }
 
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
-	form     func(statement string) string
-	known    sync.Map
-	untraced atomic.Bool // the schema has no column for trace contexts
-	without  sync.Map    // as known, for such a schema
+	form  func(statement string) string
+	lacks atomic.Int32 // how many of the columns for trace contexts the schema lacks: of orders, and of batches
+	known [3]sync.Map  // for each number
 }
 
 // NewTexts returns the texts that form makes of statements.
@@ -104,15 +103,16 @@ func NewTexts(form func(statement string) string) *Texts { return &Texts{form: f
 
 // Of is a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
-	known, untraced := &t.known, t.untraced.Load()
-	if untraced {
-		known = &t.without
-	}
+	lacks := t.lacks.Load()
+	known := &t.known[lacks]
 	if text, ok := known.Load(statement); ok {
 		return text.(string)
 	}
 	from := statement
-	if untraced {
+	if lacks >= lacksOrders {
+		from = strings.ReplaceAll(from, orderTraceParent, noTraceParent)
+	}
+	if lacks >= lacksBatches {
 		from = strings.ReplaceAll(from, TraceParent, noTraceParent)
 	}
 	text := t.form(from)
@@ -120,12 +120,31 @@ func (t *Texts) Of(statement string) string {
 	return text
 }
 
-// Trace says whether the schema has a column for trace contexts. Where it has none, statements read
-// none, and an Add keeps none. Until somebody says so, it has.
-func (t *Texts) Trace(has bool) { t.untraced.Store(!has) }
+// What a schema may lack: of a schema without the column of batches the column of orders is missing, too.
+const (
+	lacksOrders = 1 + iota
+	lacksBatches
+)
 
-// Traced reports what Trace has said last.
-func (t *Texts) Traced() bool { return !t.untraced.Load() }
+// Trace says whether the schema has the columns for the trace contexts of batches and of orders, which
+// came later. Where a column is missing, statements read none, and an add keeps none. Until somebody
+// says so, the schema has both.
+func (t *Texts) Trace(batches, orders bool) {
+	switch {
+	case !batches:
+		t.lacks.Store(lacksBatches)
+	case !orders:
+		t.lacks.Store(lacksOrders)
+	default:
+		t.lacks.Store(0)
+	}
+}
+
+// Traced reports whether the schema has the column of batches, as Trace has said last.
+func (t *Texts) Traced() bool { return t.lacks.Load() < lacksBatches }
+
+// TracedOrders reports whether the schema has the column of orders, as Trace has said last.
+func (t *Texts) TracedOrders() bool { return t.lacks.Load() < lacksOrders }
 
 // Query returns the rows of a statement. dest says where the columns of one row go.
 func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement string, args ...any) ([]T, error) {

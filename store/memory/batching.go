@@ -72,7 +72,7 @@ func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q store
 	}
 	found := make([]store.QueuedOrder, len(next))
 	for i, o := range next {
-		found[i] = store.QueuedOrder{Order: o.Order, Version: o.row.Version, Group: o.row.Group}
+		found[i] = store.QueuedOrder{Order: o.Order, Version: o.row.Version, Group: o.row.Group, Created: o.created}
 		found[i].Payload = slices.Clone(o.Payload)
 	}
 	return found, nil
@@ -151,7 +151,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.Order
 	for i, e := range final {
 		found[i].Record = e.record()
 		for _, o := range s.orders.unsettled[e] {
-			found[i].Orders = append(found[i].Orders, store.OrderRef{ID: o.ID, Version: o.row.Version})
+			found[i].Orders = append(found[i].Orders, store.OrderRef{ID: o.ID, Version: o.row.Version, TraceParent: o.TraceParent, Created: o.created})
 			found[i].Group = o.row.Group
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -39,7 +40,7 @@ func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
 			continue
 		}
 		n := &order{Order: o, hash: o.Hash(), row: store.NewOrderRow()}
-		n.Payload = slices.Clone(o.Payload)
+		n.Payload, n.TraceParent = slices.Clone(o.Payload), strings.Clone(o.TraceParent)
 		if !o.Deadline.IsZero() {
 			n.Deadline = o.Deadline.UTC().Truncate(time.Microsecond)
 		}

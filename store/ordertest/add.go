@@ -1,6 +1,8 @@
 package ordertest
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -8,11 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
+
+const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 func addTests() []test {
 	return []test{
 		{name: "all that was given comes back", run: addKeeps},
+		{name: "the trace context comes with the order", run: addTrace},
 		{name: "the order of the slice, and of the calls", run: addOrder},
 		{name: "a clock that steps back changes no order", run: addClock, not: func(h Harness) bool { return h.NoClock }},
 		{name: "again is harmless", run: addAgain},
@@ -26,7 +32,7 @@ func addTests() []test {
 
 func addKeeps(f *fixture) {
 	at := f.now().Add(f.u(9)).Truncate(time.Microsecond)
-	o := batch.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`}
+	o := batch.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`, TraceParent: traceParent}
 	f.add(o, ord("", "plain"))
 	q := f.next("p", 9)
 	require.Len(f, q, 1)
@@ -37,10 +43,63 @@ func addKeeps(f *fixture) {
 	assert.Equal(f, time.UTC, r.CreatedAt.Location())
 	assert.Equal(f, batch.OrderRecord{
 		ID: o.ID, Party: "p", Key: o.Key, Priority: -7, Urgent: true, Deadline: at, State: batch.OrderQueued, Version: 1, CreatedAt: r.CreatedAt,
+		TraceParent: traceParent,
 	}, r)
+	assert.Equal(f, r.CreatedAt, q[0].Created)
 	assert.Equal(f, []byte("payload of plain"), f.next("", 9)[0].Payload)
 	o.Payload[0] = 9
 	assert.Equal(f, byte(0), f.next("p", 9)[0].Payload[0], "the slice is not kept")
+}
+
+// addTrace gives every second order a context, and follows them to the end.
+func addTrace(f *fixture) {
+	os := many("p", "a", 6)
+	want := make([]string, len(os))
+	for i := range os {
+		if i%2 == 0 {
+			want[i] = fmt.Sprintf("00-%032x-00f067aa0ba902b7-01", i+1)
+		}
+		os[i].TraceParent = want[i]
+	}
+	f.add(os...)
+	again := slices.Clone(os)
+	for i := range again {
+		again[i].TraceParent = traceParent
+	}
+	f.add(again...)
+	f.add(ord("q", "none"))
+	of := func(rs []batch.OrderRecord) (got []string) {
+		for _, r := range rs {
+			got = append(got, r.TraceParent)
+		}
+		return got
+	}
+	assert.Equal(f, want, of(f.list("p")), "the first stays")
+	assert.Equal(f, []string{""}, of(f.list("q")))
+	var got []string
+	for _, o := range f.next("p", 9) {
+		got = append(got, o.TraceParent)
+	}
+	assert.Equal(f, want, got)
+	b, _ := f.prepare("p", "b", 9)
+	f.end(b, store.IsCommitted)
+	settleable, recs := f.settleable(), f.list("p")
+	require.Len(f, settleable.Orders, len(os))
+	for i, o := range settleable.Orders {
+		assert.Equal(f, want[i], o.TraceParent)
+		assert.Equal(f, recs[i].CreatedAt, o.Created)
+	}
+	require.True(f, f.settle(settlement(settleable, store.OrderVerdict{State: batch.OrderConfirmed})))
+	assert.Equal(f, want, of(f.list("p")), "of orders that are final")
+	for _, bad := range []string{"malformed", strings.Repeat("0", 8<<10), strings.ToUpper(traceParent)} {
+		o := ord("p", "bad")
+		o.TraceParent = bad
+		var in *batch.InputError
+		require.ErrorAs(f, f.st.AddOrders(f.ctx, ord("p", "beside"), o), &in)
+		assert.Equal(f, "Order.TraceParent", in.Field)
+		assert.Less(f, len(in.Error()), 300)
+	}
+	assert.Len(f, f.list("p"), len(os), "nothing of those calls was stored")
 }
 
 func addOrder(f *fixture) {

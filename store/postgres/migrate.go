@@ -26,14 +26,15 @@ const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
-// version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for trace
-// contexts.
+// version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
+// contexts of batches, orderTraceVersion for those of orders.
 const (
-	schemaVersion   = 5
-	traceVersion    = 5
-	statsVersion    = 4
-	finishedVersion = 3
-	oldestVersion   = 2
+	schemaVersion     = 6
+	orderTraceVersion = 6
+	traceVersion      = 5
+	statsVersion      = 4
+	finishedVersion   = 3
+	oldestVersion     = 2
 )
 
 // Migrations returns the SQL files of these options, in goose's format, for other migration

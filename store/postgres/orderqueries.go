@@ -11,13 +11,21 @@ const (
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(o.created_at) FROM {orders} o WHERE o.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
-	// All bytes come in one value: the hash, then the payload of each order.
-	sqlInsertOrders = `WITH added AS (INSERT INTO {orders} (seq, order_id, party, created_at, idempotency_key, priority, urgent,
-		deadline, payload_hash, payload)
+	// All bytes come in one value: the hash, then the payload of each order. An add without a trace
+	// context does without the column.
+	sqlInsertOrders       = insertOrders + `)` + insertOrdersSelect + insertOrdersFrom + `)` + insertOrdersAs + `)` + insertOrdersQueued
+	sqlInsertOrdersTraced = insertOrders + `, trace_parent)` + insertOrdersSelect + `, nullif(u.trace_parent, '')` +
+		insertOrdersFrom + `, $13::text[])` + insertOrdersAs + `, trace_parent)` + insertOrdersQueued
+	insertOrders = `WITH added AS (INSERT INTO {orders} (seq, order_id, party, created_at, idempotency_key, priority, urgent,
+		deadline, payload_hash, payload`
+	insertOrdersSelect = `
 	SELECT u.seq, u.id, u.party, u.created_at, u.key, u.priority, u.urgent, u.deadline,
-		substring($11::bytea FROM u.at FOR 32), substring($11::bytea FROM u.at + 32 FOR u.size)
+		substring($11::bytea FROM u.at FOR 32), substring($11::bytea FROM u.at + 32 FOR u.size)`
+	insertOrdersFrom = `
 	FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::integer[], $7::boolean[], $8::bigint[],
-		$9::integer[], $10::integer[]) AS u (seq, id, party, created_at, key, priority, urgent, deadline, at, size)
+		$9::integer[], $10::integer[]`
+	insertOrdersAs     = ` AS u (seq, id, party, created_at, key, priority, urgent, deadline, at, size`
+	insertOrdersQueued = `
 	ON CONFLICT DO NOTHING RETURNING seq, party, priority, created_at, deadline, urgent, octet_length(payload) AS size),
 	queued AS (INSERT INTO {open_orders} (seq, party, priority, created_at, deadline, urgent, size, state, version, batch, place,
 		batches, split_group)

@@ -134,8 +134,8 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 		at[i] = int64(len(bytes) + 1)
 		bytes = append(append(bytes, o.hash[:]...), o.Payload...)
 	}
-	n := len(in)
-	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlInsertOrders,
+	n, statement := len(in), sqlInsertOrders
+	args := []any{
 		intArray(n, func(i int) int64 { return in[i].seq }),
 		textArray(n, func(i int) string { return string(in[i].ID) }),
 		textArray(n, func(i int) string { return string(in[i].Party) }),
@@ -146,7 +146,13 @@ func (t *session) insertOrders(ctx context.Context, in []*newOrder, added map[in
 		intArray(n, func(i int) int64 { return sqlstore.ToMicro(in[i].Deadline) }),
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		bytes, store.NewOrderRow().Version)
+		bytes, store.NewOrderRow().Version,
+	}
+	traced := func(o *newOrder) bool { return o.TraceParent != "" }
+	if t.s.texts.TracedOrders() && slices.ContainsFunc(in, traced) {
+		statement, args = sqlInsertOrdersTraced, append(args, textArray(n, func(i int) string { return in[i].TraceParent }))
+	}
+	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
 	}

@@ -41,7 +41,7 @@ var _ store.Upkeeper = (*Store)(nil)
 // Upkeep is [store.Upkeeper].Upkeep. It asks the database whether an unfinished migration is
 // finished by now, and makes the slow look of [underWay].
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
-	waits := s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit || !s.texts.Traced()
+	waits := s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit || !s.texts.TracedOrders()
 	if s.checked.Load() && waits && s.watchDue() {
 		if err := s.tx(ctx, "look at the migration", func(ctx context.Context, t *session) error { return t.watchMigration(ctx) }); err != nil {
 			return nil, err

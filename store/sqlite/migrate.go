@@ -21,11 +21,12 @@ var migrations embed.FS
 // table, so that the application may use goose for its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
-// schemaVersion is the number of the last migration, traceVersion the number of the migration that
-// brings the column for trace contexts.
+// schemaVersion is the number of the last migration. traceVersion has the column for the trace contexts
+// of batches, orderTraceVersion for those of orders.
 const (
-	schemaVersion = 4
-	traceVersion  = 4
+	schemaVersion     = 5
+	orderTraceVersion = 5
+	traceVersion      = 4
 )
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
@@ -114,7 +115,7 @@ func version(ctx context.Context, conn queryer) (int64, error) {
 	return v, nil
 }
 
-// check looks whether this code knows the schema, and whether it has a column for trace contexts:
+// check looks whether this code knows the schema, and whether it has columns for trace contexts:
 // once it has, never again. Where tables are missing the statements show it.
 func (s *Store) check(ctx context.Context, conn queryer) error {
 	if s.checked.Load() {
@@ -127,8 +128,8 @@ func (s *Store) check(ctx context.Context, conn queryer) error {
 	case v > schemaVersion+1:
 		return newer(v)
 	}
-	s.texts.Trace(v >= traceVersion)
-	s.checked.Store(v >= traceVersion)
+	s.texts.Trace(v >= traceVersion, v >= orderTraceVersion)
+	s.checked.Store(v >= orderTraceVersion)
 	return nil
 }
 

@@ -10,6 +10,7 @@ const (
 	FROM json_each(?) j`
 	sqlInsertOrder = `INSERT INTO orders (order_id, party, created_at, idempotency_key, priority, urgent, deadline, payload_hash)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`
+	sqlSetOrderTrace      = `UPDATE orders SET trace_parent = ? WHERE seq = ?`
 	sqlInsertOrderPayload = `INSERT INTO order_payloads (seq, payload) VALUES (?, ?)`
 	sqlInsertOpenOrder    = `INSERT INTO open_orders (seq, party, priority, created_at, deadline, urgent, size, state, version)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`

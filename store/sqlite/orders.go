@@ -91,6 +91,11 @@ func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size
 	if _, err := t.exec(ctx, sqlInsertOrderPayload, seq, o.Payload); err != nil {
 		return false, err
 	}
+	if o.TraceParent != "" && t.texts.TracedOrders() {
+		if _, err := t.exec(ctx, sqlSetOrderTrace, o.TraceParent, seq); err != nil {
+			return false, err
+		}
+	}
 	row := store.NewOrderRow()
 	_, err = t.exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), at, deadline, o.Urgent, int64(len(o.Payload)),
 		int64(row.State), row.Version)

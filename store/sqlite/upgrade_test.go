@@ -186,7 +186,21 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 	})
 	<-half
 	require.Empty(t, kept(other, "0"))
+	ordered := func(s *Store, id batch.OrderID) string {
+		require.NoError(t, s.AddOrders(ctx, batch.Order{ID: id, Party: "p", Payload: []byte("p"), TraceParent: parent}))
+		found, err := s.NextOrders(ctx, "p", store.NextQuery{Max: 9})
+		require.NoError(t, err)
+		return found[len(found)-1].TraceParent
+	}
+	assert.Empty(t, ordered(s, "without any column"))
+	_, err = p.UpTo(ctx, 4)
+	require.NoError(t, err)
+	assert.Empty(t, ordered(s, "without the column of orders"))
+	require.NoError(t, s.Add(ctx, traced("with the column of batches")))
+	assert.Equal(t, parent, kept(s, "with the column of batches"))
 	require.NoError(t, open().Migrate(ctx))
+	assert.Equal(t, parent, ordered(s, "with all"))
+	assert.Equal(t, parent, ordered(other, "in another process"))
 	wg.Wait()
 	assert.Empty(t, kept(s, "0"), "nobody knows it any more")
 	for id, s := range map[string]*Store{"the same process": s, "another": other} {
@@ -199,6 +213,8 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 		payload_hash, budget_attempts, budget_every_try) VALUES (?, 'old', 'old', 1, '', '', 0, x'00', 0, 0)`, idHash("old"))
 	require.NoError(t, err)
 	_, err = db.ExecContext(ctx, `UPDATE batches SET trace_parent = 'short' WHERE header_signature = 'old'`)
+	require.ErrorContains(t, err, "CHECK")
+	_, err = db.ExecContext(ctx, `UPDATE orders SET trace_parent = 'short'`)
 	require.ErrorContains(t, err, "CHECK")
 }
 

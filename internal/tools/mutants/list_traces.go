@@ -36,15 +36,15 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: a database without the column is asked for it", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "s.texts.Trace(v >= traceVersion)", new: "s.texts.Trace(v > 0)",
+		old: "s.texts.Trace(v >= traceVersion, v", new: "s.texts.Trace(v > 0, v",
 	},
 	{
 		name: "traces: a running process does not see the column", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "s.checked.Store(v >= traceVersion)", new: "s.checked.Store(v > 0)",
+		old: "s.checked.Store(v >= orderTraceVersion)", new: "s.checked.Store(v > 0)",
 	},
 	{
 		name: "traces: PostgreSQL asks for a column that is not there", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
-		old: "s.texts.Trace(version >= traceVersion)", new: "s.texts.Trace(true)",
+		old: "s.texts.Trace(version >= traceVersion, ", new: "s.texts.Trace(true, ",
 	},
 	{
 		name: "traces: a bad context refuses the batch", file: "trace.go", pkg: ".", test: "TestTraceContextsOfABatch",
@@ -121,5 +121,33 @@ var tracesList = []mutant{
 	{
 		name: "traces: EVM's client sends no header", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestTraceParentIsSent",
 		old: "\twire.SendTraceParent(ctx, req.Header)\n", new: "",
+	},
+	{
+		name: "traces: SQLite does not write the context of an order", file: "store/sqlite/orders.go", pkg: "store/sqlite", test: "TestOrders/add/the_trace_context_comes_with_the_order",
+		old: "if o.TraceParent != \"\" && t.texts.TracedOrders() {", new: "if o.TraceParent == \"?\" && t.texts.TracedOrders() {",
+	},
+	{
+		name: "traces: PostgreSQL writes a text for no context of an order", file: "store/postgres/orderqueries.go", pkg: "internal/integration", test: "TestOrders/native$/add/the_trace_context_comes_with_the_order",
+		old: "nullif(u.trace_parent, '')", new: "u.trace_parent",
+	},
+	{
+		name: "traces: a batch to settle has no contexts of its orders", file: "internal/sqlstore/order.go", pkg: "store/sqlite", test: "TestOrders/add/the_trace_context_comes_with_the_order",
+		old: "TraceParent: c.traceParent, Created: FromMicro(c.createdAt)}", new: "Created: FromMicro(c.createdAt)}",
+	},
+	{
+		name: "traces: a database without the column of orders is asked for it", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
+		old: "v >= traceVersion, v >= orderTraceVersion)", new: "v >= traceVersion, v >= traceVersion)",
+	},
+	{
+		name: "traces: an order's span has no link to its batch", file: "otelbatch/orders.go", pkg: "otelbatch", test: "TestSpansOfOrders",
+		old: "link(nil, e.TraceParent)", new: "link(nil, \"\")",
+	},
+	{
+		name: "traces: a settled order knows no context of its batch", file: "batch/autobatch/settling.go", pkg: "otelbatch", test: "TestSpansOfOrders",
+		old: ", TraceParent: s.TraceParent, Orders: s.Orders})", new: ", Orders: s.Orders})",
+	},
+	{
+		name: "traces: a bad context refuses the order", file: "batch/autobatch/trace.go", pkg: "batch/autobatch", test: "TestTraceContextsOfOrders",
+		old: "want = t.valid(own)", new: "want = own",
 	},
 }

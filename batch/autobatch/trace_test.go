@@ -1,0 +1,77 @@
+package autobatch
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+const (
+	ownTrace     = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	callersTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+)
+
+// An order keeps its own trace context, or else the caller's; a batch has its Builder's, or else
+// TraceBatch's. Texts that are no contexts, and panics, are dropped and counted, and nothing is held
+// back.
+func TestTraceContextsOfOrders(t *testing.T) {
+	is := func(s string) func(context.Context) string { return func(context.Context) string { return s } }
+	of := func(s string) func(context.Context, []batch.Order) string {
+		return func(_ context.Context, orders []batch.Order) string {
+			assert.Len(t, orders, 1)
+			return s
+		}
+	}
+	for name, c := range map[string]struct {
+		own, built  string
+		o           Options
+		order, made string
+		dropped     uint64
+	}{
+		"nobody asks":            {},
+		"its own":                {own: ownTrace, order: ownTrace},
+		"its own before another": {own: ownTrace, o: Options{TraceParent: is(callersTrace)}, order: ownTrace},
+		"the caller's":           {o: Options{TraceParent: is(callersTrace)}, order: callersTrace},
+		"the caller's is none":   {o: Options{TraceParent: is("malformed")}, dropped: 1},
+		"the caller's panics":    {o: Options{TraceParent: func(context.Context) string { panic("boom") }}, dropped: 1},
+		"8 KB":                   {own: strings.Repeat("0", 8<<10), dropped: 1},
+		"a batch":                {o: Options{TraceBatch: of(callersTrace)}, made: callersTrace},
+		"the Builder's":          {built: ownTrace, o: Options{TraceBatch: of(callersTrace)}, made: ownTrace},
+		"the Builder's is none":  {built: "malformed", dropped: 1},
+		"a batch's is none":      {o: Options{TraceBatch: of(strings.Repeat("0", 8<<10))}, dropped: 1},
+		"a batch's panics":       {o: Options{TraceBatch: func(context.Context, []batch.Order) string { panic("boom") }}, dropped: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := memory.New()
+			var seen []OrderEvent
+			c.o.Observer = func(e OrderEvent) { seen = append(seen, e) }
+			e, err := New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []batch.Order) (batch.Batch, error) {
+				return batch.Batch{Service: party, ID: "b", Payload: []byte("p"), TraceParent: c.built}, nil
+			}), &c.o)
+			require.NoError(t, err)
+			given := []batch.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.own}}
+			require.NoError(t, e.Add(t.Context(), given...))
+			assert.Equal(t, c.own, given[0].TraceParent, "the caller's slice is the caller's")
+			require.NoError(t, e.next(t.Context(), "p"))
+			recs, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{})
+			require.NoError(t, err)
+			require.Len(t, recs, 1)
+			assert.Equal(t, c.order, recs[0].TraceParent)
+			b, err := st.Get(t.Context(), batch.Key{Service: "p", ID: "b"})
+			require.NoError(t, err)
+			assert.Equal(t, c.made, b.TraceParent)
+			assert.Equal(t, c.dropped, e.DroppedTraces())
+			require.Len(t, seen, 1)
+			assert.Equal(t, c.made, seen[0].TraceParent)
+			assert.Equal(t, c.order, seen[0].Orders[0].TraceParent)
+			assert.Equal(t, recs[0].CreatedAt, seen[0].Orders[0].Created)
+		})
+	}
+}

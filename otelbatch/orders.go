@@ -1,0 +1,52 @@
+package otelbatch
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+)
+
+// TraceBatch is [autobatch.Options].TraceBatch: it makes the span in whose trace the batch's spans are.
+// That is a child of the first order's context that was sampled, with a link to each of them. Where no
+// order was sampled, the batch has no context.
+func (t *Traces) TraceBatch(_ context.Context, orders []batch.Order) string {
+	var links []trace.Link
+	for _, o := range orders {
+		links = link(links, o.TraceParent)
+	}
+	if len(links) == 0 {
+		return ""
+	}
+	ctx, s := t.join(trace.SpanKindInternal, spanBuild, links, attribute.Int("dltbatch.build.orders", len(orders)))
+	s.End()
+	return TraceParent(ctx)
+}
+
+// ObserveOrders is [autobatch.Options].Observer: it makes a span of each order that has become final, from
+// Add to now, with a link to its batch's context. Orders that expired before they were part of a
+// batch have none. The database's clock says when the order was added, this process's when it ended.
+func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
+	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused {
+		return
+	}
+	now, of := time.Now(), link(nil, e.TraceParent)
+	for _, v := range e.Orders {
+		caller := sampled(v.TraceParent)
+		if !v.State.Final() || !caller.IsValid() {
+			continue
+		}
+		from, failure := v.Created, ""
+		if from.IsZero() || from.After(now) {
+			from = now
+		}
+		if v.State != batch.OrderConfirmed {
+			failure = v.State.String()
+		}
+		t.span(caller, spanOrder, from, now, failure, trace.WithAttributes(attribute.String("dltbatch.state", v.State.String())), trace.WithLinks(of...))
+	}
+}

@@ -1,0 +1,145 @@
+package otelbatch
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// One process adds orders, and ends. Another one makes a batch of them and delivers it. The span of each
+// order is in the trace of who added it, and has a link to its batch; the batch's span has a link to each
+// order that was sampled, and the spans of its way are its children.
+func TestSpansOfOrders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	made := &spans{}
+	traces, err := NewTraces(made)
+	require.NoError(t, err)
+	process := func(do func(st *sqlite.Store, e *autobatch.Engine)) {
+		db, err := sqliteopen.Open(path)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, db.Close()) }()
+		st, err := sqlite.New(db, nil)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		e, err := autobatch.New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+			return batch.Batch{Service: party, ID: "a-batch", Payload: []byte(fmt.Sprint("a payload of ", len(orders)))}, nil
+		}), &autobatch.Options{TraceBatch: traces.TraceBatch, Observer: traces.ObserveOrders})
+		require.NoError(t, err)
+		do(st, e)
+	}
+	process(func(_ *sqlite.Store, e *autobatch.Engine) {
+		for i, parent := range contexts() {
+			require.NoError(t, e.Add(t.Context(), batch.Order{
+				ID: batch.OrderID(fmt.Sprint("an-order", i)), Party: "a-lane", Key: fmt.Sprint("a key", i), Payload: []byte("a payload"), TraceParent: parent,
+			}))
+		}
+	})
+	process(func(st *sqlite.Store, e *autobatch.Engine) {
+		r, err := dltbatch.New(st, ledgermem.New(nil), &dltbatch.Options{Observer: e, Observers: []batch.Observer{traces}})
+		require.NoError(t, err)
+		stop := runs(t, r)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		end := make(chan error, 1)
+		go func() { end <- e.Run(ctx) }()
+		for i := range contexts() {
+			rec, err := e.Await(ctx, batch.OrderID(fmt.Sprint("an-order", i)))
+			require.NoError(t, err)
+			assert.Equal(t, batch.OrderConfirmed, rec.State)
+		}
+		cancel()
+		require.NoError(t, <-end)
+		stop()
+	})
+
+	by := map[string][]span{}
+	for _, s := range made.all {
+		by[s.name] = append(by[s.name], s)
+		for key, value := range s.attrs {
+			for _, secret := range []string{"a-lane", "an-order", "a-batch", "a payload", "a key"} {
+				assert.NotContains(t, value, secret, "%s: %s", s.name, key)
+			}
+		}
+	}
+	one, two := sampled(contexts()[0]), sampled(contexts()[1])
+	require.Len(t, by[spanBuild], 1)
+	build := by[spanBuild][0]
+	assert.Equal(t, one, build.parent)
+	assert.Equal(t, []trace.Link{{SpanContext: one}, {SpanContext: two}}, build.links)
+	assert.Equal(t, map[attribute.Key]string{"dltbatch.build.orders": "4"}, build.attrs)
+	for _, name := range []string{spanAttempt, spanFinal} {
+		require.Len(t, by[name], 1, name)
+		assert.Equal(t, build.own.SpanID(), by[name][0].parent.SpanID(), name)
+	}
+	require.Len(t, by[spanOrder], 2)
+	parents := map[trace.TraceID]bool{}
+	for _, s := range by[spanOrder] {
+		parents[s.parent.TraceID()] = true
+		require.Len(t, s.links, 2)
+		assert.Equal(t, build.own.SpanID(), s.links[0].SpanContext.SpanID(), "its batch's")
+		assert.Equal(t, s.parent, s.links[1].SpanContext)
+		assert.False(t, s.start.After(s.end))
+		assert.Equal(t, codes.Unset, s.status)
+		assert.Equal(t, map[attribute.Key]string{"dltbatch.state": "confirmed"}, s.attrs)
+	}
+	assert.Equal(t, map[trace.TraceID]bool{one.TraceID(): true, two.TraceID(): true}, parents)
+}
+
+// An order has one span, when it is final; one that waits again has none yet.
+func TestSpansOfOrderEvents(t *testing.T) {
+	verdict := func(s batch.OrderState) []store.OrderVerdict {
+		return []store.OrderVerdict{
+			{OrderRef: store.OrderRef{ID: "sampled", TraceParent: contexts()[0], Created: time.Now().Add(time.Hour)}, State: s},
+			{OrderRef: store.OrderRef{ID: "not", TraceParent: contexts()[2]}, State: s}, {OrderRef: store.OrderRef{ID: "bad", TraceParent: "x"}, State: s},
+		}
+	}
+	for name, c := range map[string]struct {
+		e    autobatch.OrderEvent
+		want []string
+	}{
+		"prepared":    {autobatch.OrderEvent{Kind: autobatch.EventPrepared, Orders: verdict(batch.OrderDequeued)}, nil},
+		"confirmed":   {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderConfirmed)}, []string{""}},
+		"failed":      {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderFailed)}, []string{"failed"}},
+		"again":       {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderQueued)}, nil},
+		"quarantined": {autobatch.OrderEvent{Kind: autobatch.EventRefused, Orders: verdict(batch.OrderQuarantined)}, []string{"quarantined"}},
+		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := &spans{}
+			traces, err := NewTraces(made)
+			require.NoError(t, err)
+			traces.ObserveOrders(c.e)
+			var got []string
+			for _, s := range made.all {
+				got = append(got, s.why)
+				assert.False(t, s.start.After(s.end), "the database's clock goes before")
+				assert.Equal(t, []trace.Link{{SpanContext: sampled(contexts()[0])}}, s.links)
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+// Orders of which none was sampled make no span, and their batch has no context.
+func TestABatchThatNobodySampled(t *testing.T) {
+	made := &spans{}
+	traces, err := NewTraces(made)
+	require.NoError(t, err)
+	assert.Empty(t, traces.TraceBatch(t.Context(), []batch.Order{{TraceParent: contexts()[2]}, {}, {TraceParent: "x"}}))
+	assert.Empty(t, made.all)
+}
