@@ -14,16 +14,14 @@ import (
 // ask makes one status request and acts on its answers. It reports whether the request ran
 // into its time limit.
 func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
-	start := time.Now()
-	byID, err := m.ledger.ask(ctx, g)
-	end := time.Now()
+	said := m.ledger.ask(ctx, g)
 	var due []store.Due
 	var found []store.Outcome
 	rules := m.o.Rules
 	rules.Streamed = m.table.Live(g.key)
 	var unclear func() // looks for evidence with the hand that asked, where no other is free
 	for _, f := range g.rows {
-		k := Known{Status: byID[f.Key.ID], Seen: m.table.Since(f)}
+		k := Known{Status: said.byID[f.Key.ID], Seen: m.table.Since(f)}
 		v := Decide(f, k, g.traits, rules)
 		if rules.Streamed && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service) {
 			m.table.Follow(f, v.Next)
@@ -35,10 +33,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 		case v.Resolve: // no hand for it now
 			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
 		case v.Outcome != nil:
-			if k.Status != nil || err == nil {
-				v.Outcome.Query = store.Query{Took: end.Sub(start), Answered: end}
-			}
-			found = append(found, *v.Outcome)
+			found = append(found, said.outcome(*v.Outcome))
 		case g.byEvent && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
 		default:
 			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
@@ -49,7 +44,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	if unclear != nil {
 		unclear()
 	}
-	return hangs(err)
+	return hangs(said.err)
 }
 
 // resolve asks for evidence with another hand, since that may take long, and reports whether a

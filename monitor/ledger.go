@@ -53,14 +53,31 @@ func (l *ledger) group(rows []store.InFlight) []*group {
 	return groups
 }
 
+// answers are the answers to one request.
+type answers struct {
+	byID  map[batch.ID]*batch.Status
+	query store.Query
+	err   error
+}
+
+// outcome adds the query to an outcome that its answer has led to.
+func (a *answers) outcome(o store.Outcome) store.Outcome {
+	if a.err == nil || a.byID[o.Key.ID] != nil {
+		o.Query = a.query
+	}
+	return o
+}
+
 // ask is statuses, and notes how the request went, and reports trouble.
-func (l *ledger) ask(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
+func (l *ledger) ask(ctx context.Context, g *group) answers {
+	start := time.Now()
 	byID, err := l.statuses(ctx, g)
+	end := time.Now()
 	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
 	if ctx.Err() == nil && (missing || l.quiet.note(g.key, err)) {
 		l.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
 	}
-	return byID, err
+	return answers{byID, store.Query{Took: end.Sub(start), Answered: end}, err}
 }
 
 // statuses makes one request about a group. It returns the answers by id, even beside an

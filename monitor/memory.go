@@ -45,20 +45,20 @@ func (m *memory) ask(ctx context.Context, all []inhand.Question) {
 // askGroup makes one request. A row whose answer must be looked into needs a lease, and is left to
 // the store's check.
 func (m *memory) askGroup(ctx context.Context, g *group, of map[batch.Key]*inhand.Question) (hung bool) {
-	byID, err := m.ledger.ask(ctx, g)
+	said := m.ledger.ask(ctx, g)
 	rules := m.o.Rules
 	rules.Streamed = m.table.Live(g.key)
 	var found []store.Outcome
 	answers := make([]inhand.Answer, 0, len(g.rows))
 	for _, f := range g.rows {
-		q, st := of[f.Key], byID[f.Key.ID]
+		q, st := of[f.Key], said.byID[f.Key.ID]
 		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
 			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Waited}) // its row is decided about once the acceptance is written
 			continue
 		}
 		switch v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules); {
 		case v.Outcome != nil:
-			found = append(found, *v.Outcome)
+			found = append(found, said.outcome(*v.Outcome))
 		case v.Resolve:
 			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Left})
 		default:
@@ -67,7 +67,7 @@ func (m *memory) askGroup(ctx context.Context, g *group, of map[batch.Key]*inhan
 	}
 	m.table.Put(found)
 	m.check(ctx, m.table.Asked(answers))
-	return hangs(err)
+	return hangs(said.err)
 }
 
 // names reports whether the ledger says that a batch is in this very state.

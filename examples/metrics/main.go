@@ -1,6 +1,7 @@
-// Metrics shows how a service serves its metrics to Prometheus, and its health to Kubernetes: read
-// telemetry.go. It adds batches all the time, to a store in memory. A ledger in memory takes most of
-// them, and is sometimes busy, and loses requests and answers.
+// Metrics is the outbox of examples/outbox with its telemetry on: it serves metrics to Prometheus and its
+// health to Kubernetes, and makes traces. Read telemetry.go and shop.go. Orders come all the time, each a
+// row of the shop's own table and a batch in one transaction of a SQLite database. A ledger in memory takes
+// most of the batches, and is sometimes busy, and loses requests and answers.
 //
 // It is a module of its own, because it brings OpenTelemetry's SDK, which the library does not link:
 //
@@ -8,11 +9,12 @@
 //
 //	go run -C examples/metrics . -trace   (one trace through two processes, the first killed: read traces.go)
 //
-// Without -trace it serves until Ctrl-C:
+// Without -trace it serves until Ctrl-C, and prints the spans of the orders that you POST:
 //
 //	curl http://127.0.0.1:8080/metrics
 //	curl http://127.0.0.1:8080/livez
 //	curl http://127.0.0.1:8080/readyz
+//	curl -X POST http://127.0.0.1:8080/orders/my-1
 package main
 
 import (
@@ -28,15 +30,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dltbatch/dltbatch"
-	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // about is what -h prints before the flags.
-const about = `Metrics serves a Runner's metrics to Prometheus, and its health to Kubernetes, while batches go to a
-ledger in memory that is sometimes busy, and loses requests and answers. It ends with Ctrl-C.
+const about = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints the
+spans of the orders that are POSTed, while batches go to a ledger in memory that is sometimes busy, and loses
+requests and answers. It ends with Ctrl-C.
 
 With -trace it shows one trace through two processes instead; kill -9 ends the first.
 
@@ -45,7 +45,7 @@ usage: go run -C examples/metrics . [flags]
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
-	rate := flag.Int("rate", 50, "batches a second")
+	rate := flag.Int("rate", 50, "orders a second")
 	trace := flag.Bool("trace", false, "show a trace through two processes, and end")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
@@ -63,29 +63,38 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, listen string, rate int, out io.Writer) error {
+func run(ctx context.Context, listen string, rate int, out io.Writer) (err error) {
 	if rate < 1 {
 		return errors.New("-rate wants at least 1")
 	}
-	faults := ledgermem.Faults{Seed: uint64(time.Now().UnixNano()), Busy: 0.02, LostRequest: 0.02, LostReply: 0.02}
-	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 200 * time.Millisecond, Fault: faults.Fault})
-	runner, handler, err := measured(memory.New(), ledger, &dltbatch.Options{RetryDelay: 100 * time.Millisecond})
+	dir, err := os.MkdirTemp("", "dltbatch-metrics-")
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	faults := ledgermem.Faults{Seed: uint64(time.Now().UnixNano()), Busy: 0.02, LostRequest: 0.02, LostReply: 0.02}
+	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 200 * time.Millisecond, Fault: faults.Fault})
+	s, err := open(ctx, dir, ledger, func(s span) error {
+		_, err := fmt.Fprintf(out, "trace %s: %-16s took %-8s %s\n", s.Trace, s.Name, s.End.Sub(s.Start).Round(time.Millisecond), s.Attributes)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
 	url := "http://" + listener.Addr().String()
-	fmt.Fprintf(out, "serving %s/metrics, %s/livez and %s/readyz\n", url, url, url)
+	fmt.Fprintf(out, "serving %s/metrics, %s/livez, %s/readyz, and POST %s/orders/ID\n", url, url, url, url)
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 3)
-	go func() { ended <- runner.Run(ctx) }()
-	go func() { ended <- add(ctx, runner, rate) }()
+	go func() { ended <- s.runner.Run(ctx) }()
+	go func() { ended <- s.sell(ctx, rate) }()
 	go func() { ended <- server.Serve(listener) }()
 	err = <-ended // the first end is the end of all
 	stop()
@@ -96,8 +105,8 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) error {
 	return err
 }
 
-// add adds batches until ctx is done.
-func add(ctx context.Context, runner *dltbatch.Runner, rate int) error {
+// sell places orders until ctx is done.
+func (s *shop) sell(ctx context.Context, rate int) error {
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
 	for i := 0; ; i++ {
@@ -106,8 +115,7 @@ func add(ctx context.Context, runner *dltbatch.Runner, rate int) error {
 			return nil
 		case <-tick.C:
 		}
-		b := batch.Batch{Service: batch.ServiceID(fmt.Sprint("customer-", i%20)), ID: batch.ID(fmt.Sprint("b", i)), Payload: []byte("x")}
-		if err := runner.Add(ctx, b); err != nil && ctx.Err() == nil {
+		if err := s.place(ctx, fmt.Sprint("b", i), fmt.Sprint("customer-", i%20)); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@
 //	curl -i -X POST http://127.0.0.1:8080/orders -H 'Idempotency-Key: my-1' -d '{"customer":"ann","item":"apple","quantity":2}'
 //	curl http://127.0.0.1:8080/orders/my-1
 //	curl -i http://127.0.0.1:8080/readyz
+//
+// examples/metrics is an outbox with metrics and traces, too.
 package main
 
 import (

@@ -129,7 +129,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a verdict of a flight that is no commit is dropped", file: "monitor/memory.go", pkg: "monitor", test: "TestAnotherWordIsDecidedAbout",
-		old: "\t\t\tfound = append(found, *v.Outcome)\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, *v.Outcome)\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
+		old: "\t\t\tfound = append(found, said.outcome(*v.Outcome))\n\t\tcase v.Resolve:\n\t\t\tanswers", new: "\t\t\tif v.Outcome.Finding == store.IsCommitted {\n\t\t\t\tfound = append(found, said.outcome(*v.Outcome))\n\t\t\t}\n\t\tcase v.Resolve:\n\t\t\tanswers",
 	},
 	{
 		name: "events put polls off for ever", file: "monitor/memory.go", pkg: "monitor", test: "TestEventsDoNotPutOffEvidence",

@@ -91,8 +91,8 @@ var tracesList = []mutant{
 		old: "time.Since(w.Query.Answered)", new: "0",
 	},
 	{
-		name: "traces: nobody knows how long the query took", file: "monitor/ask.go", pkg: "otelbatch", test: "TestSpansOfABatch",
-		old: "v.Outcome.Query = store.Query{Took: end.Sub(start), Answered: end}", new: "v.Outcome.Query = store.Query{Took: start.Sub(start), Answered: end}",
+		name: "traces: nobody knows how long the query took", file: "monitor/ledger.go", pkg: "otelbatch", test: "TestSpansOfABatch",
+		old: "store.Query{Took: end.Sub(start), Answered: end}", new: "store.Query{Took: start.Sub(start), Answered: end}",
 	},
 	{
 		name: "traces: a list's request has a link to its first batch only", file: "otelbatch/requests.go", pkg: "otelbatch", test: "TestSpanOfAList",
@@ -149,5 +149,9 @@ var tracesList = []mutant{
 	{
 		name: "traces: a bad context refuses the order", file: "batch/autobatch/trace.go", pkg: "batch/autobatch", test: "TestTraceContextsOfOrders",
 		old: "want = t.valid(own)", new: "want = own",
+	},
+	{
+		name: "traces: a question from memory is no query", file: "monitor/memory.go", pkg: "otelbatch", test: "TestSpansInAnotherProcess",
+		old: "found = append(found, said.outcome(*v.Outcome))", new: "found = append(found, *v.Outcome)",
 	},
 }
