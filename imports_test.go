@@ -41,7 +41,7 @@ var house = []struct {
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
-	{"probe", nil}, // and the root
+	{"probe", []string{"store"}},                                        // and the root
 	{"otelbatch", []string{"batch", "batch/autobatch", "store", "dlt"}}, // and the root
 	{"internal/loop", nil},
 	{"internal/lossy", nil},

@@ -1,16 +1,18 @@
 // Package probe answers whether a process that runs a Runner is alive, and whether it is ready, over
-// HTTP: for Kubernetes, for a load balancer, for curl. It looks at [dltbatch.Health] and at nothing
-// else, so that an answer costs no call to the database or the ledger, and changes with the Runner's
-// own work.
+// HTTP: for Kubernetes, for a load balancer, for curl. It looks at [dltbatch.Health], so that an answer
+// costs no call to the database or the ledger, and changes with the Runner's own work. With
+// [Options].Oldest it also reads the counts of the database.
 package probe
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // Source has a Health: a [*dltbatch.Runner].
@@ -33,7 +35,22 @@ type Options struct {
 	// Streams is the same for the ledger's events. Defaults to 5 min. Without them batches are
 	// polled, so -1 suits a service that takes requests.
 	Streams time.Duration
+	// Oldest is how old the oldest batch that is not final may be before [Ready] says 503, in the
+	// whole database: so all instances say it together. The age is of the time of the last count
+	// ([dltbatch.Runner].Stats), which running instances repeat. Each answer reads the counts
+	// once, for a second at most; where they cannot be read, Store decides. The source must have
+	// Stats, as a Runner has. Defaults to no limit. A service that takes requests mostly wants the
+	// alert DltbatchOldestBatch in its place (docs/operations.md#alerts).
+	Oldest time.Duration
 }
+
+// counter is a source that knows what is open.
+type counter interface {
+	Stats(ctx context.Context) (store.Stats, error)
+}
+
+// statsTime is how long an answer waits for the counts.
+const statsTime = time.Second
 
 func (o *Options) withDefaults() Options {
 	var c Options
@@ -59,12 +76,14 @@ func (o *Options) withDefaults() Options {
 // The body is JSON: ok, why (a list of sentences, if it is not), and health ([dltbatch.Health]). It
 // names services and hosts, so serve it where only operators look.
 func Live(s Source, o *Options) http.Handler {
-	return handler{s, o.withDefaults(), live}
+	c := o.withDefaults()
+	c.Oldest = 0 // a restart would not help
+	return handler{s, c, live}
 }
 
 // Ready answers 200 while Run runs, has reached the database (with a schema that its code knows), and
 // neither the database nor the ledger nor any of its streams of events has failed for longer than the
-// options allow; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
+// options allow, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
 // options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
 	return handler{s, o.withDefaults(), ready}
@@ -76,10 +95,31 @@ type handler struct {
 	why    func(h dltbatch.Health, o Options, now time.Time) []string
 }
 
+// old says that a batch has been open for longer than it may.
+func (h handler) old(ctx context.Context) []string {
+	if h.o.Oldest <= 0 {
+		return nil
+	}
+	source, ok := h.source.(counter)
+	if !ok {
+		return []string{fmt.Sprintf("oldest batch: Options.Oldest wants a source with Stats, and %T has none", h.source)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, statsTime)
+	defer cancel()
+	s, err := source.Stats(ctx)
+	if err != nil || s.Oldest.IsZero() {
+		return nil //nolint:nilerr // Options.Store says how long the database may fail
+	}
+	if old := s.At.Sub(s.Oldest); old > h.o.Oldest {
+		return []string{fmt.Sprintf("oldest batch: open for %s, when it was counted %s ago", old.Round(time.Second), s.Age.Round(time.Second))}
+	}
+	return nil
+}
+
 // ServeHTTP answers any request alike.
-func (h handler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	health := h.source.Health()
-	why := h.why(health, h.o, time.Now())
+	why := append(h.why(health, h.o, time.Now()), h.old(r.Context())...)
 	body, err := json.Marshal(struct {
 		OK     bool            `json:"ok"`
 		Why    []string        `json:"why,omitempty"`

@@ -1,0 +1,76 @@
+package probe_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// A batch that stays open for longer than it may makes its database's instances not ready, and never
+// dead. They are ready again by themselves, soon after it is final.
+func TestReadySeesAnOldBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := dltbatch.New(memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour}), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		o := &probe.Options{Oldest: 10 * time.Minute}
+		ready, live := probe.Ready(r, o), probe.Live(r, o)
+		time.Sleep(time.Minute)
+		assert.True(t, ask(t, ready).OK, "nothing is open")
+		b := batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(9 * time.Minute)
+		assert.True(t, ask(t, ready).OK)
+		time.Sleep(2 * time.Minute)
+		got := ask(t, ready)
+		assert.False(t, got.OK)
+		require.Len(t, got.Why, 1)
+		assert.Regexp(t, `^oldest batch: open for 1[01]m\d+s, when it was counted \d+s ago$`, got.Why[0])
+		assert.True(t, ask(t, live).OK)
+		_, err = r.Await(t.Context(), b.Key())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		assert.True(t, ask(t, ready).OK)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// counted is a source whose counts fail, or hang.
+type counted struct {
+	fixed
+	stats func(ctx context.Context) (store.Stats, error)
+}
+
+func (c counted) Stats(ctx context.Context) (store.Stats, error) { return c.stats(ctx) }
+
+// Counts that cannot be read decide nothing, and hold an answer up for a second; a source without them is
+// a mistake that shows at once.
+func TestReadyWithoutCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := fixed(dltbatch.Health{Running: true, Store: dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}})
+		o := &probe.Options{Oldest: time.Minute}
+		since := time.Now()
+		assert.Empty(t, ask(t, probe.Ready(counted{h, func(ctx context.Context) (store.Stats, error) {
+			<-ctx.Done()
+			return store.Stats{}, ctx.Err()
+		}}, o)).Why)
+		assert.Equal(t, time.Second, time.Since(since))
+		assert.Empty(t, ask(t, probe.Ready(counted{h, func(context.Context) (store.Stats, error) { return store.Stats{}, nil }}, o)).Why, "nobody has counted yet")
+		assert.Equal(t, []string{"oldest batch: Options.Oldest wants a source with Stats, and probe_test.fixed has none"}, ask(t, probe.Ready(h, o)).Why)
+		assert.Empty(t, ask(t, probe.Ready(h, nil)).Why)
+	})
+}
