@@ -117,8 +117,16 @@ var seenList = []mutant{
 	},
 	{
 		name: "probe: it does not recover", file: "probe/probe.go", pkg: "probe", test: "TestOverASocket",
-		old: "\twhy := h.why(health, h.o, time.Now())\n", new: "\twhy := append(h.why(health, h.o, time.Now()), failed...)\n\tfailed = why\n",
+		old: "append(h.why(health, h.o, time.Now()), h.old(r.Context())...)\n", new: "append(h.why(health, h.o, time.Now()), failed...)\n\tfailed = why\n",
 		more: "\nvar failed []string\n",
+	},
+	{
+		name: "probe: readiness does not see an old batch", file: "probe/probe.go", pkg: "probe", test: "TestReadySeesAnOldBatch",
+		old: "old > h.o.Oldest", new: "old < 0",
+	},
+	{
+		name: "probe: an old batch is a reason to restart", file: "probe/probe.go", pkg: "probe", test: "TestReadySeesAnOldBatch",
+		old: "\tc.Oldest = 0 // a restart would not help\n", new: "",
 	},
 	{
 		name: "probe: one failure is enough", file: "probe/probe.go", pkg: "probe", test: "TestReadyIsPatient",

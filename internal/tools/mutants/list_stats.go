@@ -134,12 +134,4 @@ var statsList = []mutant{
 		name: "stats: a final batch that a person cancelled does not count", file: "flow.go", pkg: ".", test: "TestFlows",
 		old: "case \"\", batch.ActionDecide, batch.ActionCancel:", new: "case \"\", batch.ActionDecide:",
 	},
-	{
-		name: "stats: readiness does not see an old batch", file: "probe/probe.go", pkg: "probe", test: "TestReadySeesAnOldBatch",
-		old: "old > h.o.Oldest", new: "old < 0",
-	},
-	{
-		name: "stats: an old batch is a reason to restart", file: "probe/probe.go", pkg: "probe", test: "TestReadySeesAnOldBatch",
-		old: "\tc.Oldest = 0 // a restart would not help\n", new: "",
-	},
 }
