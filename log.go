@@ -256,12 +256,8 @@ func (o Options) others() (attrs []slog.Attr) {
 			}
 		case batch.Observer, CallObserver:
 			attrs = append(attrs, slog.String(name, fmt.Sprintf("%T", v)))
-		case func(batch.ServiceID) RetryPolicy:
-			if v != nil {
-				attrs = append(attrs, slog.Bool(name, true))
-			}
-		case func(context.Context) string:
-			if v != nil {
+		default:
+			if f := own.Field(i); f.Kind() == reflect.Func && !f.IsNil() {
 				attrs = append(attrs, slog.Bool(name, true))
 			}
 		}

@@ -26,6 +26,9 @@ func (*secretive) Observe(context.Context, batch.Event)    {}
 func (*secretive) ObserveCall(context.Context, Call)       {}
 func (*secretive) Retry(s batch.ServiceID) (p RetryPolicy) { return p }
 func (s *secretive) TraceParent(context.Context) string    { return s.token }
+func (s *secretive) TraceRequest(ctx context.Context, _ []string) (context.Context, func(error)) {
+	return context.WithValue(ctx, s, s.token), func(error) {}
+}
 
 // Each option that is not its default is named in the log, with its value, and no other is.
 func TestTheLogNamesOptions(t *testing.T) {
@@ -54,6 +57,8 @@ func TestTheLogNamesOptions(t *testing.T) {
 			*v, want = app.Retry, "true"
 		case *func(context.Context) string:
 			*v, want = app.TraceParent, "true"
+		case *func(context.Context, []string) (context.Context, func(error)):
+			*v, want = app.TraceRequest, "true"
 		case *batch.Observer:
 			*v, want = app, "*dltbatch.secretive"
 		case *[]batch.Observer:
