@@ -100,11 +100,11 @@ var deskList = []mutant{
 		old: "b.Action == batch.ActionDecide && !undecided(rec)", new: "false",
 	},
 	{
-		name: "desk: what waits behind is not counted", file: "operator/causes.go", pkg: "operator", test: "TestCauses$",
+		name: "desk: what waits behind is not counted", file: "operator/view.go", pkg: "operator", test: "TestCauses$",
 		old: "rest := l.Waiting - waiting; rest > 0", new: "rest := l.Waiting - waiting; rest > 10000",
 	},
 	{
-		name: "desk: a sample is not marked", file: "operator/causes.go", pkg: "operator", test: "TestCausesOfConflictsAreSampled",
+		name: "desk: a sample is not marked", file: "operator/view.go", pkg: "operator", test: "TestCausesOfConflictsAreSampled",
 		old: "\t\t\tit.sampled = sampled\n", new: "",
 	},
 	{
@@ -112,11 +112,11 @@ var deskList = []mutant{
 		old: "c.report.Incomplete, c.report.After = true, page.After", new: "c.report.After = page.After",
 	},
 	{
-		name: "desk: causes guess the strategy", file: "operator/causes.go", pkg: "operator", test: "TestCausesWithoutARecord",
+		name: "desk: causes guess the strategy", file: "operator/judge.go", pkg: "operator", test: "TestCausesWithoutARecord",
 		old: "if j.u.choice != nil {", new: "if false {",
 	},
 	{
-		name: "desk: causes do not look to the end of the row", file: "operator/causes.go", pkg: ".", test: "TestExplainMovesWhateverStands",
+		name: "desk: causes do not look to the end of the row", file: "operator/judge.go", pkg: ".", test: "TestExplainMovesWhateverStands",
 		old: "if e.Remedy != batch.RemedyBlocker {\n\t\t\treturn", new: "if true {\n\t\t\treturn",
 	},
 	{
