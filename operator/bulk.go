@@ -283,13 +283,23 @@ func (s Selection) token() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
+// check returns an error for a selection that was changed, or that nobody can mean.
+func (s Selection) check() error {
+	if token, err := s.token(); err != nil || token != s.Token {
+		return errors.Join(err, &batch.InputError{Field: "Selection.Token", Value: batch.Excerpt(s.Token, 64), Want: "a selection as Preview returned it"})
+	}
+	_, err := s.Bulk.query()
+	return err
+}
+
 // Run carries a bulk action out: to each batch of the selection as it was at the preview, one by
 // one. To a batch that has changed since it does nothing, and reports it; batches that match only
 // now are not touched. Each act is in the history of its batch with actor and reason.
 //
 // Run ends early when ctx is done, or the store fails. The report then comes beside the error, and
 // Next is the place where another Run goes on: in any process that has the selection. The act
-// at Next may have been done. Nobody goes on by itself.
+// at Next may have been done. Nobody goes on by itself. Run keeps nothing: see [Bulks] for an action
+// that another process can go on with by its token alone.
 func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions) (Report, error) {
 	if o == nil {
 		o = &RunOptions{}
@@ -306,14 +316,11 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 	if err := by.Validate(); err != nil {
 		return err
 	}
-	if token, err := s.token(); err != nil || token != s.Token {
-		return errors.Join(err, &batch.InputError{Field: "Selection.Token", Value: batch.Excerpt(s.Token, 64), Want: "a selection as Preview returned it"})
+	if err := s.check(); err != nil {
+		return err
 	}
 	if o.From < 0 || o.From > len(s.Batches) {
 		return &batch.InputError{Field: "RunOptions.From", Value: fmt.Sprint(o.From), Want: "a place in the selection"}
-	}
-	if _, err := s.Bulk.query(); err != nil {
-		return err
 	}
 	for chunk := range slices.Chunk(s.Batches[o.From:], bulkChunk) {
 		desk := d.chunk()

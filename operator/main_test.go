@@ -7,4 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
+func TestMain(m *testing.M) {
+	if is, code := bulkMain(); is {
+		os.Exit(code)
+	}
+	os.Exit(leak.CheckBubbles(m))
+}

@@ -9,7 +9,6 @@
 // with a [*SettingsError] and never guesses. [Desk.Relied] shows the record.
 //
 // Counts of open batches and the list of instances are the store's own: see [store.StatsKeeper].
-// Still to come: a bulk action that another process can resume after a crash.
 package operator
 
 import (

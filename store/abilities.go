@@ -36,6 +36,7 @@ func Abilities(s Store) []Ability {
 		ability[Inspector](s, "store.Inspector", "no Explain and no history"),
 		ability[StatsKeeper](s, "store.StatsKeeper", "no counts of what is open, and no list of instances"),
 		ability[Surveyor](s, "store.Surveyor", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"),
+		ability[BulkKeeper](s, "store.BulkKeeper", "no bulk action that another process can go on with"),
 		ability[Journal](s, "store.Journal", "no client that keeps its ledger's events, such as Splinter's resolver"),
 	}
 }

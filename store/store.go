@@ -88,6 +88,7 @@ type Full interface {
 	Inspector
 	StatsKeeper
 	Surveyor
+	BulkKeeper
 	Journal
 }
 

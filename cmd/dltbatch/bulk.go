@@ -16,7 +16,7 @@ import (
 
 func (a *app) bulk() *cobra.Command {
 	c := group(&cobra.Command{Use: "bulk", Short: "One act upon many batches"})
-	c.AddCommand(a.preview(), a.runBulk())
+	c.AddCommand(a.preview(), a.runBulk(), a.resumeBulk(), a.cancelBulk(), a.showBulk(), a.listBulks())
 	return c
 }
 
@@ -30,7 +30,7 @@ func (a *app) preview() *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
 		Long: `Selects batches by a filter and changes nothing: how many, for which causes, and the first hundred. --out
 writes the selection to a file, for "dltbatch bulk run". It holds the batches as they are now, and a token
-that stands for them. Keep the file until the run has ended. The JSON is operator.Selection.`,
+that stands for them. The JSON is operator.Selection.`,
 	}
 	read := filtering(c, &b.Filter)
 	f := c.Flags()
@@ -124,17 +124,15 @@ func (p *page) selection(sel operator.Selection) {
 
 func (a *app) runBulk() *cobra.Command {
 	var token string
-	var from int
 	c := &cobra.Command{
 		Use: "run [flags] FILE", Short: "Carry a previewed selection out", Args: cobra.ExactArgs(1),
-		Long: `Acts upon each batch of a selection as it was at the preview, one by one, and skips what has changed since.
-FILE is what "dltbatch bulk preview" wrote; - is the input, with --yes. --token has to be the one of the
-preview that you saw. The end is a report: exit code 6 says that something was not done, with the reasons.
-Where a run ends early its report says from which place another goes on (--from); to begin at 0 again is
-harmless. The JSON is operator.Report.`,
+		Long: `Keeps a selection in the database, and acts upon each batch of it as it was at the preview, one by one. It skips
+what has changed since. FILE is what "dltbatch bulk preview" wrote; - is the input, with --yes. --token has to
+be the one of the preview that you saw. The end is a report: exit code 6 says that something was not done, with
+the reasons. Where a run ends early, nothing goes on by itself: "dltbatch bulk resume TOKEN" goes on from any
+machine, as the same run again does, and "dltbatch bulk cancel TOKEN" gives the rest up.`,
 	}
 	c.Flags().StringVar(&token, "token", "", "the `TOKEN` of the preview that you saw; required")
-	c.Flags().IntVar(&from, "from", 0, "begin at this `PLACE`: \"next\" of an earlier report")
 	t := a.acting(c, true)
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
 		by, err := t.who()
@@ -151,23 +149,10 @@ harmless. The JSON is operator.Report.`,
 		if err := t.confirm(ctx, strconv.Itoa(len(sel.Batches)), "All of them are acted upon.", func(p *page) { p.selection(sel) }); err != nil {
 			return err
 		}
-		report, err := db.desk.Run(ctx, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {
-			if !a.json {
-				a.tell(fmt.Sprintf("%d of %d", r.Next, r.Selected))
-			}
-		}})
-		report.NotDone = some(report.NotDone)
-		// An error before the first batch says all.
-		if err != nil && report.Next == from {
+		if _, err := operator.NewBulks(db.desk).Begin(ctx, sel, by); err != nil {
 			return err
 		}
-		if printed := a.print(report, func(p *page) { p.report(report) }); err == nil {
-			err = printed
-		}
-		if err == nil && len(report.NotDone) > 0 {
-			return fmt.Errorf("%w: nothing was done to %d batches", errLeft, len(report.NotDone))
-		}
-		return err
+		return a.carryOut(ctx, db, sel.Token, by)
 	})
 }
 
@@ -192,20 +177,4 @@ func (a *app) selection(file string, yes bool) (sel operator.Selection, err erro
 		return sel, fmt.Errorf("%w: this is no selection that bulk preview wrote: %w", errUsage, err)
 	}
 	return sel, nil
-}
-
-func (p *page) report(r operator.Report) {
-	p.line("done to %d of %d batches", r.Done, r.Selected)
-	if r.Next < r.Selected {
-		p.line("it ended early: go on with --from %d", r.Next)
-	}
-	if len(r.NotDone) == 0 {
-		return
-	}
-	p.line("")
-	t := p.table("SERVICE", "ID", "NOT DONE BECAUSE")
-	for _, n := range r.NotDone {
-		t.row(plain, lane(n.Service), n.ID, n.Why)
-	}
-	t.end()
 }

@@ -44,13 +44,22 @@ func TestBulk(t *testing.T) {
 		assert.Regexp(s, `(?m)^s +b2 +.*moved on`, got.out)
 		assert.Equal(s, batch.Rejected, s.see("b3").State)
 		assert.Equal(s, batch.Queued, s.see("b4").State)
-		assert.Equal(s, "ticket 9", reads[historyList](s, "history", "b1").History[0].Reason)
+		assert.Equal(s, "bulk "+seen.Token+": ticket 9", reads[historyList](s, "history", "b1").History[0].Reason)
 
 		got = s.typed(string(written), "bulk", "run", "-", "--token", seen.Token, "--reason", "r", "--yes", "--json")
-		assert.Equal(s, exitLeft, got.code, "again is harmless")
-		assert.Contains(s, got.err, `"code": 6`)
+		assert.Equal(s, exitRefused, got.code, "it is finished")
+		assert.Contains(s, got.err, `"code": 4`)
+		shown := s.typed("", "bulk", "show", seen.Token)
+		assert.Equal(s, exitLeft, shown.code)
+		assert.Contains(s, shown.out, "done to 2 of 3 batches")
+		list := reads[bulkList](s, "bulk", "list").Bulks
+		require.Len(s, list, 1)
+		assert.Equal(s, operator.BulkFinished, list[0].State)
+		assert.Contains(s, s.does("bulk", "list"), seen.Token)
+		s.fails(exitRefused, "bulk", "cancel", seen.Token, "--reason", "r")
+		s.fails(exitNotFound, "bulk", "resume", "none", "--reason", "r", "--yes")
+		s.fails(exitNotFound, "bulk", "show", "none")
 		s.fails(exitUsage, "bulk", "run", "-", "--token", seen.Token, "--reason", "r")
-		s.fails(exitUsage, "bulk", "run", file, "--token", seen.Token, "--reason", "r", "--yes", "--from", "4")
 
 		all := reads[operator.Selection](s, "bulk", "preview", "requeue", "--error", "cancelled", "--at-end")
 		assert.Len(s, all.Batches, 3)
@@ -58,5 +67,35 @@ func TestBulk(t *testing.T) {
 		s.fails(exitUsage, "bulk", "preview", "cancel", "--cause", "bored")
 		s.fails(exitUsage, "bulk", "preview", "decide")
 		assert.Empty(s, reads[operator.Selection](s, "bulk", "preview", "decide", "--to", "unknown").Batches)
+	})
+}
+
+// An action whose process ended goes on by its token, or is given up.
+func TestBulkResume(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.serves("s")
+		s.add("s", "b1", "b2", "b3")
+		sel := reads[operator.Selection](s, "bulk", "preview", "cancel")
+		begin := func(sel operator.Selection) {
+			d, err := operator.New(s.st)
+			require.NoError(s, err)
+			_, err = operator.NewBulks(d).Begin(s.Context(), sel, batch.By{Actor: "ada", Reason: "ticket 9"})
+			require.NoError(s, err)
+		}
+		begin(sel)
+		s.fails(exitUsage, "bulk", "resume", sel.Token, "--yes")
+		s.fails(exitRefused, "bulk", "resume", sel.Token, "--reason", "r")
+		assert.Contains(s, s.does("bulk", "show", sel.Token), "go on with: dltbatch bulk resume "+sel.Token)
+		got := reads[carried](s, "bulk", "resume", sel.Token, "--reason", "it died", "--actor", "bob", "--yes")
+		assert.Equal(s, 3, got.Done)
+		assert.Empty(s, got.NotDone)
+		assert.Equal(s, "bob", got.Events[1].By.Actor)
+		assert.Equal(s, batch.Rejected, s.see("b3").State)
+
+		sel = reads[operator.Selection](s, "bulk", "preview", "requeue")
+		begin(sel)
+		assert.Contains(s, s.does("bulk", "cancel", sel.Token, "--reason", "r"), "it was cancelled after 0")
+		s.fails(exitRefused, "bulk", "resume", sel.Token, "--reason", "r", "--yes")
+		assert.Equal(s, batch.Rejected, s.see("b3").State)
 	})
 }

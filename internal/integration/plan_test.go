@@ -187,6 +187,9 @@ var mayRead = map[string]string{
 	// A store keeps a thousand instances, and one row of stats.
 	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
 	"sqlKeepStats": "stats", "sqlDropInstance": "instances",
+	// One row for each bulk action of a month.
+	"sqlBulks": "bulks", "sqlBulk": "bulks", "sqlSetBulk": "bulks", "sqlForgetBulks": "bulks", "sqlForgetBulkParts": "bulks bulk_parts",
+	"sqlBulkPart": "bulk_parts", "sqlSetBulkPart": "bulk_parts",
 }
 
 // The planner's choices in a database with a backlog and a history, without statistics and with

@@ -203,6 +203,18 @@ const (
 	sqlForgetInstances = `DELETE FROM {instances} WHERE seen <= $1::bigint
 	OR id IN (SELECT x.id FROM {instances} x ORDER BY x.seen DESC, x.id LIMIT 1000000 OFFSET $2::bigint)`
 
+	colsBulk    = `b.token, b.version, b.begun_at, b.changed_at, b.detail`
+	sqlBulk     = `SELECT ` + colsBulk + ` FROM {bulks} b WHERE b.token = $1::text`
+	sqlBulks    = `SELECT ` + colsBulk + ` FROM {bulks} b ORDER BY b.begun_at DESC, b.token LIMIT $1::bigint`
+	sqlBulkPart = `SELECT p.detail FROM {bulk_parts} p WHERE p.token = $1::text AND p.position = $2::bigint`
+	sqlAddBulk  = `INSERT INTO {bulks} (token, version, begun_at, changed_at, detail) VALUES ($1::text, 1, $3::bigint, $3::bigint, $2::text)
+	ON CONFLICT DO NOTHING`
+	sqlAddBulkPart     = `INSERT INTO {bulk_parts} (token, position, detail) VALUES ($1::text, $2::bigint, $3::text)`
+	sqlSetBulk         = `UPDATE {bulks} SET version = version + 1, changed_at = $4::bigint, detail = $3::text WHERE token = $1::text AND version = $2::bigint`
+	sqlSetBulkPart     = `UPDATE {bulk_parts} SET detail = $3::text WHERE token = $1::text AND position = $2::bigint`
+	sqlForgetBulkParts = `DELETE FROM {bulk_parts} WHERE token IN (SELECT b.token FROM {bulks} b WHERE b.changed_at < $1::bigint)`
+	sqlForgetBulks     = `DELETE FROM {bulks} WHERE changed_at < $1::bigint`
+
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.doubt_attempt <> a.attempt)`
 	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.

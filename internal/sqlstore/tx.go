@@ -75,6 +75,8 @@ type Driver struct {
 	// KeepStats is Write and ReadStats is Read for the tables of a [store.StatsKeeper]; they fail
 	// where the schema has no such tables yet.
 	KeepStats, ReadStats Run
+	// KeepBulks and ReadBulks are the same for the tables of a [store.BulkKeeper].
+	KeepBulks, ReadBulks Run
 	// Counting is Snapshot for a count, which reads all that is open: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
 	Counting Run

@@ -25,6 +25,7 @@ type Store struct {
 	store.Inspector
 	store.StatsKeeper
 	store.Surveyor
+	store.BulkKeeper
 	store.Journal
 }
 
@@ -38,7 +39,7 @@ func Of(s store.Store, refuse func(method, ability string) error) *Store {
 		s, or[store.FinalReader](s, a), or[store.Lister](s, a), or[store.Counter](s, a), or[store.Pruner](s, a),
 		or[store.PreparedKeeper](s, a), or[store.WitnessReader](s, a), or[store.Ledgers](s, a),
 		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.StatsKeeper](s, a),
-		or[store.Surveyor](s, a), or[store.Journal](s, a),
+		or[store.Surveyor](s, a), or[store.BulkKeeper](s, a), or[store.Journal](s, a),
 	}
 }
 
@@ -153,6 +154,26 @@ func (a absent) Survey(context.Context, store.SurveyQuery) (store.Survey, error)
 
 func (a absent) Find(context.Context, store.FindQuery) (batch.Record, error) {
 	return batch.Record{}, a.refuse("Find", "store.Surveyor")
+}
+
+func (a absent) AddBulk(context.Context, string, string, []string, time.Duration) (store.Bulk, error) {
+	return store.Bulk{}, a.refuse("AddBulk", "store.BulkKeeper")
+}
+
+func (a absent) SetBulk(context.Context, string, int64, string, *store.BulkPart) (store.Bulk, error) {
+	return store.Bulk{}, a.refuse("SetBulk", "store.BulkKeeper")
+}
+
+func (a absent) GetBulk(context.Context, string) (store.Bulk, error) {
+	return store.Bulk{}, a.refuse("GetBulk", "store.BulkKeeper")
+}
+
+func (a absent) GetBulkPart(context.Context, string, int) (string, error) {
+	return "", a.refuse("GetBulkPart", "store.BulkKeeper")
+}
+
+func (a absent) ListBulks(context.Context, int) ([]store.Bulk, error) {
+	return nil, a.refuse("ListBulks", "store.BulkKeeper")
 }
 
 func (a absent) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

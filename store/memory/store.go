@@ -49,6 +49,7 @@ type Store struct {
 
 	orders orders
 	stats  stats
+	bulks  map[string]*bulk
 }
 
 // tombstone is the remainder of a batch after Prune.
@@ -74,6 +75,7 @@ func New() *Store {
 		streams:  map[string]*stream{},
 		orders:   newOrders(),
 		stats:    stats{instances: map[string]store.Instance{}},
+		bulks:    map[string]*bulk{},
 	}
 }
 

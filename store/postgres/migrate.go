@@ -27,9 +27,10 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
 // version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
-// contexts of batches, orderTraceVersion for those of orders.
+// contexts of batches, orderTraceVersion for those of orders, bulksVersion the tables of bulk actions.
 const (
-	schemaVersion     = 6
+	schemaVersion     = 7
+	bulksVersion      = 7
 	orderTraceVersion = 6
 	traceVersion      = 5
 	statsVersion      = 4
@@ -137,6 +138,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	}, backoff.WithContext(b, ctx))
 	s.checked.Store(false)
 	s.hasStats.Store(false)
+	s.hasBulks.Store(false)
 	return wrap(op, err)
 }
 

@@ -43,6 +43,7 @@ type Store struct {
 	texts    *sqlstore.Texts
 	checked  atomic.Bool                    // the settings and the schema's version are good
 	hasStats atomic.Bool                    // the schema has the tables of the stats
+	hasBulks atomic.Bool                    // and of bulk actions
 	lanes    atomic.Pointer[position.Lanes] // where they begin; nil: at their front
 	watched  atomic.Pointer[time.Time]      // the time of the next look at the schema's version
 	hidden   atomic.Pointer[hidden]         // the last hidden batch that a claim found

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -20,16 +21,26 @@ func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Con
 
 // withStats is tx for the tables of the stats, which an earlier schema does not have.
 func (s *Store) withStats(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.with(ctx, op, &s.hasStats, statsVersion, "stats", do)
+}
+
+// withBulks is tx for the tables of bulk actions, which an earlier schema does not have.
+func (s *Store) withBulks(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.with(ctx, op, &s.hasBulks, bulksVersion, "bulk actions", do)
+}
+
+// with is tx for tables that came with a version of the schema. has remembers that they are there.
+func (s *Store) with(ctx context.Context, op string, has *atomic.Bool, version int64, tables string, do func(ctx context.Context, t *session) error) error {
 	return s.tx(ctx, op, func(ctx context.Context, t *session) error {
-		if !s.hasStats.Load() {
+		if !has.Load() {
 			have, err := t.version(ctx)
 			if err != nil {
 				return err
 			}
-			if have < statsVersion {
-				return fmt.Errorf("%w: schema %q is at version %d, want %d for stats", ErrNotMigrated, s.names.schema, have, statsVersion)
+			if have < version {
+				return fmt.Errorf("%w: schema %q is at version %d, want %d for %s", ErrNotMigrated, s.names.schema, have, version, tables)
 			}
-			s.hasStats.Store(true)
+			has.Store(true)
 		}
 		return do(ctx, t)
 	})

@@ -24,7 +24,7 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration. traceVersion has the column for the trace contexts
 // of batches, orderTraceVersion for those of orders.
 const (
-	schemaVersion     = 5
+	schemaVersion     = 6
 	orderTraceVersion = 5
 	traceVersion      = 4
 )

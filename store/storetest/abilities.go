@@ -26,6 +26,7 @@ const (
 	inspector      = "store.Inspector"
 	statsKeeper    = "store.StatsKeeper"
 	surveyor       = "store.Surveyor"
+	bulkKeeper     = "store.BulkKeeper"
 	journal        = "store.Journal"
 )
 

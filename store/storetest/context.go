@@ -92,11 +92,18 @@ func contextDone(f *fixture) {
 		"KeepInstance": func() error { return f.st.KeepInstance(ctx, store.Instance{ID: "cancelled"}) },
 		"RefreshStats": func() error { _, err := f.st.RefreshStats(ctx, store.RefreshQuery{}); return err },
 		"Stats":        func() error { _, err := f.st.Stats(ctx); return err },
+
+		"AddBulk":     func() error { _, err := f.st.AddBulk(ctx, "token", "", nil, 0); return err },
+		"SetBulk":     func() error { _, err := f.st.SetBulk(ctx, "token", 1, "", nil); return err },
+		"GetBulk":     func() error { _, err := f.st.GetBulk(ctx, "token"); return err },
+		"GetBulkPart": func() error { _, err := f.st.GetBulkPart(ctx, "token", 0); return err },
+		"ListBulks":   func() error { _, err := f.st.ListBulks(ctx, 1); return err },
 	}
 	for ability, names := range map[string][]string{
 		lister: {"List"}, counter: {"Counts"}, finalReader: {"Finals"}, pruner: {"Prune"}, witnessReader: {"Witnesses"},
 		ledgers: {"Ledger", "Serve", "KeepTraits"}, journal: {"LeaseStream", "AppendStream", "FindStream"},
 		operator: {"Cancel", "Requeue", "Decide", "Acquit"}, controls: {"Steer", "Control", "ControlsOf"},
+		bulkKeeper:  {"AddBulk", "SetBulk", "GetBulk", "GetBulkPart", "ListBulks"},
 		statsKeeper: {"KeepInstance", "RefreshStats", "Stats"},
 		inspector:   {"History", "LaneHistory", "Attempts", "Look"},
 	} {

@@ -112,6 +112,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"stats", statsTests(), []string{statsKeeper}},
 		{"survey", surveyTests(), []string{surveyor}},
 		{"find", findTests(), []string{surveyor}},
+		{"bulk", bulkTests(), []string{bulkKeeper}},
 		{"ledger", ledgerTests(), []string{ledgers}},
 		{"journal", journalTests(), []string{journal}},
 		{"clock", clockTests(), nil},

@@ -72,7 +72,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "stats: PostgreSQL: a schema without the tables is asked all the same", file: "store/postgres/stats.go", pkg: "internal/integration", test: "TestStatsUpgradeUnderLoad/native",
-		old: "if have < statsVersion {", new: "if have < 0 {",
+		old: "if have < version {", new: "if have < 0 {",
 	},
 	{
 		name: "stats: PostgreSQL: Migrate leaves a finished schema as it is", file: "store/postgres/migrate.go", pkg: "internal/integration", test: "TestStatsUpgradeUnderLoad/native",

@@ -1,0 +1,45 @@
+package main
+
+// bulksList breaks bulk actions whose progress is kept, and the brief look at lanes.
+var bulksList = []mutant{
+	{
+		name: "bulks: what was done before a crash is reported as changed", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
+		old: "err != nil && !s.did(ctx, seen, k.Bulk.Action, mark)",
+		new: "err != nil",
+	},
+	{
+		name: "bulks: the progress is not kept", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
+		old: "\t\tb.kept = next\n",
+		new: "\t\tnext.Next, next.Done = b.kept.Next, b.kept.Done\n\t\tb.kept = next\n",
+	},
+	{
+		name: "bulks: a cancelled action goes on", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled",
+		old: "b.kept.State = BulkCancelled",
+		new: "b.kept.State = BulkOpen",
+	},
+	{
+		name: "bulks: memory: anybody sets it", file: "store/memory/bulk.go", pkg: "store/memory", test: "TestStore/bulk/one_of_many_at_a_version",
+		old: "b.Version != version:",
+		new: "b.Version < version:",
+	},
+	{
+		name: "bulks: sql: anybody sets it", file: "internal/sqlstore/queries.go", pkg: "store/sqlite", test: "TestStore/bulk/one_of_many_at_a_version",
+		old: "detail = $3::text WHERE token = $1::text AND version = $2::bigint",
+		new: "detail = $3::text WHERE token = $1::text AND version >= $2::bigint",
+	},
+	{
+		name: "causes: a lane whose attempt is live looks like one whose attempt is in doubt", file: "operator/shape.go", pkg: "operator", test: "TestCausesAreAsExplained",
+		old: "live: r.Row.Live(s.At)",
+		new: "live: false",
+	},
+	{
+		name: "causes: footprints that nobody read count", file: "operator/view.go", pkg: "operator", test: "TestCausesAreAsExplained",
+		old: "tried > 1 || u.query.Window > 1 &&",
+		new: "u.query.Window > 1 &&",
+	},
+	{
+		name: "causes: sqlite: what was attempted waits, too", file: "internal/sqlstore/brief.go", pkg: "store/sqlite", test: "TestStore/survey/briefly,_with_what_decides",
+		old: "l.Waiting = max(0, l.Waiting-n)",
+		new: "l.Waiting = max(0, l.Waiting)",
+	},
+}

@@ -1,0 +1,377 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	// keptBulks is how long a bulk action is kept after its last change.
+	keptBulks = 30 * 24 * time.Hour
+	// listedBulks is how many actions List returns.
+	listedBulks = 100
+	// cancelTries is how often Cancel tries to be faster than the process that carries the action out.
+	cancelTries = 20
+)
+
+// Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions). After a crash of the process
+// that carries one out, nothing goes on by itself: a person lets another process go on, by the
+// token of the selection. Its methods may be called concurrently. They return
+// [store.ErrUnsupported] where the store is no [store.BulkKeeper], [batch.ErrNotFound] for a token that
+// is not known, or not any more (an action is kept for 30 days after its last change), and the
+// store's error.
+type Bulks struct{ d *Desk }
+
+// NewBulks returns the bulk actions of a desk's store.
+func NewBulks(d *Desk) *Bulks { return &Bulks{d} }
+
+// BulkState says whether a bulk action is over.
+type BulkState string
+
+// States of a bulk action.
+const (
+	BulkOpen      BulkState = "open" // under way, or waiting for somebody who goes on with it
+	BulkFinished  BulkState = "finished"
+	BulkCancelled BulkState = "cancelled"
+)
+
+// BulkEvent is what a person did with a bulk action.
+type BulkEvent struct {
+	Event string   `json:"event"` // "begin", "resume" or "cancel"
+	By    batch.By `json:"by"`
+	Next  int      `json:"next"` // Progress.Next at that time
+}
+
+// Progress is how far a bulk action has come.
+type Progress struct {
+	Token string    `json:"token"`
+	Bulk  Bulk      `json:"bulk"`
+	At    time.Time `json:"at"` // of the preview, on the database's clock
+	State BulkState `json:"state"`
+	// Begun and Changed are the times of the first and the last change, on the database's clock.
+	Begun   time.Time `json:"begun"`
+	Changed time.Time `json:"changed"`
+	// Next is the place in the selection of the first batch whose turn is still to come.
+	Selected int `json:"selected"`
+	Next     int `json:"next"`
+	Done     int `json:"done"`
+	// Events come oldest first: the first, and the newest 99.
+	Events []BulkEvent `json:"events"`
+}
+
+// keptBulk is the text of a bulk action: all of Progress that the store does not keep beside it.
+type keptBulk struct {
+	Bulk     Bulk        `json:"bulk"`
+	At       time.Time   `json:"at"`
+	State    BulkState   `json:"state"`
+	Selected int         `json:"selected"`
+	Next     int         `json:"next"`
+	Done     int         `json:"done"`
+	Events   []BulkEvent `json:"events"`
+}
+
+// keptPart is the text of one part: batches, and after their turn those to which nothing was done.
+type keptPart struct {
+	Batches []Seen    `json:"batches"`
+	NotDone []NotDone `json:"not_done,omitzero"`
+}
+
+// bulk is an action as it was read.
+type bulk struct {
+	store.Bulk
+	kept keptBulk
+}
+
+func readBulk(b store.Bulk) (bulk, error) {
+	r := bulk{Bulk: b}
+	if err := json.Unmarshal([]byte(b.Text), &r.kept); err != nil {
+		return r, fmt.Errorf("bulk action %s as it is kept: %w", b.Token, err)
+	}
+	return r, nil
+}
+
+func (b bulk) progress() Progress {
+	k := b.kept
+	return Progress{b.Token, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
+}
+
+// event notes what a person does.
+func (k *keptBulk) event(event string, by batch.By) {
+	const most = 100
+	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
+	if k.Events = append(k.Events, BulkEvent{event, by, k.Next}); len(k.Events) > most {
+		k.Events = slices.Delete(k.Events, 1, 2)
+	}
+}
+
+// Begin keeps a selection, as [Desk.Preview] returned it, and changes no batch yet: [Bulks.Resume] does. Where the
+// selection is kept already it changes nothing and returns its progress. The error is a
+// [*batch.InputError] for a selection that was changed.
+func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress, error) {
+	if err := by.Validate(); err != nil {
+		return Progress{}, err
+	}
+	if err := sel.check(); err != nil {
+		return Progress{}, err
+	}
+	kept := keptBulk{Bulk: sel.Bulk, At: sel.At, State: BulkOpen, Selected: len(sel.Batches)}
+	kept.event("begin", by)
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
+	}
+	var parts []string
+	for chunk := range slices.Chunk(sel.Batches, bulkChunk) {
+		part, err := json.Marshal(keptPart{Batches: chunk})
+		if err != nil {
+			return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
+		}
+		parts = append(parts, string(part))
+	}
+	added, err := s.d.store.AddBulk(ctx, sel.Token, string(text), parts, keptBulks)
+	if err != nil {
+		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
+	}
+	b, err := readBulk(added)
+	return b.progress(), err
+}
+
+// Resume carries an action out from where it has come to, whoever began it: to each batch as it was at the preview,
+// one by one. After each 100 batches it keeps the progress, and calls progress, which may be nil.
+// Each act is in the history of its batch, by this person, with the token before the reason. A batch
+// to which the action was done already, before the progress was kept, counts as done, and nothing
+// is done to it again.
+//
+// The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] once somebody else goes on
+// with the action or has cancelled it: this call then stops. It also stops when ctx is done, or the
+// store fails; the progress comes beside the error.
+func (s *Bulks) Resume(ctx context.Context, token string, by batch.By, progress func(Progress)) (Progress, error) {
+	p, err := s.resume(ctx, token, by, progress)
+	if err != nil {
+		err = fmt.Errorf("bulk action %s: %w", batch.Excerpt(token, 64), err)
+	}
+	return p, err
+}
+
+func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress func(Progress)) (Progress, error) {
+	if err := by.Validate(); err != nil {
+		return Progress{}, err
+	}
+	b, err := s.get(ctx, token)
+	if err != nil {
+		return Progress{}, err
+	}
+	if b.kept.State != BulkOpen {
+		return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
+	}
+	// The first to go on after Begin is most often the one who began; the events say so once.
+	if last := b.kept.Events[len(b.kept.Events)-1]; last.Event != "begin" || last.By.Actor != by.Actor || b.kept.Next > 0 {
+		b.kept.event("resume", by)
+		if b, err = s.set(ctx, b, nil); err != nil {
+			return b.progress(), err
+		}
+	}
+	mark := bulkMark(token)
+	by.Reason = mark + by.Reason
+	for b.kept.State == BulkOpen {
+		part, err := s.part(ctx, token, b.kept.Next/bulkChunk)
+		if errors.Is(err, batch.ErrNotFound) && b.kept.Selected == 0 {
+			part, err = &keptPart{}, nil
+		}
+		if err != nil {
+			return b.progress(), err
+		}
+		next, err := s.chunk(ctx, b.kept, part, by, mark)
+		if err != nil {
+			return b.progress(), err
+		}
+		was := b
+		b.kept = next
+		if b, err = s.set(ctx, b, part); errors.Is(err, batch.ErrMovedOn) {
+			return s.late(ctx, was, next, part, err)
+		} else if err != nil {
+			return was.progress(), err
+		}
+		if progress != nil {
+			progress(b.progress())
+		}
+	}
+	return b.progress(), nil
+}
+
+// late keeps the progress that a call made while somebody cancelled the action; moved is the error.
+// Where somebody else goes on, that call counts these batches.
+func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
+	now, err := s.get(ctx, was.Token)
+	if err != nil {
+		return was.progress(), errors.Join(moved, err)
+	}
+	if now.kept.State != BulkCancelled || now.kept.Next != was.kept.Next {
+		return now.progress(), moved
+	}
+	now.kept.Next, now.kept.Done = next.Next, next.Done
+	if now, err = s.set(ctx, now, part); err != nil {
+		return now.progress(), errors.Join(moved, err)
+	}
+	return now.progress(), fmt.Errorf("%w: it was cancelled", moved)
+}
+
+// bulkMark begins the reason of each act of a bulk action, so that another process knows the act.
+func bulkMark(token string) string { return "bulk " + token + ": " }
+
+// chunk acts upon the batches of a part, and returns how far the action has come then.
+func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.By, mark string) (keptBulk, error) {
+	desk := s.d.chunk()
+	part.NotDone = nil
+	for _, seen := range part.Batches {
+		if err := ctx.Err(); err != nil {
+			return k, err
+		}
+		err := k.Bulk.act(ctx, desk, seen, by)
+		why, stop := seen.notDone(err)
+		if stop {
+			return k, err
+		}
+		if err != nil && !s.did(ctx, seen, k.Bulk.Action, mark) {
+			part.NotDone = append(part.NotDone, why)
+		} else {
+			k.Done++
+		}
+		k.Next++
+	}
+	if k.Next == k.Selected {
+		k.State = BulkFinished
+	}
+	return k, nil
+}
+
+// did reports whether this bulk action was done to a batch before, by the batch's history.
+func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) bool {
+	acts, err := s.d.History(ctx, to.Key)
+	return err == nil && slices.ContainsFunc(acts, func(a batch.Act) bool {
+		return a.Action == action && strings.HasPrefix(a.By.Reason, mark)
+	})
+}
+
+// set keeps what has changed. Of a part it keeps the place before kept.Next.
+func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
+	text, err := json.Marshal(b.kept)
+	if err != nil {
+		return b, err
+	}
+	var set *store.BulkPart
+	if part != nil && len(part.Batches) > 0 {
+		partText, err := json.Marshal(part)
+		if err != nil {
+			return b, err
+		}
+		set = &store.BulkPart{Place: (b.kept.Next - 1) / bulkChunk, Text: string(partText)}
+	}
+	next, err := s.d.store.SetBulk(ctx, b.Token, b.Version, string(text), set)
+	if err != nil {
+		return b, err
+	}
+	return readBulk(next)
+}
+
+func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
+	b, err := s.d.store.GetBulk(ctx, token)
+	if err != nil {
+		return bulk{}, err
+	}
+	return readBulk(b)
+}
+
+func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, error) {
+	text, err := s.d.store.GetBulkPart(ctx, token, place)
+	if err != nil {
+		return nil, err
+	}
+	p := new(keptPart)
+	if err := json.Unmarshal([]byte(text), p); err != nil {
+		return nil, fmt.Errorf("a part as it is kept: %w", err)
+	}
+	return p, nil
+}
+
+// Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
+// at most. What was done stays done. The error is [batch.ErrNotAllowed] for an
+// action that is over.
+func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
+	p, err := s.cancel(ctx, token, by)
+	if err != nil {
+		err = fmt.Errorf("cancel bulk action %s: %w", batch.Excerpt(token, 64), err)
+	}
+	return p, err
+}
+
+func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
+	if err := by.Validate(); err != nil {
+		return Progress{}, err
+	}
+	for try := 1; ; try++ {
+		b, err := s.get(ctx, token)
+		if err != nil {
+			return Progress{}, err
+		}
+		if b.kept.State != BulkOpen {
+			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
+		}
+		b.kept.event("cancel", by)
+		b.kept.State = BulkCancelled
+		b, err = s.set(ctx, b, nil)
+		if err == nil || !errors.Is(err, batch.ErrMovedOn) || try == cancelTries {
+			return b.progress(), err
+		}
+	}
+}
+
+// Get returns how far an action has come.
+func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
+	b, err := s.get(ctx, token)
+	if err != nil {
+		return Progress{}, fmt.Errorf("bulk action: %w", err)
+	}
+	return b.progress(), nil
+}
+
+// Report returns what was not done and why, of all batches that had their turn.
+func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
+	b, err := s.get(ctx, token)
+	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}
+	for place := 0; err == nil && place*bulkChunk < r.Next; place++ {
+		var p *keptPart
+		if p, err = s.part(ctx, token, place); err == nil {
+			r.NotDone = append(r.NotDone, p.NotDone...)
+		}
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("report of a bulk action: %w", err)
+	}
+	return r, nil
+}
+
+// List returns the actions that began last, the newest first: a hundred at most.
+func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
+	all, err := s.d.store.ListBulks(ctx, listedBulks)
+	if err != nil {
+		return nil, fmt.Errorf("bulk actions: %w", err)
+	}
+	list := make([]Progress, 0, len(all))
+	for _, one := range all {
+		b, err := readBulk(one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b.progress())
+	}
+	return list, nil
+}

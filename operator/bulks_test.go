@@ -1,0 +1,277 @@
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+var bob = batch.By{Actor: "bob", Reason: "ticket 18"}
+
+// begun is a kept action that cancels all batches of a lane.
+func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress) {
+	o.Helper()
+	s := operator.NewBulks(o.Desk)
+	p, err := s.Begin(o.ctx(), o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &lane}}), ada)
+	require.NoError(o, err)
+	return s, p
+}
+
+// A kept action is carried out by its token, and leaves a report. What has changed since the preview
+// is skipped, and what matches since is left out.
+func TestBulks(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		bs := o.lane("s", 250)
+		s, p := o.begun("s")
+		assert.Equal(o, operator.BulkOpen, p.State)
+		assert.Equal(o, 250, p.Selected)
+		assert.Equal(o, batch.Queued, o.see(bs[0]).State)
+		_, err := o.Cancel(o.ctx(), o.see(bs[120]), ada)
+		require.NoError(o, err)
+		late := one("s", "late")
+		o.add(late)
+		again, err := s.Begin(o.ctx(), o.previewed(p), bob)
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+		assert.Empty(o, again)
+
+		var seen []int
+		got, err := s.Resume(o.ctx(), p.Token, bob, func(p operator.Progress) { seen = append(seen, p.Next) })
+		require.NoError(o, err)
+		assert.Equal(o, []int{100, 200, 250}, seen)
+		assert.Equal(o, operator.BulkFinished, got.State)
+		assert.Equal(o, 249, got.Done)
+		assert.Equal(o, []operator.BulkEvent{{Event: "begin", By: ada}, {Event: "resume", By: bob}}, got.Events)
+		report, err := s.Report(o.ctx(), p.Token)
+		require.NoError(o, err)
+		require.Len(o, report.NotDone, 1)
+		assert.Equal(o, bs[120].Key(), report.NotDone[0].Key)
+		assert.True(o, report.NotDone[0].Changed)
+		assert.Equal(o, []int{250, 249, 250}, []int{report.Selected, report.Done, report.Next})
+		acts, err := o.History(o.ctx(), bs[249].Key())
+		require.NoError(o, err)
+		require.Len(o, acts, 1)
+		assert.Equal(o, batch.By{Actor: "bob", Reason: "bulk " + p.Token + ": ticket 18"}, acts[0].By)
+		assert.Equal(o, batch.Queued, o.see(late).State)
+
+		_, err = s.Resume(o.ctx(), p.Token, ada, nil)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+		_, err = s.Cancel(o.ctx(), p.Token, ada)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+		list, err := s.List(o.ctx())
+		require.NoError(o, err)
+		assert.Equal(o, []operator.Progress{got}, list)
+		one, err := s.Get(o.ctx(), p.Token)
+		require.NoError(o, err)
+		assert.Equal(o, got, one)
+	})
+}
+
+// previewed is a selection that nobody previewed.
+func (o *office) previewed(p operator.Progress) operator.Selection {
+	return operator.Selection{Bulk: p.Bulk, At: p.At, Token: p.Token}
+}
+
+// An action about nothing is finished at once, and input that makes no sense is refused.
+func TestBulksInput(t *testing.T) {
+	inStores(t, func(o *office) {
+		s, p := o.begun("s")
+		got, err := s.Resume(o.ctx(), p.Token, ada, nil)
+		require.NoError(o, err)
+		assert.Equal(o, operator.BulkFinished, got.State)
+		for _, token := range []string{"", "none", "\xff"} {
+			_, err := s.Resume(o.ctx(), token, ada, nil)
+			require.ErrorIs(o, err, batch.ErrNotFound)
+			_, err = s.Cancel(o.ctx(), token, ada)
+			require.ErrorIs(o, err, batch.ErrNotFound)
+			_, err = s.Get(o.ctx(), token)
+			require.ErrorIs(o, err, batch.ErrNotFound)
+			_, err = s.Report(o.ctx(), token)
+			require.ErrorIs(o, err, batch.ErrNotFound)
+		}
+		_, err = s.Resume(o.ctx(), p.Token, batch.By{}, nil)
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+		_, err = s.Cancel(o.ctx(), p.Token, batch.By{})
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+		_, err = s.Begin(o.ctx(), operator.Selection{}, ada)
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+	})
+}
+
+// acting is a store that does something before one of the acts.
+type acting struct {
+	store.Full
+	left int
+	do   func()
+}
+
+func (s *acting) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	if s.left--; s.left == 0 {
+		s.do()
+	}
+	return s.Full.Cancel(ctx, seen, by)
+}
+
+// A person cancels an action that is under way: the process stops, the rest is as it was, and the
+// report counts what was done.
+func TestBulksCancelled(t *testing.T) {
+	st := &acting{Full: memory.New(), left: 150}
+	o := newOffice(t, st)
+	bs := o.lane("s", 450)
+	s, p := o.begun("s")
+	st.do = func() {
+		_, err := s.Cancel(t.Context(), p.Token, bob)
+		require.NoError(t, err)
+	}
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, batch.ErrMovedOn)
+	assert.Equal(t, operator.BulkCancelled, got.State)
+	assert.Equal(t, 200, got.Done)
+	assert.Equal(t, bob, got.Events[1].By)
+	assert.Equal(t, batch.Rejected, o.see(bs[199]).State)
+	assert.Equal(t, batch.Queued, o.see(bs[200]).State)
+	kept, err := s.Get(t.Context(), p.Token)
+	require.NoError(t, err)
+	assert.Equal(t, 200, kept.Done)
+	_, err = s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, batch.ErrNotAllowed)
+}
+
+// Two people go on with one action: one of them stops, and each batch is acted upon once.
+func TestBulksTwice(t *testing.T) {
+	st := &acting{Full: memory.New(), left: 150}
+	o := newOffice(t, st)
+	bs := o.lane("s", 450)
+	s, p := o.begun("s")
+	st.do = func() {
+		got, err := s.Resume(t.Context(), p.Token, bob, nil)
+		require.NoError(t, err)
+		assert.Equal(t, 450, got.Done)
+	}
+	_, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, batch.ErrMovedOn)
+	o.once(bs, p.Token)
+}
+
+// once checks that the action was done once to each batch.
+func (o *office) once(bs []batch.Batch, token string) {
+	o.Helper()
+	for _, b := range bs {
+		acts, err := o.History(o.ctx(), b.Key())
+		require.NoError(o, err)
+		require.Len(o, acts, 1, "%s", b.ID)
+	}
+	report, err := operator.NewBulks(o.Desk).Report(o.ctx(), token)
+	require.NoError(o, err)
+	assert.Empty(o, report.NotDone)
+	assert.Equal(o, len(bs), report.Done)
+}
+
+// A store fails: another call goes on from where the progress was kept.
+func TestBulksGoOn(t *testing.T) {
+	broken := errors.New("broken")
+	st := &failing{Full: memory.New(), left: 230, fail: func() error { return broken }}
+	o := newOffice(t, st)
+	bs := o.lane("s", 450)
+	s, p := o.begun("s")
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, broken)
+	assert.Equal(t, 200, got.Next)
+	got, err = s.Resume(t.Context(), p.Token, ada, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 450, got.Done)
+	o.once(bs, p.Token)
+}
+
+// bulkChild names the database, the token and the number of acts of a process that TestBulksKilled starts.
+const bulkChild = "DLTBATCH_TEST_BULK"
+
+// bulkProcess carries an action out, and is killed before one of its acts.
+func bulkProcess(path, token string, acts int) error {
+	db, err := sqliteopen.Open(path)
+	if err != nil {
+		return err
+	}
+	st, err := sqlite.New(db, nil)
+	if err != nil {
+		return err
+	}
+	d, err := operator.New(&acting{Full: st, left: acts, do: func() {
+		if p, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = p.Kill()
+		}
+		select {}
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = operator.NewBulks(d).Resume(context.Background(), token, ada, nil)
+	return err
+}
+
+// Processes that carry an action out are killed, in the middle of its parts. Nothing goes on by
+// itself; another process goes on by the token, and each batch is acted upon once.
+func TestBulksKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	st, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	o := newOffice(t, st)
+	bs := o.lane("s", 450)
+	s, p := o.begun("s")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, acts := range []int{150, 120, 1} { // of the second, 49 are done again in vain
+		child := exec.CommandContext(t.Context(), self)
+		child.Env = append(os.Environ(), bulkChild+"="+path, bulkChild+"_TOKEN="+p.Token, bulkChild+"_ACTS="+strconv.Itoa(acts))
+		text, err := child.CombinedOutput()
+		require.ErrorContains(t, err, "killed", "%s", text)
+	}
+	kept, err := s.Get(t.Context(), p.Token)
+	require.NoError(t, err)
+	assert.Equal(t, operator.BulkOpen, kept.State)
+	assert.Equal(t, 200, kept.Next)
+	done := 0
+	for _, b := range bs {
+		if o.see(b).State == batch.Rejected {
+			done++
+		}
+	}
+	assert.Equal(t, 219, done)
+	got, err := s.Resume(t.Context(), p.Token, bob, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 450, got.Done)
+	o.once(bs, p.Token)
+}
+
+func bulkMain() (is bool, code int) {
+	path := os.Getenv(bulkChild)
+	if path == "" {
+		return false, 0
+	}
+	acts, err := strconv.Atoi(os.Getenv(bulkChild + "_ACTS"))
+	if err == nil {
+		err = bulkProcess(path, os.Getenv(bulkChild+"_TOKEN"), acts)
+	}
+	fmt.Fprintln(os.Stderr, "it was to be killed:", err)
+	return true, 3
+}
