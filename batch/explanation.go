@@ -101,6 +101,9 @@ type Explanation struct {
 	Decision string `json:"decision,omitzero"`
 	// Attempts is the number of attempts so far.
 	Attempts int `json:"attempts"`
+	// Doubt is the first attempt whose outcome is not known; 0 where no attempt is in doubt. Later
+	// attempts may have been made since.
+	Doubt int `json:"doubt,omitzero"`
 	// Next is the time until the owner may move the batch; 0 where it may now, or where the
 	// time is not known.
 	Next time.Duration `json:"next_ns,omitzero"`

@@ -51,3 +51,35 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 		assert.Equal(o, batch.Submitting, o.see(b).State, "the monitor asks first")
 	})
 }
+
+// After a second attempt the explanation still names the first one whose outcome is not known.
+func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		b := one("s", "a")
+		o.add(b)
+		attempt := func() {
+			o.Helper()
+			c, err := o.st.Claim(o.ctx(), store.ClaimQuery{
+				Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute,
+				Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: time.Hour} },
+			}, queuer.Choose(queuer.Serial{}, nil, func(batch.ServiceID, error) {}))
+			require.NoError(o, err)
+			require.Len(o, c.Runs, 1)
+			o.record(store.Doubtful, c.Runs[0].Batches...)
+		}
+		attempt()
+		e, err := o.Explain(o.ctx(), b.Key())
+		require.NoError(o, err)
+		assert.Equal(o, 1, e.Doubt)
+		assert.Contains(o, e.Text, "the outcome of attempt 1 is not known")
+		o.found(store.NoTrace, b.Key())
+		attempt()
+		e, err = o.Explain(o.ctx(), b.Key())
+		require.NoError(o, err)
+		assert.Equal(o, batch.CauseInDoubt, e.Cause)
+		assert.Equal(o, 1, e.Doubt)
+		assert.Equal(o, 2, e.Attempts)
+		assert.Contains(o, e.Text, "the outcome of attempt 1 of 2 is not known")
+	})
+}

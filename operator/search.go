@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ type SearchQuery struct {
 	Filter
 	// Prefix is how the id begins.
 	Prefix batch.ID
+	// Trace is the id of a trace: that of the TraceParent with which the batch was added. 32
+	// hexadecimal digits.
+	Trace string
 	// Attempts is the least number of attempts.
 	Attempts int
 	// Limit is how many batches are returned. Defaults to 100, at most 1,000.
@@ -39,8 +43,14 @@ type Searched struct {
 
 // Search reads the open batches, the oldest first, and returns those that match. Its cost grows with
 // the number of open batches, up to q.Within; it changes nothing. It needs a store with
-// [store.Lister], and with [store.Surveyor] if q has causes.
+// [store.Lister], and with [store.Surveyor] if q has causes. The error is a [*batch.InputError] for a
+// Trace that is none.
 func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
+	if id, err := hex.DecodeString(q.Trace); err != nil || len(id) != 16 && q.Trace != "" {
+		return Searched{}, fmt.Errorf("search: %w", &batch.InputError{
+			Field: "SearchQuery.Trace", Value: batch.Excerpt(q.Trace, 64), Want: "32 hexadecimal digits",
+		})
+	}
 	if q.Within <= 0 {
 		q.Within = 2 * time.Second
 	}
@@ -97,6 +107,12 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 
 // matches reports whether a record has the properties of the query, causes apart.
 func (q SearchQuery) matches(rec batch.Record) bool {
+	if q.Trace != "" {
+		_, trace, _ := strings.Cut(rec.TraceParent, "-")
+		if trace, _, _ = strings.Cut(trace, "-"); !strings.EqualFold(trace, q.Trace) {
+			return false
+		}
+	}
 	return strings.HasPrefix(string(rec.ID), string(q.Prefix)) && rec.Attempt >= q.Attempts &&
 		(len(q.States) == 0 || slices.Contains(q.States, rec.State)) &&
 		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kind(rec.Error)))

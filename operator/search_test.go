@@ -48,6 +48,18 @@ func TestSearch(t *testing.T) {
 		assert.Equal(o, []batch.ID{others[1199].ID}, names(operator.SearchQuery{Prefix: others[1199].ID}))
 		assert.Empty(o, names(operator.SearchQuery{Prefix: gone.ID}), "it is final")
 		assert.Empty(o, names(operator.SearchQuery{Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindInvalid}}}))
+		traced := one("t", "traced")
+		traced.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		o.add(traced)
+		for trace, want := range map[string][]batch.Record{
+			"4bf92f3577b34da6a3ce929d0e0e4736": {o.see(traced)}, "4BF92F3577B34DA6A3CE929D0E0E4736": {o.see(traced)}, "00f067aa0ba902b700f067aa0ba902b7": {},
+		} {
+			assert.Equal(o, want, search(operator.SearchQuery{Trace: trace}).Batches)
+		}
+		for _, bad := range []string{"4bf9", "4bf92f3577b34da6a3ce929d0e0e473x", traced.TraceParent} {
+			_, err := o.Search(o.ctx(), operator.SearchQuery{Trace: bad})
+			require.ErrorIs(o, err, batch.ErrInvalidInput)
+		}
 		service := batch.ServiceID("s")
 		behind := search(operator.SearchQuery{Filter: operator.Filter{Service: &service, Causes: []batch.Cause{batch.CauseBehind}}})
 		assert.Len(o, behind.Batches, 2)

@@ -62,6 +62,7 @@ show". Payloads are never shown. The JSON is operator.Searched.`,
 	read := filtering(c, &q.Filter)
 	f := c.Flags()
 	f.StringVar((*string)(&q.Prefix), "prefix", "", "only ids that begin with this `TEXT`")
+	f.StringVar(&q.Trace, "trace", "", "only those added within the trace of this `ID`, 32 hexadecimal digits")
 	f.IntVar(&q.Attempts, "attempts", 0, "at least so many attempts")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.DurationVar(&q.Within, "within", 0, "how long to search (default 2s)")

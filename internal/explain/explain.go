@@ -25,6 +25,9 @@ func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanat
 	x.e = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,
 	}
+	if l.Row.InDoubt(l.At) {
+		x.e.Doubt = l.Row.DoubtAttempt
+	}
 	x.state()
 	return x.e
 }
@@ -230,7 +233,11 @@ func reason(e batch.Explanation) string {
 	case batch.CauseClaimed:
 		return fmt.Sprintf("%s makes attempt %d, for another %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond))
 	case batch.CauseInDoubt:
-		return fmt.Sprintf("the outcome of attempt %d is not known; the ledger is asked before anything is sent again", e.Attempts)
+		which := fmt.Sprintf("attempt %d", e.Doubt)
+		if e.Doubt != e.Attempts {
+			which += fmt.Sprintf(" of %d", e.Attempts)
+		}
+		return "the outcome of " + which + " is not known; the ledger is asked before anything is sent again"
 	case batch.CauseDecision:
 		return "a person has to decide: " + e.Decision
 	case batch.CauseLedger:

@@ -15,7 +15,8 @@ func (s *Store) driver() sqlstore.Driver {
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
 		Wrap:      wrap,
-		KeepStats: as(s.write), ReadStats: as(s.read), KeepBulks: as(s.write), ReadBulks: as(s.read), Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
+		KeepStats: as(s.with(statsVersion, s.write)), ReadStats: as(s.with(statsVersion, s.read)),
+		KeepBulks: as(s.with(bulksVersion, s.write)), ReadBulks: as(s.with(bulksVersion, s.read)), Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
 			Look:          sqlLook,

@@ -42,7 +42,7 @@ func wrap(op string, err error) error {
 
 // expected reports whether an error is an answer of this package rather than of the database.
 func expected(err error) bool {
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema} {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema, ErrNotMigrated} {
 		if errors.Is(err, e) {
 			return true
 		}

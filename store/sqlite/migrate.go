@@ -12,6 +12,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 //go:embed migrations/*.sql
@@ -21,12 +23,17 @@ var migrations embed.FS
 // table, so that the application may use goose for its own tables.
 const MigrationsTable = "dltbatch_migrations"
 
-// schemaVersion is the number of the last migration. traceVersion has the column for the trace contexts
-// of batches, orderTraceVersion for those of orders.
+// schemaVersion is the number of the last migration, oldestVersion the number of the first
+// migration on which this code works. statsVersion has the tables of the stats, traceVersion the
+// column for the trace contexts of batches, orderTraceVersion for those of orders, bulksVersion the
+// tables of bulk actions.
 const (
 	schemaVersion     = 6
+	bulksVersion      = 6
 	orderTraceVersion = 5
 	traceVersion      = 4
+	statsVersion      = 3
+	oldestVersion     = 2
 )
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
@@ -135,4 +142,24 @@ func (s *Store) check(ctx context.Context, conn queryer) error {
 
 func newer(version int64) error {
 	return fmt.Errorf("%w: it is at version %d, this is %d", ErrNewerSchema, version, schemaVersion)
+}
+
+// with is run for tables that came with a version of the schema.
+func (s *Store) with(least int64, run func(context.Context, string, func(context.Context, *session) error) error,
+) func(context.Context, string, func(context.Context, *session) error) error {
+	return func(ctx context.Context, op string, do func(context.Context, *session) error) error {
+		return run(ctx, op, func(ctx context.Context, t *session) error {
+			if s.made.Load() < least {
+				have, _, err := sqlstore.Get[int64](ctx, t, sqlVersion)
+				if err != nil {
+					return err
+				}
+				if have < least {
+					return fmt.Errorf("%w: it is at version %d, want %d", ErrNotMigrated, have, least)
+				}
+				s.made.Store(have)
+			}
+			return do(ctx, t)
+		})
+	}
 }

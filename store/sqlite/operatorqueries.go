@@ -16,6 +16,8 @@ const (
 	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
 	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 AND `
 
+	sqlVersion = `SELECT coalesce(max(version_id), 0) FROM dltbatch_migrations`
+
 	sqlPruneLaneActs = `DELETE FROM lane_acts WHERE (everything, service_id, position) IN
 	(SELECT everything, service_id, position FROM lane_acts WHERE at <= ? ORDER BY at LIMIT ?)`
 

@@ -39,6 +39,8 @@ type Store struct {
 	fresh  *sqlstore.Fresh
 	// checked: this code knows the schema.
 	checked atomic.Bool
+	// made is a version of the schema that was there.
+	made atomic.Int64
 
 	log        string // the path of the write-ahead log; "" in memory
 	logWarning int64

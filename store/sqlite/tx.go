@@ -257,7 +257,7 @@ func explain(ctx context.Context, op string, conn queryer, err error) error {
 	if err == nil || ctx.Err() != nil || expected(err) {
 		return wrap(op, err)
 	}
-	if v, verr := version(ctx, conn); verr == nil && v < schemaVersion {
+	if v, verr := version(ctx, conn); verr == nil && v < oldestVersion {
 		return fmt.Errorf("sqlite: %s: %w: %w", op, ErrNotMigrated, err)
 	}
 	return wrap(op, err)

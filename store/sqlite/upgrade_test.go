@@ -112,6 +112,15 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 	_, err = s.Stats(ctx)
 	require.ErrorIs(t, err, ErrNotMigrated)
 	require.ErrorIs(t, s.KeepInstance(ctx, store.Instance{ID: "i"}), ErrNotMigrated)
+	_, err = s.ListBulks(ctx, 1)
+	require.ErrorIs(t, err, ErrNotMigrated)
+	_, err = s.db.ExecContext(ctx, `ALTER TABLE ledgers RENAME TO elsewhere`)
+	require.NoError(t, err)
+	_, err = s.KeepTraits(ctx, "ledger", "", "")
+	require.ErrorContains(t, err, "ledgers")
+	require.NotErrorIs(t, err, ErrNotMigrated, "a migration would not help")
+	_, err = s.db.ExecContext(ctx, `ALTER TABLE elsewhere RENAME TO ledgers`)
+	require.NoError(t, err)
 
 	const n = 60
 	half := make(chan struct{})

@@ -2,6 +2,9 @@ package scale
 
 import (
 	"encoding/json"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,14 +14,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // BenchmarkCauses groups -scale.rows stuck batches in -scale.lanes lanes by the reason why they
-// wait. In each lane the first batch was attempted, and all others wait behind it: two fifths of
+// wait, and lets the command show it and the counts. In each lane the first batch was attempted, and all others wait behind it: two fifths of
 // the first ones are in doubt, a fifth needs a decision, a fifth is at its ledger, and a fifth waits
 // for its next attempt. Every hundredth lane is paused.
 func BenchmarkCauses(b *testing.B) {
-	db := newCluster(b, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
+	dsn := newServer(b, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
+	db := open(b, dsn)
 	exec(b, db, `CREATE EXTENSION pg_stat_statements`)
 	st := newStore(b, db, "causes")
 	fill(b, db, "causes", flags.lanes, flags.rows, 0)
@@ -54,4 +59,26 @@ func BenchmarkCauses(b *testing.B) {
 		require.Equal(b, flags.lanes, c.Lanes)
 	}
 	b.Log(costliest(b, db, "causes"))
+	did, err := st.RefreshStats(b.Context(), store.RefreshQuery{By: "benchmark"})
+	require.NoError(b, err)
+	require.True(b, did)
+	program := filepath.Join(b.TempDir(), "dltbatch")
+	build := osexec.Command("go", "build", "-C", filepath.Join("..", "..", ".."), "-o", program, "./cmd/dltbatch")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	for _, command := range []string{"status", "causes"} {
+		var took, used []time.Duration
+		for range flags.rounds {
+			c := osexec.CommandContext(b.Context(), program, command, "--schema", "causes")
+			c.Env = append(os.Environ(), "DLTBATCH_DSN="+dsn)
+			start := time.Now()
+			out, err := c.CombinedOutput()
+			took = append(took, time.Since(start))
+			require.NoError(b, err, "%s", out)
+			used = append(used, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+		}
+		b.ReportMetric(ms(median(took)), command+"-ms")
+		b.Logf("dltbatch %s: %.0f ms from its start to its end, %.0f ms of its own CPU", command, ms(median(took)), ms(median(used)))
+	}
 }

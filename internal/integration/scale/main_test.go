@@ -45,11 +45,17 @@ func TestMain(m *testing.M) {
 // crash of the machine: that would cost all contenders the same.
 func newCluster(b *testing.B, settings ...string) *sql.DB {
 	b.Helper()
+	return open(b, newServer(b, settings...))
+}
+
+// newServer is newCluster's data source name.
+func newServer(b *testing.B, settings ...string) string {
+	b.Helper()
 	c := pgtest.NewCluster(b, slices.Concat([]string{
 		"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=16GB", "checkpoint_timeout=1h",
 		"shared_buffers=1GB", "maintenance_work_mem=1GB", "autovacuum_naptime=10s",
 	}, settings)...)
-	return open(b, c.DSN(""))
+	return c.DSN("")
 }
 
 func open(b *testing.B, dsn string) *sql.DB {

@@ -28,6 +28,21 @@ var bulksList = []mutant{
 		new: "detail = $3::text WHERE token = $1::text AND version >= $2::bigint",
 	},
 	{
+		name: "explain: a doubt is about the last attempt", file: "internal/explain/explain.go", pkg: "operator", test: "TestExplainNamesTheAttemptInDoubt",
+		old: "x.e.Doubt = l.Row.DoubtAttempt",
+		new: "x.e.Doubt = l.Row.Attempt",
+	},
+	{
+		name: "search: any trace matches", file: "operator/search.go", pkg: "operator", test: "TestSearch$",
+		old: "!strings.EqualFold(trace, q.Trace)",
+		new: "false",
+	},
+	{
+		name: "sqlite: any error is a missing migration", file: "store/sqlite/tx.go", pkg: "store/sqlite", test: "TestStatsUpgradeUnderLoad",
+		old: "v < oldestVersion {",
+		new: "v < schemaVersion {",
+	},
+	{
 		name: "causes: a lane whose attempt is live looks like one whose attempt is in doubt", file: "operator/shape.go", pkg: "operator", test: "TestCausesAreAsExplained",
 		old: "live: r.Row.Live(s.At)",
 		new: "live: false",
