@@ -35,20 +35,26 @@ func newTerminal(t *testing.T, s *space) terminal {
 // runs runs the command, which must exit with a code.
 func (c terminal) runs(code int, args ...string) (out, errs string) {
 	c.Helper()
+	out, errs, have := c.output(args...)
+	require.Equal(c, code, have, "%v: %s%s", args, out, errs)
+	return out, errs
+}
+
+// output runs the command, and returns its exit code.
+func (c terminal) output(args ...string) (out, errs string, code int) {
+	c.Helper()
 	var o, e bytes.Buffer
 	cmd := exec.CommandContext(c.Context(), c.program, append(args, "--schema", c.schema)...)
 	cmd.Env = append(os.Environ(), "DLTBATCH_DSN="+c.dsn)
 	cmd.Stdout, cmd.Stderr = &o, &e
-	have := 0
 	err := cmd.Run()
 	if exit, is := errors.AsType[*exec.ExitError](err); is {
-		have = exit.ExitCode()
+		code = exit.ExitCode()
 	} else {
 		require.NoError(c, err)
 	}
-	require.Equal(c, code, have, "%v: %s%s", args, &o, &e)
 	assert.NotContains(c, o.String()+e.String(), c.dsn)
-	return o.String(), e.String()
+	return o.String(), e.String(), code
 }
 
 // troubles returns what doctor found.

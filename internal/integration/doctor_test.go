@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// found is what doctor says of one check.
+type found struct{ Check, Found, Do string }
+
+// findings are the troubles that doctor finds.
+func (c terminal) findings() (all []found) {
+	c.Helper()
+	out, errs, code := c.output("doctor", "--json")
+	var d struct {
+		Findings []struct {
+			found
+			OK bool
+		}
+	}
+	require.NoError(c, json.Unmarshal([]byte(out), &d), errs)
+	for _, f := range d.Findings {
+		if !f.OK {
+			all = append(all, f.found)
+		}
+	}
+	require.Equal(c, map[bool]int{true: 0, false: 6}[len(all) == 0], code)
+	return all
+}
+
+// only are the findings of one check.
+func only(check string, all []found) []found {
+	return slices.DeleteFunc(all, func(f found) bool { return f.Check != check })
+}
+
+// varying are the parts of findings that differ from one run to the next, each with the text for the
+// documentation.
+var varying = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`measured to \S+`), "measured to 1ms"},
+	{regexp.MustCompile(`(are 1m)\S+ apart`), "${1}0s apart"},
+	{regexp.MustCompile(`process \d+`), "process 4711"},
+	{regexp.MustCompile(`open for 1h\S*`), "open for 1h"},
+	{regexp.MustCompile(`this program knows \d+`), "this program knows N"},
+}
+
+// doctor names what is wrong with each of seven set-ups, and what to do. The documentation has it
+// (docs/operations.md#what-doctor-says).
+func TestDoctorOnBrokenSetUps(t *testing.T) {
+	cluster := pgtest.NewCluster(t)
+	dsn := cluster.DSN("")
+	db, err := sql.Open("pgx", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, s := range statements {
+			_, err := db.ExecContext(t.Context(), s)
+			require.NoError(t, err, s)
+		}
+	}
+	st, err := postgres.New(db, &postgres.Options{Schema: "doctor"})
+	require.NoError(t, err)
+	c := newTerminal(t, &space{dsn: dsn, schema: "doctor"})
+	with := func(params string) terminal {
+		other := c
+		other.dsn += map[bool]string{true: "&", false: "?"}[strings.Contains(dsn, "?")] + params
+		return other
+	}
+	var table strings.Builder
+	table.WriteString("| set-up | check | `dltbatch doctor` says | and what to do |\n|---|---|---|---|\n")
+	says := func(setUp string, all []found, checks ...string) {
+		t.Helper()
+		var named []string
+		for _, f := range all {
+			named = append(named, f.Check)
+			text := f.Found
+			for _, v := range varying {
+				text = v.from.ReplaceAllString(text, v.to)
+			}
+			fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", setUp, f.Check, text, f.Do)
+		}
+		assert.Equal(t, checks, named, setUp)
+	}
+	says("the schema was never migrated", c.findings(), "schema")
+
+	require.NoError(t, st.Migrate(t.Context()))
+	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
+	_, err = st.Serve(t.Context(), []store.Served{{Service: "s", Ledger: "ledger"}})
+	require.NoError(t, err)
+	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
+	require.Empty(t, c.findings(), "nothing is wrong")
+
+	says("`synchronous_commit` is off for this role", with("synchronous_commit=off").findings(),
+		"synchronous_commit", "instances", "lanes")
+
+	exec(`ALTER SYSTEM SET autovacuum = off`, `SELECT pg_reload_conf()`)
+	require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
+	says("autovacuum is off", c.findings(), "settings of the server")
+	exec(`ALTER SYSTEM RESET autovacuum`, `SELECT pg_reload_conf()`)
+	require.Eventually(t, func() bool { return len(c.findings()) == 0 }, time.Minute, 10*time.Millisecond)
+
+	exec(`CREATE SCHEMA minute`, `CREATE FUNCTION minute.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 minute'''`)
+	// The instance wrote with a clock that was right, and seems to be gone.
+	says("a clock is a minute off", only("clock", with("search_path=minute,pg_catalog").findings()), "clock")
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT pg_current_xact_id()`)
+	require.NoError(t, err)
+	exec(`CREATE SCHEMA hour`, `CREATE FUNCTION hour.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 hour'''`)
+	// So that the transaction is an hour old the clock is an hour ahead, which is another finding.
+	says("a transaction was forgotten", only("held snapshot", with("search_path=hour,pg_catalog").findings()), "held snapshot")
+	require.NoError(t, tx.Rollback())
+
+	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "2", Name: "host-8", Version: "v0.2.0", Ledger: "ledger"}))
+	of := func(quiet time.Duration) relied.Settings {
+		return relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: quiet}, time.Minute, queuer.Serial{})
+	}
+	text, err := relied.Record{Settings: of(0)}.Replace(of(time.Hour)).Text()
+	require.NoError(t, err)
+	_, err = st.KeepTraits(t.Context(), "ledger", text, "")
+	require.NoError(t, err)
+	says("instances differ", c.findings(), "versions", "settings of instances")
+
+	s := newSpace(t, pooledBounced)
+	bounced := c
+	bounced.dsn, bounced.schema = s.base+map[bool]string{true: "&", false: "?"}[strings.Contains(s.base, "?")]+"default_query_exec_mode=cache_statement", "none"
+	// That server is another one, without fsync.
+	says("PgBouncer in transaction mode, and prepared statements", only("pooler", bounced.findings()), "pooler")
+
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	require.NoError(t, err)
+	if !strings.Contains(string(docs), table.String()) {
+		assert.Fail(t, "docs/operations.md has another table below the heading What doctor says", "%s", &table)
+	}
+}
