@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// explained is an answer of explain.
+type explained struct {
+	batch.Explanation
+	// Row are the explanations of the batches in the way, each of the one before.
+	Row []batch.Explanation `json:"row"`
+}
+
+// rowLimit bounds how far explain follows blockers.
+const rowLimit = 10
+
+func (a *app) explain() *cobra.Command {
+	var n naming
+	c := &cobra.Command{
+		Use: "explain [flags] [ID]", Short: "Why a batch does not move, and what moves it", Args: cobra.MaximumNArgs(1),
+		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names the
+command that moves that. The JSON is batch.Explanation, and "row" with those of the batches in the way.`,
+	}
+	n.flags(c)
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		rec, err := n.find(ctx, db, args)
+		if err != nil {
+			return err
+		}
+		e, err := db.desk.Explain(ctx, rec.Key)
+		if err != nil {
+			return err
+		}
+		x := explained{Explanation: e, Row: []batch.Explanation{}}
+		for e.Remedy == batch.RemedyBlocker && len(x.Row) < rowLimit {
+			if e, err = db.desk.Explain(ctx, e.Blocker); err != nil {
+				return err
+			}
+			x.Row = append(x.Row, e)
+		}
+		return a.print(x, func(p *page) {
+			for _, e := range slices.Insert(slices.Clone(x.Row), 0, x.Explanation) {
+				p.line("%s of %s (version %d)", string(e.ID), lane(e.Service), e.Version)
+				p.line("  %s", e.Text)
+			}
+			p.line("")
+			p.line("cause %s, remedy %s", string(e.Cause), string(e.Remedy))
+			if mend := mend(e); mend != "" {
+				p.line("  $ %s", mend)
+			}
+		})
+	})
+}

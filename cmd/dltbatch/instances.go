@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+type instanceList struct {
+	Instances []store.Instance `json:"instances"`
+}
+
+func (a *app) instances() *cobra.Command {
+	c := &cobra.Command{
+		Use: "instances [flags]", Short: "Who runs, and who was seen last",
+		Long: `Lists the instances of Runners, also those that have died, until they are forgotten. The JSON is an
+object with "instances", each a store.Instance.`,
+	}
+	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		s, err := db.stats(ctx, false)
+		if err != nil {
+			return err
+		}
+		return a.print(instanceList{some(s.Instances)}, func(p *page) {
+			t := p.table("NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION")
+			for _, i := range s.Instances {
+				state := "live"
+				switch {
+				case !i.Live:
+					state = "gone"
+				case i.Paused:
+					state = "posts nothing"
+				}
+				if i.Shared {
+					state += ", name shared"
+				}
+				t.row(alarm(!i.Live || i.Paused || i.Shared), i.Name, state, age(i.Unseen)+" ago", when(i.Since), i.Claims, i.Ledger, i.Version)
+			}
+			t.end()
+		})
+	})
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// naming are the flags that name a batch beside its id.
+type naming struct {
+	c       *cobra.Command
+	service string
+	change  string
+}
+
+func (n *naming) flags(c *cobra.Command) {
+	n.c = c
+	c.Flags().StringVar(&n.service, "service", "", "the batch's `SERVICE`; not needed with an ID")
+	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID, with --service: the batch with this `KEY`")
+}
+
+// find returns the batch that the first of args, or flags, name.
+func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
+	byChange := n.c.Flags().Changed("data-change-id")
+	switch given := n.c.Flags().Changed("service"); {
+	case byChange == (len(args) > 0) || byChange && !given:
+		return batch.Record{}, fmt.Errorf("%w: name one batch: an ID, or --service and --data-change-id", errUsage)
+	case byChange:
+		return db.desk.Find(ctx, store.FindQuery{Service: batch.ServiceID(n.service), DataChangeID: n.change})
+	case given:
+		return db.desk.Get(ctx, batch.Key{Service: batch.ServiceID(n.service), ID: batch.ID(args[0])})
+	}
+	return db.desk.Find(ctx, store.FindQuery{ID: batch.ID(args[0])})
+}
+
+// shown is an answer of show.
+type shown struct {
+	Batch    batch.Record   `json:"batch"`
+	Attempts []batch.Report `json:"attempts"` // failed ones, and those accepted after a failure
+	History  []batch.Act    `json:"history"`
+}
+
+func (a *app) show() *cobra.Command {
+	var n naming
+	c := &cobra.Command{
+		Use: "show [flags] [ID]", Short: "One batch: its record, failed attempts and history", Args: cobra.MaximumNArgs(1),
+		Long: `Shows a batch without its payload. The JSON is an object with "batch" (batch.Record), "attempts"
+(batch.Report) and "history" (batch.Act).`,
+	}
+	n.flags(c)
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		rec, err := n.find(ctx, db, args)
+		if err != nil {
+			return err
+		}
+		s := shown{Batch: rec}
+		if s.Attempts, err = db.desk.Attempts(ctx, rec.Key); err != nil {
+			return err
+		}
+		if s.History, err = db.desk.History(ctx, rec.Key); err != nil {
+			return err
+		}
+		s.Attempts, s.History = some(s.Attempts), some(s.History)
+		return a.print(s, func(p *page) {
+			p.record(rec)
+			if len(s.Attempts) > 0 {
+				p.line("")
+				t := p.table("ATTEMPT", "AT", "RESULT", "STATUS", "CODE", "TOOK", "INSTANCE", "ENDPOINT", "TEXT")
+				for _, r := range s.Attempts {
+					result := string(r.Kind)
+					if result == "" {
+						result = "accepted"
+					}
+					t.row(plain, r.Attempt, when(r.At), result, r.StatusCode, r.Code, r.Took.Round(time.Millisecond), r.Instance, r.Endpoint, r.Text)
+				}
+				t.end()
+			}
+			if len(s.History) > 0 {
+				p.line("")
+				p.acts(s.History)
+			}
+		})
+	})
+}
+
+func (p *page) record(r batch.Record) {
+	t := p.table("BATCH", string(r.ID))
+	t.row(plain, "service", lane(r.Service))
+	state := r.State.String()
+	if r.Final() {
+		state += ", final"
+	}
+	t.row(plain, "state", state)
+	t.row(plain, "version", r.Version)
+	t.row(plain, "attempts", fmt.Sprintf("%d, %d count against the budget", r.Attempt, r.Spent))
+	for _, x := range []struct{ what, text string }{
+		{"data_change_id", r.DataChangeID}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
+		{"claimed by", r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},
+		{"last post", when(r.LastPost)}, {"in doubt since", when(r.DoubtSince)}, {"settles", when(r.SettlesAt)},
+		{"error", failed(r.Error)}, {"decision", r.Decision},
+	} {
+		if x.text != "" {
+			t.row(alarm(x.what == "decision"), x.what, x.text)
+		}
+	}
+	if r.Quarantined {
+		t.row(red, "quarantined", "yes")
+	}
+	for _, receipt := range r.Receipts {
+		t.row(plain, "receipt", fmt.Sprintf("%+v", receipt))
+	}
+	t.end()
+}
+
+func (p *page) acts(acts []batch.Act) {
+	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
+	for _, a := range acts {
+		upon := string(a.Batch)
+		if upon == "" {
+			upon = a.Scope.String()
+		}
+		change := ""
+		switch {
+		case a.Action == batch.ActionSetPolicy:
+			change = a.Policy.String()
+		case a.From != 0:
+			change = a.From.String() + " -> " + a.To.String()
+		}
+		if a.AtEnd {
+			change += ", at the end"
+		}
+		t.row(plain, when(a.At), a.Actor, a.Action, upon, change, a.Reason)
+	}
+	t.end()
+}

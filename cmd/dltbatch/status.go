@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// stats reads the counts and the instances.
+func (db *database) stats(ctx context.Context, refresh bool) (store.Stats, error) {
+	keeper, ok := db.Store.(store.StatsKeeper)
+	if !ok {
+		return store.Stats{}, fmt.Errorf("stats: %w: %T is no store.StatsKeeper", store.ErrUnsupported, db.Store)
+	}
+	if refresh {
+		if _, err := keeper.RefreshStats(ctx, store.RefreshQuery{By: "dltbatch command"}); err != nil {
+			return store.Stats{}, err
+		}
+	}
+	return keeper.Stats(ctx)
+}
+
+func (a *app) status() *cobra.Command {
+	var refresh bool
+	c := &cobra.Command{
+		Use: "status [flags]", Short: "How much is open, since when, and who runs",
+		Long: `Shows the counts of everything that is open, and the instances. Running instances count, and the store
+keeps it: look at the age first. --refresh counts now, where the counts are older than 15 s and it is not
+too soon after the last count. The JSON is store.Stats.`,
+	}
+	c.Flags().BoolVar(&refresh, "refresh", false, "count now")
+	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		s, err := db.stats(ctx, refresh)
+		if err != nil {
+			return err
+		}
+		return a.print(s, func(p *page) { p.status(s) })
+	})
+}
+
+func (p *page) status(s store.Stats) {
+	live := 0
+	for _, i := range s.Instances {
+		if i.Live {
+			live++
+		}
+	}
+	if s.At.IsZero() {
+		p.line("nobody has counted yet: an instance does, and so does dltbatch status --refresh")
+		p.line("instances  %d live of %d", live, len(s.Instances))
+		return
+	}
+	t := p.table("WHAT", "NOW")
+	open := 0
+	for _, n := range s.Open {
+		open += n
+	}
+	t.row(plain, "counted", age(s.Age)+" ago, by "+s.By)
+	t.row(plain, "open batches", fmt.Sprintf("%d in %d lanes", open, s.Lanes))
+	for _, state := range batch.States() {
+		if n := s.Open[state]; n > 0 {
+			t.row(plain, "  "+state.String(), n)
+		}
+	}
+	if !s.Oldest.IsZero() {
+		t.row(plain, "oldest", age(s.At.Sub(s.Oldest))+", added "+when(s.Oldest))
+	}
+	t.row(alarm(s.Undecided > 0), "need a decision", s.Undecided)
+	t.row(plain, "in doubt", s.InDoubt)
+	if !s.OldestDoubt.IsZero() {
+		t.row(plain, "oldest doubt", age(s.At.Sub(s.OldestDoubt))+", since "+when(s.OldestDoubt))
+	}
+	t.row(alarm(s.Quarantined > 0), "quarantined", s.Quarantined)
+	t.row(alarm(s.Halted > 0), "lanes halted", s.Halted)
+	t.row(alarm(s.Paused > 0), "lanes paused", s.Paused)
+	if s.AllPaused {
+		t.row(red, "everything", "paused")
+	}
+	for _, state := range []batch.OrderState{batch.OrderQueued, batch.OrderDequeued} {
+		if n := s.Orders[state]; n > 0 {
+			t.row(plain, "orders "+state.String(), n)
+		}
+	}
+	t.row(alarm(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))
+	if s.Schema > 0 {
+		t.row(plain, "schema", s.Schema)
+	}
+	for _, size := range s.Sizes {
+		t.row(plain, "size of "+size.Name, fmt.Sprintf("%.1f MB, %d dead rows", float64(size.Bytes)/1e6, size.Dead))
+	}
+	t.end()
+	if len(s.OldestLanes) == 0 {
+		return
+	}
+	p.line("")
+	t = p.table("LANE", "OLDEST", "OPEN")
+	for _, l := range s.OldestLanes {
+		t.row(plain, lane(l.Service), age(s.At.Sub(l.Oldest)), l.Open)
+	}
+	t.end()
+}
+
+func alarm(on bool) string {
+	if on {
+		return red
+	}
+	return plain
+}
