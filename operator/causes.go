@@ -190,7 +190,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 func (c *collector) examples(ctx context.Context, v *view) error {
 	var ask []batch.ServiceID
 	for r, g := range c.groups {
-		if g.Example.ID == "" && r.Cause != CauseUnknown {
+		if g.Example.ID == "" {
 			for _, lane := range c.lanes[r] {
 				if !slices.Contains(ask, lane) {
 					ask = append(ask, lane)

@@ -134,6 +134,7 @@ func TestCausesWithoutARecord(t *testing.T) {
 		assert.Equal(o, 8, g.Batches)
 		assert.Equal(o, 2, g.Lanes)
 		assert.Empty(o, g.Example.Text)
+		assert.NotEmpty(o, g.Example.ID, "a lane whose settings to look at")
 
 		// The strategy is the application's own: what is under way needs no strategy.
 		o.serves(traits, own{}, "s", "t")
