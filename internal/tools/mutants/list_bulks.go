@@ -53,7 +53,7 @@ var bulksList = []mutant{
 		new: "u.query.Window > 1 &&",
 	},
 	{
-		name: "causes: sqlite: what was attempted waits, too", file: "internal/sqlstore/brief.go", pkg: "store/sqlite", test: "TestStore/survey/briefly,_with_what_decides",
+		name: "causes: sqlite: what was attempted waits, too", file: "internal/sqlstore/brief.go", pkg: "store/sqlite", test: "TestStore/survey/briefly,_with_what_decides_whether_a_batch_waits",
 		old: "l.Waiting = max(0, l.Waiting-n)",
 		new: "l.Waiting = max(0, l.Waiting)",
 	},
