@@ -8,11 +8,6 @@ var bulksList = []mutant{
 		new: "err != nil",
 	},
 	{
-		name: "bulks: the progress is not kept", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
-		old: "\t\tb.kept = next\n",
-		new: "\t\tnext.Next, next.Done = b.kept.Next, b.kept.Done\n\t\tb.kept = next\n",
-	},
-	{
 		name: "bulks: a cancelled action goes on", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled",
 		old: "b.kept.State = BulkCancelled",
 		new: "b.kept.State = BulkOpen",
