@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ address, for a proxy that asks who comes. Failures are on the error output. The 
 			if !at.IP.IsLoopback() {
 				return fmt.Errorf("%w: --listen %s is reached by others, who could act without a password: give an address such as 127.0.0.1:8190, or --behind-proxy where a proxy asks who comes", errUsage, batch.Excerpt(listen, 64))
 			}
-			handler = local(handler)
+			handler = console.Local(handler)
 		}
 		l, err := net.ListenTCP("tcp", at)
 		if err != nil {
@@ -104,23 +103,6 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 		err = end
 	}
 	return err
-}
-
-// local refuses requests under a name that is not this machine's own: a page of a stranger whose
-// name leads to this machine (DNS rebinding) would else count as the console's own origin.
-func local(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "This console answers as localhost or 127.0.0.1 only.", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // logger writes to the error output, errors without the data source name.

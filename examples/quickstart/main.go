@@ -218,7 +218,7 @@ func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(running) }()
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: console.Local(pages), ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	fmt.Printf("\nthe console is at http://%s/ until Ctrl-C\n", l.Addr())
 	if err = server.Serve(l); errors.Is(err, http.ErrServerClosed) {

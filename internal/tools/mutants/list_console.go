@@ -70,7 +70,7 @@ var consoleList = []mutant{
 	},
 	{
 		name: "console: under the name of a stranger", file: "cmd/dltbatch/console.go", pkg: "cmd/dltbatch", test: "TestConsole$",
-		old: "\t\t\thandler = local(handler)\n", new: "",
+		old: "\t\t\thandler = console.Local(handler)\n", new: "",
 	},
 	{
 		name: "console: each page that is kept up to date looks for itself", file: "console/shared.go", pkg: "console", test: "TestPagesKeptUpToDate",
