@@ -84,7 +84,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 		remedy = b.Row[0].Remedy
 	}
 	b.Offers = v.batchOffers(l, remedy)
-	return &answer{page: "batch", title: "Batch " + string(key.ID), body: b}, nil
+	return &answer{page: "batch", title: "Batch " + short(key.ID), body: b}, nil
 }
 
 // follow follows the batches in the way to the front.
@@ -128,6 +128,7 @@ func facts(now time.Time, r batch.Record) []fact {
 	}
 	all := []fact{
 		{Name: "State", Text: state},
+		{Name: "Id", Text: string(r.ID)},
 		{Name: "A person has to decide", Text: r.Decision, Alarm: true},
 		{Name: "Last error", Text: failed(r.Error), Alarm: r.Final()},
 		{Name: "In doubt since", At: past(now, r.DoubtSince)},

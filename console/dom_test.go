@@ -45,7 +45,7 @@ var known = []string{
 // attributes are those that pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
-	"required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
+	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
 	"viewBox", "preserveAspectRatio", "points",
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current",
 }

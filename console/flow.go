@@ -14,7 +14,8 @@ const (
 	plotWide   = 240
 	plotHigh   = 48
 	plotInset  = 2
-	growCounts = 4 // each above the one before: then the queue grows
+	growCounts = 4  // each above the one before: then the queue grows
+	growShare  = 20 // if by more than this part of what leaves
 )
 
 // flowBody are the numbers and plots of the last minutes.
@@ -98,7 +99,7 @@ func newFlow(s store.Stats) *flowBody {
 	if known && len(rates) > 0 {
 		added.Number, added.About = perSecond(max(0, all.rate+growth)), "from the final ones and the growth; requeued ones, too"
 	}
-	if n := len(counts); n >= growCounts && rises(counts[n-growCounts:]) {
+	if n := len(counts); n >= growCounts && growth > all.rate/growShare && rises(counts[n-growCounts:]) {
 		b.Growing = fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",
 			counts[n-1].Open-counts[0].Open, age(counts[n-1].At.Sub(counts[0].At)), added.Number, final.Number)
 	}

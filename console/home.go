@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -96,6 +97,8 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	b.Troubles = troubles(o.stats.Instances)
 	b.Instances = o.stats.Instances[:min(len(o.stats.Instances), homeRows)]
 	b.More = len(o.stats.Instances) - len(b.Instances)
+	b.Held = slices.Clone(b.Held) // it is shared
+	slices.SortStableFunc(b.Held, func(a, b batch.Control) int { return closedFirst(a) - closedFirst(b) })
 	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {
 		b.Held = b.Held[:homeRows]
 	}
@@ -104,6 +107,14 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 		a.again = keepEvery
 	}
 	return a, nil
+}
+
+// closedFirst orders lanes that stand still before those that only have a policy.
+func closedFirst(c batch.Control) int {
+	if c.Closed() {
+		return 0
+	}
+	return 1
 }
 
 // group is a cause on the first page.

@@ -124,7 +124,7 @@ func explain(ctx context.Context, desk *operator.Desk, key batch.Key) (why, erro
 	if s, is := errors.AsType[*operator.SettingsError](err); is {
 		return why{Key: key, Cause: operator.CauseUnknown, Text: settings(s)}, nil
 	}
-	return why{Key: key, Text: e.Text, Cause: e.Cause, Blocker: e.Blocker, Address: e.Address}, err
+	return why{Key: key, Text: tale(e), Cause: e.Cause, Blocker: e.Blocker, Address: e.Address}, err
 }
 
 // done returns the act that a form has just led to, from the history: an address alone proves

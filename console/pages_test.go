@@ -18,6 +18,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -95,7 +96,19 @@ func (p *person) night() batch.ServiceID {
 		ID: "1", Name: hostile[:60], Version: hostile, Ledger: hostile, Claims: 1,
 		Settings: map[string]string{hostile: hostile}, Loops: map[string]time.Duration{hostile: time.Second},
 	}))
-	_, err = p.st.RefreshStats(p.ctx(), store.RefreshQuery{By: "one"})
+	require.NoError(p, p.st.KeepInstance(p.ctx(), store.Instance{
+		ID: "2", Name: hostile[:59], Paused: true, PausedKind: batch.ErrorKind(hostile), PausedWhy: hostile,
+	}))
+	_, err = p.st.RefreshStats(p.ctx(), store.RefreshQuery{By: hostile[:60]})
+	require.NoError(p, err)
+	was, err := p.st.KeepTraits(p.ctx(), traits.Name, "", "")
+	require.NoError(p, err)
+	record, err := relied.Read(was)
+	require.NoError(p, err)
+	record.Strategy = hostile
+	agreed, err := record.Agree(by).Text()
+	require.NoError(p, err)
+	_, err = p.st.KeepTraits(p.ctx(), traits.Name, agreed, was)
 	require.NoError(p, err)
 	return s
 }

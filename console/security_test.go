@@ -169,3 +169,32 @@ func TestAtTheRoot(t *testing.T) {
 		assert.Empty(t, got.header.Get("X"), page)
 	}
 }
+
+// A name that a stranger chose adds nothing to the address that an act, or a search, leads to, and no
+// header. One that would end a header is no name.
+func TestNamesInAddresses(t *testing.T) {
+	p := newPerson(t)
+	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	at := must(url.Parse(p.url))
+	for _, name := range []string{"a?x=1&y=2#z", "//evil.example/", "https://evil.example", `\\evil.example`, "javascript:alert(1)", "%0d%0aX: y", "ä ö", hostile, long} {
+		id := batch.ID("id " + name)
+		p.add(batch.ServiceID(name), id)
+		for what, got := range map[string]sheet{
+			"act":    p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {why}}),
+			"search": p.ask(http.MethodGet, p.url+"search?q="+url.QueryEscape(string(id)), nil),
+		} {
+			require.Equal(t, http.StatusSeeOther, got.status, "%s %s: %s", what, name, got.html)
+			to := at.ResolveReference(must(url.Parse(got.header.Get("Location"))))
+			assert.Equal(t, at.Host, to.Host, "%s %s", what, name)
+			assert.Contains(t, []string{prefix + "/lane", prefix + "/batch"}, to.Path)
+			assert.Equal(t, name, to.Query().Get("service"), what)
+			assert.Contains(t, []string{"", "done"}, to.Fragment)
+			assert.Empty(t, got.header.Values("X"))
+		}
+	}
+	for _, name := range []string{"a\r\nX: y", "a\nSet-Cookie: x=1", "a\x00"} {
+		got := p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {why}})
+		assert.Equal(t, http.StatusBadRequest, got.status)
+		assert.Empty(t, got.header.Values("Location"))
+	}
+}

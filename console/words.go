@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"maps"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -15,6 +16,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
+		"short": short, "tale": tale,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
 	}
@@ -79,6 +81,31 @@ func service(s batch.ServiceID) string {
 		return `""`
 	}
 	return string(s)
+}
+
+// maxID is the longest id that is shown whole in a text: ledgers name batches by 128 digits.
+const (
+	maxID   = 24
+	shortID = 16
+)
+
+// short shows an id, or its beginning: the link, and the page of the batch, have all of it.
+func short(id batch.ID) string {
+	if len(id) <= maxID {
+		return string(id)
+	}
+	return batch.Excerpt(string(id), shortID) + "…"
+}
+
+// tale is the text of an explanation with short ids.
+func tale(e batch.Explanation) string {
+	text := e.Text
+	for _, id := range []batch.ID{e.Blocker.ID, e.ID, e.Control.HaltedBy} {
+		if len(id) > maxID {
+			text = strings.ReplaceAll(text, string(id), short(id))
+		}
+	}
+	return text
 }
 
 // least shows a number that may be larger.
