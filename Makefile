@@ -18,7 +18,7 @@ VALUES := row|history|text
 REST := race|prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen
 ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgbouncer)$$/^($(VALUES))$$|TestStore/^(pgx|pq.*pgbouncer)$$/^($(REST))$$|TestStore/^(pgx|pq|.*pgbouncer)$$/^record$$/every_finding
 
-.PHONY: test lint bench bench-page compare soak fuzz mutants generate
+.PHONY: test lint bench bench-page compare soak fuzz mutants generate browser docs
 
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
 # (other runs of it are raced), the values of rows in every state, pure functions with every input,
@@ -41,6 +41,7 @@ test:
 	$(GO) vet -C internal/bench -race ./...
 	$(GO) vet -C internal/yard ./...
 	$(GO) vet -C internal/integration -race ./...
+	$(GO) vet -C internal/browser -race ./...
 	$(GO) vet -C examples/metrics -race ./...
 	$(TESTRUN) -C $(CURDIR)/examples/metrics -race ./...
 	$(TESTRUN) -C $(CURDIR)/internal/yard ./...
@@ -62,6 +63,16 @@ soak:
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
+	$(MAKE) browser
+
+# The console in a real Chromium, which is found or installed: ten incidents, and every page.
+browser:
+	$(GO) test -C internal/browser -count=1 -timeout 30m -v ./...
+
+# The pictures of the console in docs/operations.md.
+docs:
+	mkdir -p docs/console
+	$(GO) test -C internal/browser -count=1 -run TestPages -args -browser.docs="$(CURDIR)/docs/console"
 
 # Breaks the code on purpose, one way at a time; the test named for each must fail.
 mutants:

@@ -220,7 +220,7 @@ func incidents() []incident {
 				}
 			},
 			console: func(p *person) {
-				p.reads("The queue grows faster than it leaves.", "become final", "where these are long, the ledger is slow")
+				p.reads("The queue grows faster than it leaves.", "become final", "if flight or finality are long, the ledger is slow, so ask who runs it")
 			},
 			commands: func(p *person) { require.Contains(p, p.command("", "status", "--json"), `"earlier"`) },
 		},

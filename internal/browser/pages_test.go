@@ -1,0 +1,267 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// long is an id as ledgers make them.
+func long(n int) batch.ID {
+	return batch.ID(strings.Repeat(fmt.Sprintf("%02x7f3ac91e5d02b8", n), 8))
+}
+
+// night stages a busy system in which some of everything has gone wrong.
+func (s *stand) night() {
+	s.Helper()
+	fault := func(a batch.Attempt) memory.Fault {
+		switch {
+		case a.Service == "orders" && a.ID == long(1):
+			return memory.Fault{Kind: memory.LostRequest}
+		case a.Service == "refunds", a.Service == "invoices":
+			return memory.Fault{Kind: memory.Rejected}
+		}
+		return memory.Fault{}
+	}
+	steer := func(st store.Steering) {
+		st.By = bob
+		_, _, err := s.st.Steer(s.Context(), st)
+		require.NoError(s, err)
+	}
+	steer(store.Steering{Scope: batch.Only("refunds"), Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt})
+	steer(store.Steering{Scope: batch.Only("invoices"), Action: batch.ActionSetPolicy, Policy: batch.PolicyQuarantine})
+	stop := s.runs("worker-1", faulty(false, fault), dltbatch.Options{Strategy: &queuer.Parallel{}})
+	var done []batch.Batch
+	for n := range 30 {
+		done = append(done, one(batch.ServiceID(fmt.Sprintf("payments-%02d", n%7)), long(100+n), fmt.Sprint(n)))
+	}
+	s.add(done...)
+	s.add(one("orders", long(1), "account/17"), one("orders", long(2), "account/17"), one("orders", long(3), "account/17"), one("orders", long(4), "account/18"),
+		one("refunds", long(5)), one("refunds", long(6)), one("invoices", long(7)))
+	s.undecided("orders", long(1))
+	s.until("the others", func() bool {
+		return s.see("refunds", long(5)).Final() && s.see("invoices", long(7)).Final() && s.see("orders", long(4)).Final() && s.see("payments-01", long(129)).Final()
+	})
+	stop()
+	steer(store.Steering{Scope: batch.Only("payments-03"), Action: batch.ActionPause})
+	for n := range 40 {
+		s.add(one(batch.ServiceID(fmt.Sprintf("payments-%02d", n%7)), long(150+n), fmt.Sprint(n)))
+	}
+	require.NoError(s, s.st.AddOrders(s.Context(), batch.Order{ID: "order-4711", Party: "acme", Payload: []byte("x")}, batch.Order{ID: "order-4712", Party: "acme", Payload: []byte("x")}))
+	_, err := s.st.FailOrders(s.Context(), []store.OrderVerdict{{
+		OrderRef: store.OrderRef{ID: "order-4711", Version: 1}, State: batch.OrderQuarantined,
+		Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "unknown asset"},
+	}})
+	require.NoError(s, err)
+	s.instances()
+	s.counted()
+	s.exec(`UPDATE stats SET totals = json_set(totals, '$.earlier', json(?))`, s.earlier())
+}
+
+// instances show themselves: two that work, and one that has gone.
+func (s *stand) instances() {
+	settings := map[string]string{"Strategy": "*queuer.Parallel", "ClaimTTL": "1m0s", "Policy": "continue"}
+	for n, name := range []string{"worker-1", "worker-2", "worker-3"} {
+		i := store.Instance{ID: name, Name: name, Version: "v1.4.0", Ledger: "memory", Claims: 2 + n, Settings: settings, Loops: map[string]time.Duration{"queuer": time.Second}}
+		for k := range store.MaxFlows {
+			wave := time.Duration((k*7+n*3)%5) * time.Millisecond
+			f := store.Flow{Ago: time.Duration(store.MaxFlows-1-k) * 15 * time.Second, Took: 15 * time.Second, Final: 300 - 4*k + int(wave/time.Millisecond)*6}
+			f.Queue = store.Times{N: f.Final, Sum: time.Duration(f.Final) * time.Duration(k*k) * 40 * time.Millisecond, Max: time.Duration(k) * time.Second}
+			f.Flight = store.Times{N: f.Final, Sum: time.Duration(f.Final) * (18*time.Millisecond + wave), Max: 90 * time.Millisecond}
+			f.Finality = store.Times{N: f.Final, Sum: time.Duration(f.Final) * (2*time.Second + 100*wave), Max: 4 * time.Second}
+			i.Flows = append(i.Flows, f)
+		}
+		if n == 2 {
+			i.Flows = nil
+		}
+		require.NoError(s, s.st.KeepInstance(s.Context(), i))
+	}
+	s.exec(`UPDATE instances SET since = since - 86400000000`)
+	s.exec(`UPDATE instances SET seen = seen - 400000000 WHERE id = 'worker-3'`)
+}
+
+// earlier are the counts before the last one: the queue grows.
+func (s *stand) earlier() string {
+	last := s.stats().OpenAt()
+	all := make([]store.OpenAt, store.MaxFlows)
+	for k := range all {
+		ago := len(all) - k
+		all[k] = store.OpenAt{At: last.At.Add(time.Duration(-15*ago) * time.Second), Open: max(k, last.Open*(20+k)/40)}
+	}
+	text, err := json.Marshal(all)
+	require.NoError(s, err)
+	return string(text)
+}
+
+// page is one page for the eye.
+type page struct {
+	name string // of its picture
+	path string
+	// then leads on from it.
+	then func(p *person)
+}
+
+func query(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return "?" + q.Encode()
+}
+
+func pages() []page {
+	return []page{
+		{name: "home"},
+		{name: "lanes", path: "lanes"},
+		{name: "held", path: "lanes?held=1"},
+		{name: "lane", path: "lane" + query("service", "orders")},
+		{name: "everything", path: "lane?all=1"},
+		{name: "batches", path: "batches"},
+		{name: "batch", path: "batch" + query("service", "orders", "id", string(long(1)))},
+		{name: "orders", path: "orders"},
+		{name: "refused", path: "orders?state=quarantined"},
+		{name: "search", path: "search" + query("q", string(long(150)[:2]))},
+		{name: "preview", path: "bulk?action=cancel&service=payments-03&state=queued"},
+		{name: "report", path: "bulk?action=cancel&service=payments-03&state=queued", then: func(p *person) {
+			p.types("bulk-reason", why)
+			p.types("bulk-confirm", "6")
+			p.press("Carry it out: cancel")
+		}},
+		{name: "instances", path: "instances"},
+		{name: "history", path: "audit"},
+		{name: "done", path: "lane?service=refunds", then: func(p *person) {
+			p.types("release-reason", why)
+			p.types("release-confirm", "release")
+			p.press("Release")
+		}},
+		{name: "wrong", path: "batch?service=orders&id=none"},
+	}
+}
+
+// dark makes the browser prefer dark pages, or light ones.
+func dark(on bool) chromedp.Action[chromedp.Void] {
+	value := map[bool]string{false: "light", true: "dark"}[on]
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}},
+		})
+		return chromedp.Void{}, err
+	}
+}
+
+// finding is what axe finds wrong.
+type finding struct {
+	ID, Help string
+	Nodes    []struct {
+		HTML           string
+		FailureSummary string `json:"failureSummary"`
+	}
+}
+
+// asked evaluates an expression, whose promise is kept, in the page.
+func asked[T any](p *person, expression string) T {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(p, err)
+	return got
+}
+
+// faults are what axe finds on the present page, by WCAG 2.2 AA and its own good practice.
+func (p *person) faults() (all []finding) {
+	p.Helper()
+	text := asked[string](p, chrome.axe+`;axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => JSON.stringify(r.violations))`)
+	require.NoError(p, json.Unmarshal([]byte(text), &all))
+	return all
+}
+
+// Each page is without fault, by day and by night; on a phone none is wider than the screen; and the
+// browser finds nothing that the policy forbids.
+func TestPages(t *testing.T) {
+	s := newStand(t)
+	s.night()
+	p := s.person()
+	for _, pg := range pages() {
+		t.Run(pg.name, func(t *testing.T) {
+			p := &person{stand: &stand{T: t, st: s.st, db: s.db, file: s.file, url: s.url}, ctx: p.ctx}
+			p.visit(pg)
+			for _, night := range []bool{false, true} {
+				p.run(dark(night))
+				for _, f := range p.faults() {
+					assert.Failf(t, f.ID, "%s (dark: %t)\n%+v", f.Help, night, f.Nodes)
+				}
+			}
+			p.run(dark(false), chromedp.EmulateViewport(360, 700))
+			assert.LessOrEqual(t, asked[int](p, `document.documentElement.scrollWidth`), 360, "wider than a phone")
+			p.run(chromedp.EmulateViewport(1200, 900))
+			assert.Zero(t, asked[int](p, `document.scripts.length`))
+			if *docs != "" {
+				p.picture(pg.name)
+				if pg.name == "home" {
+					p.run(dark(true))
+					p.picture("home-dark")
+				}
+			}
+			p.run(dark(false))
+		})
+	}
+}
+
+// visit opens a page, and does what leads on from it.
+func (p *person) visit(pg page) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	got, err := chromedp.RunResponse(ctx, chromedp.Navigate(p.url+pg.path))
+	require.NoError(p, err)
+	require.Less(p, got.Status, int64(500))
+	require.Equal(p, pg.name == "wrong", got.Status >= 400, got.Status)
+	if pg.then != nil {
+		pg.then(p)
+	}
+}
+
+// picture takes a picture of the whole page.
+func (p *person) picture(name string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	require.NoError(p, chromedp.Do(ctx, chromedp.EmulateViewport(1000, 700)))
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	require.NoError(p, err)
+	small, err := smaller(png)
+	require.NoError(p, err)
+	require.NoError(p, os.WriteFile(filepath.Join(*docs, name+".png"), small, 0o644))
+	require.NoError(p, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
+}
+
+// What makes a page hard to use is found: a field that loses its label.
+func TestFaultsAreFound(t *testing.T) {
+	p := newStand(t).person()
+	p.open("")
+	require.Empty(t, p.faults())
+	asked[bool](p, `document.querySelector('label[for=q]').remove() === undefined`)
+	faults := p.faults()
+	require.NotEmpty(t, faults)
+	assert.Equal(t, "label", faults[0].ID)
+}

@@ -1,0 +1,77 @@
+package browser
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// quickstart runs the example with its console until the test ends, and returns the console's address.
+func quickstart(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "quickstart")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./examples/quickstart")
+	build.Dir = filepath.Join("..", "..")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.Command(bin, "-console")
+	text, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		require.NoError(t, cmd.Wait())
+	})
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		if _, rest, found := strings.Cut(lines.Text(), "the console is at "); found {
+			address, _, _ := strings.Cut(rest, " ")
+			return address
+		}
+	}
+	require.Fail(t, "the example names no console", "%v", lines.Err())
+	return ""
+}
+
+// The walk of docs/operations.md#two-minutes-in-the-console leads where it says.
+func TestWalk(t *testing.T) {
+	p := (&stand{T: t, url: quickstart(t)}).person()
+	p.open("")
+	p.reads("Needs a person", "Paused by a person", "2 batches in 1 lane", "was paused by quickstart (something to mend)")
+	p.click(`Resume service "service-00"`)
+	p.types("resume-reason", "a walk")
+	p.press("Resume")
+	p.reads("Done: resume by quickstart", "Who did what", "a walk")
+	for end := time.Now().Add(time.Minute); !strings.Contains(p.text(), "Nothing does: no batch is open"); {
+		require.True(t, time.Now().Before(end), "%s", p.text())
+		p.click("Causes")
+		time.Sleep(100 * time.Millisecond)
+	}
+	p.click("Keep it up to date")
+	p.reads("The page does so every 30 s")
+	p.reads("How it flows")
+	p.click("Pause or resume everything")
+	p.types("pause-reason", "a walk")
+	p.types("pause-confirm", "pause")
+	p.press("Pause")
+	p.click("Lanes")
+	p.reads("Everything is paused by quickstart: a walk")
+	p.click("Resume everything")
+	p.types("resume-reason", "a walk")
+	p.types("resume-confirm", "resume")
+	p.press("Resume")
+	p.click("History")
+	p.reads("resume", "pause", "everything", "a walk")
+	p.open("batches?show=all")
+	p.goes(chromedp.Click("table a"))
+	p.reads("State committed, final", "Cannot cancel from committed.")
+	t.Logf("%d clicks", p.clicks)
+}
