@@ -44,7 +44,7 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 	if next != "" {
 		b.Pages.Next = further(v.q, "orders", "after", string(next))
 	}
-	if v.parties != nil && b.Pages.First && q.Party == nil && q.Batch == "" {
+	if v.parties != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
 		if b.Parties, err = v.parties.Parties(ctx, store.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
 			return nil, err
 		}
