@@ -258,10 +258,19 @@ func optionError(field string, value any, want string) error {
 
 // instanceName returns a name that no other process has.
 func instanceName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "host"
+	name := host()
+	if name == "" {
+		name = "host"
 	}
 	const room = 32 // for the number and the word
-	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(host, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+	return fmt.Sprintf("%s-%d-%s", batch.Excerpt(name, batch.MaxInstanceLen-room), os.Getpid(), rand.Text()[:8])
+}
+
+// host returns the name of this machine, or "".
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return batch.Excerpt(name, batch.MaxInstanceLen)
 }

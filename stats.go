@@ -59,7 +59,7 @@ func (e *engine) newPresence() *presence {
 		p.forget = forgetInstances
 	}
 	p.kept = store.Instance{
-		ID: rand.Text(), Name: r.o.Instance, Version: version(), Ledger: r.ledger.Traits("").Name, Settings: r.o.settings(),
+		ID: rand.Text(), Name: r.o.Instance, Host: host(), Version: version(), Ledger: r.ledger.Traits("").Name, Settings: r.o.settings(),
 	}
 	return p
 }

@@ -67,7 +67,7 @@ func (s *staged) Claim(ctx context.Context, q store.ClaimQuery, choose store.Cho
 }
 
 func (s *staged) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	if err := s.fail(false); err != nil {
+	if err := s.fail(true); err != nil { // it takes leases
 		return nil, err
 	}
 	return s.Store.Pending(ctx, q)

@@ -196,6 +196,8 @@ type Instance struct {
 	// Stopped says that it has ended: KeepInstance removes its row.
 	Stopped bool `json:"-"`
 
+	// Host is the name of its machine; "" where older code keeps the row, or the machine has none.
+	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
 	Version string `json:"version"`
 	Ledger  string `json:"ledger"`
@@ -241,7 +243,7 @@ func (i Instance) Validate() error {
 	if len(i.Flows) > MaxFlows {
 		return &batch.InputError{Field: "Instance.Flows", Value: fmt.Sprint(len(i.Flows)), Want: fmt.Sprintf("at most %d", MaxFlows)}
 	}
-	texts := []string{i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}
+	texts := []string{i.Host, i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}
 	for name, value := range i.Settings {
 		texts = append(texts, name, value)
 	}

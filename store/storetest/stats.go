@@ -300,7 +300,7 @@ func (f *fixture) whom() (ids []string) {
 
 func statsInstance(f *fixture) {
 	i := store.Instance{
-		ID: "id", Name: "näme", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true, PausedKind: batch.KindMisconfigured, PausedWhy: "401",
+		ID: "id", Name: "näme", Host: "höst", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true, PausedKind: batch.KindMisconfigured, PausedWhy: "401",
 		Settings: map[string]string{"strategy": "queuer.Serial", "odd": "a'\"\\\n\x00\xff"}, Loops: map[string]time.Duration{"queuer": time.Second},
 		Flows: []store.Flow{{Ago: time.Second, Took: 15 * time.Second, Final: 3, Queue: store.Times{N: 2, Sum: 3, Max: 2}}, {Took: 15 * time.Second}},
 	}
@@ -392,6 +392,7 @@ func statsBad(f *fixture) {
 		"a long name":    {ID: "i", Name: long},
 		"an odd name":    {ID: "i", Name: "a\x00b"},
 		"a long version": {ID: "i", Version: long},
+		"a long host":    {ID: "i", Host: long},
 		"a long setting": {ID: "i", Settings: map[string]string{"s": long}},
 		"a long loop":    {ID: "i", Loops: map[string]time.Duration{long: 0}},
 		"many settings":  {ID: "i", Settings: numbered(100)},
