@@ -13,18 +13,26 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
+	notraces "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/otelbatch"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // deliver delivers a work on the memory store, without a ledger's client. It is measured by the
-// provider, unless that is nil.
-func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, started func()) {
+// provider, unless that is nil. traced is the context of whoever adds, or "" for no traces.
+func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, traced string, started func()) {
 	tb.Helper()
 	done := newFinals(w, len(w.batches))
 	o := &dltbatch.Options{Observer: done}
+	if traced != "" {
+		traces, err := otelbatch.NewTraces(notraces.NewTracerProvider())
+		require.NoError(tb, err)
+		o.TraceParent, o.TraceRequest = func(context.Context) string { return traced }, traces.Request
+		o.Observers = []batch.Observer{traces}
+	}
 	var r *dltbatch.Runner
 	var err error
 	if p == nil {
@@ -53,12 +61,12 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 // store, which are for groups of batches, cost a few.
 func TestAllocationsOfMetrics(t *testing.T) {
 	const n, lanes = 5_000, 500
-	allocations := func(provider func() metric.MeterProvider) float64 {
+	allocations := func(provider func() metric.MeterProvider, traced string) float64 {
 		w := newWork(1, n, lanes, 1, leastSize)
 		var before, after runtime.MemStats
 		synctest.Test(t, func(t *testing.T) {
 			p := provider()
-			deliver(t.Context(), t, w, p, func() {
+			deliver(t.Context(), t, w, p, traced, func() {
 				synctest.Wait()
 				runtime.ReadMemStats(&before)
 			})
@@ -66,25 +74,32 @@ func TestAllocationsOfMetrics(t *testing.T) {
 		})
 		return float64(after.Mallocs-before.Mallocs) / n
 	}
-	off := allocations(func() metric.MeterProvider { return nil })
-	idle := allocations(func() metric.MeterProvider { return noop.NewMeterProvider() })
-	on := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) })
-	t.Logf("%.2f allocations a batch without, %.2f with a provider that does nothing, %.2f with the SDK", off, idle, on)
+	off := allocations(func() metric.MeterProvider { return nil }, "")
+	idle := allocations(func() metric.MeterProvider { return noop.NewMeterProvider() }, "")
+	on := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, "")
+	all := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, unsampled)
+	t.Logf("%.2f allocations a batch without, %.2f with a provider that does nothing, %.2f with the SDK, %.2f with traces, too, of callers that were not sampled", off, idle, on, all)
 	const room = 1.0 // groups of other sizes
 	require.LessOrEqual(t, idle, off+room)
 	require.LessOrEqual(t, on, off+room)
+	const copies, events, queued = 2, 4, 4 // of the context; and for an observer with a queue, an event and its context
+	require.LessOrEqual(t, all, off+room+copies+events*queued)
 }
 
-// BenchmarkMetrics compares the CPU of a batch without metrics and with the SDK's, in turns. Of each it
+// unsampled is the context of a caller that was not sampled.
+const unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+
+// BenchmarkMetrics compares the CPU of a batch without metrics, with the SDK's, and with traces beside
+// them, in turns. Of each it
 // takes the cheapest quarter of the turns, because whatever else the machine does only adds. It fails
 // where metrics cost more than 5 us.
 func BenchmarkMetrics(b *testing.B) {
 	const n, lanes, rounds, most = 5_000, 500, 40, 5.0
 	w := newWork(1, n, lanes, 1, leastSize)
-	cost := func(p metric.MeterProvider) float64 {
+	cost := func(p metric.MeterProvider, traced string) float64 {
 		runtime.GC()
 		before := used(b)
-		deliver(b.Context(), b, w, p, func() {})
+		deliver(b.Context(), b, w, p, traced, func() {})
 		return float64((used(b) - before).Microseconds()) / n
 	}
 	cheapest := func(all []float64) float64 {
@@ -92,17 +107,19 @@ func BenchmarkMetrics(b *testing.B) {
 		return median(all[:rounds/4], func(v float64) float64 { return v })
 	}
 	for b.Loop() {
-		var off, on []float64
+		var off, on, all []float64
 		for range rounds {
-			off = append(off, cost(nil))
-			on = append(on, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader()))))
+			off = append(off, cost(nil, ""))
+			on = append(on, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())), ""))
+			all = append(all, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())), unsampled))
 		}
-		o, w := cheapest(off), cheapest(on)
+		o, w, a := cheapest(off), cheapest(on), cheapest(all)
 		b.ReportMetric(o, "us-off/batch")
 		b.ReportMetric(w, "us-on/batch")
 		b.ReportMetric(w-o, "us-more/batch")
-		if w-o > most {
-			b.Errorf("metrics cost %.2f us a batch, want at most %.0f", w-o, most)
+		b.ReportMetric(a-o, "us-more-with-traces/batch")
+		if a-o > most {
+			b.Errorf("metrics cost %.2f us a batch, and with traces %.2f, want at most %.0f", w-o, a-o, most)
 		}
 	}
 }
