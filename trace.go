@@ -54,16 +54,17 @@ func (r *Runner) traceRequest() func(context.Context, []store.Claim) (context.Co
 		for i, c := range claims {
 			parents[i] = c.TraceParent
 		}
-		with, end := ctx, func(error) {}
+		with := ctx
+		var end func(error)
 		r.contained(ctx, func() {
 			c, e := r.o.TraceRequest(ctx, parents)
-			if c != nil {
+			if end = e; c != nil {
 				with = c
 			}
-			if e != nil {
-				end = e
-			}
 		})
+		if end == nil {
+			return with, nil
+		}
 		return with, func(err error) { r.contained(ctx, func() { end(err) }) }
 	}
 }

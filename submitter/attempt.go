@@ -81,7 +81,9 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 	if s.o.Trace != nil {
 		var end func(error)
 		ctx, end = s.o.Trace(ctx, claims)
-		defer func() { end(err) }()
+		if end != nil {
+			defer func() { end(err) }()
+		}
 	}
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {

@@ -35,7 +35,7 @@ type Options struct {
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
 	Record func(store.Outcome)
 	// Trace begins a span for a request that posts claims. The request has the context that it
-	// returns, and end is called with the request's error. nil makes no spans.
+	// returns, and end, unless it is nil, is called with the request's error. nil makes no spans.
 	Trace func(context.Context, []store.Claim) (_ context.Context, end func(error))
 	// Ready is called whenever there may be room again.
 	Ready func()
