@@ -59,7 +59,7 @@ func (r *Runner) traceRequest() func(context.Context, []store.Claim) (context.Co
 		r.contained(ctx, func() {
 			c, e := r.o.TraceRequest(ctx, parents)
 			if end = e; c != nil {
-				with = c
+				with = c //nolint:fatcontext // it is called once for each POST
 			}
 		})
 		if end == nil {

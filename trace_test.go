@@ -67,7 +67,7 @@ func TestTraceRequest(t *testing.T) {
 		"a context and an end": {func(ctx context.Context) (context.Context, func(error)) {
 			return context.WithValue(ctx, key{}, "mine"), func(error) {}
 		}, "mine"},
-		"nothing":        {func(context.Context) (context.Context, func(error)) { return nil, nil }, nil}, //nolint:staticcheck // that is the test
+		"nothing":        {func(context.Context) (context.Context, func(error)) { return nil, nil }, nil},
 		"a panic":        {func(context.Context) (context.Context, func(error)) { panic("boom") }, nil},
 		"a panic at end": {func(ctx context.Context) (context.Context, func(error)) { return ctx, func(error) { panic("boom") } }, nil},
 	} {
@@ -101,7 +101,7 @@ func TestTraceRequest(t *testing.T) {
 // posting is a ledger that keeps the context of its last POST.
 type posting struct {
 	*ledgermem.Ledger
-	ctx context.Context //nolint:containedctx // to look at it
+	ctx context.Context // of the last POST
 }
 
 func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {

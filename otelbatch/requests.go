@@ -64,6 +64,6 @@ func link(links []trace.Link, parent string) []trace.Link {
 
 // join begins a span of several callers: a child of the first, with a link to each.
 func (t *Traces) join(kind trace.SpanKind, name string, links []trace.Link, of attribute.KeyValue) (context.Context, trace.Span) {
-	return t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), name,
+	return t.tracer.Start(trace.ContextWithRemoteSpanContext(nowhere, links[0].SpanContext), name, //nolint:spancheck // the caller ends it
 		trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(of))
 }

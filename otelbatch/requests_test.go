@@ -182,7 +182,7 @@ func TestTheHeaderOnTheWire(t *testing.T) {
 				if got[r.URL.Path] == nil {
 					got[r.URL.Path] = map[string]bool{}
 				}
-				got[r.URL.Path][r.Header.Get("traceparent")] = true
+				got[r.URL.Path][r.Header.Get("Traceparent")] = true
 				if r.URL.Path == "/batches" {
 					w.WriteHeader(http.StatusAccepted)
 					return

@@ -108,7 +108,7 @@ func (h handler) old(ctx context.Context) []string {
 	defer cancel()
 	s, err := source.Stats(ctx)
 	if err != nil || s.Oldest.IsZero() {
-		return nil //nolint:nilerr // Options.Store says how long the database may fail
+		return nil // Options.Store says how long the database may fail
 	}
 	if old := s.At.Sub(s.Oldest); old > h.o.Oldest {
 		return []string{fmt.Sprintf("oldest batch: open for %s, when it was counted %s ago", old.Round(time.Second), s.Age.Round(time.Second))}

@@ -380,7 +380,7 @@ func TestTraceParentIsSent(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	sent := make(chan string, 10)
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent <- r.Header.Get("traceparent")
+		sent <- r.Header.Get("Traceparent")
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(node.Close)

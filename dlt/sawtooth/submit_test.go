@@ -85,7 +85,7 @@ func TestSubmitOnTheWire(t *testing.T) {
 	}
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	require.NoError(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), attempt(t)))
-	assert.Equal(t, parent, got.Header.Get("traceparent"), "only where the context has one")
+	assert.Equal(t, parent, got.Header.Get("Traceparent"), "only where the context has one")
 	assert.Nil(t, own.CheckRedirect, "the caller's client stays as it is")
 	assert.Same(t, jar, own.Jar)
 }

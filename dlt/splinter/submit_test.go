@@ -173,7 +173,7 @@ func TestSubmitOnTheWire(t *testing.T) {
 	assert.Equal(t, "1", got.Header.Get("Splinterprotocolversion"))
 	assert.Equal(t, "Bearer OAuth2:abc", got.Header.Get("Authorization"))
 	assert.Equal(t, "p", got.Header.Get("X-Proxy"))
-	assert.Empty(t, got.Header.Get("traceparent"))
+	assert.Empty(t, got.Header.Get("Traceparent"))
 	assert.Empty(t, got.TransferEncoding)
 	list, err := sawtooth.SplitBatchList(body, service)
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestSubmitOnTheWire(t *testing.T) {
 	assert.Equal(t, b.Payload, list[0].Payload, "byte for byte")
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	require.NoError(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), attempt(b)))
-	assert.Equal(t, parent, got.Header.Get("traceparent"), "only where the context has one")
+	assert.Equal(t, parent, got.Header.Get("Traceparent"), "only where the context has one")
 }
 
 func TestSubmitNeverLeaves(t *testing.T) {

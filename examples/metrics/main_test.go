@@ -109,7 +109,7 @@ func TestMetrics(t *testing.T) {
 	// An order of a request with a traceparent is traced, and its spans are printed.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/orders/mine", http.NoBody)
 	require.NoError(t, err)
-	req.Header.Set("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())

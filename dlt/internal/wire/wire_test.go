@@ -20,7 +20,7 @@ func TestSendTraceParent(t *testing.T) {
 	assert.Empty(t, h)
 	ctx := dlt.WithTraceParent(t.Context(), parent)
 	wire.SendTraceParent(ctx, h)
-	assert.Equal(t, parent, h.Get("traceparent"))
+	assert.Equal(t, parent, h.Get("Traceparent"))
 	h = http.Header{"Traceparent": {"my own"}}
 	wire.SendTraceParent(ctx, h)
 	assert.Equal(t, http.Header{"Traceparent": {"my own"}}, h)
