@@ -78,7 +78,7 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 // prepared is a ledger that prepares nothing, and says that it prepares.
 type prepared struct{ dlt.Ledger }
 
-func (prepared) Prepare(context.Context, batch.Batch) ([]byte, error) { return nil, nil }
+func (prepared) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
 // Each act that a store has no method for is refused with the one sentinel, which names the
 // method and the interface.

@@ -77,7 +77,7 @@ func (workshop) Upkeep(context.Context) ([]store.Warning, error) {
 // careful is a ledger that prepares.
 type careful struct{ *ledgermem.Ledger }
 
-func (careful) Prepare(_ context.Context, b batch.Batch) ([]byte, error) { return []byte(b.ID), nil }
+func (careful) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) { return []byte(b.ID), nil }
 
 // documented returns the operations that the documentation of Call names.
 func documented(t *testing.T) (ops []string) {

@@ -32,7 +32,9 @@ func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 
-func (preparing) Prepare(_ context.Context, b batch.Batch) ([]byte, error) { return []byte(b.ID), nil }
+func (preparing) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) {
+	return []byte(b.ID), nil
+}
 
 func (p preparing) Submit(ctx context.Context, a batch.Attempt) error {
 	p.st.mu.Lock()

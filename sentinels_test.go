@@ -66,7 +66,7 @@ func (l *failingFirst) SubmitList(ctx context.Context, list []batch.Attempt) err
 	return l.Ledger.SubmitList(ctx, list)
 }
 
-func (l *failingFirst) Prepare(context.Context, batch.Batch) ([]byte, error) {
+func (l *failingFirst) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	return nil, l.fail("Prepare")
 }
 

@@ -59,9 +59,9 @@ type watchedPreparer struct {
 	v *vitals
 }
 
-func (w watchedPreparer) Prepare(ctx context.Context, b batch.Batch) (out []byte, err error) {
+func (w watchedPreparer) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
 	err = w.v.asked(ctx, "submitter", "prepare", 1, func() (err error) {
-		out, err = w.Preparer.Prepare(ctx, b)
+		out, err = w.Preparer.Prepare(ctx, a)
 		return err
 	})
 	return out, err

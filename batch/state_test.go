@@ -56,7 +56,7 @@ func TestReportedNames(t *testing.T) {
 	for r, want := range map[batch.Reported]string{
 		batch.ReportedUnknown: "unknown", batch.ReportedPending: "pending", batch.ReportedValid: "valid",
 		batch.ReportedInvalid: "invalid", batch.ReportedCommitted: "committed", batch.ReportedFailed: "failed",
-		0: "reported(0)", 7: "reported(7)", 255: "reported(255)",
+		batch.ReportedStalled: "stalled", batch.ReportedVoid: "void", 0: "reported(0)", 9: "reported(9)", 255: "reported(255)",
 	} {
 		assert.Equal(t, want, r.String())
 	}

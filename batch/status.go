@@ -20,16 +20,24 @@ const (
 	ReportedCommitted
 	// ReportedFailed: the attempt definitely had no effect and may be repeated.
 	ReportedFailed
+	// ReportedStalled: the ledger has the batch, its outcome is open, and it does not get on.
+	// Another attempt may help, such as one with a higher fee. Where a resend is harmless the
+	// batch is sent again, as if the ledger had no trace of it, and the budget stays as it is.
+	ReportedStalled
+	// ReportedVoid: what was prepared (Attempt.Prepared of the question), and everything sent
+	// with it, had no effect and can have none any more; or nothing was prepared, and so nothing
+	// was sent. The next attempt prepares anew.
+	ReportedVoid
 )
 
 var reportedNames = [...]string{
 	ReportedUnknown: "unknown", ReportedPending: "pending", ReportedValid: "valid", ReportedInvalid: "invalid",
-	ReportedCommitted: "committed", ReportedFailed: "failed",
+	ReportedCommitted: "committed", ReportedFailed: "failed", ReportedStalled: "stalled", ReportedVoid: "void",
 }
 
 // String returns the word in lower case.
 func (r Reported) String() string {
-	if r < ReportedUnknown || r > ReportedFailed {
+	if r < ReportedUnknown || r > ReportedVoid {
 		return fmt.Sprintf("reported(%d)", uint8(r))
 	}
 	return reportedNames[r]
@@ -44,8 +52,8 @@ type Status struct {
 	Attempt int
 	// Receipts are the results of the failed transactions, where the ledger names them.
 	Receipts []Receipt
-	// Message is the reason, for ReportedInvalid and ReportedFailed. For ReportedPending and
-	// ReportedValid it says what the batch waits for, where the ledger knows: the text of a decision
+	// Message is the reason, for ReportedInvalid, ReportedFailed and ReportedVoid. For
+	// ReportedPending, ReportedStalled and ReportedValid it says what the batch waits for, where the ledger knows: the text of a decision
 	// has it then.
 	Message string
 	// Endpoint names the node that gave this answer itself, if Submit uses the same node at

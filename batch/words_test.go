@@ -52,7 +52,7 @@ func wordies() []wordy {
 		wordyOf[batch.Policy]("Policy", func(v batch.Policy) word { return v }, "default", "continue", "halt", "quarantine"),
 		wordyOf[batch.Actor]("Actor", func(v batch.Actor) word { return v }, "nobody", "queuer", "submitter", "monitor", "operator"),
 		wordyOf[batch.Reported]("Reported", func(v batch.Reported) word { return v },
-			"", "unknown", "pending", "valid", "invalid", "committed", "failed"),
+			"", "unknown", "pending", "valid", "invalid", "committed", "failed", "stalled", "void"),
 	}
 }
 

@@ -138,16 +138,16 @@ func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 }
 
 // Prepare asks the route.
-func (r *Router) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
-	l := r.route(b.Service)
+func (r *Router) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	l := r.route(a.Service)
 	if l == nil {
-		return nil, errNoRoute("prepare", b.Service)
+		return nil, errNoRoute("prepare", a.Service)
 	}
 	p, ok := l.(Preparer)
 	if !ok {
 		return nil, errCannot("prepare", l)
 	}
-	return p.Prepare(ctx, b)
+	return p.Prepare(ctx, a)
 }
 
 // Resolve asks the route.

@@ -75,6 +75,9 @@ type Traits struct {
 	Checks bool
 	// Prepares means that the client is a [Preparer].
 	Prepares bool
+	// Renews means that Prepare is called before each attempt, also where bytes are kept. It
+	// counts beside Prepares only.
+	Renews bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. A [Router] sets it.
 	Routed bool

@@ -20,7 +20,7 @@ type Hooks struct {
 	Events     func(ctx context.Context, services []batch.ServiceID, yield func(Event) error,
 		next func(context.Context, []batch.ServiceID, func(Event) error) error) error
 	Check   func(b batch.Batch, next func(batch.Batch) error) error
-	Prepare func(ctx context.Context, b batch.Batch, next func(context.Context, batch.Batch) ([]byte, error)) ([]byte, error)
+	Prepare func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error)
 }
 
 // Wrap returns l with its methods replaced where h has a hook. Its result implements exactly
@@ -120,11 +120,11 @@ type wrappedPreparer struct {
 	h     Hooks
 }
 
-func (w wrappedPreparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+func (w wrappedPreparer) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if w.h.Prepare == nil {
-		return w.inner.Prepare(ctx, b)
+		return w.inner.Prepare(ctx, a)
 	}
-	return w.h.Prepare(ctx, b, w.inner.Prepare)
+	return w.h.Prepare(ctx, a, w.inner.Prepare)
 }
 
 type wrappedLister struct {

@@ -39,7 +39,7 @@ func (a *able) Events(context.Context, []batch.ServiceID, func(Event) error) err
 
 func (a *able) Check(batch.Batch) error { a.call("Check"); return ErrBusy }
 
-func (a *able) Prepare(context.Context, batch.Batch) ([]byte, error) {
+func (a *able) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	a.call("Prepare")
 	return []byte("prepared"), ErrBusy
 }
@@ -70,7 +70,7 @@ func call(t *testing.T, l Ledger) {
 	assert.Equal(t, InFlight, found)
 	assert.ErrorIs(t, l.(EventSource).Events(ctx, nil, nil), ErrBusy)
 	assert.ErrorIs(t, l.(Checker).Check(batch.Batch{}), ErrBusy)
-	kept, err := l.(Preparer).Prepare(ctx, batch.Batch{})
+	kept, err := l.(Preparer).Prepare(ctx, batch.Attempt{})
 	assert.ErrorIs(t, err, ErrBusy)
 	assert.Equal(t, "prepared", string(kept))
 }
@@ -115,7 +115,7 @@ func TestWrapWithHooks(t *testing.T) {
 			return next(ctx, s, yield)
 		},
 		Check: func(b batch.Batch, next func(batch.Batch) error) error { note("Check"); return next(b) },
-		Prepare: func(ctx context.Context, b batch.Batch, next func(context.Context, batch.Batch) ([]byte, error)) ([]byte, error) {
+		Prepare: func(ctx context.Context, b batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
 			note("Prepare")
 			return next(ctx, b)
 		},

@@ -84,6 +84,10 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 		return d.failed()
 	case batch.ReportedUnknown:
 		return d.noTrace()
+	case batch.ReportedStalled:
+		return d.stalled()
+	case batch.ReportedVoid:
+		return d.void()
 	}
 	return d.stuckOr(fmt.Sprintf("the ledger says %s", st.Reported))
 }
@@ -268,6 +272,42 @@ func (d *decider) noTrace() Verdict {
 	return d.cannotTell("not found, and this ledger gives no evidence")
 }
 
+// stalled handles a batch that the ledger has and that does not get on: it is sent again as if
+// there were no trace of it, though never faster than questions come, and at no cost.
+func (d *decider) stalled() Verdict {
+	f, t := d.f, d.t
+	if f.Budget.EveryTry && f.Spent > 0 {
+		f.Spent-- // of the attempt that the next one helps
+	}
+	again := data{f: f, k: d.k, t: t, r: d.r}
+	early := min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, t.ResendQuiet, d.r.PollInterval)
+	if early || f.State == batch.Invalid || !again.mayResend() || !(store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
+		return d.inState(batch.Pending, store.IsPending)
+	}
+	v := d.found(store.NoTrace)
+	v.Outcome.Refund = f.Budget.EveryTry
+	return v
+}
+
+// void handles the end of what was prepared. The outcome names the bytes that the ledger was asked
+// about: the row may keep others by now.
+func (d *decider) void() Verdict {
+	if d.f.State == batch.Invalid {
+		return d.settle()
+	}
+	v := d.found(store.IsVoid)
+	v.Outcome.Prepared = d.f.Prepared
+	d.lastIfSpent(v.Outcome)
+	return v
+}
+
+// lastIfSpent ends a batch whose budget is used up.
+func (d *decider) lastIfSpent(o *store.Outcome) {
+	if d.f.Budget.Exhausted(d.f.Spent) {
+		o.Last, o.Error = true, d.budgetUsedUp()
+	}
+}
+
 // untraced waits until no trace means something. A batch that was accepted is asked about as soon as
 // any other meanwhile: the node that answers may hear of it in a moment from the node that took it.
 func (d *decider) untraced(left time.Duration) Verdict {
@@ -331,9 +371,6 @@ func (d *decider) notCommitted() Verdict {
 	if v.Outcome.RolledBack = d.rolledBack(); v.Outcome.RolledBack && d.f.Rollbacks+1 >= maxRollbacks {
 		v.Outcome.Halt = fmt.Sprintf("the nodes of this circuit disagree: %d executions in a row were rolled back", d.f.Rollbacks+1)
 	}
-	if d.f.Budget.Exhausted(d.f.Spent) {
-		v.Outcome.Last = true
-		v.Outcome.Error = d.budgetUsedUp()
-	}
+	d.lastIfSpent(v.Outcome)
 	return v
 }

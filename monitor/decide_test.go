@@ -56,14 +56,14 @@ const unknownWord = batch.Reported(99)
 func TestDecideEveryWordInEveryState(t *testing.T) {
 	words := []batch.Reported{
 		0, batch.ReportedUnknown, batch.ReportedPending, batch.ReportedValid, batch.ReportedInvalid,
-		batch.ReportedCommitted, batch.ReportedFailed, unknownWord,
+		batch.ReportedCommitted, batch.ReportedFailed, batch.ReportedStalled, batch.ReportedVoid, unknownWord,
 	}
 	for state, want := range map[batch.State][]string{
-		//                  no answer unknown     pending       valid     invalid       committed       failed    other
-		batch.Submitting: {"wait", "undecidable", "is pending", "is valid", "is invalid", "is committed", "failed", "wait"},
-		batch.Pending:    {"wait", "undecidable", "wait", "is valid", "is invalid", "is committed", "failed", "wait"},
-		batch.Valid:      {"wait", "undecidable", "is pending", "wait", "is invalid", "is committed", "failed", "wait"},
-		batch.Invalid:    {"wait", "settled", "is pending", "is valid", "settled", "is committed", "wait", "wait"},
+		//                  no answer unknown     pending       valid     invalid       committed       failed    stalled       void       other
+		batch.Submitting: {"wait", "undecidable", "is pending", "is valid", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},
+		batch.Pending:    {"wait", "undecidable", "wait", "is valid", "is invalid", "is committed", "failed", "wait", "is void", "wait"},
+		batch.Valid:      {"wait", "undecidable", "is pending", "wait", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},
+		batch.Invalid:    {"wait", "settled", "is pending", "is valid", "settled", "is committed", "wait", "is pending", "settled", "wait"},
 	} {
 		for i, word := range words {
 			f := store.InFlight{

@@ -1,6 +1,7 @@
 package monitor_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestDecideEverything(t *testing.T) {
 	seens := []time.Duration{0, late - 1, late, grace - 1, grace, ttl + late - 1, ttl + late}
 	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
 	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
-	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, unknownWord}
+	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, 7, 8, unknownWord}
 	proofs := []*dlt.Evidence{nil, evidence(dlt.CannotTell), evidence(dlt.InFlight), evidence(dlt.Committed), evidence(dlt.NotCommitted)}
 	count := 0
 	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
@@ -166,12 +167,24 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	switch o.Finding {
 	case store.NoTrace:
 		gone := row.SeenAttempt == row.Attempt && row.SeenEndpoint != "" && k.Status.Endpoint == row.SeenEndpoint
-		if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {
+		if k.Status.Reported == batch.ReportedStalled {
+			refunds := f.Budget.EveryTry && f.Spent > 0
+			if refunds {
+				exhausted = f.Budget.Exhausted(f.Spent - 1)
+			}
+			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || min(f.PostedAgo, k.Seen) < max(tr.LateArrival, tr.ResendQuiet, poll) {
+				return fmt.Errorf("promise 3: a stalled batch is sent again at risk, or too soon, or at a cost")
+			}
+		} else if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {
 			return fmt.Errorf("promise 3: sent again at risk")
 		}
 	case store.NotCommitted:
 		if k.Evidence == nil || *k.Evidence != dlt.NotCommitted || !proved {
 			return fmt.Errorf("promise 3: not shown to be not committed")
+		}
+	case store.IsVoid:
+		if k.Status == nil || k.Status.Reported != batch.ReportedVoid || !bytes.Equal(o.Prepared, f.Prepared) {
+			return fmt.Errorf("promise 3: nobody said that these bytes are void")
 		}
 	case store.Failed, store.Refused:
 		if k.Status == nil || k.Status.Reported != batch.ReportedFailed || (k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt) {
@@ -204,7 +217,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	if applied.Result != store.Written {
 		return fmt.Errorf("the row refuses %s: %d %w", o.Finding, applied.Result, applied.Err)
 	}
-	if f.DoubtAttempt < f.Attempt && next.State == batch.Rejected && o.Finding != store.NotCommitted {
+	if f.DoubtAttempt < f.Attempt && next.State == batch.Rejected && o.Finding != store.NotCommitted && o.Finding != store.IsVoid {
 		return fmt.Errorf("promise 3: rejected while a doubt is open")
 	}
 	return nil

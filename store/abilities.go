@@ -105,9 +105,10 @@ type Pruner interface {
 // route does.
 type PreparedKeeper interface {
 	// KeepPrepared keeps the bytes that clients prepared, each by compare-and-set on the
-	// version, which it does not raise: [Row.KeepPrepared] is the rule. true says that bytes
-	// are kept, by this call or an earlier one; false says that the row has moved on, so that
-	// nothing may be posted. No bytes, or more than [MaxPrepared], give a [*batch.InputError],
+	// version, which it does not raise, and on the bytes that are kept already, which grow by
+	// appending only: [Row.KeepPrepared] is the rule. true says that these bytes are kept, by
+	// this call or an earlier one; false says that the row has moved on or keeps other bytes, so
+	// that nothing may be posted. What [Prepared.Validate] refuses gives its [*batch.InputError],
 	// and the call writes nothing. After any other error nothing may be posted either; calling
 	// again is harmless.
 	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)

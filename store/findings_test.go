@@ -14,35 +14,35 @@ import (
 
 var findings = []store.Finding{
 	store.Accepted, store.Doubtful, store.Unposted, store.Failed, store.Refused,
-	store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled, store.NoTrace, store.NotCommitted, store.Undecidable,
+	store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled, store.NoTrace, store.NotCommitted, store.IsVoid, store.Undecidable,
 }
 
 // byMonitor shows the state after each finding of a monitor, from everywhere. p pending, v
 // valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting; - bad, f
 // fenced, h held. The columns are a monitor's findings.
 const byMonitor = `
-                  failed refused pending valid invalid committed settled notrace notcommitted undecidable
-queued            -      -       -       -     -       c         -       -       -            -
-live              -      -       -       -     -       h         -       -       -            -
-expired           d      r       p       v     i       c         -       u       u            s
-doubt             d      r       p       v     i       c         -       u       u            s
-undecided         d      r       p       v     i       c         -       u       u            s
-pending           d      r       p       v     i       c         -       u       u            p
-valid             d      r       p       v     i       c         -       u       u            v
-stuck             d      r       p       v     i       c         -       u       u            p
-lost              d      r       p       v     i       c         -       u       u            v
-delayed           -      -       -       -     -       c         -       -       -            -
-unknown           -      -       -       -     -       c         -       -       -            -
-not_committed     -      -       -       -     -       c         -       -       -            -
-live_again        -      -       -       -     -       h         -       -       -            -
-pending_again     d      s       p       v     i       c         -       u       u            p
-delayed_again     -      -       -       -     -       c         -       -       -            -
-refused_in_doubt  s      s       p       v     i       c         -       -       r            s
-unsettled         -      -       p       v     i       c         -       -       -            i
-invalid           f      f       f       f     f       c         f       f       f            f
-committed         f      f       f       f     f       c         f       f       f            f
-rejected          f      f       f       f     f       c         f       f       f            f
-requeued          -      -       -       -     -       c         -       -       -            -
+                  failed refused pending valid invalid committed settled notrace notcommitted isvoid undecidable
+queued            -      -       -       -     -       c         -       -       -            -      -
+live              -      -       -       -     -       h         -       -       -            -      -
+expired           d      r       p       v     i       c         -       u       u            u      s
+doubt             d      r       p       v     i       c         -       u       u            u      s
+undecided         d      r       p       v     i       c         -       u       u            u      s
+pending           d      r       p       v     i       c         -       u       u            u      p
+valid             d      r       p       v     i       c         -       u       u            u      v
+stuck             d      r       p       v     i       c         -       u       u            u      p
+lost              d      r       p       v     i       c         -       u       u            u      v
+delayed           -      -       -       -     -       c         -       -       -            -      -
+unknown           -      -       -       -     -       c         -       -       -            -      -
+not_committed     -      -       -       -     -       c         -       -       -            -      -
+live_again        -      -       -       -     -       h         -       -       -            -      -
+pending_again     d      s       p       v     i       c         -       u       u            u      p
+delayed_again     -      -       -       -     -       c         -       -       -            -      -
+refused_in_doubt  s      s       p       v     i       c         -       -       r            r      s
+unsettled         -      -       p       v     i       c         -       -       -            -      i
+invalid           f      f       f       f     f       c         f       f       f            f      f
+committed         f      f       f       f     f       c         f       f       f            f      f
+rejected          f      f       f       f     f       c         f       f       f            f      f
+requeued          -      -       -       -     -       c         -       -       -            -      -
 `
 
 var letters = map[string]batch.State{
@@ -53,7 +53,7 @@ var letters = map[string]batch.State{
 func TestMonitorsFindings(t *testing.T) {
 	columns := []store.Finding{
 		store.Failed, store.Refused, store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled,
-		store.NoTrace, store.NotCommitted, store.Undecidable,
+		store.NoTrace, store.NotCommitted, store.IsVoid, store.Undecidable,
 	}
 	rows := standings(t)
 	lines := strings.Split(strings.TrimSpace(byMonitor), "\n")[1:]

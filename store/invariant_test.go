@@ -101,7 +101,7 @@ func (l *life) finding() {
 		if n := len(l.open); n > 0 && l.open[n-1] == l.row.Attempt {
 			l.open = l.open[:n-1]
 		}
-	case store.NotCommitted:
+	case store.NotCommitted, store.IsVoid:
 		l.open = nil
 	}
 	if next.State == batch.Rejected && next.Version != l.row.Version {

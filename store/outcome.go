@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -39,6 +40,10 @@ const (
 	NoTrace
 	// NotCommitted: shown not to be committed, by evidence. The doubt is resolved.
 	NotCommitted
+	// IsVoid: what was prepared, and everything sent with it, had no effect and can have none any
+	// more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt prepares
+	// anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
+	IsVoid
 	// Undecidable: nothing can be found out; a person has to decide.
 	Undecidable
 )
@@ -46,7 +51,7 @@ const (
 var findingNames = [...]string{
 	Accepted: "accepted", Doubtful: "doubtful", Unposted: "unposted", Failed: "failed", Refused: "refused",
 	IsPending: "is pending", IsValid: "is valid", IsInvalid: "is invalid", IsCommitted: "is committed",
-	Settled: "settled", NoTrace: "no trace", NotCommitted: "not committed", Undecidable: "undecidable",
+	Settled: "settled", NoTrace: "no trace", NotCommitted: "not committed", IsVoid: "is void", Undecidable: "undecidable",
 }
 
 // String returns the finding in words.
@@ -76,7 +81,8 @@ type Outcome struct {
 	Back batch.State
 	// Spend counts the attempt against the budget.
 	Spend bool
-	// Refund gives back the budget that the claim spent (Budget.EveryTry): nothing was posted.
+	// Refund gives back the budget that the claim spent (Budget.EveryTry): nothing was posted, or
+	// the next attempt only helps this one.
 	Refund bool
 	// Last says that there is no further attempt: once the doubt is resolved the batch is
 	// Rejected, with Error.
@@ -97,6 +103,10 @@ type Outcome struct {
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed.
 	Settle time.Duration
+	// Prepared, with an IsVoid, are the bytes that the finding is about, nil for none. The row's
+	// version alone does not fence it: a slow submitter keeps bytes, and posts them, without
+	// raising the version.
+	Prepared []byte
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
 	// Endpoint, with an IsPending, is the endpoint that reported the attempt as under way,
@@ -188,6 +198,8 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	case o.Finding == IsCommitted:
 		res.Breach = r.Final() || (r.Requeued && r.State == batch.Queued) // it was final, and others may have gone ahead
 	case o.Version != r.Version || r.Final():
+		return fail(Fenced, nil)
+	case o.Finding == IsVoid && !bytes.Equal(o.Prepared, r.Prepared):
 		return fail(Fenced, nil)
 	case o.By == batch.ByMonitor && r.Live(now):
 		return fail(Bad, fmt.Errorf("%w: the live claim of %s is the submitter's", batch.ErrNotAllowed, o.Key))
@@ -285,6 +297,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		}
 		r.claimableAgain(now)
 	case NotCommitted:
+		r.notCommitted(now, o)
+	case IsVoid:
+		r.Prepared = nil
 		r.notCommitted(now, o)
 	case Undecidable:
 		r.NextCheck = now.Add(o.Check)

@@ -9,20 +9,28 @@ import (
 
 // MaxPrepared is how many bytes of a client's preparation are kept at most; dlt.MaxPrepared is
 // the same.
-const MaxPrepared = 1024
+const MaxPrepared = 4096
 
-// Prepared holds bytes that a client must know before the first POST of a batch
-// (dlt.Preparer).
+// Prepared holds bytes that a client must know before it posts a batch (dlt.Preparer).
 type Prepared struct {
 	Ref
 	// Version of the claim.
 	Version int64
+	// Was are the bytes that the claim saw, and that Bytes begin with; nil for none.
+	Was []byte
 	// Bytes are 1 to [MaxPrepared]: a client that prepared no bytes keeps nothing.
 	Bytes []byte
 }
 
-// Validate returns a [*batch.InputError] for bytes that cannot be kept.
+// Validate returns a [*batch.InputError] for bytes that cannot be kept: none, too many, or
+// bytes that do not begin with Was.
 func (p Prepared) Validate() error {
+	if !bytes.HasPrefix(p.Bytes, p.Was) {
+		return &batch.InputError{
+			Field: "Prepared.Bytes", Value: fmt.Sprintf("%d bytes, for batch %s", len(p.Bytes), p.Key),
+			Want: fmt.Sprintf("the %d bytes that are kept, and more after them", len(p.Was)),
+		}
+	}
 	if n := len(p.Bytes); n == 0 || n > MaxPrepared {
 		return &batch.InputError{
 			Field: "Prepared.Bytes", Value: fmt.Sprintf("%d bytes, for batch %s", n, p.Key), Want: fmt.Sprintf("1 to %d bytes", MaxPrepared),
@@ -41,17 +49,20 @@ func ValidatePrepared(kept []Prepared) error {
 	return nil
 }
 
-// KeepPrepared returns the row with b kept, for the claim that raised it to version and has no
-// recorded outcome yet; the claim's expiry changes nothing, as in [Row.Apply]. Bytes that are
-// kept already stay: they were true before the first POST, and b may not be. ok is false where
-// the row has moved on. The version is not raised: the outcomes of the claim and of the
-// monitor carry it.
-func (r Row) KeepPrepared(version int64, b []byte) (next Row, ok bool) {
-	if r.State != batch.Submitting || r.Version != version {
+// KeepPrepared returns the row with p.Bytes kept, for the claim that raised it to p.Version and
+// has no recorded outcome yet; the claim's expiry changes nothing, as in [Row.Apply]. What is kept
+// grows by appending only: the row must keep p.Was, or p.Bytes already, since the answer to an
+// earlier write may have been lost. p is valid. ok is false where the row has moved on, or keeps
+// other bytes. The version is not raised: the outcomes of the claim and of the monitor carry it.
+func (r Row) KeepPrepared(p Prepared) (next Row, ok bool) {
+	switch {
+	case r.State != batch.Submitting || r.Version != p.Version:
+		return r, false
+	case bytes.Equal(r.Prepared, p.Bytes):
+		return r, true
+	case !bytes.Equal(r.Prepared, p.Was):
 		return r, false
 	}
-	if r.Prepared == nil {
-		r.Prepared = bytes.Clone(b)
-	}
+	r.Prepared = bytes.Clone(p.Bytes)
 	return r, true
 }

@@ -3,8 +3,10 @@ package store_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -15,14 +17,26 @@ func TestKeepPrepared(t *testing.T) {
 	assert.Equal(t, dlt.MaxPrepared, store.MaxPrepared)
 	for name, r := range standings(t) {
 		for _, v := range []int64{r.Version - 1, r.Version, r.Version + 1} {
-			next, ok := r.KeepPrepared(v, []byte("kept"))
+			next, ok := r.KeepPrepared(store.Prepared{Version: v, Bytes: []byte("kept")})
 			assert.Equal(t, v == r.Version && r.State == batch.Submitting, ok, name)
 			want := r
 			if ok {
 				want.Prepared = []byte("kept")
-				again, ok := next.KeepPrepared(v, []byte("another"))
-				assert.True(t, ok, "something is kept")
-				assert.Equal(t, next, again)
+				for bytes, did := range map[string]bool{"kept": true, "another": false, "kept, and more": false} {
+					again, ok := next.KeepPrepared(store.Prepared{Version: v, Bytes: []byte(bytes)})
+					assert.Equal(t, did, ok, bytes)
+					assert.Equal(t, next, again)
+				}
+				more := store.Prepared{Version: v, Was: []byte("kept"), Bytes: []byte("kept, and more")}
+				for range 2 {
+					grown, ok := next.KeepPrepared(more)
+					require.True(t, ok)
+					assert.Equal(t, "kept, and more", string(grown.Prepared))
+					next = grown
+				}
+				_, ok := next.KeepPrepared(store.Prepared{Version: v, Was: []byte("kept"), Bytes: []byte("kept, and less")})
+				assert.False(t, ok)
+				next.Prepared = []byte("kept")
 			}
 			assert.Equal(t, want, next, "%s: nothing else changes", name)
 		}
@@ -36,8 +50,47 @@ func TestKeepPrepared(t *testing.T) {
 	}
 }
 
+func TestWhatIsKeptOnlyGrows(t *testing.T) {
+	for _, was := range []string{"k", "kept"} {
+		assert.NoError(t, store.Prepared{Was: []byte(was), Bytes: []byte("kept")}.Validate())
+	}
+	for _, was := range []string{"K", "kept, and more", "ept"} {
+		var bad *batch.InputError
+		require.ErrorAs(t, store.Prepared{Was: []byte(was), Bytes: []byte("kept")}.Validate(), &bad, was)
+		assert.Equal(t, "Prepared.Bytes", bad.Field)
+	}
+}
+
+// A void counts only while the row keeps what the ledger was asked about.
+func TestVoid(t *testing.T) {
+	for name, r := range standings(t) {
+		if !r.Monitored(start.Add(time.Second)) || r.State == batch.Invalid {
+			continue
+		}
+		for _, kept := range []string{"", "kept"} {
+			if kept != "" {
+				r.Prepared = []byte(kept)
+			}
+			for _, named := range []string{"", "kept", "kept, and more"} {
+				o := monitored(r, store.IsVoid)
+				o.Prepared = []byte(named)
+				next, a := r.Apply(o, start.Add(time.Second))
+				if named != kept {
+					assert.Equal(t, store.Fenced, a.Result, "%s, %q of %q", name, named, kept)
+					assert.Equal(t, r, next)
+					continue
+				}
+				require.Equal(t, store.Written, a.Result, "%s: %v", name, a.Err)
+				assert.Nil(t, next.Prepared)
+				assert.Zero(t, next.DoubtAttempt)
+				assert.Equal(t, r.Refused, next.State == batch.Rejected, name)
+			}
+		}
+	}
+}
+
 func TestPreparedEndsWithTheRow(t *testing.T) {
-	r, _ := store.NewRow().Claim(start, ttl, hour).KeepPrepared(2, []byte("kept"))
+	r, _ := store.NewRow().Claim(start, ttl, hour).KeepPrepared(store.Prepared{Version: 2, Bytes: []byte("kept")})
 	for _, f := range []store.Finding{store.Accepted, store.Doubtful, store.Unposted, store.Failed} {
 		o := submitted(r, f)
 		o.Back = batch.Queued

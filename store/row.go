@@ -68,7 +68,7 @@ type Row struct {
 	Receipts []batch.Receipt
 
 	// Prepared are the bytes that [Row.KeepPrepared] kept, nil for none. They stay through all
-	// attempts until the row becomes final. They must not be changed.
+	// attempts until the row becomes final or an [IsVoid] ends them. They must not be changed.
 	Prepared []byte
 }
 

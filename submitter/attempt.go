@@ -30,7 +30,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 	var pause *backoff.ExponentialBackOff // hardly ever needed
 	g := s.gates.of(first.Key.Service)
 	prepared := first.Prepared
-	ready := !s.prepares(first.Key.Service) || prepared != nil
+	ready := !s.prepares(first)
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {

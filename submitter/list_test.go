@@ -113,7 +113,7 @@ func TestARunGoesInLists(t *testing.T) {
 
 type nothingToPrepare struct{}
 
-func (nothingToPrepare) Prepare(context.Context, batch.Batch) ([]byte, error) { return nil, nil }
+func (nothingToPrepare) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
 // refusing refuses every list that contains one of the ids.
 func refusing(bad ...batch.ID) func([]batch.ID) error {

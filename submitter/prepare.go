@@ -13,25 +13,29 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// prepare asks the ledger for the bytes that must be known before the first POST, and keeps
-// them. The batch may be posted only if said is true and there is no error. said is false
+// prepare asks the ledger for the bytes that must be known before the POST, and keeps them where
+// they are more than the claim has. The batch may be posted only if said is true and there is no error. said is false
 // where the result is not the ledger's word: the row has moved on, the store failed, or the
 // client did. The error is never doubt: no request that could take effect was sent. A stop
 // cuts off the ledger's answer, but not the write.
 func (s *sender) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
 	kept, said, err = s.askToPrepare(ctx, c, payload, until)
-	if err != nil || len(kept) == 0 { // no bytes need no keeping
+	switch {
+	case err != nil:
 		return nil, said, err
-	}
-	if len(kept) > dlt.MaxPrepared {
+	case len(kept) > dlt.MaxPrepared:
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: fmt.Sprintf("%d bytes, more than %d", len(kept), dlt.MaxPrepared)}
+	case !bytes.HasPrefix(kept, c.Prepared):
+		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: fmt.Sprintf("%d bytes that do not begin with the %d that are kept", len(kept), len(c.Prepared))}
+	case len(kept) == len(c.Prepared): // nothing new needs no keeping
+		return c.Prepared, said, nil
 	}
 	// A stop does not cut this off: whether it was written would not be known.
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	var did bool
 	failed := loop.Contain(func() (err error) {
-		did, err = s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: kept})
+		did, err = s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
 		return err
 	})
 	if failed != nil {
@@ -42,17 +46,21 @@ func (s *sender) prepare(ctx context.Context, c store.Claim, payload []byte, unt
 
 const opPrepare = "prepare"
 
-// prepares reports whether batches of a service are prepared before their first POST.
-func (s *sender) prepares(service batch.ServiceID) bool {
-	return s.o.Preparer != nil && s.ledger.Traits(service).Prepares
+// prepares reports whether a claim is prepared before its POST.
+func (s *sender) prepares(c store.Claim) bool {
+	if s.o.Preparer == nil {
+		return false
+	}
+	t := s.ledger.Traits(c.Key.Service)
+	return t.Prepares && (c.Prepared == nil || t.Renews)
 }
 
 func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
 	panicked := loop.Contain(func() error {
-		b := batch.Batch{ID: c.Key.ID, Service: c.Key.Service, Payload: payload, Budget: c.Budget}
-		if out, err = s.o.Preparer.Prepare(ctx, b); err != nil {
+		a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)}
+		if out, err = s.o.Preparer.Prepare(ctx, a); err != nil {
 			out, err = nil, certain(err)
 		}
 		out = bytes.Clone(out)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +21,13 @@ import (
 
 // preparer is the test's Prepare, and the store behind it.
 type preparer struct {
-	prepare func(ctx context.Context, b batch.Batch) ([]byte, error)
+	prepare func(ctx context.Context, b batch.Attempt) ([]byte, error)
 	keep    func(ctx context.Context, p store.Prepared) (bool, error)
-	asked   []batch.Batch
+	asked   []batch.Attempt
 	kept    []store.Prepared
 }
 
-func (p *preparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+func (p *preparer) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
 	p.asked = append(p.asked, b)
 	if p.prepare == nil {
 		return []byte("prepared"), nil
@@ -71,7 +72,7 @@ func TestPreparedBeforeTheFirstPost(t *testing.T) {
 		r.posts(far, store.Claim{Budget: batch.Budget{Attempts: 3}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, []batch.Batch{{ID: "a", Service: "s", Payload: []byte("payload"), Budget: batch.Budget{Attempts: 3}}}, p.asked, "once")
+		assert.Equal(t, []batch.Attempt{{Key: batch.Key{Service: "s", ID: "a"}, Number: 1, Payload: []byte("payload")}}, p.asked, "once")
 		assert.Equal(t, []store.Prepared{{
 			Ref: store.Ref{Key: batch.Key{Service: "s", ID: "a"}, Row: 7}, Version: 5, Bytes: []byte("prepared"),
 		}}, p.kept)
@@ -98,6 +99,61 @@ func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
 		assert.Equal(t, []string{"kept by the first"}, got)
 		r.quit()
 	})
+}
+
+// A ledger that renews is asked before each attempt, and what it adds is kept before the POST.
+func TestWhatIsKeptGrows(t *testing.T) {
+	for name, c := range map[string]struct {
+		renewed string
+		did     bool
+		keeps   bool
+		want    string
+		posted  []string
+	}{
+		"more":            {"kept, and more", true, true, "a accepted", []string{"kept, and more"}},
+		"the same":        {"kept", true, false, "a accepted", []string{"kept"}},
+		"more, too late":  {"kept, and more", false, true, "a unposted", nil},
+		"other bytes":     {"Kept, and more", true, false, "a failed", nil},
+		"fewer":           {"kep", true, false, "a failed", nil},
+		"none":            {"", true, false, "a failed", nil},
+		"more than there": {"kept" + strings.Repeat("!", dlt.MaxPrepared), true, false, "a failed", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var r *rig
+				p := &preparer{
+					prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) {
+						assert.Equal(t, "kept", string(a.Prepared))
+						assert.Equal(t, 2, a.Number)
+						a.Prepared[0] = 'X' // it is a copy
+						return []byte(c.renewed), nil
+					},
+					keep: func(_ context.Context, p store.Prepared) (bool, error) {
+						assert.Empty(t, r.seen(), "nothing is posted before it is kept")
+						assert.Equal(t, "kept", string(p.Was))
+						assert.Equal(t, c.renewed, string(p.Bytes))
+						return c.did, nil
+					},
+				}
+				var got []string
+				r = start(t, func(_ context.Context, a batch.Attempt) error {
+					got = append(got, string(a.Prepared))
+					return nil
+				}, func(o *submitter.Options, tr *dlt.Traits) {
+					p.options(o, tr)
+					tr.Renews = true
+				})
+				r.posts(far, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept"), Was: &store.Row{Version: 5, Prepared: []byte("kept")}})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, c.posted, got)
+				assert.Equal(t, []string{c.want}, r.found())
+				assert.Equal(t, c.keeps, len(p.kept) == 1)
+				assert.Nil(t, r.outcomes[0].Was, "it has not what was kept since")
+				r.quit()
+			})
+		})
+	}
 }
 
 func TestNothingIsPostedThatIsNotKept(t *testing.T) {
@@ -139,15 +195,15 @@ func TestNothingIsPostedThatIsNotKept(t *testing.T) {
 }
 
 func TestPrepareFails(t *testing.T) {
-	wait := func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+	wait := func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("asking: %w", ctx.Err())
 	}
-	err := func(err error) func(context.Context, batch.Batch) ([]byte, error) {
-		return func(context.Context, batch.Batch) ([]byte, error) { return []byte("not to be kept"), err }
+	err := func(err error) func(context.Context, batch.Attempt) ([]byte, error) {
+		return func(context.Context, batch.Attempt) ([]byte, error) { return []byte("not to be kept"), err }
 	}
 	for name, c := range map[string]struct {
-		prepare func(context.Context, batch.Batch) ([]byte, error)
+		prepare func(context.Context, batch.Attempt) ([]byte, error)
 		want    store.Finding
 		kind    batch.ErrorKind
 		asked   int
@@ -161,8 +217,8 @@ func TestPrepareFails(t *testing.T) {
 		"whatever":      {err(errors.New("whatever")), store.Failed, batch.KindUnavailable, 4, true},
 		"two kinds":     {err(errors.Join(dlt.ErrRejected, dlt.ErrBusy)), store.Failed, batch.KindUnavailable, 4, true},
 		"it hangs":      {wait, store.Failed, batch.KindUnavailable, 4, true},
-		"a panic":       {func(context.Context, batch.Batch) ([]byte, error) { panic(dlt.ErrDoubt) }, store.Failed, batch.KindUnavailable, 1, false},
-		"too long": {func(context.Context, batch.Batch) ([]byte, error) {
+		"a panic":       {func(context.Context, batch.Attempt) ([]byte, error) { panic(dlt.ErrDoubt) }, store.Failed, batch.KindUnavailable, 1, false},
+		"too long": {func(context.Context, batch.Attempt) ([]byte, error) {
 			return bytes.Repeat([]byte{1}, dlt.MaxPrepared+1), nil
 		}, store.Failed, batch.KindMisconfigured, 1, false},
 	} {
@@ -193,7 +249,7 @@ func TestPrepareFails(t *testing.T) {
 // refusal is a definite failure.
 func TestPrepareRefusesAndSpends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return nil, dlt.ErrRejected }}
+		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return nil, dlt.ErrRejected }}
 		r := start(t, fine, p.options)
 		r.posts(far, store.Claim{})
 		synctest.Wait()
@@ -207,7 +263,7 @@ func TestPrepareRefusesAndSpends(t *testing.T) {
 func TestPrepareAgainAfterBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}
-		p.prepare = func(context.Context, batch.Batch) ([]byte, error) {
+		p.prepare = func(context.Context, batch.Attempt) ([]byte, error) {
 			if len(p.asked) < 3 {
 				return nil, dlt.ErrBusy
 			}
@@ -238,7 +294,7 @@ func TestPrepareIsWithinTheClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &preparer{prepare: func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+				p := &preparer{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
 					deadline, ok := ctx.Deadline()
 					assert.True(t, ok)
 					assert.Equal(t, timeout, time.Until(deadline), "a request like others")
@@ -260,7 +316,7 @@ func TestPrepareIsWithinTheClaim(t *testing.T) {
 
 func TestAStopCutsPrepareOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(ctx context.Context, _ batch.Batch) ([]byte, error) {
+		p := &preparer{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
@@ -278,7 +334,7 @@ func TestAStopCutsPrepareOff(t *testing.T) {
 // Without bytes there is nothing to keep.
 func TestPreparedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(context.Context, batch.Batch) ([]byte, error) { return []byte{}, nil }}
+		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return []byte{}, nil }}
 		r := start(t, fine, p.options)
 		r.posts(far, store.Claim{})
 		synctest.Wait()

@@ -27,8 +27,8 @@ type Options struct {
 	// Lists sends several batches of a run in one request, as many as the ledger's traits
 	// allow. It is the ledger, or nil.
 	Lists dlt.ListSubmitter
-	// Preparer is asked before the first POST of a batch that has no kept bytes, where the
-	// ledger's traits say Prepares.
+	// Preparer is asked before the POST of a batch that has no kept bytes, where the ledger's
+	// traits say Prepares, and before each POST where they say Renews, too.
 	Preparer dlt.Preparer
 	// Keep stores the bytes from Preparer. Nothing is posted unless Keep returns true.
 	Keep func(context.Context, store.Prepared) (bool, error)
@@ -260,7 +260,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.sender.prepares(r.Service) && r.Batches[i].Prepared == nil {
+		if s.sender.prepares(r.Batches[i]) {
 			r.Batches[i].Was = nil // the prepared bytes will be part of the row, and Was does not have them
 		}
 		n := 1

@@ -74,7 +74,7 @@ func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 // slowly prepares in 200 ms.
 type slowly struct{}
 
-func (slowly) Prepare(context.Context, batch.Batch) ([]byte, error) {
+func (slowly) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	time.Sleep(200 * time.Millisecond)
 	return []byte("prepared"), nil
 }

@@ -34,7 +34,7 @@ func TestTokens(t *testing.T) {
 		return token.Load().(string), nil
 	}})
 	b := transfer("b")
-	_, err := r.c.Prepare(t.Context(), b)
+	_, err := r.c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	err = r.submit(attempt(b, 1, nil))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "401: %v", err)
@@ -106,7 +106,7 @@ func TestTokensNeverShow(t *testing.T) {
 	require.NoError(t, err)
 	defer c.CloseIdleConnections()
 	b := transfer("b")
-	_, prepare := c.Prepare(t.Context(), b)
+	_, prepare := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	_, statuses := c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{{Key: b.Key(), Prepared: []byte(`{"offset":0}`)}})
 	for name, err := range map[string]error{
 		"submit": c.Submit(t.Context(), attempt(b, 1, nil)), "prepare": prepare, "statuses": statuses,
@@ -166,7 +166,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}))
 		c, err := canton.New(s.URL, nil)
 		require.NoError(t, err)
-		_, prepare := c.Prepare(t.Context(), transfer("b"))
+		_, prepare := c.Prepare(t.Context(), batch.Attempt{Key: transfer("b").Key(), Number: 1})
 		require.Error(t, prepare)
 		require.Error(t, c.Submit(t.Context(), attempt(transfer("b"), 1, nil)))
 		_, err = c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{{Key: transfer("b").Key(), Prepared: []byte(`{"offset":0}`)}})

@@ -25,7 +25,7 @@ func Example() {
 	ctx := context.Background()
 
 	b := batch.Batch{ID: "batch-1", Service: "Alice::1220", Payload: cantontest.Payload(cantontest.Transfer{To: "Bob::1220", Amount: 5})}
-	prepared, err := client.Prepare(ctx, b) // kept, before anything is sent
+	prepared, err := client.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}) // kept, before anything is sent
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func transfer(id string, ts ...cantontest.Transfer) batch.Batch {
 // prepare is what the engine does before the first POST.
 func (r *rig) prepare(b batch.Batch) []byte {
 	r.t.Helper()
-	out, err := r.c.Prepare(r.t.Context(), b)
+	out, err := r.c.Prepare(r.t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	require.NoError(r.t, err)
 	return out
 }

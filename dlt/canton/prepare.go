@@ -19,7 +19,7 @@ type prepared struct {
 }
 
 // Prepare implements [dlt.Preparer]: it asks for the participant's ledger end.
-func (c *Client) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	end, err := c.ledgerEnd(ctx, opPrepare)
 	if err != nil {
 		var e *dlt.Error
@@ -32,7 +32,7 @@ func (c *Client) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
 	}
 	out, err := json.Marshal(prepared{Offset: &end})
 	if err != nil {
-		return nil, fmt.Errorf("canton: encode offset of %s: %w", b.Key(), err)
+		return nil, fmt.Errorf("canton: encode offset of %s: %w", a.Key, err)
 	}
 	return out, nil
 }

@@ -35,16 +35,16 @@ func (m *MockPreparer) EXPECT() *MockPreparerMockRecorder {
 }
 
 // Prepare mocks base method.
-func (m *MockPreparer) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+func (m *MockPreparer) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	m.ctrl.T.Helper()
-	ret := m.ctrl.Call(m, "Prepare", ctx, b)
+	ret := m.ctrl.Call(m, "Prepare", ctx, a)
 	ret0, _ := ret[0].([]byte)
 	ret1, _ := ret[1].(error)
 	return ret0, ret1
 }
 
 // Prepare indicates an expected call of Prepare.
-func (mr *MockPreparerMockRecorder) Prepare(ctx, b any) *gomock.Call {
+func (mr *MockPreparerMockRecorder) Prepare(ctx, a any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
-	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Prepare", reflect.TypeOf((*MockPreparer)(nil).Prepare), ctx, b)
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Prepare", reflect.TypeOf((*MockPreparer)(nil).Prepare), ctx, a)
 }

@@ -94,7 +94,7 @@ func (e *exam) byID(statuses []batch.Status, asked ...batch.Batch) map[batch.ID]
 	out := map[batch.ID]batch.Status{}
 	for _, s := range statuses {
 		require.True(e, want[s.ID], "an answer about %q, which was not asked about", s.ID)
-		require.True(e, s.Reported >= batch.ReportedUnknown && s.Reported <= batch.ReportedFailed, "%s of %s is no answer", s.Reported, s.ID)
+		require.True(e, s.Reported >= batch.ReportedUnknown && s.Reported <= batch.ReportedVoid, "%s of %s is no answer", s.Reported, s.ID)
 		if old, twice := out[s.ID]; twice {
 			require.Equal(e, old.Reported, s.Reported, "two answers about %s", s.ID)
 		}

@@ -106,7 +106,7 @@ func TestAServiceWithoutARoute(t *testing.T) {
 	assert.Equal(t, "memory", r.Traits("").Name, "the first route's")
 	require.ErrorIs(t, r.Submit(ctx, a), dlt.ErrMisconfigured)
 	require.ErrorIs(t, r.SubmitList(ctx, []batch.Attempt{a, a}), dlt.ErrMisconfigured)
-	_, err = r.Prepare(ctx, b)
+	_, err = r.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	require.ErrorIs(t, err, dlt.ErrMisconfigured)
 	found, err := r.Resolve(ctx, dlt.Doubt{Attempt: a})
 	require.ErrorIs(t, err, dlt.ErrMisconfigured)

@@ -29,3 +29,14 @@ func same(was, next *store.Row) bool {
 		next.AskedAt.Equal(was.AskedAt) && next.SettlesAt.Equal(was.SettlesAt) && next.Requeued == was.Requeued &&
 		next.Error == nil && was.Error == nil && len(next.Receipts) == 0 && len(was.Receipts) == 0 && !next.OrdersSettled && !next.Quarantined
 }
+
+// Voided returns the open rows whose prepared bytes an outcome has ended. No other write of a row
+// changes that column.
+func Voided(all []*Stored) (void []*Stored) {
+	for _, s := range all {
+		if s.Was.Prepared != nil && s.Now.Prepared == nil && !s.Now.Final() {
+			void = append(void, s)
+		}
+	}
+	return void
+}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/store"
@@ -28,8 +29,8 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []
 			if r == nil {
 				continue
 			}
-			had := r.Now.Prepared != nil
-			if r.Now, did[i] = r.Now.KeepPrepared(p.Version, p.Bytes); did[i] && !had {
+			had := len(r.Now.Prepared)
+			if r.Now, did[i] = r.Now.KeepPrepared(p); len(r.Now.Prepared) != had && !slices.Contains(set, r) {
 				set = append(set, r)
 			}
 		}

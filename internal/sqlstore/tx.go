@@ -38,7 +38,7 @@ type Tx interface {
 	Load(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
 	// Attempted is Load for rows that were attempted, or at least those, without receipts.
 	Attempted(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
-	// SetPrepared writes the prepared bytes of rows that are still at their versions.
+	// SetPrepared writes the prepared bytes, or none, of rows that are still at their versions.
 	SetPrepared(ctx context.Context, set []*Stored) error
 	// Save writes all rows that differ from the database's.
 	Save(ctx context.Context, all []*Stored) error

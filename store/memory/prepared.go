@@ -22,7 +22,7 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool
 		if e == nil || (p.Row != 0 && p.Row != e.number) {
 			continue
 		}
-		e.row, did[i] = e.row.KeepPrepared(p.Version, p.Bytes)
+		e.row, did[i] = e.row.KeepPrepared(p)
 	}
 	return did, nil
 }

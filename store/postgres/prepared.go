@@ -25,7 +25,7 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 
 // SetPrepared sends all bytes in one value, as Add does.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
-	var all []byte
+	all := []byte{} // no bytes are an empty value, as the column wants it
 	at, size := make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
 		at[i], size[i] = int64(len(all)+1), int64(len(r.Now.Prepared))

@@ -39,8 +39,8 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 	}
 	var advance, finish []knownRow
-	for i, o := range outcomes {
-		if o.Was == nil || o.Was.Version != o.Version || o.Row == 0 || named[o.Key] > 1 {
+	for i, o := range outcomes { // a void is about bytes that may have changed without a version
+		if o.Was == nil || o.Was.Version != o.Version || o.Row == 0 || named[o.Key] > 1 || o.Finding == store.IsVoid {
 			rest = append(rest, i)
 			continue
 		}

@@ -24,6 +24,11 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	if err := t.saveReceipts(ctx, changed); err != nil {
 		return err
 	}
+	if void := sqlstore.Voided(changed); len(void) > 0 {
+		if err := t.SetPrepared(ctx, void); err != nil {
+			return err
+		}
+	}
 	var update, insert, remove [inOutcomes + 1][]*sqlstore.Stored
 	for _, s := range changed {
 		from, to := placeOf(s.Was), placeOf(s.Now)

@@ -21,9 +21,9 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		named[outcomes[i].Key]++
 	}
 	var ends groups[ending]
-	for i, o := range outcomes {
+	for i, o := range outcomes { // a void is about bytes that may have changed without a version
 		did := false
-		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 {
+		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 && o.Finding != store.IsVoid {
 			if _, applied[i] = o.Was.Apply(o, now); applied[i].Result == store.Written {
 				switch next := &applied[i].Row; {
 				case sqlstore.Advances(o.Was, next):

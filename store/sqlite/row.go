@@ -131,6 +131,9 @@ func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
 	if err := t.saveReceipts(ctx, s); err != nil {
 		return err
 	}
+	if err := t.SetPrepared(ctx, sqlstore.Voided([]*sqlstore.Stored{s})); err != nil {
+		return err
+	}
 	var n int64
 	var err error
 	if prev, next := s.Was, s.Now; !prev.Final() && !next.Final() {

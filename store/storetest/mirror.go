@@ -195,7 +195,9 @@ func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
 // monitored is an outcome by the monitor, about the batch as a whole.
 func (f *fixture) monitored(id batch.ID, finding store.Finding) store.Outcome {
 	o := f.submitted(id, finding)
-	o.By, o.Attempt = batch.ByMonitor, 0
+	if o.By, o.Attempt = batch.ByMonitor, 0; finding == store.IsVoid {
+		o.Prepared = f.rows[id].row.Prepared
+	}
 	return o
 }
 

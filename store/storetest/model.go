@@ -185,7 +185,7 @@ func (h history) records() {
 // it.
 func (h history) outcome(id batch.ID) store.Outcome {
 	row := h.rows[id].row
-	o := h.monitored(id, store.IsPending+store.Finding(h.r.IntN(8)))
+	o := h.monitored(id, store.IsPending+store.Finding(h.r.IntN(9)))
 	if h.chance(15) {
 		o.Finding = store.Failed + store.Finding(h.r.IntN(2))
 	}

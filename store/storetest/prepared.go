@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,9 @@ func preparedTests() []test {
 	return []test{
 		{name: "is kept for a claim, and for nothing else", run: preparedStandings},
 		{name: "is handed out to all that follows", run: preparedKept},
-		{name: "stays what it was first", run: preparedFirst},
+		{name: "grows, and never changes", run: preparedGrows},
+		{name: "ends when it is void", run: preparedVoid},
+		{name: "or is void, whichever comes first", run: preparedOrVoid},
 		{name: "does not raise the version", run: preparedVersion},
 		{name: "ends when the batch is final", run: preparedFinal},
 		{name: "is any bytes, within its bounds", run: preparedBounds},
@@ -41,7 +44,7 @@ func (f *fixture) keep(kept ...store.Prepared) []bool {
 	want := make([]bool, len(kept))
 	for i, p := range kept {
 		if s := f.rows[p.Key.ID]; s != nil && s.b.Key() == p.Key {
-			s.row, want[i] = s.row.KeepPrepared(p.Version, p.Bytes)
+			s.row, want[i] = s.row.KeepPrepared(p)
 			s.was = nil // it has changed without a new version
 		}
 	}
@@ -108,20 +111,127 @@ func preparedKept(f *fixture) {
 	assert.Equal(f, "kept", string(f.pendingOf(9, f.u(0.5), "s")[0].Prepared))
 }
 
-func preparedFirst(f *fixture) {
+// grown is what a claim of the batch's present version keeps beside what it saw.
+func (f *fixture) grown(id batch.ID, more string) store.Prepared {
+	p := f.prepared(id, "")
+	p.Was = bytes.Clone(f.rows[id].row.Prepared)
+	p.Bytes = append(bytes.Clone(p.Was), more...)
+	return p
+}
+
+func preparedGrows(f *fixture) {
 	f.add(bt("s", "a"))
 	f.take("a")
 	mine := []byte("first")
 	p := f.prepared("a", "")
 	p.Bytes = mine
-	assert.Equal(f, []bool{true}, f.keep(p))
+	require.Equal(f, []bool{true}, f.keep(p))
 	mine[0] = 'X' // the slice was not kept
-	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "second")), "something is kept")
+	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "first")), "the answer was lost")
+	assert.Equal(f, []bool{false}, f.keep(f.prepared("a", "second")), "something else is kept")
+	longer := f.grown("a", ", second")
+	assert.Equal(f, []bool{true, true, false}, f.keep(longer, longer, p), "of one call, in its order")
+	assert.Equal(f, []bool{false}, f.keep(func() store.Prepared {
+		late := longer
+		late.Was, late.Bytes = []byte("first"), []byte("first, another second")
+		return late
+	}()), "it has grown since")
 	f.each(f.submitted, store.Unposted, "a")
-	assert.Equal(f, "first", string(f.take("a")[0].Prepared))
-	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "third")))
+	assert.Equal(f, []bool{false}, f.keep(longer), "of an earlier claim")
+	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
+	var bad *batch.InputError
+	for _, was := range []string{"First, second", "first, second, third", "x"} {
+		wrong := f.prepared("a", "first, second")
+		wrong.Was = []byte(was)
+		_, err := f.st.KeepPrepared(f.ctx, []store.Prepared{f.grown("a", "!"), wrong})
+		require.ErrorAs(f, err, &bad, was)
+	}
+	f.each(f.submitted, store.Accepted, "a")
+	f.each(f.monitored, store.NoTrace, "a")
+	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
+	last := f.grown("a", "")
+	last.Bytes = append(last.Bytes, make([]byte, store.MaxPrepared-len(last.Bytes))...)
+	require.Equal(f, []bool{true}, f.keep(last))
 	f.each(f.submitted, store.Unposted, "a")
-	assert.Equal(f, "first", string(f.take("a")[0].Prepared))
+	require.Equal(f, last.Bytes, f.take("a")[0].Prepared)
+}
+
+// A void is about the bytes that it names: neither the version nor the state says whether a slow
+// process has kept others since.
+func preparedVoid(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"), bt("s", "refused"))
+	f.take("a", "b", "c", "refused")
+	f.keep(f.prepared("a", "kept"), f.prepared("refused", "kept"))
+	o := f.submitted("refused", store.Doubtful)
+	o.Last = true
+	f.written(o)
+	f.pass(2) // the claims are over, and their holders may live on
+	fenced := func(id batch.ID, named string, was *store.Row) {
+		f.Helper()
+		o := f.monitored(id, store.IsVoid)
+		o.Prepared, o.Was = []byte(named), was
+		assert.Equal(f, store.Fenced, f.record(o)[0].Result, "%q of %s", named, id)
+	}
+	for _, named := range []string{"other", "kep", "kept, and more", ""} {
+		fenced("a", named, nil)
+	}
+	fenced("b", "kept", nil)
+	for id, was := range map[batch.ID]store.Row{"a": f.rows["a"].row, "b": f.rows["b"].row} {
+		require.Equal(f, []bool{true}, f.keep(f.grown(id, ", late"))) // after the row was handed out
+		fenced(id, string(was.Prepared), nil)
+		fenced(id, string(was.Prepared), &was)
+	}
+	for _, id := range []batch.ID{"a", "b", "c"} {
+		row := f.written(f.void(id))[0].Row
+		assert.Equal(f, batch.Unknown, row.State)
+		assert.Zero(f, row.DoubtAttempt)
+		assert.Nil(f, row.Prepared)
+	}
+	assert.Equal(f, batch.Rejected, f.written(f.void("refused"))[0].Row.State)
+	for _, c := range f.take("a", "b", "c") {
+		assert.Nil(f, c.Prepared, "the next attempt prepares anew")
+	}
+	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "anew")))
+	f.each(f.submitted, store.Accepted, "a")
+	assert.Equal(f, batch.Unknown, f.written(f.void("a"))[0].Row.State, "pending before")
+	f.take("a")
+	f.keep(f.prepared("a", "third"))
+	f.each(f.submitted, store.Accepted, "a")
+	f.each(f.monitored, store.IsValid, "a")
+	assert.Equal(f, batch.Unknown, f.written(f.void("a"))[0].Row.State, "valid before")
+}
+
+// void is an IsVoid about what the batch keeps.
+func (f *fixture) void(id batch.ID) store.Outcome {
+	o := f.monitored(id, store.IsVoid)
+	o.Prepared = bytes.Clone(f.rows[id].row.Prepared)
+	return o
+}
+
+// Where a void and bytes come at once, one of them is first, and the other fails.
+func preparedOrVoid(f *fixture) {
+	for round := range 20 {
+		lane := bt(batch.ServiceID(fmt.Sprint("lane", round)), batch.ID(fmt.Sprint("id", round)))
+		f.add(lane)
+		c := f.claimAlone(lane.Service)
+		f.pass(2)
+		var kept, void bool
+		errs := atOnce(
+			func() error {
+				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")}})
+				kept = err == nil && got[0]
+				return err
+			},
+			func() error {
+				got, err := f.st.Record(f.ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.ByMonitor, Finding: store.IsVoid}})
+				void = err == nil && got[0].Result == store.Written
+				return err
+			})
+		for _, err := range errs {
+			require.NoError(f, err)
+		}
+		require.NotEqual(f, kept, void, "both or neither")
+	}
 }
 
 func preparedVersion(f *fixture) {
@@ -206,7 +316,7 @@ func preparedMany(f *fixture) {
 	noRow := f.prepared("c", "of c")
 	noRow.Row = 0
 	assert.Equal(f, []bool{true, false, false, true, true},
-		f.keep(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "again")))
+		f.keep(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "of a")))
 	f.each(f.submitted, store.Unposted, "a", "b", "c")
 	c := f.take("a", "b", "c")
 	assert.Equal(f, "of a", string(c[0].Prepared))
@@ -257,12 +367,13 @@ func preparedRace(f *fixture) {
 		f.add(lane)
 		c := f.claimAlone(lane.Service)
 		var fs []func() error
+		var did atomic.Int32
 		for i := range 4 {
 			p := store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte(fmt.Sprint("by ", i))}
 			fs = append(fs, func() error {
 				got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{p})
-				if err == nil && !got[0] {
-					err = fmt.Errorf("%s is not kept", p.Bytes)
+				if err == nil && got[0] {
+					did.Add(1)
 				}
 				return err
 			})
@@ -270,6 +381,7 @@ func preparedRace(f *fixture) {
 		for _, err := range atOnce(fs...) {
 			require.NoError(f, err)
 		}
+		require.EqualValues(f, 1, did.Load(), "what the others prepared is not kept")
 		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
 		applied, err := f.st.Record(f.ctx, []store.Outcome{o})
 		require.NoError(f, err)

@@ -47,6 +47,7 @@ func recordEvery(f *fixture, s standing) {
 		},
 		func(o *store.Outcome) { o.Back, o.Attempt, o.Endpoint = batch.Pending, 1, "http://node:8008" },
 		func(o *store.Outcome) { o.RolledBack = true },
+		func(o *store.Outcome) { o.Prepared = []byte("other bytes") },
 	}
 	var is []batch.ID
 	for finding := store.Finding(0); finding <= store.Undecidable+1; finding++ {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
@@ -293,7 +294,7 @@ func (r *rowRules) asks(full bool) {
 		next := row
 		next.NextCheck = r.at.Add(r.u(2))
 		r.brings(byChecked, row, next)
-		if next, ok := row.KeepPrepared(row.Version, []byte("prepared")); ok {
+		if next, ok := row.KeepPrepared(store.Prepared{Version: row.Version, Was: row.Prepared, Bytes: append(bytes.Clone(row.Prepared), "prepared"...)}); ok {
 			r.brings(byKeep, row, next)
 		}
 	}

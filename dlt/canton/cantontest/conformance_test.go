@@ -85,7 +85,7 @@ func (p *preparing) prepared(k batch.Key) []byte {
 
 func (p *preparing) Submit(ctx context.Context, a batch.Attempt) error {
 	if a.Prepared = p.prepared(a.Key); a.Prepared == nil {
-		b, err := p.Prepare(ctx, batch.Batch{ID: a.ID, Service: a.Service, Payload: a.Payload})
+		b, err := p.Prepare(ctx, a)
 		if err != nil {
 			return err
 		}

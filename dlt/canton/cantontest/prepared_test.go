@@ -44,7 +44,7 @@ func watch(c *canton.Client) *watching {
 	return &watching{Client: c, prepared: map[batch.ID]int{}, handed: map[batch.ID][]string{}, posted: map[batch.ID]int{}}
 }
 
-func (w *watching) Prepare(ctx context.Context, b batch.Batch) ([]byte, error) {
+func (w *watching) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
 	w.mu.Lock()
 	w.prepared[b.ID]++
 	w.mu.Unlock()
@@ -97,7 +97,7 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				}, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 				require.NoError(t, err)
 				c := claimed.Runs[0].Batches[0]
-				prepared, err := client.Prepare(ctx, b)
+				prepared, err := client.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 				require.NoError(t, err)
 				did, err := st.KeepPrepared(ctx, []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: prepared}})
 				require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 					count++
 				}
 				require.Eventually(t, func() bool { return p.Balance("Bank") == 1_000_000+count }, 10*time.Second, time.Millisecond)
-				later, err := client.Prepare(ctx, b)
+				later, err := client.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 				require.NoError(t, err)
 				require.NotEqual(t, string(prepared), string(later), "the ledger has gone on")
 

@@ -244,8 +244,8 @@ var list = []mutant{
 		old: "return kept, did, nil", new: "return kept, did || true, nil",
 	},
 	{
-		name: "every attempt prepares anew", file: "submitter/attempt.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
-		old: "!s.prepares(first.Key.Service) || prepared != nil", new: "!s.prepares(first.Key.Service)",
+		name: "every attempt prepares anew", file: "submitter/prepare.go", pkg: "submitter", test: "TestWhatIsKeptIsNotPreparedAgain",
+		old: "t.Prepares && (c.Prepared == nil || t.Renews)", new: "t.Prepares",
 	},
 	{
 		name: "the monitor asks without what was prepared", file: "monitor/ledger.go", pkg: "dlt/canton/cantontest", test: "TestPreparedOutlivesItsProcess",

@@ -28,7 +28,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "traits: what they deny is prepared", file: "submitter/prepare.go", pkg: "submitter", test: "TestWhatIsDeniedIsNotPrepared",
-		old: "return s.o.Preparer != nil && s.ledger.Traits(service).Prepares", new: "return s.o.Preparer != nil",
+		old: "return t.Prepares && (", new: "return (",
 	},
 	{
 		name: "abilities: a store without controls is to carry out a policy", file: "abilities.go", pkg: ".", test: "TestNewRefusesAStoreThatCannot",
