@@ -280,7 +280,7 @@ func (d *decider) stalled() Verdict {
 		f.Spent-- // of the attempt that the next one helps
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
-	early := min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, t.ResendQuiet, d.r.PollInterval)
+	early := f.PostedAgo < t.ResendQuiet || min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, d.r.PollInterval)
 	if early || f.State == batch.Invalid || !again.mayResend() || !(store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		return d.inState(batch.Pending, store.IsPending)
 	}

@@ -41,6 +41,7 @@ func TestDecideEverything(t *testing.T) {
 						row := store.Row{
 							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - ttl),
 							Failures: failures, Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
+							Prepared: []byte("kept"),
 						}
 						row.ResendUntil = row.DoubtSince.Add(harmless)
 						if refused {
@@ -172,7 +173,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 			if refunds {
 				exhausted = f.Budget.Exhausted(f.Spent - 1)
 			}
-			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || min(f.PostedAgo, k.Seen) < max(tr.LateArrival, tr.ResendQuiet, poll) {
+			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || f.PostedAgo < tr.ResendQuiet || min(f.PostedAgo, k.Seen) < max(tr.LateArrival, poll) {
 				return fmt.Errorf("promise 3: a stalled batch is sent again at risk, or too soon, or at a cost")
 			}
 		} else if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {

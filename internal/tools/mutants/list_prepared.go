@@ -4,7 +4,7 @@ package main
 // sent, and end with a void about these very bytes. It breaks a stalled batch's resend, too.
 var preparedList = []mutant{
 	{
-		name: "prepared: bytes replace others", file: "store/prepared.go", pkg: "store/memory", test: "TestStore/prepared/grows",
+		name: "prepared: bytes replace others", file: "store/prepared.go", pkg: "store/memory", test: "TestStore/prepared/grows,_and_never_changes",
 		old: "\tcase !bytes.Equal(r.Prepared, p.Was):\n\t\treturn r, false\n", new: "",
 	},
 	{
@@ -20,7 +20,7 @@ var preparedList = []mutant{
 		old: "!bytes.HasPrefix(p.Bytes, p.Was)", new: "false",
 	},
 	{
-		name: "prepared: it grows in memory only", file: "internal/sqlstore/monitored.go", pkg: "store/sqlite", test: "TestStore/prepared/grows",
+		name: "prepared: it grows in memory only", file: "internal/sqlstore/monitored.go", pkg: "store/sqlite", test: "TestStore/prepared/grows,_and_never_changes",
 		old: "len(r.Now.Prepared) != had && !", new: "had == 0 && !",
 	},
 	{
@@ -37,7 +37,7 @@ var preparedList = []mutant{
 	},
 	{
 		name: "void: it is not fenced by the bytes", file: "store/outcome.go", pkg: "store", test: "TestVoid",
-		old: "o.Finding == IsVoid && !bytes.Equal(o.Prepared, r.Prepared)", new: "false",
+		old: "o.Finding == IsVoid && !bytes.Equal(o.Prepared, r.Prepared)", new: "o.Finding == IsVoid && bytes.Equal(nil, []byte{1})",
 	},
 	{
 		name: "void: the bytes stay", file: "store/outcome.go", pkg: "store", test: "TestVoid",
@@ -57,10 +57,10 @@ var preparedList = []mutant{
 	},
 	{
 		name: "stalled: it is sent again at once", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverything$",
-		old: "if early || f.State == batch.Invalid", new: "if f.State == batch.Invalid",
+		old: "if early || f.State == batch.Invalid", new: "if early && f.State == batch.Invalid || f.State == batch.Invalid",
 	},
 	{
 		name: "stalled: a refused batch is sent again", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverything$",
-		old: "f.State == batch.Invalid || !again.mayResend() ||", new: "f.State == batch.Invalid ||",
+		old: "f.State == batch.Invalid || !again.mayResend() ||", new: "f.State == batch.Invalid || again.f.Attempt < 0 ||",
 	},
 }
