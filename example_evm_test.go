@@ -3,6 +3,7 @@ package dltbatch_test
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
@@ -62,4 +63,60 @@ func Example_evm() {
 		fmt.Println(err)
 	}
 	// Output: committed in a block: true for 21000 gas
+}
+
+// payByIntent is the snippet of docs/evm.md#intents.
+func payByIntent(ctx context.Context, st store.Store, url, genesis string, key []byte, to string) error {
+	signer, err := evm.NewKeySigner(key) // or your own evm.Signer, before a service that has the keys
+	if err != nil {
+		return err
+	}
+	ledger, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{
+		Options: evm.Options{Genesis: genesis, Finality: evm.After(12)},
+	})
+	if err != nil {
+		return err
+	}
+	runner, err := dltbatch.New(st, ledger, nil)
+	if err != nil {
+		return err
+	}
+	payment := evm.Intent{To: to, Value: big.NewInt(1_000_000)}
+	b, err := payment.Batch("invoice 4711", signer.Accounts()[0]) // the id is your own
+	if err != nil {
+		return err
+	}
+	err = runner.Add(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer ledger.CloseIdleConnections()
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	rec, err := runner.Await(ctx, b.Key())
+	stop()
+	if err := <-done; err != nil {
+		return err
+	}
+	if err != nil || rec.State != batch.Committed {
+		return fmt.Errorf("%s: %w", rec.State, err)
+	}
+	receipt, err := evm.ReadReceipt(rec.Receipts[0])
+	fmt.Println(rec.Key.ID, rec.State, "in a block:", receipt.Block > 0, "for", receipt.GasUsed, "gas")
+	return err
+}
+
+// A payment that nobody has signed yet: the library chooses the nonce, and a key signs.
+func Example_evmIntent() {
+	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	if err := payByIntent(context.Background(), memory.New(), node.URL(), node.Blocks()[0].Hash, evmtest.Dev(0).Key(), evmtest.Dev(1).Address()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: invoice 4711 committed in a block: true for 21000 gas
 }

@@ -1,6 +1,10 @@
 package evm_test
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+	"io"
+	"strings"
+)
 
 func toHex(b []byte) string { return "0x" + hex.EncodeToString(b) }
 
@@ -10,4 +14,9 @@ func fromHex(s string) []byte {
 		panic(err) // the client wrote it
 	}
 	return b
+}
+
+// sendOf is the body of a request that sends bytes.
+func sendOf(raw []byte) io.Reader {
+	return strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["` + toHex(raw) + `"]}`)
 }

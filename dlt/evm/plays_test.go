@@ -3,6 +3,7 @@ package evm_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/big"
 	"sync"
 	"testing"
@@ -80,7 +81,9 @@ func TestPlaysOverHTTP(t *testing.T) {
 		},
 		"anvil": func(t *testing.T) string { return anvil.Start(t, "--no-mining").URL() },
 	} {
-		for name, a := range plays {
+		both := maps.Clone(plays)
+		maps.Copy(both, intentPlays)
+		for name, a := range both {
 			if a.inside || a.not == evmtest.Anvil {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -49,7 +50,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, send
 		return dlt.InFlight, nil
 	}
 	// A pool may show a transaction that a deep block has overtaken.
-	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, hash)
+	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, []evmtx.Hash{hash})
 	if err != nil {
 		return dlt.CannotTell, err
 	}
@@ -88,7 +89,7 @@ func (u usage) text(nonce uint64) string {
 // absence of a receipt proves nothing, since another node may answer each question: a finding is
 // always a block that was read whole, and the same chain's counts say that this block used the
 // nonce.
-func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce uint64, ours evmtx.Hash) (usage, error) {
+func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce uint64, ours []evmtx.Hash) (usage, error) {
 	v, _, err := c.look(ctx, op, e, nil)
 	if err != nil || v.none {
 		return usage{}, err
@@ -121,7 +122,7 @@ type finder struct {
 	e      *endpoint
 	sender evmtx.Address
 	nonce  uint64
-	ours   evmtx.Hash
+	ours   []evmtx.Hash
 }
 
 func (f *finder) one(ctx context.Context, method string, params ...any) (answer, error) {
@@ -233,7 +234,7 @@ func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
 	}
 	u := usage{by: byAnother, block: b}
 	for _, tx := range doc.Transactions {
-		if tx.Hash == f.ours.String() {
+		if slices.ContainsFunc(f.ours, func(h evmtx.Hash) bool { return tx.Hash == h.String() }) {
 			return usage{by: byOurs, block: b}, nil
 		}
 		nonce, err := quantity(tx.Nonce)

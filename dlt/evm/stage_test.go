@@ -252,12 +252,17 @@ type playing struct {
 func (s *stage) run(o evm.Options) *playing { return s.runOn(memory.New(), o) }
 
 func (s *stage) runOn(store *memory.Store, o evm.Options) *playing {
+	return s.runLedger(store, s.client(o), queuer.Pipelined(16))
+}
+
+// runLedger starts a Runner of its own for a client.
+func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Strategy) *playing {
 	seen := &observer{}
-	opts := &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, StuckAfter: time.Hour}
+	opts := &dltbatch.Options{Strategy: strategy, Observer: seen, StuckAfter: time.Hour}
 	if s.node == nil {
 		opts.PollInterval, opts.ScanInterval, opts.RetryDelay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
 	}
-	ledger := dlt.Wrap(s.client(o), dlt.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+	ledger := dlt.Wrap(l, dlt.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 		statuses, err := next(ctx, service, attempts)
 		for i := range statuses {
 			if s.hidden.Load() {

@@ -64,7 +64,17 @@ func (c *Client) askInTurn(ctx context.Context, all []subject) (out []batch.Stat
 
 // statuses asks one node.
 func (c *Client) statuses(ctx context.Context, e *endpoint, all []subject) ([]batch.Status, error) {
-	p := picture{
+	p, err := c.pictured(ctx, e, all)
+	if p == nil {
+		return nil, err
+	}
+	return p.statuses(), err
+}
+
+// pictured asks one node. Beside an error the picture has the answers that came; without a view
+// there is none.
+func (c *Client) pictured(ctx context.Context, e *endpoint, all []subject) (*picture, error) {
+	p := &picture{
 		known: make([]known, len(all)), pooled: make([]*pooled, len(all)), canonical: map[uint64]evmtx.Hash{}, next: map[string]uint64{},
 	}
 	for _, one := range all {
@@ -92,15 +102,14 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []subject) ([]ba
 	} else {
 		errs = append(errs, p.takeBlocks(answers, heights), p.takeNext(answers[len(heights):], accounts), p.takeKnown(answers[len(heights)+len(accounts):]))
 	}
-	out := p.statuses()
-	c.remember(&p)
+	c.remember(p)
 	if err := errors.Join(errs...); err != nil {
 		if _, ok := errors.AsType[*dlt.Error](err); !ok {
 			err = &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 		}
-		return out, dlt.At(e.shown, err)
+		return p, dlt.At(e.shown, err)
 	}
-	return out, nil
+	return p, nil
 }
 
 // remember remembers the receipts of blocks that are not deep yet.

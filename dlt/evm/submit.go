@@ -45,6 +45,9 @@ type sending struct {
 	a      batch.Attempt
 	tx     *evmtx.Tx
 	sender evmtx.Address
+	// slot has all transactions of the batch and its nonce, this one's among them. Without one this
+	// is the only one.
+	slot []evmtx.Hash
 }
 
 func (s *sending) submit(ctx context.Context) error {
@@ -242,18 +245,27 @@ func (s *sending) fail(kind error, v verdict) error {
 	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
 }
 
-// isKnown asks whether the node has the transaction, in its pool or in a block.
+// isKnown asks whether the node has the transaction, or another of its slot, in its pool or in a block.
 func (s *sending) isKnown(ctx context.Context) (bool, error) {
-	answers, err := s.ask(ctx, opSubmit, s.e, ownRequests(string(s.a.ID)))
+	var reqs []request
+	for _, h := range s.slot {
+		reqs = append(reqs, ownRequests(h.String())...)
+	}
+	if s.slot == nil {
+		reqs = ownRequests(string(s.a.ID))
+	}
+	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
 	if err != nil {
 		return false, err
 	}
+	known := false
 	for _, a := range answers {
 		if !a.there() {
 			return false, errors.New("no answer")
 		}
+		known = known || !a.isNull()
 	}
-	return !answers[0].isNull() || !answers[1].isNull(), nil
+	return known, nil
 }
 
 func ownRequests(hash string) []request {
@@ -269,7 +281,10 @@ func (s *sending) used(ctx context.Context, v verdict) error {
 		}
 		return s.fail(dlt.ErrDoubt, v)
 	}
-	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, evmtx.Keccak(s.a.Payload))
+	if s.slot != nil { // the statuses prove who did, and then the batch gets another nonce
+		return s.fail(dlt.ErrDoubt, v)
+	}
+	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, []evmtx.Hash{evmtx.Keccak(s.a.Payload)})
 	if err != nil || proof.by != byAnother {
 		return s.fail(dlt.ErrDoubt, v)
 	}

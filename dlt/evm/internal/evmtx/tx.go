@@ -261,12 +261,15 @@ func (tx *Tx) appendUnsigned(b []byte) []byte {
 func (tx *Tx) Hash() Hash { return Keccak(tx.Encode()) }
 
 // SigningHash returns the hash that the sender signs.
-func (tx *Tx) SigningHash() Hash {
+func (tx *Tx) SigningHash() Hash { return Keccak(tx.SigningBytes()) }
+
+// SigningBytes returns the bytes of that hash.
+func (tx *Tx) SigningBytes() []byte {
 	items := tx.appendUnsigned(nil)
 	if tx.Type == Legacy && tx.ChainID != 0 {
 		items = appendUint(appendUint(appendUint(items, tx.ChainID), 0), 0)
 	}
-	return Keccak(tx.wrap(items))
+	return tx.wrap(items)
 }
 
 // Sign signs the transaction with a key. In types 0 and 1 FeeCap is the gas price.

@@ -1,0 +1,16 @@
+package evm
+
+// Slot shows what a batch keeps.
+func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error) {
+	s, err := decodeSlot(prepared)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	for _, e := range s.entries {
+		fees, hashes = append(fees, e.fee), append(hashes, e.hash.String())
+	}
+	return s.nonce, fees, hashes, nil
+}
+
+// MaxEntries is how many transactions a slot has room for.
+const MaxEntries = maxEntries

@@ -1,0 +1,75 @@
+package evm
+
+import (
+	"context"
+	"math/big"
+)
+
+// Fee is what a unit of gas may cost, in wei.
+type Fee struct {
+	// Tip is the most for whoever makes the block, beside the base fee.
+	Tip *big.Int
+	// FeeCap is the most in all.
+	FeeCap *big.Int
+}
+
+// Market is what is known when fees are chosen. Its numbers may be kept and changed.
+type Market struct {
+	Account string   // that pays, 0x and 40 lower-case hex digits
+	BaseFee *big.Int // of the last block, in wei
+	Tip     *big.Int // that the node suggests, in wei; nil where it suggests none
+	// Last are the fees that did not suffice; the zero value for the first transaction of a batch.
+	Last Fee
+}
+
+// Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
+// them to the limit of the batch, and raises those of a replacement to an eighth above Last at
+// least, because nodes take no lower one. An error, or a panic, means that nothing is signed now.
+// It may be called concurrently, and should return soon after ctx is done.
+type Fees func(ctx context.Context, m Market) (Fee, error)
+
+// defaultTip is for nodes that suggest none.
+const defaultTip = 1e9
+
+// DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
+// twice the base fee beside it: enough for six full blocks one after another.
+func DefaultFees(_ context.Context, m Market) (Fee, error) {
+	tip := m.Tip
+	if tip == nil {
+		tip = big.NewInt(defaultTip)
+	}
+	limit := new(big.Int).Lsh(m.BaseFee, 1)
+	return Fee{Tip: tip, FeeCap: limit.Add(limit, tip)}, nil
+}
+
+// fits returns f within the limit, and at least as high as least (the zero value asks for nothing).
+// ok is false for fees that nobody can pay: missing, negative, or least above the limit.
+func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
+	if f.Tip == nil || f.FeeCap == nil || f.Tip.Sign() < 0 || f.FeeCap.Sign() < 0 {
+		return Fee{}, false
+	}
+	out := Fee{Tip: new(big.Int).Set(f.Tip), FeeCap: new(big.Int).Set(f.FeeCap)}
+	if least.FeeCap != nil {
+		if least.FeeCap.Cmp(limit) > 0 {
+			return Fee{}, false
+		}
+		out.Tip, out.FeeCap = largest(out.Tip, least.Tip), largest(out.FeeCap, least.FeeCap)
+	}
+	out.FeeCap = smallest(out.FeeCap, limit)
+	out.Tip = smallest(out.Tip, out.FeeCap)
+	return out, true
+}
+
+func largest(a, b *big.Int) *big.Int {
+	if a.Cmp(b) >= 0 {
+		return a
+	}
+	return b
+}
+
+func smallest(a, b *big.Int) *big.Int {
+	if a.Cmp(b) <= 0 {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,155 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// TestIntentFaults executes intents while everything goes wrong: as TestFaults, and somebody else
+// uses the keys, prices leap, and signers fail. At the end the chain says, block by block, that each
+// intent was executed once.
+func TestIntentFaults(t *testing.T) {
+	for seed := range *seeds {
+		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
+		t.Run(fmt.Sprintf("%s/%d", p, seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { intentFaults(t, p, uint64(seed)) })
+		})
+	}
+}
+
+func intentFaults(t *testing.T, p evmtest.Personality, seed uint64) {
+	const accounts, each = 4, 6
+	s := simulated(t, evmtest.Options{
+		Personality: p, BlockTime: 3 * time.Second, DumpInterval: 2 * time.Second,
+		Faults: &evmtest.Faults{
+			Seed: seed, Hang: 0.03, ResetBefore: 0.05, ResetAfter: 0.08, ErrorBefore: 0.04, ErrorAfter: 0.04, TimeoutText: 0.03,
+			Late: 0.05, LateBy: 20 * time.Second, Busy: 0.04,
+			QueryHang: 0.005, QueryReset: 0.03, QueryError: 0.03, QueryBusy: 0.02, QueryTruncated: 0.02,
+			Behind: 0.1, Latency: 0.2, Drop: 0.05, Reorg: 0.05, MaxTries: 6,
+		},
+	})
+	var all []evmtest.Account
+	for i := range accounts {
+		all = append(all, evmtest.Dev(i))
+	}
+	random := rand.New(rand.NewPCG(seed, 1))
+	good := s.keys(all...)
+	signer := signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+		if time.Now().UnixNano()%11 == 0 {
+			return [65]byte{}, dlt.ErrUnavailable
+		}
+		return good.Sign(ctx, account, tx)
+	})
+	o := evm.SignerOptions{Options: evm.Options{Finality: evm.After(8)}}
+	store := memory.New()
+	seen, k := &observer{}, &slots{}
+	start := func() (stop func()) {
+		r, err := dltbatch.New(store, seeing(s.signing(o, signer), k), &dltbatch.Options{Observer: seen, StuckAfter: 24 * time.Hour, RequestTimeout: 5 * time.Second})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		return func() { cancel(); require.NoError(t, <-done) }
+	}
+	adds, err := dltbatch.New(store, s.signing(o, signer), nil)
+	require.NoError(t, err)
+	want := map[string][]int64{}
+	var intents []batch.Batch
+	for n := range int64(each) {
+		for i, a := range all {
+			value := 1000*int64(i+1) + n
+			intents = append(intents, s.intent(a, value))
+			want[a.Address()] = append(want[a.Address()], value)
+		}
+	}
+	require.NoError(t, adds.Add(context.Background(), intents...))
+	final := func() bool {
+		for _, b := range intents {
+			if rec, err := adds.Get(context.Background(), b.Key()); err != nil || !rec.Final() {
+				return false
+			}
+		}
+		return true
+	}
+	stops := []func(){start(), start(), start()}
+	for hour := 0; hour < 48 && !final(); {
+		time.Sleep(time.Duration(random.IntN(60)) * time.Second)
+		switch random.IntN(14) {
+		case 0:
+			s.node.Kill()
+			time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+			require.NoError(t, s.node.Resume())
+		case 1:
+			i := random.IntN(len(stops))
+			stops[i]()
+			stops[i] = start()
+		case 2:
+			s.node.Forget()
+		case 3, 4, 5, 6, 7: // another wallet with the same key, at the nonce that the next intent gets or has
+			a := all[random.IntN(accounts)]
+			latest, _ := s.node.Nonce(a.Address())
+			raw, _ := a.Sign(evmtest.Unsigned{ChainID: s.chain, Nonce: latest, To: evmtest.Dev(9).Address(), Value: big.NewInt(1), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)})
+			s.past(raw)
+		case 8:
+			s.setBaseFee(int64(random.IntN(120)))
+		}
+		if random.IntN(100) == 0 {
+			hour++
+		}
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	executed := map[string][]int64{}
+	foreign := 0
+	for _, b := range s.node.Blocks() {
+		for _, tx := range b.Transactions {
+			if v := tx.Value.Int64(); v == 1 {
+				foreign++
+			} else {
+				executed[tx.From] = append(executed[tx.From], v)
+			}
+		}
+	}
+	assert.Equal(t, want, executed, "each intent once, in the order of its lane")
+	for _, b := range intents {
+		rec, err := adds.Get(context.Background(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
+	}
+	fees, slots := 0, 0
+	for _, b := range intents {
+		nonces := map[uint64]bool{}
+		for _, kept := range k.all(b) {
+			nonce, f, _, err := evm.Slot(kept)
+			require.NoError(t, err)
+			nonces[nonce] = true
+			fees = max(fees, len(f))
+		}
+		slots = max(slots, len(nonces))
+	}
+	t.Logf("seed %d: %d foreign transactions; at most %d transactions in a slot, %d slots of an intent", seed, foreign, fees, slots)
+}
+
+// past sends bytes past the library; a node may refuse them.
+func (s *stage) past(raw []byte) {
+	resp, err := s.http.Post(s.url, "application/json", sendOf(raw))
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+}

@@ -1,0 +1,532 @@
+package evm_test
+
+import (
+	"context"
+	"math/big"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// intentPlays are played by a client that signs.
+var intentPlays = map[string]play{
+	"IntentsAreExecutedInOrder":       {do: intentsInOrder},
+	"IntentForeignTakesNonce":         {do: intentForeignTakesNonce},
+	"IntentForeignUnfinalThenReorged": {do: intentForeignUnfinal},
+	"NonceAboveUnfinalForeign":        {do: nonceAboveUnfinal},
+	"IntentNonceTooLowNeverRenonces":  {do: intentNonceTooLow, inside: true},
+	"BumpBothFees":                    {do: bumpBothFees},
+	"ReplacedButOldOneMined":          {do: replacedButOldOneMined, inside: true},
+	"LimitOfFeesNeedsADecision":       {do: limitOfFees},
+	"BumpDoesNotSpendBudget":          {do: bumpSpendsNothing, not: evmtest.Anvil, why: "it forgets what is too cheap, and to send that again is a try"},
+	"IntentRevertIsInvalidWhenDeep":   {do: intentReverts},
+	"IntentIsRejectedWhereItReverts":  {do: intentWouldRevert},
+	"IntentReorgBeforeDeep":           {do: intentReorg},
+	"IntentFundsRunOutAndComeBack":    {do: intentFunds},
+	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
+}
+
+// signing returns a client that signs for some accounts.
+func (s *stage) signing(o evm.SignerOptions, signer evm.Signer) *evm.SigningClient {
+	if o.Client == nil {
+		o.Client = s.http
+	}
+	if s.node == nil { // in real time
+		o.Grace, o.LateArrival = 10*s.unit, 10*s.unit
+	}
+	c, err := evm.NewSigner(s.url, s.chain, signer, &o)
+	require.NoError(s, err)
+	return c
+}
+
+func (s *stage) keys(accounts ...evmtest.Account) *evm.KeySigner {
+	var keys [][]byte
+	for _, a := range accounts {
+		keys = append(keys, a.Key())
+	}
+	signer, err := evm.NewKeySigner(keys...)
+	require.NoError(s, err)
+	return signer
+}
+
+// slots remembers what each batch kept, attempt by attempt.
+type slots struct {
+	mu sync.Mutex
+	of map[batch.ID][][]byte
+}
+
+func (k *slots) see(a batch.Attempt) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.of == nil {
+		k.of = map[batch.ID][][]byte{}
+	}
+	k.of[a.ID] = append(k.of[a.ID], slices.Clone(a.Prepared))
+}
+
+func (k *slots) all(b batch.Batch) [][]byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.of[b.ID])
+}
+
+// last returns the last slot that was posted of a batch.
+func (k *slots) last(t testing.TB, b batch.Batch) (nonce uint64, fees []evm.Fee, hashes []string) {
+	t.Helper()
+	all := k.all(b)
+	require.NotEmpty(t, all)
+	nonce, fees, hashes, err := evm.Slot(all[len(all)-1])
+	require.NoError(t, err)
+	return nonce, fees, hashes
+}
+
+// seeing is a ledger whose posts are seen.
+func seeing(l dlt.Ledger, k *slots) dlt.Ledger {
+	return dlt.Wrap(l, dlt.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+		k.see(a)
+		return next(ctx, a)
+	}})
+}
+
+// execute starts a Runner for the intents of some accounts.
+func (s *stage) execute(o evm.SignerOptions, accounts ...evmtest.Account) (*playing, *slots) {
+	k := &slots{}
+	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Serial{}), k
+}
+
+// intent is a payment. Its value, which no other has, shows on the chain that it was made.
+func (s *stage) intent(from evmtest.Account, value int64) batch.Batch {
+	return s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(value), Gas: 21000})
+}
+
+func (s *stage) intentTo(from evmtest.Account, i evm.Intent) batch.Batch {
+	s.id++
+	b, err := i.Batch(batch.ID("intent "+strconv.Itoa(s.id)), from.Address())
+	require.NoError(s, err)
+	return b
+}
+
+// paid returns the values of an account's transactions, in order, as the chain says.
+func (s *stage) paid(from evmtest.Account) (values []int64) {
+	var head string
+	s.call(&head, "eth_blockNumber")
+	last, err := strconv.ParseUint(head[2:], 16, 64)
+	require.NoError(s, err)
+	for n := range last + 1 {
+		var b struct {
+			Transactions []struct{ From, Value string }
+		}
+		s.call(&b, "eth_getBlockByNumber", "0x"+strconv.FormatUint(n, 16), true)
+		for _, tx := range b.Transactions {
+			if tx.From == from.Address() {
+				v, err := strconv.ParseInt(tx.Value[2:], 16, 64)
+				require.NoError(s, err)
+				values = append(values, v)
+			}
+		}
+	}
+	return values
+}
+
+func (s *stage) setBaseFee(gwei int64) {
+	wei := new(big.Int).Mul(big.NewInt(gwei), big.NewInt(1e9))
+	if s.node != nil {
+		s.node.SetBaseFee(wei)
+		return
+	}
+	s.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+wei.Text(16))
+}
+
+// mineUntil makes blocks until a batch is in one of some states.
+func (p *playing) mineUntil(b batch.Batch, want ...batch.State) batch.Record {
+	p.Helper()
+	var rec batch.Record
+	for range 500 {
+		if rec = p.record(b); slices.Contains(want, rec.State) {
+			return rec
+		}
+		time.Sleep(4 * p.unit)
+		p.mine(1)
+	}
+	require.Contains(p, want, rec.State, "%s after attempt %d: %v %s", b.Key(), rec.Attempt, rec.Error, rec.Decision)
+	return rec
+}
+
+func afterTwo() evm.SignerOptions {
+	return evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}
+}
+
+// TestIntentPlays plays everything on three kinds of nodes, in virtual time.
+func TestIntentPlays(t *testing.T) {
+	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider} {
+		for name, a := range intentPlays {
+			if a.not == p {
+				continue
+			}
+			t.Run(string(p)+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a.do(simulated(t, evmtest.Options{Personality: p, SlotsInAnEpoch: 1}))
+				})
+			})
+		}
+	}
+}
+
+func intentsInOrder(s *stage) {
+	from, other := s.account(), s.account()
+	p, k := s.execute(afterTwo(), from, other)
+	var all []batch.Batch
+	for i := range int64(4) {
+		all = append(all, s.intent(from, 10+i), s.intent(other, 20+i))
+	}
+	p.add(all...)
+	for i, b := range all {
+		rec := p.mineUntil(b, batch.Committed)
+		r, err := evm.ReadReceipt(rec.Receipts[0])
+		require.NoError(s, err)
+		nonce, _, hashes := k.last(s, b)
+		assert.EqualValues(s, i/2, nonce)
+		assert.Contains(s, hashes, r.Hash)
+		for _, never := range []batch.State{batch.Invalid, batch.Rejected} {
+			assert.NotContains(s, p.seen.states(b), never)
+		}
+	}
+	assert.Equal(s, []int64{10, 11, 12, 13}, s.paid(from), "each once, in the order of the lane")
+	assert.Equal(s, []int64{20, 21, 22, 23}, s.paid(other))
+}
+
+// Somebody else uses the nonce: once that is deep the batch gets another one, and is executed once.
+// (rrelayer 36 said "nonce too low" for ever.)
+func intentForeignTakesNonce(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	nonce, _, hashes := k.last(s, b)
+	require.Zero(s, nonce)
+	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+	s.foreign(s.pay(from, 0, 99))
+	p.mineUntil(b, batch.Committed)
+	nonce, _, _ = k.last(s, b)
+	assert.EqualValues(s, 1, nonce)
+	assert.Equal(s, []int64{99, 10}, s.paid(from))
+}
+
+// The other transaction is taken back before it is deep: the batch keeps its nonce.
+func intentForeignUnfinal(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	_, _, hashes := k.last(s, b)
+	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+	s.foreign(s.pay(from, 0, 99))
+	s.mine(3)
+	p.stays(b, 60, batch.Committed, batch.Rejected, batch.Invalid)
+	s.reorg(3)
+	for range 200 {
+		if s.node != nil { // geth puts back what was mined; nobody else has it
+			s.node.Forget()
+		}
+		if _, pending := s.nonce(from); pending == 1 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	p.mineUntil(b, batch.Committed)
+	nonce, _, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	if got := s.paid(from); s.node == nil || !slices.Equal(got, []int64{99, 10}) {
+		assert.Equal(s, []int64{10}, got)
+	}
+}
+
+// Somebody's transaction is under way: no nonce is taken above it, so that no gap can arise.
+func nonceAboveUnfinal(s *stage) {
+	from, other := s.account(), s.account()
+	s.mine(4)
+	s.foreign(s.pay(from, 0, 99))
+	p, k := s.execute(afterTwo(), from, other)
+	b, of := s.intent(from, 10), s.intent(other, 20)
+	p.add(b, of)
+	rec := p.becomes(b, batch.Delayed)
+	require.Equal(s, batch.KindNotYet, rec.Error.Kind)
+	assert.ErrorContains(s, rec.Error, "the ")
+	if !s.lagging { // or its backend is behind
+		assert.ErrorContains(s, rec.Error, "the account has transactions under way")
+	}
+	p.becomes(of, batch.Pending)
+	assert.Empty(s, k.all(b), "nothing was posted")
+	s.mine(1)
+	p.stays(b, 40, batch.Pending, batch.Committed)
+	p.mineUntil(b, batch.Committed)
+	assert.Equal(s, []int64{99, 10}, s.paid(from))
+	assert.Equal(s, []int64{20}, s.paid(other))
+}
+
+// A lost answer, mined, and sent again: "nonce too low" is no reason for another nonce. (Alto 747.)
+func intentNonceTooLow(s *stage) {
+	sent := 0
+	s.fault(func(p evmtest.Point) evmtest.Fault {
+		if p.Method != "eth_sendRawTransaction" {
+			return evmtest.Fault{}
+		}
+		if sent++; sent == 1 {
+			return evmtest.Fault{Answer: evmtest.AnswerReset, Taken: evmtest.TakenFirst}
+		}
+		return evmtest.Fault{}
+	})
+	s.hidden.Store(true) // nobody sees what became of it
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Submitting, batch.Pending, batch.Unknown)
+	s.mine(5)
+	for range 1000 {
+		if p.record(b).Attempt > 3 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	s.hidden.Store(false)
+	p.mineUntil(b, batch.Committed)
+	for _, kept := range k.all(b) {
+		assert.Equal(s, k.all(b)[0], kept, "what is mined is not replaced")
+	}
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// What waits too long is replaced at the same nonce, with both fees higher. (Rundler 550 raised one.)
+func bumpBothFees(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	s.setBaseFee(50)
+	p.mineUntil(b, batch.Committed)
+	nonce, fees, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	require.Greater(s, len(fees), 1)
+	for i, f := range fees[1:] {
+		for _, pair := range [][2]*big.Int{{fees[i].Tip, f.Tip}, {fees[i].FeeCap, f.FeeCap}} {
+			assert.GreaterOrEqual(s, new(big.Int).Mul(pair[1], big.NewInt(100)).Cmp(new(big.Int).Mul(pair[0], big.NewInt(110))), 0, "%s after %s", pair[1], pair[0])
+		}
+	}
+	for i, kept := range k.all(b)[1:] {
+		assert.Equal(s, k.all(b)[i], kept[:len(k.all(b)[i])], "it grows by appending")
+	}
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A replacement is in the pool here, and what it replaced is mined elsewhere: that is the payment.
+func replacedButOldOneMined(s *stage) {
+	from := s.account()
+	s.mine(4)
+	var first []byte
+	client := s.signing(afterTwo(), s.keys(from))
+	k := &slots{}
+	ledger := dlt.Wrap(seeing(client, k), dlt.Hooks{Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
+		out, err := next(ctx, a)
+		if first == nil && err == nil {
+			first = s.rawOf(from, a, out)
+		}
+		return out, err
+	}})
+	p := s.runLedger(memory.New(), ledger, queuer.Serial{})
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	cheap := len(s.node.Blocks())
+	for range 200 {
+		if _, fees, _ := k.last(s, b); len(fees) > 1 {
+			break
+		}
+		time.Sleep(4 * s.unit)
+		s.setBaseFee(50)
+		s.mine(1)
+	}
+	_, fees, hashes := k.last(s, b)
+	require.Greater(s, len(fees), 1)
+	s.setBaseFee(1) // anvil goes on with what it had
+	require.NoError(s, s.node.Reorg(len(s.node.Blocks())-cheap, first))
+	rec := p.mineUntil(b, batch.Committed)
+	r, err := evm.ReadReceipt(rec.Receipts[0])
+	require.NoError(s, err)
+	assert.Equal(s, hashes[0], r.Hash)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// rawOf returns the first transaction that a slot keeps of a payment.
+func (s *stage) rawOf(from evmtest.Account, a batch.Attempt, kept []byte) []byte {
+	nonce, fees, hashes, err := evm.Slot(kept)
+	require.NoError(s, err)
+	raw, hash := from.Sign(evmtest.Unsigned{
+		ChainID: s.chain, Nonce: nonce, Tip: fees[0].Tip, FeeCap: fees[0].FeeCap, Gas: 21000, To: evmtest.Dev(9).Address(), Value: big.NewInt(10),
+	})
+	require.Equal(s, hashes[0], hash, "%s", a.Key)
+	return raw
+}
+
+// At the limit nothing is replaced any more, and after StuckAfter a person hears of it. Once the
+// price falls the payment is made.
+func limitOfFees(s *stage) {
+	from := s.account()
+	s.mine(4)
+	o := afterTwo()
+	o.MaxFeePerGas = big.NewInt(5e9)
+	p, k := s.execute(o, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	for range 5000 {
+		s.setBaseFee(50)
+		s.mine(1)
+		time.Sleep(8 * s.unit)
+		if p.record(b).Decision != "" {
+			break
+		}
+	}
+	rec := p.record(b)
+	require.NotEmpty(s, rec.Decision)
+	assert.Regexp(s, "gwei|base fee", rec.Decision)
+	for _, kept := range k.all(b) {
+		_, fees, _, err := evm.Slot(kept)
+		require.NoError(s, err)
+		for _, f := range fees {
+			assert.LessOrEqual(s, f.FeeCap.Cmp(big.NewInt(5e9)), 0)
+		}
+	}
+	s.setBaseFee(1)
+	p.mineUntil(b, batch.Committed)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A budget in which every try counts, as auto-batching has it, is not used up by replacements.
+func bumpSpendsNothing(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	for range 60 { // the price rises and rises
+		_, fees, _ := k.last(s, b)
+		if len(fees) > 4 {
+			break
+		}
+		limit := new(big.Int).Div(fees[len(fees)-1].FeeCap, big.NewInt(1e9)).Int64()
+		s.setBaseFee(limit + 10)
+		s.mine(1)
+		time.Sleep(8 * s.unit)
+		require.False(s, p.record(b).Final(), "%v", p.record(b).Error)
+	}
+	s.setBaseFee(1)
+	p.mineUntil(b, batch.Committed)
+	_, fees, _ := k.last(s, b)
+	assert.Greater(s, len(fees), 2)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+func intentReverts(s *stage) {
+	from := s.account()
+	at := s.reverting(from)
+	p, _ := s.execute(afterTwo(), from)
+	bad, good := s.intentTo(from, evm.Intent{To: at, Gas: 100_000}), s.intent(from, 10)
+	p.add(bad, good)
+	rec := p.mineUntil(bad, batch.Invalid)
+	r, err := evm.ReadReceipt(rec.Receipts[0])
+	require.NoError(s, err)
+	assert.True(s, r.Reverted)
+	p.mineUntil(good, batch.Committed)
+}
+
+func intentWouldRevert(s *stage) {
+	from := s.account()
+	at := s.reverting(from)
+	p, k := s.execute(afterTwo(), from)
+	bad, good := s.intentTo(from, evm.Intent{To: at}), s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10)})
+	p.add(bad, good)
+	rec := p.mineUntil(bad, batch.Rejected)
+	assert.ErrorContains(s, rec.Error, "revert")
+	assert.Empty(s, k.all(bad), "nothing was posted")
+	p.mineUntil(good, batch.Committed)
+}
+
+// reverting creates a contract that takes back every call, and waits until that is deep.
+func (s *stage) reverting(from evmtest.Account) string {
+	raw, hash := from.Sign(evmtest.Unsigned{ChainID: s.chain, Gas: 200_000, Data: evmtest.Reverting()})
+	s.call(nil, "eth_sendRawTransaction", toHex(raw))
+	s.mine(6)
+	var r struct{ ContractAddress string }
+	s.call(&r, "eth_getTransactionReceipt", hash)
+	require.NotEmpty(s, r.ContractAddress)
+	return r.ContractAddress
+}
+
+func intentReorg(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, _ := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(5)}}, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	s.mine(2)
+	p.becomes(b, batch.Valid)
+	s.reorg(3)
+	p.mineUntil(b, batch.Committed)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+func intentFunds(s *stage) {
+	from := s.account()
+	s.setBalance(from.Address(), big.NewInt(1000))
+	p, _ := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	rec := p.becomes(b, batch.Delayed)
+	assert.Equal(s, batch.KindNotYet, rec.Error.Kind, "%v", rec.Error)
+	p.stays(b, 20, batch.Rejected)
+	s.setBalance(from.Address(), evmtest.Ether(1))
+	p.mineUntil(b, batch.Committed)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+func intentUnmined(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	s.mine(1)
+	p.becomes(b, batch.Valid)
+	s.node.Kill()
+	time.Sleep(s.unit)
+	require.NoError(s, s.node.Resume())
+	p.mineUntil(b, batch.Committed)
+	nonce, _, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}

@@ -1,0 +1,196 @@
+package evm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+const opPrepare = "prepare"
+
+// Prepare implements [dlt.Preparer]. For a batch of which nothing is kept it chooses the account's
+// next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
+// is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
+// higher fees to them, once the last one has waited for SignerOptions.BumpAfter blocks and the
+// limit allows it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
+// Signer or Fees that fails is ErrNotYet. The error is a [*dlt.Error].
+func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	in, sender, err := c.read(a.Key, a.Payload)
+	if err != nil {
+		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
+	}
+	i := c.c.preferred.Load()
+	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender}
+	var out []byte
+	if len(a.Prepared) == 0 {
+		out, err = p.first(ctx)
+	} else {
+		out, err = p.renew(ctx, a.Prepared)
+	}
+	err = dlt.At(p.e.shown, unposted(err))
+	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
+		c.c.leave(i)
+	}
+	return out, err
+}
+
+// preparing is one Prepare.
+type preparing struct {
+	*SigningClient
+	e      *endpoint
+	in     intent
+	sender evmtx.Address
+	head   block
+	market Market
+}
+
+func (p *preparing) notYet(format string, args ...any) error {
+	return &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: p.c.show(fmt.Sprintf(format, args...))}
+}
+
+// look asks for the node's view, the account's next nonces and the market.
+func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, err error) {
+	account := p.sender.String()
+	v, answers, err := p.c.look(ctx, opPrepare, p.e, []request{
+		{"eth_getTransactionCount", []any{account, "latest"}},
+		{"eth_getTransactionCount", []any{account, "pending"}},
+		{"eth_maxPriorityFeePerGas", nil},
+	})
+	if err != nil {
+		return v, 0, 0, err
+	}
+	if latest, err = number(answers[0]); err == nil {
+		pending, err = number(answers[1])
+	}
+	if err != nil {
+		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.c.show("next nonce: " + err.Error())}
+	}
+	if v.head.baseFee == nil {
+		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: "the chain's blocks have no base fee (EIP-1559)"}
+	}
+	p.head = v.head
+	p.market = Market{Account: account, BaseFee: v.head.baseFee}
+	if a := answers[2]; a.there() && !a.isNull() {
+		p.market.Tip = hexBig(strings.Trim(string(a.result), `"`))
+	}
+	return v, latest, pending, nil
+}
+
+// first makes a slot.
+func (p *preparing) first(ctx context.Context) ([]byte, error) {
+	if err := p.within(p.in); err != nil { // the limit was higher when it was added
+		return nil, p.notYet("%v", err)
+	}
+	v, latest, pending, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if settled := p.c.settle(v); !v.none && v.deep.number < settled {
+		return nil, p.notYet("the node is behind: block %d is deep, and %d was", v.deep.number, settled)
+	}
+	nonce, err := p.nonce(ctx, v, latest, pending)
+	if err != nil {
+		return nil, err
+	}
+	if p.in.maxFee.Cmp(p.market.BaseFee) < 0 {
+		return nil, p.notYet("the base fee of block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
+	}
+	gas, err := p.gas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.sign(ctx, p, nonce, gas, Fee{}, p.in.maxFee)
+	if err != nil {
+		return nil, err
+	}
+	s := slot{nonce: nonce, gas: gas, maxFee: p.in.maxFee, entries: []entry{e}}
+	return s.encode(), nil
+}
+
+// nonce returns the account's next one: the count after the last deep block, if everything later is
+// the same. A nonce above somebody's transaction that is not deep would be a gap for ever if that is
+// taken back, so there is no such nonce, and no counter that could drift.
+func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
+	height := v.deep.number
+	if v.none {
+		height = 0 // block 0 is never taken back
+	}
+	f := finder{Client: p.c, op: opPrepare, e: p.e, sender: p.sender}
+	deep, err := f.countAt(ctx, height)
+	if err != nil {
+		return 0, err
+	}
+	if deep != latest || deep != pending {
+		return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool", deep, height, latest, pending)
+	}
+	return deep, nil
+}
+
+// gas returns the intent's gas, or the node's estimate and a quarter more.
+func (p *preparing) gas(ctx context.Context) (uint64, error) {
+	if p.in.gas != 0 {
+		return p.in.gas, nil
+	}
+	call := map[string]any{"from": p.sender.String(), "value": "0x" + p.in.value.Text(16)}
+	if p.in.to != nil {
+		call["to"] = p.in.to.String()
+	}
+	if len(p.in.data) > 0 {
+		call["data"] = hexText(p.in.data)
+	}
+	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", []any{call}}})
+	if err != nil {
+		return 0, p.c.typed(opPrepare, err)
+	}
+	if e := answers[0].err; e != nil {
+		text := strings.ToLower(e.Message)
+		switch kind := kindOf(e); {
+		case strings.Contains(text, "revert"):
+			return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
+		case kind == dlt.ErrDoubt: //nolint:errorlint // a sentinel itself
+			return 0, p.notYet("no estimate of the gas: %s", e.Message)
+		default:
+			return 0, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.c.show("estimate of the gas: " + e.Message)}
+		}
+	}
+	estimate, err := number(answers[0])
+	if err != nil {
+		return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Message: p.c.show("estimate of the gas: " + err.Error())}
+	}
+	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
+	if estimate > least {
+		estimate += estimate / 4
+	}
+	return max(estimate, least), nil
+}
+
+// renew returns the slot as it is, or with another entry.
+func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
+	s, err := decodeSlot(kept)
+	if err == nil {
+		_, err = s.tx(s.last(), p.in, p.c.chain)
+	}
+	if err != nil {
+		return nil, p.broken(opPrepare, err)
+	}
+	if !s.canRise() {
+		return kept, nil
+	}
+	_, latest, _, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if latest > s.nonce || !s.stalled(p.head, p.o.BumpAfter) { // mined, by whomever; or it may yet be
+		return kept, nil
+	}
+	p.market.Last = s.last().fee
+	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)
+	if err != nil {
+		return nil, err
+	}
+	return e.append(append([]byte(nil), kept...)), nil
+}

@@ -1,0 +1,170 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// Unsigned is a transaction of type 2 that is to be signed. It is the signer's: it may be kept and
+// changed.
+type Unsigned struct {
+	ChainID uint64
+	Nonce   uint64
+	Fee     Fee
+	Gas     uint64
+	To      string // 0x and 40 lower-case hex digits; "" creates a contract
+	Value   *big.Int
+	Data    []byte
+	// Bytes are the encoding whose Keccak-256 is signed, for services that hash by themselves.
+	Bytes []byte
+	// Hash is their Keccak-256.
+	Hash [32]byte
+}
+
+// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse what it
+// does not like; then the batch waits, and the others of its lane with it.
+type Signer interface {
+	// Sign returns the signature of tx.Hash by the key of an account, given as 0x and 40
+	// lower-case hex digits: r and s of 32 bytes each, and the parity of the point, 0 or 1, or 27 or
+	// 28. s may be of either half of the order. A signature is used only if it recovers to the
+	// account; an error, a panic or another account's signature means that nothing is sent now.
+	//
+	// It may be called again for the same nonce, with higher fees or after a crash, and need not
+	// sign alike. It may be called concurrently, though never twice at once for one account by one
+	// client, and should return soon after ctx is done: until it does, nothing else of the account
+	// is signed.
+	Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error)
+}
+
+// unsigned returns a transaction for a signer. Nothing of it is shared.
+func unsigned(tx *evmtx.Tx) Unsigned {
+	u := Unsigned{
+		ChainID: tx.ChainID, Nonce: tx.Nonce, Fee: Fee{Tip: new(big.Int).Set(tx.Tip), FeeCap: new(big.Int).Set(tx.FeeCap)}, Gas: tx.Gas,
+		Value: new(big.Int).Set(tx.Value), Data: append([]byte(nil), tx.Data...), Bytes: tx.SigningBytes(), Hash: tx.SigningHash(),
+	}
+	if tx.To != nil {
+		u.To = tx.To.String()
+	}
+	return u
+}
+
+// sealed adds a signature to a transaction and makes sure that the account gave it, for these bytes.
+func sealed(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error) {
+	var s secp256k1.ModNScalar
+	if sig[64] >= 27 {
+		sig[64] -= 27
+	}
+	if sig[64] > 1 {
+		return sig, fmt.Errorf("the last byte of its signature is %d, not 0, 1, 27 or 28", sig[64])
+	}
+	if overflow := s.SetByteSlice(sig[32:64]); !overflow && s.IsOverHalfOrder() { // chains take the lower half only (EIP-2)
+		s.Negate()
+		s.PutBytesUnchecked(sig[32:64])
+		sig[64] ^= 1
+	}
+	tx.R, tx.S, tx.YParity = new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:64]), sig[64]
+	sender, err := tx.Sender()
+	if err != nil {
+		return sig, err
+	}
+	if sender != account {
+		return sig, fmt.Errorf("its signature is of account %s, or of other bytes", sender)
+	}
+	return sig, nil
+}
+
+// desk calls the user's code, one call for an account at a time. A call that does not return holds
+// up its own account only.
+type desk struct {
+	mu   sync.Mutex
+	busy map[evmtx.Address]time.Time
+}
+
+// call runs f within the limit. Its error is [dlt.ErrNotYet]: nothing was sent. After an error
+// nothing of f's result counts.
+func (d *desk) call(ctx context.Context, limit time.Duration, account evmtx.Address, f func(context.Context) (entry, error)) (entry, error) {
+	now := time.Now()
+	if since, busy := d.enter(account, now); busy {
+		return entry{}, fmt.Errorf("a call of %s ago has not returned", now.Sub(since).Round(time.Second))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type result struct {
+		e   entry
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("panic: %v", p)}
+			}
+			d.leave(account)
+			done <- r
+		}()
+		r.e, r.err = f(ctx)
+	}()
+	select {
+	case r := <-done:
+		return r.e, r.err
+	case <-ctx.Done():
+		return entry{}, fmt.Errorf("no answer within %s: %w", limit, ctx.Err())
+	}
+}
+
+func (d *desk) enter(account evmtx.Address, now time.Time) (since time.Time, busy bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if since, busy = d.busy[account]; busy {
+		return since, true
+	}
+	if d.busy == nil {
+		d.busy = map[evmtx.Address]time.Time{}
+	}
+	d.busy[account] = now
+	return now, false
+}
+
+func (d *desk) leave(account evmtx.Address) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.busy, account)
+}
+
+// sign chooses fees, which are at least those of least, and has the transaction signed. The error is
+// a [*dlt.Error] of the kind ErrNotYet.
+func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
+	e, err := c.desk.call(ctx, c.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
+		fee, err := c.o.Fees(ctx, p.market)
+		if err != nil {
+			return entry{}, fmt.Errorf("fees: %w", err)
+		}
+		fee, ok := fee.fits(least, limit)
+		if !ok {
+			return entry{}, errors.New("fees: none, or negative ones")
+		}
+		tx := p.in.tx(c.c.chain, nonce, gas, fee)
+		sig, err := c.signer.Sign(ctx, p.sender.String(), unsigned(tx))
+		if err != nil {
+			return entry{}, fmt.Errorf("signer: %w", err)
+		}
+		if sig, err = sealed(tx, sig, p.sender); err != nil {
+			return entry{}, fmt.Errorf("signer: %w", err)
+		}
+		return entry{height: p.head.number, fee: fee, sig: sig, hash: tx.Hash()}, nil
+	})
+	if err != nil {
+		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.c.show("nothing is signed: " + err.Error())}
+	}
+	return e, nil
+}

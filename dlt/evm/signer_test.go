@@ -1,0 +1,415 @@
+package evm_test
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+type signerFunc func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error)
+
+func (f signerFunc) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+	return f(ctx, account, tx)
+}
+
+// A signer, or fees, that fail in any way: nothing is kept, nothing is sent, the lane waits and says
+// so, and other lanes go on. Once they work the payment is made.
+func TestSignerThatFails(t *testing.T) {
+	never := make(chan struct{})
+	for name, c := range map[string]struct {
+		sign func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error)
+		fees evm.Fees
+		says string
+	}{
+		"refuses": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) {
+			return s, errors.New("over the daily limit")
+		}, says: "over the daily limit"},
+		"panics": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) ([65]byte, error) { panic("gremlins") }, says: "gremlins"},
+		"hangs": {sign: func(_ evm.Signer, ctx context.Context, _ string, _ evm.Unsigned) (s [65]byte, err error) {
+			<-ctx.Done()
+			return s, ctx.Err()
+		}, says: "deadline exceeded"},
+		"hangs for ever": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) {
+			<-never
+			return s, err
+		}, says: "has not returned"},
+		"signs for another account": {sign: func(good evm.Signer, ctx context.Context, _ string, tx evm.Unsigned) ([65]byte, error) {
+			return good.Sign(ctx, evmtest.Dev(2).Address(), tx)
+		}, says: "its signature is of account " + evmtest.Dev(2).Address()},
+		"signs other bytes": {sign: func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+			tx.Hash[0] ^= 1
+			return good.Sign(ctx, account, tx)
+		}, says: "or of other bytes"},
+		"signs nothing": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) { return s, nil }, says: "signer: "},
+		"a strange parity": {sign: func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+			s, err := good.Sign(ctx, account, tx)
+			s[64] = 5
+			return s, err
+		}, says: "the last byte of its signature is 5"},
+		"fees fail":  {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, errors.New("no oracle") }, says: "no oracle"},
+		"fees panic": {fees: func(context.Context, evm.Market) (evm.Fee, error) { panic("gremlins") }, says: "gremlins"},
+		"no fees":    {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, nil }, says: "fees: none"},
+		"negative fees": {fees: func(context.Context, evm.Market) (evm.Fee, error) {
+			return evm.Fee{Tip: big.NewInt(-1), FeeCap: big.NewInt(1)}, nil
+		}, says: "fees: none, or negative ones"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+				from, other := s.account(), s.account()
+				good := s.keys(from, other, evmtest.Dev(2))
+				var works atomic.Bool
+				o := afterTwo()
+				if c.fees != nil {
+					o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
+						if m.Account == other.Address() || works.Load() {
+							return evm.DefaultFees(ctx, m)
+						}
+						return c.fees(ctx, m)
+					}
+				}
+				k := &slots{}
+				never = make(chan struct{})
+				p := s.runLedger(memory.New(), seeing(s.signing(o, signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+					if c.sign == nil || account == other.Address() || works.Load() {
+						return good.Sign(ctx, account, tx)
+					}
+					return c.sign(good, ctx, account, tx)
+				})), k), queuer.Serial{})
+				b, goes := s.intent(from, 10), s.intent(other, 20)
+				p.add(b, goes)
+				p.mineUntil(goes, batch.Committed)
+				p.stays(b, 120, batch.Pending, batch.Rejected)
+				rec := p.record(b)
+				require.NotNil(t, rec.Error)
+				assert.Equal(t, batch.KindNotYet, rec.Error.Kind)
+				assert.ErrorContains(t, rec.Error, c.says)
+				assert.Empty(t, k.all(b))
+				works.Store(true)
+				close(never)
+				p.mineUntil(b, batch.Committed)
+				assert.Equal(t, []int64{10}, s.paid(from))
+			})
+		})
+	}
+}
+
+// What a signer gets is its own, and both halves of the order are as good, as many services sign.
+func TestSignerOfAService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		good := s.keys(from)
+		signs := 0
+		p := s.runLedger(memory.New(), s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+			sig, err := good.Sign(ctx, account, tx)
+			if signs++; signs%2 == 1 { // the upper half
+				var v secp256k1.ModNScalar
+				v.SetByteSlice(sig[32:64])
+				v.Negate().PutBytesUnchecked(sig[32:64])
+				sig[64] ^= 1
+			}
+			sig[64] += 27
+			assert.EqualValues(t, 1337, tx.ChainID)
+			assert.Equal(t, evmtest.Dev(9).Address(), tx.To)
+			tx.Value.SetInt64(1_000_000)
+			tx.Fee.FeeCap.SetInt64(1)
+			tx.Bytes[0], tx.Hash[0] = 9, 9
+			return sig, err
+		})), queuer.Serial{})
+		for i := range int64(4) {
+			b := s.intent(from, 10+i)
+			p.add(b)
+			p.mineUntil(b, batch.Committed)
+		}
+		assert.Equal(t, []int64{10, 11, 12, 13}, s.paid(from))
+		assert.Equal(t, 4, signs)
+	})
+}
+
+// A thousand preparations that fail, and the next nonce is the chain's. (OpenZeppelin 818 counted by
+// itself, and never came down.)
+func TestNoCounterToDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		good, fails := s.keys(from), 0
+		c := s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+			assert.Zero(t, tx.Nonce)
+			if fails++; fails <= 1000 {
+				return [65]byte{}, errors.New("not now")
+			}
+			return good.Sign(ctx, account, tx)
+		}))
+		b := s.intent(from, 10)
+		a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+		for range 1000 {
+			_, err := c.Prepare(t.Context(), a)
+			require.ErrorContains(t, err, "not now")
+		}
+		for range 3 { // what is kept is chosen by the store, not by who came first
+			kept, err := c.Prepare(t.Context(), a)
+			require.NoError(t, err)
+			nonce, _, _, err := evm.Slot(kept)
+			require.NoError(t, err)
+			assert.Zero(t, nonce)
+		}
+		_, pending := s.nonce(from)
+		assert.Zero(t, pending, "nothing was posted")
+	})
+}
+
+// Nothing goes out that is not kept, and kept bytes of another payload send and void nothing.
+func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		c := s.signing(afterTwo(), s.keys(from))
+		b, other := s.intent(from, 10), s.intent(from, 11)
+		kept, err := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+		require.NoError(t, err)
+		for name, bad := range map[string]batch.Attempt{
+			"nothing is kept": {Key: b.Key(), Number: 1, Payload: b.Payload},
+			"another payload": {Key: other.Key(), Number: 1, Payload: other.Payload, Prepared: kept},
+			"cut":             {Key: b.Key(), Number: 1, Payload: b.Payload, Prepared: kept[:len(kept)-1]},
+			"of a later kind": {Key: b.Key(), Number: 1, Payload: b.Payload, Prepared: append([]byte{2}, kept[1:]...)},
+		} {
+			err := c.Submit(t.Context(), bad)
+			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%s: %v", name, err)
+			if len(bad.Prepared) > 0 {
+				_, err = c.Prepare(t.Context(), bad)
+				assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%s: %v", name, err)
+			}
+		}
+		_, pending := s.nonce(from)
+		assert.Zero(t, pending)
+		for name, prepared := range map[string][]byte{"cut": kept[:len(kept)-1], "of a later kind": append([]byte{2}, kept[1:]...)} {
+			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: prepared}})
+			assert.Empty(t, st, name)
+			assert.Error(t, err, name)
+		}
+		st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedVoid, st[0].Reported)
+	})
+}
+
+// Void needs another transaction in a deep block: neither a missing receipt nor a count, nor a block
+// that is not deep, is enough.
+func TestVoidOnlyOnProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		s.mine(4)
+		c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}, s.keys(from))
+		b := s.intent(from, 10)
+		kept, err := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+		require.NoError(t, err)
+		is := func(want batch.Reported) string {
+			t.Helper()
+			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: kept}})
+			require.NoError(t, err)
+			require.Len(t, st, 1)
+			assert.Equal(t, want, st[0].Reported)
+			return st[0].Message
+		}
+		is(batch.ReportedUnknown)
+		theirs := s.pay(from, 0, 99)
+		s.foreign(theirs)
+		is(batch.ReportedUnknown)
+		s.mine(1)
+		is(batch.ReportedUnknown)
+		s.mine(2)
+		is(batch.ReportedUnknown)
+		s.mine(1)
+		assert.Contains(t, is(batch.ReportedVoid), "nonce 0 was used by transaction "+string(theirs.ID))
+	})
+}
+
+func TestNewSignerOptions(t *testing.T) {
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		signer evm.Signer
+		o      evm.SignerOptions
+		field  string
+	}{
+		"no signer":           {nil, evm.SignerOptions{}, "signer"},
+		"a limit of 0":        {signer, evm.SignerOptions{MaxFeePerGas: new(big.Int)}, "SignerOptions.MaxFeePerGas"},
+		"a limit too large":   {signer, evm.SignerOptions{MaxFeePerGas: new(big.Int).Lsh(big.NewInt(1), 128)}, "SignerOptions.MaxFeePerGas"},
+		"a negative time":     {signer, evm.SignerOptions{SignTimeout: -1}, "SignerOptions.SignTimeout"},
+		"several in flight":   {signer, evm.SignerOptions{Options: evm.Options{MaxInFlightPerService: 2}}, "Options.MaxInFlightPerService"},
+		"a bad option of New": {signer, evm.SignerOptions{Options: evm.Options{Genesis: "x"}}, "Options.Genesis"},
+	} {
+		_, err := evm.NewSigner("http://localhost:1", 1, c.signer, &c.o)
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, name)
+		assert.Equal(t, c.field, in.Field, name)
+	}
+	c, err := evm.NewSigner("http://localhost:1", 7, signer, nil)
+	require.NoError(t, err)
+	tr := c.Traits("")
+	assert.Equal(t, "evm:7:intents", tr.Name)
+	assert.True(t, tr.Prepares && tr.Renews && tr.Checks)
+	assert.False(t, tr.Resolves)
+	assert.Equal(t, 1, tr.MaxInFlightPerService)
+	assert.Equal(t, evm.DefaultSignTimeout, 5*time.Second)
+}
+
+func TestKeySigner(t *testing.T) {
+	order := secp256k1.S256().N.Bytes()
+	for name, key := range map[string][]byte{"short": make([]byte, 31), "zero": make([]byte, 32), "the order": order} {
+		_, err := evm.NewKeySigner(evmtest.Dev(0).Key(), key)
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, name)
+		assert.Equal(t, "keys[1]", in.Field)
+	}
+	s, err := evm.NewKeySigner(evmtest.Dev(1).Key(), evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	assert.Equal(t, []string{evmtest.Dev(1).Address(), evmtest.Dev(0).Address()}, s.Accounts())
+	_, err = s.Sign(t.Context(), evmtest.Dev(2).Address(), evm.Unsigned{})
+	require.ErrorContains(t, err, "no key of account")
+	for _, shown := range []string{s.String(), s.GoString()} {
+		assert.Equal(t, "evm.KeySigner of 2 accounts", shown)
+	}
+}
+
+// Each bad payload names its field, before anything is stored.
+func TestIntentsAreStrict(t *testing.T) {
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	c, err := evm.NewSigner("http://localhost:1", 1337, signer, &evm.SignerOptions{MaxFeePerGas: big.NewInt(100e9)})
+	require.NoError(t, err)
+	from := batch.ServiceID(evmtest.Dev(0).Address())
+	const to = `"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8"`
+	for payload, field := range map[string]string{
+		`{` + to + `}`: "",
+		`{` + to + `,"value":"1","data":"0xab","gas":90000,"maxFeePerGas":"100000000000"}`: "",
+		`{"to":null,"data":"0x00"}`: "",
+		` {` + to + ` } `:           "",
+		`{` + to + `,"value":"115792089237316195423570985008687907853269984665640564039457584007913129639936"}`: "value",
+		`{` + to + `,"value":"01"}`:                                "value",
+		`{` + to + `,"value":"-1"}`:                                "value",
+		`{` + to + `,"value":"+1"}`:                                "value",
+		`{` + to + `,"value":"1e3"}`:                               "value",
+		`{` + to + `,"value":"0x10"}`:                              "value",
+		`{` + to + `,"value":1}`:                                   "value",
+		`{` + to + `,"value":""}`:                                  "value",
+		`{` + to + `,"value":null}`:                                "value",
+		`{` + to + `,"value":"` + strings.Repeat("9", 1000) + `"}`: "value",
+		`{` + to + `,"vaule":"1"}`:                                 "vaule",
+		`{` + to + `,"Value":"1"}`:                                 "Value",
+		`{` + to + `,"value":"1","value":"2"}`:                     "value",
+		`{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79c8"}`:      "to",
+		`{"to":"0x7099"}`:                                          "to",
+		`{"to":""}`:                                                "to",
+		`{"to":7}`:                                                 "to",
+		`{"value":"1"}`:                                            "to",
+		`{"to":null}`:                                              "data",
+		`{"to":null,"data":"0x"}`:                                  "data",
+		`{` + to + `,"data":"ab"}`:                                 "data",
+		`{` + to + `,"data":"0xabc"}`:                              "data",
+		`{` + to + `,"data":"0xzz"}`:                               "data",
+		`{` + to + `,"gas":0}`:                                     "gas",
+		`{` + to + `,"gas":20999}`:                                 "gas",
+		`{` + to + `,"gas":-1}`:                                    "gas",
+		`{` + to + `,"gas":1.5}`:                                   "gas",
+		`{` + to + `,"gas":"21000"}`:                               "gas",
+		`{` + to + `,"gas":99999999999999999999}`:                  "gas",
+		`{` + to + `,"maxFeePerGas":"0"}`:                          "maxFeePerGas",
+		`{` + to + `,"maxFeePerGas":"100000000001"}`:               "maxFeePerGas",
+		`{` + to + `,"nonce":1}`:                                   "nonce",
+		`{` + to + `}{}`:                                           "payload",
+		`{` + to + `} x`:                                           "payload",
+		`{` + to + `,}`:                                            "payload",
+		`[` + `]`:                                                  "payload",
+		`null`:                                                     "payload",
+		``:                                                         "payload",
+		`{` + to + `,"data":"0x` + strings.Repeat("00", 128<<10-1000) + `"}`: "data",
+		strings.Repeat(" ", 512<<10):                                         "payload",
+	} {
+		err := c.Check(batch.Batch{ID: "a", Service: from, Payload: []byte(payload)})
+		if field == "" {
+			assert.NoError(t, err, payload)
+			continue
+		}
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, "%.200s", payload)
+		assert.Equal(t, field, in.Field, "%.200s: %v", payload, err)
+		assert.Equal(t, batch.ID("a"), in.Key.ID)
+		assert.Less(t, len(err.Error()), 600)
+	}
+	for _, service := range []batch.ServiceID{"", "Alice", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "0X70997970c51812dc3a010c7d01b50e0d17dc79c8"} {
+		var in *batch.InputError
+		require.ErrorAs(t, c.Check(batch.Batch{ID: "a", Service: service, Payload: []byte(`{` + to + `}`)}), &in)
+		assert.Equal(t, "service", in.Field)
+	}
+}
+
+func TestIntentBecomesABatch(t *testing.T) {
+	const mixed = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+	b, err := evm.Intent{To: mixed, Value: big.NewInt(5), Data: []byte{0xab}, Gas: 30000, MaxFeePerGas: big.NewInt(7)}.Batch("mine", mixed)
+	require.NoError(t, err)
+	assert.Equal(t, batch.Batch{
+		ID: "mine", Service: batch.ServiceID(strings.ToLower(mixed)),
+		Payload: []byte(`{"to":"` + mixed + `","value":"5","data":"0xab","gas":30000,"maxFeePerGas":"7"}`),
+	}, b)
+	for field, i := range map[string]evm.Intent{
+		"to": {To: "0x1"}, "data": {}, "value": {To: mixed, Value: big.NewInt(-1)}, "maxFeePerGas": {To: mixed, MaxFeePerGas: new(big.Int)},
+	} {
+		_, err := i.Batch("mine", mixed)
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, field)
+		assert.Equal(t, field, in.Field)
+	}
+	_, err = evm.Intent{To: mixed}.Batch("mine", "0x1")
+	var in *batch.InputError
+	require.ErrorAs(t, err, &in)
+	assert.Equal(t, "service", in.Field)
+}
+
+// Whatever a payload is, it is read or refused; and what is read says the same when it is written.
+func FuzzIntent(f *testing.F) {
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(f, err)
+	c, err := evm.NewSigner("http://localhost:1", 1337, signer, nil)
+	require.NoError(f, err)
+	f.Add([]byte(`{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","value":"1","data":"0xab","gas":90000}`))
+	f.Add([]byte(`{"to":null,"data":"0x00","maxFeePerGas":"1"}`))
+	f.Add([]byte(`{"to":null,"to":null}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		err := c.Check(batch.Batch{ID: "a", Service: batch.ServiceID(evmtest.Dev(0).Address()), Payload: payload})
+		var in *batch.InputError
+		if err != nil && !errors.As(err, &in) {
+			t.Fatalf("%v", err)
+		}
+	})
+}
+
+// Whatever is kept, it is read or refused, and nothing panics.
+func FuzzSlot(f *testing.F) {
+	f.Add([]byte{1})
+	f.Add(make([]byte, 33+137))
+	f.Fuzz(func(t *testing.T, kept []byte) {
+		_, fees, hashes, err := evm.Slot(kept)
+		if err == nil && (len(fees) < 1 || len(fees) > evm.MaxEntries || len(fees) != len(hashes)) {
+			t.Fatalf("%d fees, %d hashes", len(fees), len(hashes))
+		}
+	})
+}

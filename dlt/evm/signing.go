@@ -1,0 +1,224 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+var (
+	_ dlt.Ledger      = (*SigningClient)(nil)
+	_ dlt.Checker     = (*SigningClient)(nil)
+	_ dlt.Preparer    = (*SigningClient)(nil)
+	_ dlt.EventSource = (*SigningClient)(nil)
+)
+
+// The defaults of [SignerOptions], whose comments give the reasons.
+const (
+	DefaultSignTimeout = 5 * time.Second
+	DefaultBumpAfter   = 3
+)
+
+// SignerOptions are the options of [NewSigner]. The zero value of each field is its default.
+type SignerOptions struct {
+	// Options are those of [New], though Name defaults to "evm:", the chain's id and ":intents",
+	// because a database of signed transactions is no database of intents. MaxInFlightPerService is
+	// 1: a nonce is chosen once everything before it is deep. Vanish is 0: a commit that a reorganization deeper than Finality takes back
+	// is not reported.
+	Options
+	// Fees chooses fees. Defaults to [DefaultFees].
+	Fees Fees
+	// MaxFeePerGas is the most that a unit of gas may cost in any transaction, in wei: 1 or more, of
+	// at most 128 bits. An intent may set a lower one for itself. Defaults to 500 gwei.
+	MaxFeePerGas *big.Int
+	// SignTimeout bounds Fees and Signer.Sign together, in each attempt. It should be well below
+	// dltbatch.Options.RequestTimeout, which bounds the questions to the node before them, too.
+	// Defaults to 5 s.
+	SignTimeout time.Duration
+	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the same
+	// nonce, with higher fees, goes out. At least Options.LateArrival passes before that. Defaults
+	// to 3.
+	BumpAfter uint64
+}
+
+func (o *SignerOptions) withDefaults() (SignerOptions, error) {
+	var c SignerOptions
+	if o != nil {
+		c = *o
+	}
+	if c.MaxFeePerGas == nil {
+		c.MaxFeePerGas = new(big.Int).Mul(big.NewInt(500), big.NewInt(1e9))
+	}
+	c.MaxFeePerGas = new(big.Int).Set(c.MaxFeePerGas)
+	switch {
+	case c.MaxFeePerGas.Sign() <= 0 || c.MaxFeePerGas.BitLen() > feeBits:
+		return c, &batch.InputError{Field: "SignerOptions.MaxFeePerGas", Value: excerpt(c.MaxFeePerGas), Want: "1 wei or more, of at most 128 bits"}
+	case c.SignTimeout < 0:
+		return c, &batch.InputError{Field: "SignerOptions.SignTimeout", Value: c.SignTimeout.String(), Want: "0 (default) or more"}
+	case c.MaxInFlightPerService != 0 && c.MaxInFlightPerService != 1:
+		return c, &batch.InputError{
+			Field: "Options.MaxInFlightPerService", Value: strconv.Itoa(c.MaxInFlightPerService), Want: "1: a nonce is chosen once everything before it is deep",
+		}
+	}
+	if c.SignTimeout == 0 {
+		c.SignTimeout = DefaultSignTimeout
+	}
+	if c.BumpAfter == 0 {
+		c.BumpAfter = DefaultBumpAfter
+	}
+	if c.Fees == nil {
+		c.Fees = DefaultFees
+	}
+	c.MaxInFlightPerService = 1
+	return c, nil
+}
+
+// SigningClient executes intents: it chooses the nonce, asks for fees and signatures, and replaces
+// what waits too long by a transaction of the same nonce with higher fees. It keeps no keys. What
+// it may send is stored before it is sent. It never retries, follows no redirect, and starts no
+// goroutine that outlives a call, except for a Signer or Fees that does not return in time. All
+// methods may be called concurrently.
+type SigningClient struct {
+	c      *Client
+	signer Signer
+	o      SignerOptions
+	traits dlt.Traits
+	desk   desk
+}
+
+// NewSigner returns a client for intents on the chain with this id, through the node at the URL. It
+// connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*SigningClient, error) {
+	if s == nil {
+		return nil, &batch.InputError{Field: "signer", Value: "nil", Want: "a Signer, such as a KeySigner"}
+	}
+	opts, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Name == "" {
+		opts.Name = "evm:" + strconv.FormatUint(chainID, 10) + ":intents"
+	}
+	c, err := New(url, chainID, &opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	t := c.traits
+	t.Prepares, t.Renews = true, true
+	// The statuses themselves say when a nonce is lost, and so nothing else is asked for evidence.
+	t.Resolves, t.Stale = false, 0
+	// Once a batch is final nothing says which of its transactions it was.
+	t.Vanish = 0
+	return &SigningClient{c: c, signer: s, o: opts, traits: t}, nil
+}
+
+// Traits implements [dlt.Ledger]. It returns the same traits for every service.
+func (c *SigningClient) Traits(batch.ServiceID) dlt.Traits { return c.traits }
+
+// CloseIdleConnections closes the connections that no request uses. The client can be used
+// afterwards.
+func (c *SigningClient) CloseIdleConnections() { c.c.CloseIdleConnections() }
+
+// Events implements [dlt.EventSource] as [Client.Events] does.
+func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	return c.c.Events(ctx, services, yield)
+}
+
+// Check implements [dlt.Checker]. It refuses every batch whose payload is no [Intent], with fields
+// that an intent does not have, or whose limit of fees is above SignerOptions.MaxFeePerGas; whose
+// gas is less than the transaction itself costs; and whose service is no account in lower case. The
+// error is a [*batch.InputError].
+func (c *SigningClient) Check(b batch.Batch) error {
+	in, _, err := c.read(b.Key(), b.Payload)
+	if err == nil {
+		err = withKey(c.within(in), b.Key())
+	}
+	return err
+}
+
+// within refuses an intent whose own limit is above the client's.
+func (c *SigningClient) within(in intent) error {
+	if in.maxFee.Cmp(c.o.MaxFeePerGas) <= 0 {
+		return nil
+	}
+	return &batch.InputError{Field: "maxFeePerGas", Value: excerpt(in.maxFee), Want: "at most " + excerpt(c.o.MaxFeePerGas) + ", the client's limit"}
+}
+
+func (c *SigningClient) read(key batch.Key, payload []byte) (intent, evmtx.Address, error) {
+	in, sender, err := c.parse(key, payload)
+	return in, sender, withKey(err, key)
+}
+
+func (c *SigningClient) parse(key batch.Key, payload []byte) (intent, evmtx.Address, error) {
+	sender, err := evmtx.ParseAddress(string(key.Service))
+	if err == nil && key.Service != service(sender) {
+		err = &batch.InputError{Value: batch.Excerpt(string(key.Service), 80), Want: sender.String() + ", the account in lower case"}
+	}
+	if err != nil {
+		return intent{}, sender, inField("service", err)
+	}
+	in, err := parseIntent(payload)
+	if err != nil {
+		return in, sender, err
+	}
+	if in.maxFee == nil {
+		in.maxFee = c.o.MaxFeePerGas
+	}
+	tx := in.tx(c.c.chain, 0, in.gas, Fee{Tip: new(big.Int), FeeCap: in.maxFee})
+	if n := len(in.data); n > maxSize-1024 {
+		return in, sender, &batch.InputError{Field: "data", Value: strconv.Itoa(n) + " bytes", Want: strconv.Itoa(maxSize-1024) + " at most"}
+	}
+	if in.gas != 0 {
+		err = c.c.fits(tx)
+	}
+	return in, sender, err
+}
+
+// leastGas is what the transaction itself costs.
+func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
+	if c.c.o.NoFloorGas {
+		return tx.IntrinsicGas()
+	}
+	return max(tx.IntrinsicGas(), tx.FloorGas())
+}
+
+// Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
+// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet]. nil
+// means that a node has a transaction of the batch in its pool or in a block, no more. The error is
+// a [*dlt.Error].
+func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
+	in, sender, err := c.read(a.Key, a.Payload)
+	if err != nil {
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
+	}
+	s, err := decodeSlot(a.Prepared)
+	if err != nil {
+		return c.broken(opSubmit, err)
+	}
+	tx, err := s.tx(s.last(), in, c.c.chain)
+	if err != nil {
+		return c.broken(opSubmit, err)
+	}
+	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
+	i := c.c.preferred.Load()
+	one := sending{Client: c.c, e: c.c.endpoints[i], a: a, tx: tx, sender: sender, slot: s.hashes()}
+	err = dlt.At(one.e.shown, one.submit(ctx))
+	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
+		c.c.leave(i)
+	}
+	return err
+}
+
+// broken is the error for kept bytes that are not this client's: nothing is posted by them, and
+// nothing is void because of them.
+func (c *SigningClient) broken(op string, err error) error {
+	return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: c.c.show(err.Error())}
+}
+
+var errUnposted = errors.New("nothing was prepared, and so nothing was sent")

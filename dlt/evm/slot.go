@@ -1,0 +1,121 @@
+package evm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// slot is what a batch keeps (batch.Attempt.Prepared): one nonce, and each transaction that was
+// signed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
+// executed, and every process can look for each. It grows by entries, and no entry ever changes.
+type slot struct {
+	nonce   uint64
+	gas     uint64
+	maxFee  *big.Int // the batch's own limit
+	entries []entry
+}
+
+// entry is a signed transaction, without the parts that the intent and the slot have.
+type entry struct {
+	height uint64 // the node's head when it was signed
+	fee    Fee
+	sig    [65]byte // r, s and the parity
+	hash   evmtx.Hash
+}
+
+const (
+	slotVersion = 1
+	feeBits     = 128
+	feeSize     = feeBits / 8
+	slotHead    = 1 + 8 + 8 + feeSize
+	entrySize   = 8 + 2*feeSize + 65 + 32
+	maxEntries  = (dlt.MaxPrepared - slotHead) / entrySize
+)
+
+func (s *slot) encode() []byte {
+	b := []byte{slotVersion}
+	b = binary.BigEndian.AppendUint64(b, s.nonce)
+	b = binary.BigEndian.AppendUint64(b, s.gas)
+	b = appendFee(b, s.maxFee)
+	for _, e := range s.entries {
+		b = e.append(b)
+	}
+	return b
+}
+
+func (e *entry) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, e.height)
+	b = appendFee(appendFee(b, e.fee.Tip), e.fee.FeeCap)
+	return append(append(b, e.sig[:]...), e.hash[:]...)
+}
+
+func appendFee(b []byte, v *big.Int) []byte { return append(b, v.FillBytes(make([]byte, feeSize))...) }
+
+var errSlot = errors.New("the kept bytes are no slot of this client")
+
+func decodeSlot(b []byte) (*slot, error) {
+	n := (len(b) - slotHead) / entrySize
+	if n < 1 || n > maxEntries || len(b) != slotHead+n*entrySize || b[0] != slotVersion {
+		return nil, fmt.Errorf("%w: %d bytes", errSlot, len(b))
+	}
+	s := &slot{nonce: binary.BigEndian.Uint64(b[1:]), gas: binary.BigEndian.Uint64(b[9:]), maxFee: new(big.Int).SetBytes(b[17:slotHead])}
+	for b = b[slotHead:]; len(b) > 0; b = b[entrySize:] {
+		e := entry{height: binary.BigEndian.Uint64(b)}
+		e.fee.Tip = new(big.Int).SetBytes(b[8 : 8+feeSize])
+		e.fee.FeeCap = new(big.Int).SetBytes(b[8+feeSize : 8+2*feeSize])
+		copy(e.sig[:], b[8+2*feeSize:])
+		copy(e.hash[:], b[8+2*feeSize+65:])
+		s.entries = append(s.entries, e)
+	}
+	return s, nil
+}
+
+func (s *slot) last() entry { return s.entries[len(s.entries)-1] }
+
+func (s *slot) hashes() []evmtx.Hash {
+	out := make([]evmtx.Hash, len(s.entries))
+	for i, e := range s.entries {
+		out[i] = e.hash
+	}
+	return out
+}
+
+// tx rebuilds a transaction of the slot. An error says that the entry is another payload's.
+func (s *slot) tx(e entry, in intent, chain uint64) (*evmtx.Tx, error) {
+	tx := in.tx(chain, s.nonce, s.gas, e.fee)
+	tx.R, tx.S, tx.YParity = new(big.Int).SetBytes(e.sig[:32]), new(big.Int).SetBytes(e.sig[32:64]), e.sig[64]
+	if hash := tx.Hash(); hash != e.hash {
+		return nil, fmt.Errorf("%w: it has %s, and the payload makes %s", errSlot, e.hash, hash)
+	}
+	return tx, nil
+}
+
+// least are the lowest fees of a replacement that every node takes.
+func (s *slot) least() Fee {
+	f := s.last().fee
+	return Fee{Tip: raised(f.Tip), FeeCap: raised(f.FeeCap)}
+}
+
+// raised returns v and an eighth more, rounded up, and 1 more at least: nodes ask for a tenth, of
+// both fees.
+func raised(v *big.Int) *big.Int {
+	out := new(big.Int).Mul(v, big.NewInt(9))
+	out.Rsh(out.Add(out, big.NewInt(7)), 3)
+	return largest(out, new(big.Int).Add(v, big.NewInt(1)))
+}
+
+// canRise reports whether there is room, in the slot and below the limit, for a replacement.
+func (s *slot) canRise() bool {
+	return len(s.entries) < maxEntries && s.least().FeeCap.Cmp(s.maxFee) <= 0
+}
+
+// stalled reports whether a transaction that waits at this head may wait for want of a higher fee.
+func (s *slot) stalled(head block, after uint64) bool {
+	last := s.last()
+	return head.number >= last.height+after || head.baseFee != nil && last.fee.FeeCap.Cmp(head.baseFee) < 0
+}
