@@ -31,6 +31,6 @@ func harnessCoherent(e *exam) {
 	require.NoError(e, a.Validate())
 	require.NoError(e, b.Validate())
 	assert.NotEqual(e, a.ID, b.ID)
-	assert.Contains(e, string(a.Payload), e.content(1))
+	assert.Contains(e, string(a.Payload), e.shown(a, 1))
 	assert.Zero(e, e.Posts(a.ID), "nothing was submitted yet")
 }

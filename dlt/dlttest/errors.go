@@ -26,7 +26,7 @@ func errorChecks() []Check {
 			run: func(e *exam) {
 				e.Set(f)
 				b := e.batch()
-				secret := e.content(e.made)
+				secret := e.shown(b, e.made)
 				require.Contains(e, string(b.Payload), secret)
 				if f == Hang { // its error may be the context's own
 					ctx, cancel := context.WithTimeout(e.Context(), hangFor)

@@ -1,7 +1,9 @@
 package dlttest
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -34,6 +36,14 @@ func (e *exam) batchOf(s batch.ServiceID) batch.Batch {
 }
 
 // content is the content of the n-th batch. It must appear in the payload only.
+// shown is the content of a batch as its payload has it: unchanged, or in hex digits.
+func (e *exam) shown(b batch.Batch, n int) string {
+	if digits := hex.EncodeToString([]byte(e.content(n))); bytes.Contains(b.Payload, []byte(digits)) {
+		return digits
+	}
+	return e.content(n)
+}
+
 func (e *exam) content(n int) string { return fmt.Sprintf("secret%06dcontent", n) }
 
 func attempt(b batch.Batch) batch.Attempt {
@@ -123,7 +133,12 @@ func (e *exam) notTaken(b batch.Batch) {
 	e.Helper()
 	e.committed()
 	s, ok := e.answers(b)[b.ID]
-	require.True(e, !ok || s.Reported == batch.ReportedUnknown, "%s was not taken, and is %s", b.Key(), s.Reported)
+	require.True(e, !ok || untraced(s), "%s was not taken, and is %s", b.Key(), s.Reported)
+}
+
+// untraced reports whether the ledger has no trace of a batch, or says that nothing was sent.
+func untraced(s batch.Status) bool {
+	return s.Reported == batch.ReportedUnknown || s.Reported == batch.ReportedVoid
 }
 
 func word(r batch.Reported) string {

@@ -14,8 +14,8 @@ type Harness struct {
 	// (dlt.Resolver, dlt.EventSource, dlt.Checker, dlt.Preparer, dlt.ListSubmitter).
 	Ledger dlt.Ledger
 
-	// Batch makes a new batch that the backend commits. Its payload contains content
-	// unchanged: letters and digits, up to 20 bytes. Batch is called after Set, so that
+	// Batch makes a new batch that the backend commits. Its payload contains content,
+	// unchanged or in lower-case hex digits: letters and digits, up to 20 bytes. Batch is called after Set, so that
 	// [Decided] and [Refused] may depend on the batch.
 	Batch func(service batch.ServiceID, content string) batch.Batch
 

@@ -2,7 +2,9 @@ package evm_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -17,9 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
 // door stands before a node, counts what comes in, and does what a node never does but a proxy
@@ -41,6 +45,11 @@ type door struct {
 	served sync.WaitGroup
 	forget func()   // the client's idle connections
 	lost   batch.ID // somebody else uses its nonce once the client looks for who did
+
+	// intents says that the batches are intents: nobody needs to fill gaps, since the client leaves
+	// none.
+	intents bool
+	named   map[string]batch.ID // intents by their data
 }
 
 // contract is where code lies that takes back every call.
@@ -49,26 +58,44 @@ const contract = "0x00000000000000000000000000000000000c0de0"
 func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
 	d := &door{
 		t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
-		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0",
+		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0", named: map[string]batch.ID{},
 	}
+	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
+		client, err := evm.New("http://"+d.addr, 1337, &o)
+		require.NoError(t, err)
+		return client, client.CloseIdleConnections
+	}, heads)
+}
+
+// openIntents is openDoor for a client that signs.
+func openIntents(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
+	d := &door{t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, addr: "127.0.0.1:0", intents: true, named: map[string]batch.ID{}}
+	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
+		signer, err := evm.NewKeySigner(evmtest.Dev(0).Key(), evmtest.Dev(1).Key())
+		require.NoError(t, err)
+		client, err := evm.NewSigner("http://"+d.addr, 1337, signer, &evm.SignerOptions{Options: o})
+		require.NoError(t, err)
+		return &keeping{SigningClient: client, kept: map[batch.Key][]byte{}}, client.CloseIdleConnections
+	}, heads)
+}
+
+func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, func()), heads time.Duration) *dlttest.Harness {
+	t := d.t
 	o.ChainID = 1337
 	d.node = evmtest.NewNode(o)
 	d.node.SetCode(contract, []byte{0x60, 0, 0x60, 0, 0xfd})
 	t.Cleanup(d.node.Close)
 	d.listen()
 	t.Cleanup(d.shut)
-	client, err := evm.New("http://"+d.addr, 1337, &evm.Options{
-		Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads,
-	})
-	require.NoError(t, err)
-	d.forget = client.CloseIdleConnections
-	t.Cleanup(client.CloseIdleConnections)
+	var ledger dlt.Ledger
+	ledger, d.forget = client(evm.Options{Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads})
+	t.Cleanup(d.forget)
 	off := map[string]string{}
 	if heads == 0 {
 		off["Streams"] = "Options.HeadInterval is 0"
 	}
 	return &dlttest.Harness{
-		Off: off, Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
+		Off: off, Ledger: ledger, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
 		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
 	}
 }
@@ -121,6 +148,14 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.intents {
+		d.made[s]++
+		id := batch.ID(fmt.Sprintf("%s %d", s, d.made[s]))
+		b, err := evm.Intent{To: to, Gas: 60_000, Data: []byte(content)}.Batch(id, string(s))
+		require.NoError(d.t, err)
+		d.named[content] = id
+		return b
+	}
 	raw, hash := from.Sign(evmtest.Unsigned{ChainID: 1337, Nonce: d.made[s], To: to, Gas: 60_000, Data: []byte(content)})
 	d.nonce[batch.ID(hash)], d.by[batch.ID(hash)] = d.made[s], from
 	d.made[s]++
@@ -174,15 +209,17 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case d.current() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
 		panic(http.ErrAbortHandler)
 	case send >= 0:
-		b, err := evm.NewBatch(fromHex(calls[send].Params[0].(string)))
-		require.NoError(d.t, err)
-		d.send(w, r, b.ID, body)
+		d.send(w, r, d.id(fromHex(calls[send].Params[0].(string))), body)
 	case receipts > 0:
 		d.statuses(w, r, body)
 	default:
 		d.mu.Lock()
 		lost := d.lost
 		d.mu.Unlock()
+		if d.intents {
+			_, _ = w.Write(d.pass(r, body, nil))
+			return
+		}
 		if lost != "" && calls[0].Method == "eth_getTransactionCount" {
 			d.fill(lost, 1)
 		}
@@ -196,6 +233,71 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return answers
 		}))
 	}
+}
+
+// id returns the batch of a transaction.
+func (d *door) id(raw []byte) batch.ID {
+	if !d.intents {
+		b, err := evm.NewBatch(raw)
+		require.NoError(d.t, err)
+		return b.ID
+	}
+	tx, err := evmtx.Decode(raw)
+	require.NoError(d.t, err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.named[string(tx.Data)]
+}
+
+// keeping is a client that signs, and the store and the lanes around it: it prepares before each
+// post, keeps that, and sends one at a time of an account.
+type keeping struct {
+	*evm.SigningClient
+	lanes sync.Map
+
+	mu   sync.Mutex
+	kept map[batch.Key][]byte
+}
+
+func (k *keeping) of(key batch.Key) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept[key]
+}
+
+func (k *keeping) keep(key batch.Key, bytes []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kept[key] = bytes
+}
+
+func (k *keeping) Submit(ctx context.Context, a batch.Attempt) error {
+	lane, _ := k.lanes.LoadOrStore(a.Service, &sync.Mutex{})
+	lane.(*sync.Mutex).Lock()
+	defer lane.(*sync.Mutex).Unlock()
+	a.Prepared = k.of(a.Key)
+	prepared, err := k.Prepare(ctx, a)
+	for range 100 { // until the one before it is mined
+		if dlt.Kind(err) != batch.KindNotYet || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+		prepared, err = k.Prepare(ctx, a)
+	}
+	if err != nil {
+		return err
+	}
+	a.Prepared = prepared
+	k.keep(a.Key, prepared)
+	return k.SigningClient.Submit(ctx, a)
+}
+
+func (k *keeping) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	attempts = slices.Clone(attempts)
+	for i := range attempts {
+		attempts[i].Prepared = k.of(attempts[i].Key)
+	}
+	return k.SigningClient.BatchStatuses(ctx, service, attempts)
 }
 
 // pass lets the node answer, and bends the answers.
@@ -216,7 +318,7 @@ func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []
 func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []byte) {
 	fault := d.current()
 	taken := slices.Contains([]dlttest.Fault{dlttest.None, dlttest.Decided, dlttest.LostReply, dlttest.Hang}, fault) || strings.HasPrefix(string(fault), "status")
-	if taken {
+	if taken && !d.intents {
 		d.fill(id, 0)
 	}
 	d.mu.Lock()
@@ -329,6 +431,20 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
 				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads)
+			})
+		})
+	}
+}
+
+// The same suite for a client that signs.
+func TestIntentConformance(t *testing.T) {
+	for name, c := range map[string]struct {
+		node  evmtest.Personality
+		heads time.Duration
+	}{"geth": {evmtest.Geth, 5 * time.Millisecond}, "anvil": {node: evmtest.Anvil}} {
+		t.Run(name, func(t *testing.T) {
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
+				return openIntents(t, &evmtest.Options{Personality: c.node}, c.heads)
 			})
 		})
 	}

@@ -1,10 +1,15 @@
 package evm_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"math/big"
+	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,6 +35,8 @@ var intentPlays = map[string]play{
 	"IntentNonceTooLowNeverRenonces":  {do: intentNonceTooLow, inside: true},
 	"BumpBothFees":                    {do: bumpBothFees},
 	"ReplacedButOldOneMined":          {do: replacedButOldOneMined, inside: true},
+	"UsedNonceIsDoubt":                {do: usedNonceIsDoubt},
+	"VoidKnowsItsOwn":                 {do: voidKnowsItsOwn},
 	"LimitOfFeesNeedsADecision":       {do: limitOfFees},
 	"BumpDoesNotSpendBudget":          {do: bumpSpendsNothing, not: evmtest.Anvil, why: "it forgets what is too cheap, and to send that again is a try"},
 	"IntentRevertIsInvalidWhenDeep":   {do: intentReverts},
@@ -387,6 +394,73 @@ func (s *stage) rawOf(from evmtest.Account, a batch.Attempt, kept []byte) []byte
 	require.Equal(s, hashes[0], hash, "%s", a.Key)
 	return raw
 }
+
+// "Nonce too low" is doubt, also where a deep block proves who used it: the statuses say Void.
+func usedNonceIsDoubt(s *stage) {
+	from := s.account()
+	s.mine(4)
+	client := s.signing(afterTwo(), s.keys(from))
+	b := s.intent(from, 10)
+	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+	for range 10 { // a backend may be behind
+		kept, err := client.Prepare(context.Background(), a)
+		if a.Prepared = kept; err == nil {
+			break
+		}
+	}
+	s.foreign(s.pay(from, 0, 99))
+	s.mine(8)
+	for i := range 3 {
+		a.Number = 1 + i
+		require.Equal(s, batch.KindDoubt, dlt.Kind(client.Submit(context.Background(), a)))
+	}
+}
+
+// The receipts of a node are behind its counts: a deep block has the payment itself, and that is no
+// proof against it. (OpenZeppelin 817.)
+func voidKnowsItsOwn(s *stage) {
+	from := s.account()
+	s.mine(4)
+	client := s.signing(afterTwo(), s.keys(from))
+	b := s.intent(from, 10)
+	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+	for range 10 { // a backend may be behind
+		kept, err := client.Prepare(context.Background(), a)
+		if a.Prepared = kept; err == nil {
+			break
+		}
+	}
+	require.NoError(s, client.Submit(context.Background(), a))
+	s.mine(6)
+	blind := &http.Client{Transport: withoutReceipts{s.http.Transport}}
+	other := afterTwo()
+	other.Client = blind
+	behind := s.signing(other, s.keys(from))
+	for range 10 {
+		st, err := behind.BatchStatuses(context.Background(), b.Service, []batch.Attempt{a})
+		require.NoError(s, err)
+		for _, one := range st {
+			require.NotEqual(s, batch.ReportedVoid, one.Reported, one.Message)
+		}
+	}
+}
+
+// withoutReceipts makes a node that knows of no transaction by its hash.
+type withoutReceipts struct{ http.RoundTripper }
+
+func (w withoutReceipts) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	nowhere := "0x" + strings.Repeat("00", 32)
+	body = byHash.ReplaceAll(body, []byte(`"method":"${1}","params":["`+nowhere+`"]`))
+	again := r.Clone(r.Context())
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return w.RoundTripper.RoundTrip(again)
+}
+
+var byHash = regexp.MustCompile(`"method":"(eth_getTransactionReceipt|eth_getTransactionByHash)","params":\["0x[0-9a-f]{64}"\]`)
 
 // At the limit nothing is replaced any more, and after StuckAfter a person hears of it. Once the
 // price falls the payment is made.

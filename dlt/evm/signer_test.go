@@ -1,6 +1,7 @@
 package evm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/big"
@@ -108,6 +109,40 @@ func TestSignerThatFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A signer that ignores its context holds up neither the call nor other accounts.
+func TestASignerThatHangsHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.account(), s.account()
+		good, never := s.keys(from, other), make(chan struct{})
+		c := s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+			if account == from.Address() {
+				<-never
+			}
+			return good.Sign(ctx, account, tx)
+		}))
+		prepare := func(a evmtest.Account) (time.Duration, error) {
+			b, since := s.intent(a, 10), time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := c.Prepare(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+			return time.Since(since), err
+		}
+		for _, says := range []string{"no answer within 5s", "a call of 5s ago has not returned", "has not returned"} {
+			took, err := prepare(from)
+			require.ErrorContains(t, err, says)
+			assert.Equal(t, batch.KindNotYet, dlt.Kind(err))
+			assert.LessOrEqual(t, took, evm.DefaultSignTimeout)
+			_, err = prepare(other)
+			require.NoError(t, err)
+		}
+		close(never)
+		synctest.Wait()
+		_, err := prepare(from)
+		require.NoError(t, err)
+	})
 }
 
 // What a signer gets is its own, and both halves of the order are as good, as many services sign.
@@ -239,6 +274,36 @@ func TestVoidOnlyOnProof(t *testing.T) {
 		is(batch.ReportedUnknown)
 		s.mine(1)
 		assert.Contains(t, is(batch.ReportedVoid), "nonce 0 was used by transaction "+string(theirs.ID))
+	})
+}
+
+// However long a transaction waits, what is kept of it fits, and its fees stay within the limit.
+func TestSlotIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		o := afterTwo()
+		o.MaxFeePerGas = new(big.Int).Lsh(big.NewInt(1), 100)
+		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
+			return evm.Fee{Tip: big.NewInt(1), FeeCap: big.NewInt(1e9)}, nil
+		}
+		c := s.signing(o, s.keys(from))
+		b := s.intent(from, 10)
+		a := batch.Attempt{Key: b.Key(), Payload: b.Payload}
+		for range evm.MaxEntries + 5 {
+			a.Number++
+			kept, err := c.Prepare(t.Context(), a)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(kept), dlt.MaxPrepared)
+			require.True(t, bytes.HasPrefix(kept, a.Prepared))
+			a.Prepared = kept
+			for range 3 {
+				s.mine(1)
+			}
+		}
+		_, fees, _, err := evm.Slot(a.Prepared)
+		require.NoError(t, err)
+		assert.Len(t, fees, evm.MaxEntries)
 	})
 }
 

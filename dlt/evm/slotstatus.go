@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
@@ -16,6 +17,9 @@ import (
 // transaction; or that nothing is kept, and so nothing was sent. Errors are [*dlt.Error]s; the
 // answers beside an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: err}
+	}
 	var part []held
 	var errs []error
 	size := 0

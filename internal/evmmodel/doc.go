@@ -3,9 +3,9 @@
 // stale answers, foreign transactions, blocks that are taken back, bytes that leave late, and the
 // death of a process between any two steps. It has tests only.
 //
-// There are two kinds of clients. The first is dlt/evm: the payload is a signed transaction, and so
-// its nonce is given. The second does not exist yet, and its rules are checked here first: the
-// payload is an intent, and the client chooses the nonce. Its rules are these. Bytes are kept in the
+// There are two kinds of clients. The first is evm.New's: the payload is a signed transaction, and so
+// its nonce is given. The second is evm.NewSigner's: the payload is an intent, and the client
+// chooses the nonce. The rules of the second are these. Bytes are kept in the
 // row before they are sent, by the version of the claim, and only if the row keeps what the claim
 // saw. All bytes that a row keeps have one nonce, a slot. A slot is given up only if a deep block
 // gives its nonce to another transaction, or if nothing was kept; and only if the row still keeps

@@ -1,0 +1,71 @@
+package main
+
+const evmDir = "dlt/evm"
+
+// intentList breaks the rules by which an EVM intent is executed once.
+var intentList = []mutant{
+	{
+		name: "intents: a nonce above what is not deep", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NonceAboveUnfinalForeign",
+		old: "if deep != latest || deep != pending {", new: "if deep = pending; latest > pending {",
+	},
+	{
+		name: "intents: nonce too low is no doubt", file: evmDir + "/submit.go", pkg: evmDir, test: "TestIntentPlays/geth/UsedNonceIsDoubt",
+		old: "if s.slot != nil { // the", new: "if false { // the",
+	},
+	{
+		name: "intents: void by a block that is not deep", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
+		old: "count, err := f.countAt(ctx, v.deep.number)", new: "v.deep = v.head\n\tcount, err := f.countAt(ctx, v.deep.number)",
+	},
+	{
+		name: "intents: void without a trace", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
+		old: "case proof.by == byAnother:", new: "case proof.by == byAnother || st.Reported == batch.ReportedUnknown:",
+	},
+	{
+		name: "intents: void by an earlier transaction of its own", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestIntentPlays/geth/VoidKnowsItsOwn",
+		old: "slices.ContainsFunc(f.ours, func", new: "slices.ContainsFunc(f.ours[len(f.ours):], func",
+	},
+	{
+		name: "intents: only the last transaction is looked for", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/ReplacedButOldOneMined",
+		old: "st, ok := p.together(first, len(h.entries))", new: "st, ok := p.together(first+len(h.entries)-1, 1)",
+	},
+	{
+		name: "intents: a replacement raises one fee", file: evmDir + "/slot.go", pkg: evmDir, test: "TestIntentPlays/geth/BumpBothFees",
+		old: "return Fee{Tip: raised(f.Tip), FeeCap: raised(f.FeeCap)}", new: "return Fee{Tip: f.Tip, FeeCap: raised(f.FeeCap)}",
+	},
+	{
+		name: "intents: what is mined is replaced", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/IntentNonceTooLowNeverRenonces",
+		old: "if latest > s.nonce || !s", new: "if latest > s.nonce+1000 || !s",
+	},
+	{
+		name: "intents: fees above the limit", file: evmDir + "/fees.go", pkg: evmDir, test: "TestIntentPlays/geth/LimitOfFeesNeedsADecision",
+		old: "out.FeeCap = smallest(out.FeeCap, limit)", new: "_ = limit",
+	},
+	{
+		name: "intents: another account's signature", file: evmDir + "/signer.go", pkg: evmDir, test: "TestSignerThatFails",
+		old: "if sender != account {", new: "if false {",
+	},
+	{
+		name: "intents: a panic of the signer", file: evmDir + "/signer.go", pkg: evmDir, test: "TestSignerThatFails/panics",
+		old: "if p := recover(); p != nil {", new: "if p := any(nil); p != nil {",
+	},
+	{
+		name: "intents: a signer that hangs holds up the claim", file: evmDir + "/signer.go", pkg: evmDir, test: "TestASignerThatHangsHoldsUpNobody",
+		old: "case <-ctx.Done():\n\t\treturn entry{}, fmt", new: "case <-make(chan struct{}):\n\t\treturn entry{}, fmt",
+	},
+	{
+		name: "intents: another payload's bytes go out", file: evmDir + "/slot.go", pkg: evmDir, test: "TestOnlyWhatIsKeptIsPosted",
+		old: "hash != e.hash {", new: "hash != e.hash && in.gas == 1 {",
+	},
+	{
+		name: "intents: unknown fields", file: evmDir + "/intent.go", pkg: evmDir, test: "TestIntentsAreStrict",
+		old: "if !slices.Contains(intentFields, name) {", new: "if !slices.Contains(intentFields, strings.ToLower(name)) && name == \"\" {",
+	},
+	{
+		name: "intents: a field twice", file: evmDir + "/intent.go", pkg: evmDir, test: "TestIntentsAreStrict",
+		old: "if _, twice := fields[name]; twice {", new: "if _, twice := fields[name]; twice && name == \"\" {",
+	},
+	{
+		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
+		old: "len(s.entries) < maxEntries && ", new: "",
+	},
+}
