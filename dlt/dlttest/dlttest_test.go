@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,12 @@ import (
 func open(t dlttest.TB, bug string) *dlttest.Harness {
 	b := newBackend()
 	t.Cleanup(func() { close(b.closed) })
+	var ledger dlt.Ledger = &client{b: b, bug: bug}
+	if strings.HasPrefix(bug, "prepar") {
+		ledger = preparing{&client{b: b, bug: bug}}
+	}
 	return &dlttest.Harness{
-		Ledger: &client{b: b, bug: bug}, Batch: b.batch, Set: b.set, Posts: b.count,
+		Ledger: ledger, Batch: b.batch, Set: b.set, Posts: b.count,
 		LargestQuery: func() int {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -31,6 +36,32 @@ func open(t dlttest.TB, bug string) *dlttest.Harness {
 		},
 		RetryAfter: 3 * time.Second,
 	}
+}
+
+// preparing is a client that prepares, and renews.
+type preparing struct{ *client }
+
+func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
+	t := p.client.Traits(s)
+	t.Prepares, t.Renews = true, true
+	return t
+}
+
+func (p preparing) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	switch p.bug {
+	case "prepares too much":
+		return make([]byte, dlt.MaxPrepared+1), nil
+	case "prepares by sending":
+		return []byte("kept"), p.Submit(ctx, a)
+	case "prepares anew":
+		return fmt.Appendf(nil, "%d", a.Number), nil
+	}
+	return append(slices.Clone(a.Prepared), '!'), nil
+}
+
+// TestPreparing runs the suite on a client that prepares and keeps every promise.
+func TestPreparing(t *testing.T) {
+	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "prepares") })
 }
 
 // TestGood runs the suite on a client that keeps every promise.
@@ -95,6 +126,9 @@ func TestGoodRoutes(t *testing.T) {
 // bugs are clients that break a promise, and the checks that must notice.
 var bugs = map[string][]string{
 	"never sends":                 {"Accepted"},
+	"prepares too much":           {"Preparer/sends nothing"},
+	"prepares by sending":         {"Preparer/sends nothing"},
+	"prepares anew":               {"Preparer/only adds"},
 	"sends every second":          {"Accepted/in order"},
 	"one service":                 {"Accepted/second service"},
 	"invalid is committed":        {"Accepted/decided against", "Statuses/verdicts apart"},

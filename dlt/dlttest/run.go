@@ -71,7 +71,7 @@ func Checks() []Check {
 	for _, group := range [...][]Check{
 		harnessChecks(), acceptanceChecks(), refusalChecks(), doubtChecks(), contextChecks(),
 		payloadChecks(), statusChecks(), statusFaultChecks(), queryChecks(), traitsChecks(),
-		concurrencyChecks(), listChecks(), resolverChecks(), eventChecks(), checkerChecks(), errorChecks(),
+		concurrencyChecks(), listChecks(), resolverChecks(), eventChecks(), checkerChecks(), preparerChecks(), errorChecks(),
 	} {
 		all = append(all, group...)
 	}
