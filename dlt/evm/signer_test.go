@@ -338,7 +338,7 @@ func TestNewSignerOptions(t *testing.T) {
 }
 
 func TestKeySigner(t *testing.T) {
-	order := secp256k1.S256().N.Bytes()
+	order := secp256k1.Params().N.Bytes()
 	for name, key := range map[string][]byte{"short": make([]byte, 31), "zero": make([]byte, 32), "the order": order} {
 		_, err := evm.NewKeySigner(evmtest.Dev(0).Key(), key)
 		var in *batch.InputError
