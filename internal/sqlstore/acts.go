@@ -77,33 +77,26 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 
 // inspect returns the rows that a statement finds about a batch. The error wraps
 // batch.ErrNotFound where there is no such batch.
-func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) (found []T, err error) {
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) ([]T, error) {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
 		n, err := seq(ctx, t, key)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		found, err = Query(ctx, t, dest, statement, n)
-		return err
+		return Query(ctx, t, dest, statement, n)
 	})
-	return found, err
 }
 
 // LaneHistory is [store.Inspector].LaneHistory.
-func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) (found []batch.Act, err error) {
+func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	const op = "read a lane's history"
 	if err := scope.Validate(); err != nil {
 		return nil, s.d.Wrap(op, err)
 	}
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Act, error) {
 		rows, err := Query(ctx, t, (*actCols).laneDest, sqlLaneActs, scope.All, string(scope.Service))
-		found = acts(rows, scope)
-		return err
+		return acts(rows, scope), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
 }
 
 // ReportCols is a row of the table of reports.
@@ -148,15 +141,10 @@ func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, er
 }
 
 // Look is [store.Inspector].Look: one transaction that only reads, and so sees one moment.
-func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
-	err = s.d.Snapshot(ctx, "look", func(ctx context.Context, t Tx) (err error) {
-		l, err = s.look(ctx, t, key, max(1, window))
-		return err
+func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
+	return ask(ctx, s.d.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
+		return s.look(ctx, t, key, max(1, window))
 	})
-	if err != nil {
-		return store.Look{}, err
-	}
-	return l, nil
 }
 
 func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {

@@ -72,16 +72,12 @@ func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
 }
 
 // Control is [store.Controls].Control.
-func (s *Store) Control(ctx context.Context, scope batch.Scope) (c batch.Control, err error) {
+func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	const op = "read a control"
 	if err := scope.Validate(); err != nil {
 		return batch.Control{}, s.d.Wrap(op, err)
 	}
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) (err error) {
-		c, err = ControlNow(ctx, t, scope)
-		return err
-	})
-	return c, err
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (batch.Control, error) { return ControlNow(ctx, t, scope) })
 }
 
 // ControlNow reads a control.
@@ -91,23 +87,19 @@ func ControlNow(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, er
 }
 
 // ControlsOf is [store.Controls].ControlsOf.
-func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) (controls []batch.Control, err error) {
+func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
 	q = q.Bounded()
 	if q.Start {
 		q.After = ""
 	}
-	err = s.d.Read(ctx, "list controls", func(ctx context.Context, t Tx) error {
+	return ask(ctx, s.d.Read, "list controls", func(ctx context.Context, t Tx) ([]batch.Control, error) {
 		found, err := Query(ctx, t, (*ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
-		controls = make([]batch.Control, len(found))
+		controls := make([]batch.Control, len(found))
 		for i := range found {
 			controls[i] = found[i].Control()
 		}
-		return err
+		return controls, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return controls, nil
 }
 
 // ControlCols is a row of the table of controls.

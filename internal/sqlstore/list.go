@@ -19,19 +19,17 @@ const (
 )
 
 // Get is [store.BatchStore].Get.
-func (s *Store) Get(ctx context.Context, key batch.Key) (rec batch.Record, err error) {
-	err = s.d.Read(ctx, "get", func(ctx context.Context, t Tx) error {
+func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	return ask(ctx, s.d.Read, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
 		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
-			return err
+			return batch.Record{}, err
 		case len(found) == 0 || found[0].Key != key:
-			return notFound(key)
+			return batch.Record{}, notFound(key)
 		}
-		rec = found[0]
-		return nil
+		return found[0], nil
 	})
-	return rec, err
 }
 
 // List is [store.BatchStore].List. Without a service it also reads the records that the other
@@ -44,25 +42,24 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	if err := checkCursor(q.After); err != nil {
 		return nil, "", s.d.Wrap("list", err)
 	}
-	err = s.d.Read(ctx, "list", func(ctx context.Context, t Tx) (err error) {
+	found, err = ask(ctx, s.d.Read, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
 		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
 			if now, err = Now(ctx, t); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		var low []int64
 		if q.Service != nil && (q.Open || onlyOpen(q.States)) {
 			if low, err = t.Floors(ctx, Services([]batch.ServiceID{*q.Service})); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		statement, args, err := s.d.list(t, q, now, append(low, math.MinInt64)[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
-		found, err = records(ctx, t, (*foundCols).recordDest, statement, args...)
-		return err
+		return records(ctx, t, (*foundCols).recordDest, statement, args...)
 	})
 	if err != nil {
 		return nil, "", err
@@ -186,28 +183,23 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 // Counts is [store.BatchStore].Counts.
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	q = q.Bounded()
-	var lanes []batch.ServiceID
-	var found []count
-	err := s.d.Read(ctx, "count open batches", func(ctx context.Context, t Tx) (err error) {
-		found = nil
+	return ask(ctx, s.d.Read, "count open batches", func(ctx context.Context, t Tx) (_ []store.LaneCounts, err error) {
+		var lanes []batch.ServiceID
 		if q.Service != nil {
 			lanes = Services([]batch.ServiceID{*q.Service})
-		} else {
-			lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit})
+		} else if lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}); err != nil {
+			return nil, err
 		}
-		if err != nil || len(lanes) == 0 {
-			return err
+		if len(lanes) == 0 {
+			return []store.LaneCounts{}, nil
 		}
 		low, err := t.Floors(ctx, lanes)
-		if err == nil {
-			found, err = s.count(ctx, t, lanes, low, q.Cap)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		found, err := s.count(ctx, t, lanes, low, q.Cap)
+		return counts(lanes, found, q.Service == nil), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return counts(lanes, found, q.Service == nil), nil
 }
 
 // lanes lists lanes that have open batches, closed ones included.

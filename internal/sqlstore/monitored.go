@@ -9,7 +9,7 @@ import (
 )
 
 // KeepPrepared is [store.PreparedKeeper].KeepPrepared. Each call is one transaction.
-func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []bool, err error) {
+func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	const op = "keep what was prepared"
 	if err := store.ValidatePrepared(kept); err != nil {
 		return nil, s.d.Wrap(op, err)
@@ -17,11 +17,11 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []
 	if len(kept) == 0 {
 		return nil, nil
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
-		did = make([]bool, len(kept))
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+		did := make([]bool, len(kept))
 		rows, _, err := attempted(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var set []*Stored
 		for i, p := range kept {
@@ -35,14 +35,10 @@ func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) (did []
 			}
 		}
 		if len(set) == 0 {
-			return nil
+			return did, nil
 		}
-		return t.SetPrepared(ctx, set)
+		return did, t.SetPrepared(ctx, set)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return did, nil
 }
 
 // Checked is [store.Store].Checked. It leaves a row alone that the monitor no longer owns.

@@ -34,7 +34,7 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 
 // operate applies rule to a batch that is still as it was seen; asked holds the act and its
 // author.
-func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (rec batch.Record, err error) {
+func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
 		return batch.Record{}, s.d.Wrap(op, err)
@@ -47,45 +47,40 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	if asked.AtEnd {
 		run = s.d.Adding
 	}
-	err = run(ctx, op, func(ctx context.Context, t Tx) error {
+	return ask(ctx, run, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
 		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && !asked.AtEnd && canStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
 			if _, err := t.Exec(ctx, s.d.Turn, string(key.Service)); err != nil {
-				return err
+				return none, err
 			}
 		}
 		b, us, err := loadOne(ctx, t, key)
 		if err != nil {
-			return err
+			return none, err
 		}
 		if err := store.Unmoved(seen, b.Record()); err != nil {
-			return err
+			return none, err
 		}
 		now := FromMicro(us)
 		if b.Now, err = rule(b.Was, now); err != nil {
-			return err
+			return none, err
 		}
 		if err := keepBatchAct(ctx, t, b.Seq, store.BatchAct(asked, key, b.Was, b.Now, now)); err != nil {
-			return err
+			return none, err
 		}
 		if asked.AtEnd { // behind its whole lane; its row is final and locked
 			if b.CreatedAt, err = t.NextKey(ctx, key.Service); err != nil {
-				return err
+				return none, err
 			}
 			if _, err := t.Exec(ctx, sqlMoveToEnd, b.Seq, b.CreatedAt); err != nil {
-				return err
+				return none, err
 			}
 		}
 		if err := t.Save(ctx, []*Stored{b}); err != nil {
-			return err
+			return none, err
 		}
-		rec = b.Record()
-		return nil
+		return b.Record(), nil
 	})
-	if err != nil {
-		return batch.Record{}, err
-	}
-	return rec, nil
 }
 
 // loadOne is Load for the batch of a key. The error wraps batch.ErrNotFound if there is no such

@@ -44,14 +44,12 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 	if !canStore("", "x"+string(q.Batch)) || (q.Party != nil && !canStore(*q.Party)) {
 		return nil, "", nil
 	}
-	var rows []orderCols
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
 		statement, args, err := listOrders(t, q)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rows, err = Query(ctx, t, (*orderCols).recordDest, statement, args...)
-		return err
+		return Query(ctx, t, (*orderCols).recordDest, statement, args...)
 	})
 	if err != nil {
 		return nil, "", err

@@ -9,7 +9,7 @@ import (
 )
 
 // Parties is [store.OrderEngine].Parties.
-func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []store.PartyLoad, err error) {
+func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
 	type load struct {
 		store.PartyLoad
 		us int64
@@ -18,42 +18,31 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) (found []stor
 	if !q.Start {
 		statement, args = s.d.PartiesAfter, append(args, string(q.After))
 	}
-	err = s.d.Read(ctx, "list parties", func(ctx context.Context, t Tx) error {
+	return ask(ctx, s.d.Read, "list parties", func(ctx context.Context, t Tx) (found []store.PartyLoad, err error) {
 		rows, err := Query(ctx, t, func(l *load) []any {
 			return []any{&l.Party, &l.Orders, &l.Bytes, &l.Urgent, &l.us, &l.Split}
 		}, statement, args...)
-		found = nil
 		for _, r := range rows {
 			r.Oldest = time.Duration(r.us) * time.Microsecond
 			found = append(found, r.PartyLoad)
 		}
-		return err
+		return found, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
 }
 
 // NextOrders is [store.OrderEngine].NextOrders.
-func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) (next []store.QueuedOrder, err error) {
+func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
 	if !canStore(party) {
 		return nil, nil
 	}
-	err = s.d.Read(ctx, "find next orders", func(ctx context.Context, t Tx) error {
-		next = nil
+	return ask(ctx, s.d.Read, "find next orders", func(ctx context.Context, t Tx) ([]store.QueuedOrder, error) {
 		seqs, err := s.next(ctx, t, party, q)
 		if err != nil || len(seqs) == 0 {
-			return err
+			return nil, err
 		}
 		rows, err := Query(ctx, t, (*queuedCols).dest, s.d.QueuedOrders, ints(t, seqs))
-		next = queued(rows) // without the orders that have moved on since
-		return err
+		return queued(rows), err // without the orders that have moved on since
 	})
-	if err != nil {
-		return nil, err
-	}
-	return next, nil
 }
 
 // next are the numbers of the orders of the next batch.

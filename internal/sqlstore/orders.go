@@ -198,19 +198,19 @@ func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool,
 // fence gives ErrFenced.
 func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, all bool,
 	rule func(store.OrderRow, time.Time, store.OrderVerdict) (store.OrderRow, bool), allowed ...batch.OrderState,
-) (did []bool, err error) {
+) ([]bool, error) {
 	if err := store.CheckVerdicts(vs, allowed...); err != nil || len(vs) == 0 {
 		return nil, s.d.Wrap(op, err)
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
-		did = make([]bool, len(vs))
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+		did := make([]bool, len(vs))
 		orders, err := ordersOf(ctx, t, (*orderCols).dest, s.d.LockOrders, len(vs), func(i int) batch.OrderID { return vs[i].ID })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		now, err := Now(ctx, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var changed []orderChange
 		for i, o := range orders {
@@ -222,39 +222,34 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 			case did[i]:
 				changed = append(changed, orderChange{o, next})
 			case all:
-				return ErrFenced
+				return nil, ErrFenced
 			}
 		}
-		return s.saveOrders(ctx, t, changed)
+		return did, s.saveOrders(ctx, t, changed)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return did, nil
 }
 
 // ExpireOrders is [store.OrderEngine].ExpireOrders. It leaves orders that another call holds to
 // the next call.
-func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) {
+func (s *Store) ExpireOrders(ctx context.Context, limit int) (int, error) {
 	const op = "expire orders"
 	if s.d.AnyExpired != "" {
-		var some bool
-		err := s.d.Read(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		some, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (some bool, err error) {
 			some, _, err = Get[bool](ctx, t, s.d.AnyExpired)
-			return err
+			return some, err
 		})
 		if err != nil || !some {
 			return 0, err
 		}
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (int, error) {
 		now, err := Now(ctx, t)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		expired, err := Query(ctx, t, (*orderCols).dest, s.d.Expired, now, int64(max(0, limit)))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		var changed []orderChange
 		for i := range expired {
@@ -262,11 +257,6 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (n int, err error) 
 				changed = append(changed, orderChange{&expired[i], next})
 			}
 		}
-		n = len(changed)
-		return s.saveOrders(ctx, t, changed)
+		return len(changed), s.saveOrders(ctx, t, changed)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }

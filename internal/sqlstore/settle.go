@@ -11,16 +11,15 @@ import (
 )
 
 // SettleableBatches is [store.OrderEngine].SettleableBatches.
-func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store.OrderBatch, err error) {
-	err = s.d.Read(ctx, "find batches to settle", func(ctx context.Context, t Tx) error {
-		found = nil
+func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+	return ask(ctx, s.d.Read, "find batches to settle", func(ctx context.Context, t Tx) (found []store.OrderBatch, err error) {
 		batches, err := records(ctx, t, (*foundCols).outcomeDest, s.d.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
-			return err
+			return nil, err
 		}
 		of, err := ordersIn(ctx, t, sqlBatchOrders, len(batches), func(i int) batch.ID { return batches[i].ID })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, r := range batches {
 			b := store.OrderBatch{Record: r}
@@ -31,12 +30,8 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) (found []store
 				found = append(found, b)
 			}
 		}
-		return nil
+		return found, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
 }
 
 // ordersIn are the open orders that a statement finds in batches.
@@ -54,7 +49,7 @@ func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int)
 }
 
 // SettleOrders is [store.OrderEngine].SettleOrders. Each call is one transaction.
-func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (did []bool, err error) {
+func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
 	const op = "settle orders"
 	for _, st := range settled {
 		if err := store.CheckSettlement(st); err != nil {
@@ -64,14 +59,10 @@ func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) (d
 	if len(settled) == 0 {
 		return nil, nil
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
-		did = make([]bool, len(settled))
-		return s.settle(ctx, t, settled, did)
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+		did := make([]bool, len(settled))
+		return did, s.settle(ctx, t, settled, did)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return did, nil
 }
 
 // settle writes the settlements that apply, and marks them in did.

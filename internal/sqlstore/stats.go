@@ -117,24 +117,20 @@ func keepStats(ctx context.Context, t Tx, turn store.StatsTurn, totals store.Tot
 }
 
 // total counts at one moment.
-func (s *Store) total(ctx context.Context) (c store.Totals, err error) {
-	err = s.d.Counting(ctx, "count what is open", func(ctx context.Context, t Tx) error {
-		c = store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
+func (s *Store) total(ctx context.Context) (store.Totals, error) {
+	return ask(ctx, s.d.Counting, "count what is open", func(ctx context.Context, t Tx) (store.Totals, error) {
+		c := store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
 		now, err := Now(ctx, t)
 		if err != nil {
-			return err
+			return c, err
 		}
 		if err := Each(ctx, t, (*tally).dest, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
-			return err
+			return c, err
 		}
 		c.At = FromMicro(now)
 		c.Sizes, err = s.d.Sizes(ctx, t)
-		return err
+		return c, err
 	})
-	if err != nil {
-		return store.Totals{}, err
-	}
-	return c, nil
 }
 
 // tally is a row of Queries.CountOpen.
@@ -186,40 +182,34 @@ func (r *tally) addTo(c *store.Totals) error {
 }
 
 // Stats is [store.StatsKeeper].Stats.
-func (s *Store) Stats(ctx context.Context) (read store.Stats, err error) {
-	err = s.d.ReadStats(ctx, "read the stats", func(ctx context.Context, t Tx) error {
-		read = store.Stats{}
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
+	return ask(ctx, s.d.ReadStats, "read the stats", func(ctx context.Context, t Tx) (read store.Stats, err error) {
 		type row struct {
 			totals string
 			now    int64
 		}
 		found, err := Query(ctx, t, func(r *row) []any { return []any{&r.totals, &r.now} }, sqlStats)
 		if err != nil {
-			return err
+			return read, err
 		}
 		if found[0].totals != "" {
 			if err := json.Unmarshal([]byte(found[0].totals), &read.Totals); err != nil {
-				return fmt.Errorf("the kept counts: %w", err)
+				return read, fmt.Errorf("the kept counts: %w", err)
 			}
 		}
 		cols, err := Query(ctx, t, (*instanceCols).dest, sqlInstances, int64(store.MaxInstances))
 		if err != nil {
-			return err
+			return read, err
 		}
 		for _, c := range cols {
 			i, err := c.instance()
 			if err != nil {
-				return err
+				return read, err
 			}
 			read.Instances = append(read.Instances, i)
 		}
-		read = read.AsOf(FromMicro(found[0].now))
-		return nil
+		return read.AsOf(FromMicro(found[0].now)), nil
 	})
-	if err != nil {
-		return store.Stats{}, err
-	}
-	return read, nil
 }
 
 // instanceCols is a row of the table of instances.

@@ -116,14 +116,13 @@ func controls(ctx context.Context, t Tx, statement string, args ...any) (map[bat
 }
 
 // Find is [store.Surveyor].Find.
-func (s *Store) Find(ctx context.Context, q store.FindQuery) (rec batch.Record, err error) {
+func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
 	const op = "find"
 	if err := q.Validate(); err != nil {
-		return rec, s.d.Wrap(op, err)
+		return batch.Record{}, s.d.Wrap(op, err)
 	}
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
 		var found []batch.Record
-		var err error
 		switch {
 		case q.ID != "":
 			found, err = records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(q.ID))
@@ -132,16 +131,11 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (rec batch.Record, 
 				s.d.ListAll+`b.service_id = $1::text AND b.data_change_id = $2::text AND b.data_change_id <> ''`, string(q.Service), q.DataChangeID)
 		}
 		if err != nil {
-			return err
+			return none, err
 		}
 		if len(found) == 0 || q.ID != "" && found[0].ID != q.ID {
-			return fmt.Errorf("%w: %s", batch.ErrNotFound, q)
+			return none, fmt.Errorf("%w: %s", batch.ErrNotFound, q)
 		}
-		rec = found[0]
-		return nil
+		return found[0], nil
 	})
-	if err != nil {
-		return batch.Record{}, err
-	}
-	return rec, nil
 }

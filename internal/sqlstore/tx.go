@@ -93,6 +93,20 @@ type Store struct{ d Driver }
 // New returns the shared part of a store.
 func New(d Driver) Store { return Store{d} }
 
+// ask runs do, which may run more than once, and returns what its last run found; nothing after an
+// error.
+func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Context, t Tx) (T, error)) (T, error) {
+	var none, found T
+	err := run(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		found, err = do(ctx, t)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return found, nil
+}
+
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
 	form  func(statement string) string
