@@ -163,10 +163,7 @@ type ControlsQuery struct {
 
 // Bounded returns the query with its default and within its bound.
 func (q ControlsQuery) Bounded() ControlsQuery {
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	q.Limit = min(q.Limit, 1000)
+	q.Limit = bounded(q.Limit, 100, 1000)
 	return q
 }
 

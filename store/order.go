@@ -250,9 +250,6 @@ func (q NextQuery) Cut(sizes []int) int {
 
 // Bounded returns the query with its limit's default and within its bound.
 func (q ListOrdersQuery) Bounded() ListOrdersQuery {
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	q.Limit = min(q.Limit, 1000)
+	q.Limit = bounded(q.Limit, 100, 1000)
 	return q
 }

@@ -132,14 +132,16 @@ type CountsQuery struct {
 
 // Bounded returns the query with its defaults and within its bounds.
 func (q CountsQuery) Bounded() CountsQuery {
-	if q.Limit <= 0 {
-		q.Limit = 100
-	}
-	if q.Cap <= 0 {
-		q.Cap = 1000
-	}
-	q.Limit, q.Cap = min(q.Limit, 1000), min(q.Cap, 100_000)
+	q.Limit, q.Cap = bounded(q.Limit, 100, 1000), bounded(q.Cap, 1000, 100_000)
 	return q
+}
+
+// bounded is n, but at most most, or otherwise where n says nothing.
+func bounded(n, otherwise, most int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return min(n, most)
 }
 
 // LaneCounts are the open batches of one lane.

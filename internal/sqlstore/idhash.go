@@ -25,8 +25,8 @@ func HashConflict(key batch.Key, other batch.ID) error {
 }
 
 // hashes are the keys by which batches are looked up, as texts of the type uuid.
-func hashes(t Tx, ids []batch.ID) any {
-	return t.Array(len(ids), func(i int) any { return hashText(ids[i]) })
+func hashes(t Tx, keys []batch.Key) any {
+	return t.Array(len(keys), func(i int) any { return hashText(keys[i].ID) })
 }
 
 // hashText is the key by which a batch is looked up, as a text of the type uuid.

@@ -158,9 +158,9 @@ func onlyOpen(states []batch.State) bool {
 // Finals is [store.BatchStore].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	err = s.d.Read(ctx, "find final batches", func(ctx context.Context, t Tx) error {
-		ids, want := Want(keys) // anew each time: a found record is taken out of want
+		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
 		final = nil
-		for some := range slices.Chunk(ids, store.MaxKeys) {
+		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := records(ctx, t, (*foundCols).outcomeDest, sqlFinals, hashes(t, some))
 			if err != nil {
 				return err

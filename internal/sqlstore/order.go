@@ -129,23 +129,6 @@ func queued(rows []queuedCols) []store.QueuedOrder {
 	return found
 }
 
-// wantOrders sorts the ids of a call: it returns the ids that can be stored, each once.
-func wantOrders(ids []batch.OrderID) ([]batch.ID, Wanted) {
-	keys := make([]batch.Key, len(ids))
-	for i, id := range ids {
-		keys[i].ID = batch.ID(id)
-	}
-	return Want(keys)
-}
-
-// missingOrders returns the ids in w that were not taken.
-func missingOrders(w Wanted) (missing []batch.OrderID) {
-	for _, k := range w.Missing() {
-		missing = append(missing, batch.OrderID(k.ID))
-	}
-	return missing
-}
-
 // canStore reports whether a database can be asked for these names; stores hold no other
 // names.
 func canStore(service batch.ServiceID, ids ...string) bool {

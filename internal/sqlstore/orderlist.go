@@ -11,7 +11,7 @@ import (
 // FinalOrders is [store.OrderStore].FinalOrders.
 func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
 	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
-		ask, want := wantOrders(ids) // anew each time: a found record is taken out of want
+		ask, want := Want(ids, func(id batch.OrderID) bool { return canStore("", string(id)) }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := Query(ctx, t, (*orderCols).recordDest, sqlOrderRows, texts(t, some))
@@ -19,12 +19,12 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []b
 				return err
 			}
 			for i := range found {
-				if r := found[i].record(); want.Take(batch.Key{ID: batch.ID(r.ID)}) && r.State.Final() {
+				if r := found[i].record(); want.Take(r.ID) && r.State.Final() {
 					final = append(final, r)
 				}
 			}
 		}
-		missing = missingOrders(want)
+		missing = want.Missing()
 		return nil
 	})
 	if err != nil {

@@ -247,11 +247,11 @@ func each(seqs []int64) [][]any {
 // such batch.
 func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64, error) {
 	seqs := make([]int64, n)
-	var ask []batch.ID
+	var ask []batch.Key
 	for i := range n {
 		r := ref(i)
 		if seqs[i] = r.Row; r.Row == 0 {
-			ask = append(ask, r.Key.ID)
+			ask = append(ask, r.Key)
 		}
 	}
 	if len(ask) == 0 {
