@@ -214,7 +214,7 @@ func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.Se
 func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]count, error) {
 	args := []any{texts(t, lanes), int64(most)}
 	if low != nil {
-		args = append(args, ints(t, low))
+		args = append(args, t.Ints(low))
 	}
 	return Query(ctx, t, (*count).dest, s.d.Counts, args...)
 }

@@ -40,7 +40,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 		if err != nil || len(seqs) == 0 {
 			return nil, err
 		}
-		rows, err := Query(ctx, t, (*queuedCols).dest, s.d.QueuedOrders, ints(t, seqs))
+		rows, err := Query(ctx, t, (*queuedCols).dest, s.d.QueuedOrders, t.Ints(seqs))
 		return queued(rows), err // without the orders that have moved on since
 	})
 }

@@ -108,7 +108,7 @@ func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
 	if len(buried) == 0 {
 		return nil
 	}
-	_, err = r.Exec(ctx, s.d.Bury, ints(r, buried), r.now)
+	_, err = r.Exec(ctx, s.d.Bury, r.Ints(buried), r.now)
 	return err
 }
 

@@ -57,6 +57,8 @@ type Queries struct {
 	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
 	DeleteStreamIDs string
 
+	// Payloads reads number, id, service and payload of the batches $1.
+	Payloads string
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string
 	// AttemptedServices finds the services among $1 that have an open attempted batch, or one among

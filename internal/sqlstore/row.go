@@ -148,7 +148,7 @@ func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receip
 	if len(seqs) == 0 {
 		return nil, nil //nolint:nilnil // none is asked for
 	}
-	rows, err := Query(ctx, t, (*receiptCols).dest, sqlReceipts, ints(t, seqs))
+	rows, err := Query(ctx, t, (*receiptCols).dest, sqlReceipts, t.Ints(seqs))
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ type Tx interface {
 	Query(ctx context.Context, statement string, args ...any) (Rows, error)
 	// Array is a list as one argument. Its values are int64, string, bool, or nil for NULL.
 	Array(n int, at func(i int) any) any
+	// Ints is Array for numbers, and allocates nothing for each.
+	Ints(list []int64) any
 	// ExecAll is Exec for many rows of values as Array has them: in one statement, whose arguments
 	// are the columns, or row by row, whichever suits the database.
 	ExecAll(ctx context.Context, statement string, rows [][]any) (int64, error)
@@ -80,6 +82,8 @@ type Driver struct {
 	// Counting is Snapshot for a count, which reads all that is open: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
 	Counting Run
+	// Delivering is Read for what delivers payloads.
+	Delivering Run
 	// Sizes are the sizes of the database's parts.
 	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
 	// Wrap adds the operation to an error from before a transaction.
@@ -224,10 +228,6 @@ func Now(ctx context.Context, t Tx) (int64, error) {
 		return 0, fmt.Errorf("read the clock: %w", err)
 	}
 	return us, nil
-}
-
-func ints(t Tx, list []int64) any {
-	return t.Array(len(list), func(i int) any { return list[i] })
 }
 
 func texts[T ~string](t Tx, list []T) any {

@@ -103,6 +103,9 @@ func (t *session) Array(n int, at func(i int) any) any {
 	return string(append(b, '}'))
 }
 
+// Ints is an array of numbers.
+func (t *session) Ints(list []int64) any { return ints(list) }
+
 // ExecAll sends an array for each column.
 func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (int64, error) {
 	if len(rows) == 0 {

@@ -14,7 +14,7 @@ import (
 func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Wrap:      wrap,
+		Delivering: as(s.delivering), Wrap: wrap,
 		KeepStats: as(s.withStats), ReadStats: as(s.withStats), KeepBulks: as(s.withBulks), ReadBulks: as(s.withBulks), Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
@@ -27,7 +27,7 @@ func (s *Store) driver() sqlstore.Driver {
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
-			SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
 		},
 	}
 }
@@ -50,6 +50,11 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 // surveying is snapshot for a look at lanes in the order of an index, which no sort improves.
 func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.txAs(ctx, op, beginLook+"; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", do)
+}
+
+// delivering is tx with plans that the server may keep.
+func (s *Store) delivering(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.txAs(ctx, op, beginKept, do)
 }
 
 // Windows reads lanes as a claim sees them.

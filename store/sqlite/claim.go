@@ -196,8 +196,12 @@ func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) e
 		return nil
 	}
 	size := 0
-	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.Seq, &p.bytes} }, func(p *payload) error {
-		claimed.Payloads[p.Seq] = p.bytes
+	type payload struct {
+		seq   int64
+		bytes []byte
+	}
+	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.seq, &p.bytes} }, func(p *payload) error {
+		claimed.Payloads[p.seq] = p.bytes
 		if size += len(p.bytes); size >= claimedBytes {
 			return errEnough
 		}
@@ -207,43 +211,4 @@ func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) e
 		return fmt.Errorf("load payloads: %w", err)
 	}
 	return nil
-}
-
-type payload struct {
-	sqlstore.BatchCols
-	bytes []byte
-}
-
-// Payloads is [store.Store].Payloads.
-func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	payloads := make([][]byte, len(refs))
-	if len(refs) == 0 {
-		return payloads, nil
-	}
-	err := s.read(ctx, "load payloads", func(ctx context.Context, t *session) error {
-		seqs, err := sqlstore.Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
-		if err != nil {
-			return err
-		}
-		// A number may have been used again since: the key must match, too. A ref that comes
-		// twice is answered twice, with bytes of its own each time.
-		bySeq := make(map[int64][]payload, len(seqs))
-		err = sqlstore.Each(ctx, t, func(p *payload) []any { return append(p.KeyDest(), &p.bytes) }, func(p *payload) error {
-			bySeq[p.Seq] = append(bySeq[p.Seq], *p)
-			return nil
-		}, sqlPayloads, encode(seqs))
-		if err != nil {
-			return err
-		}
-		for i, seq := range seqs {
-			if left := bySeq[seq]; len(left) > 0 && left[0].Key() == refs[i].Key {
-				payloads[i], bySeq[seq] = left[0].bytes, left[1:]
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return payloads, nil
 }

@@ -14,7 +14,7 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
-		Wrap:      wrap,
+		Delivering: as(s.read), Wrap: wrap,
 		KeepStats: as(s.with(statsVersion, s.write)), ReadStats: as(s.with(statsVersion, s.read)),
 		KeepBulks: as(s.with(bulksVersion, s.write)), ReadBulks: as(s.with(bulksVersion, s.read)), Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
@@ -30,7 +30,7 @@ func (s *Store) driver() sqlstore.Driver {
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
-			SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
 		},
 	}
 }
@@ -68,6 +68,9 @@ func (t *session) Array(n int, at func(i int) any) any {
 	}
 	return encode(list)
 }
+
+// Ints is a list of numbers in JSON.
+func (t *session) Ints(list []int64) any { return encode(list) }
 
 func encode(list any) string {
 	b, _ := json.Marshal(list) //nolint:errchkjson // numbers, texts and truths always marshal

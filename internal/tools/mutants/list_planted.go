@@ -117,8 +117,8 @@ var plantedList = []mutant{
 		old: "case serializationFailure, deadlockDetected:", new: "case serializationFailure:",
 	},
 	{
-		name: "postgres: a payload of another key", file: "store/postgres/payloads.go", pkg: "internal/integration", test: "TestStore/native$/claim",
-		old: "if p == nil || p.Key() != refs[i].Key {", new: "if p == nil {",
+		name: "a payload of another key", file: "internal/sqlstore/payloads.go", pkg: "internal/integration", test: "TestStore/native$/claim",
+		old: "if !ok || p.Key() != refs[i].Key {", new: "if !ok {",
 	},
 	{
 		name: "postgres: a first claim loses the mark of a requeue", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/operate",

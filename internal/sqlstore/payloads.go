@@ -1,0 +1,47 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+type payloadCols struct {
+	BatchCols
+	payload []byte
+}
+
+// Payloads is [store.Store].Payloads. A number may have been used again since: the key must match,
+// too.
+func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	if len(refs) == 0 {
+		return [][]byte{}, nil
+	}
+	return ask(ctx, s.d.Delivering, "load payloads", func(ctx context.Context, t Tx) ([][]byte, error) {
+		seqs, err := Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
+		if err != nil {
+			return nil, err
+		}
+		bySeq := make(map[int64]payloadCols, len(seqs))
+		err = Each(ctx, t, func(p *payloadCols) []any { return append(p.KeyDest(), &p.payload) }, func(p *payloadCols) error {
+			bySeq[p.Seq] = *p
+			return nil
+		}, s.d.Payloads, t.Ints(seqs))
+		if err != nil {
+			return nil, err
+		}
+		payloads, used := make([][]byte, len(refs)), make(map[int64]bool, len(seqs))
+		for i, seq := range seqs {
+			p, ok := bySeq[seq]
+			if !ok || p.Key() != refs[i].Key {
+				continue
+			}
+			if payloads[i] = p.payload; used[seq] { // a repeated ref gets bytes of its own
+				payloads[i] = bytes.Clone(p.payload)
+			}
+			used[seq] = true
+		}
+		return payloads, nil
+	})
+}
