@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -17,7 +16,7 @@ import (
 // Add is [store.BatchStore].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	const op = "add"
-	in, err := prepareAdd(batches)
+	in, err := sqlstore.Prepare(batches)
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
@@ -48,61 +47,33 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // committed; where that fails, or is not certain, forget follows.
 func (s *Store) hold(in []addition) {
 	for i := range in {
-		if in[i].seq != 0 {
-			s.added.Put(in[i].seq, in[i].at, in[i].Batch)
+		if in[i].Seq != 0 {
+			s.added.Put(in[i].Seq, in[i].At, in[i].Batch)
 		}
 	}
 }
 
 func (s *Store) forget(in []addition) {
 	for i := range in {
-		if in[i].seq != 0 {
-			s.added.Take(in[i].seq, in[i].at)
-			in[i].seq = 0
+		if in[i].Seq != 0 {
+			s.added.Take(in[i].Seq, in[i].At)
+			in[i].Seq = 0
 		}
 	}
 }
 
-// addition is a batch that passed the checks before the first statement.
-type addition struct {
-	*batch.Batch
-	hash      [sha256.Size]byte // of the payload
-	idHash    [16]byte
-	footprint []byte
-	at        int64 // the order key
-	seq       int64 // 0: it is not stored
-	twin      bool  // of an earlier batch of the call; not stored
-}
-
-func prepareAdd(batches []batch.Batch) ([]addition, error) {
-	in := make([]addition, len(batches))
-	for i := range batches {
-		if err := batches[i].Validate(); err != nil {
-			return nil, err
-		}
-		b := &batches[i]
-		in[i] = addition{Batch: b, hash: b.Hash(), idHash: sqlstore.IDHash(b.ID), footprint: sqlstore.EncodeFootprint(b.Footprint)}
-	}
-	twins, err := store.Twins(batches)
-	if err != nil {
-		return nil, err
-	}
-	for i, twin := range twins {
-		in[i].twin = twin
-	}
-	return in, nil
-}
+type addition = sqlstore.Addition
 
 // Add adds one batch, in a transaction of adding.
 func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
-	in, err := prepareAdd([]batch.Batch{b})
+	in, err := sqlstore.Prepare([]batch.Batch{b})
 	if err != nil {
 		return 0, err
 	}
 	if err := t.add(ctx, in, false); err != nil {
 		return 0, err
 	}
-	return in[0].seq, nil
+	return in[0].Seq, nil
 }
 
 // add adds the batches that are not known. If fresh is set it takes all for new, and a known
@@ -114,7 +85,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 			return err
 		}
 	}
-	seqs, err := t.orderKeys(ctx, in)
+	seqs, err := t.orderKeys(ctx, sqlBeforeAdd, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
 	if err != nil {
 		return err
 	}
@@ -124,17 +95,17 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	sorted := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
-		if in[i].twin {
+		if in[i].Twin {
 			twins = append(twins, &in[i])
 		} else {
 			sorted = append(sorted, &in[i])
 		}
 	}
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
-		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.idHash[:], b.idHash[:]))
+		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.IDHash[:], b.IDHash[:]))
 	})
 	for i, a := range sorted { // so that each goes to the end of its index
-		a.seq = seqs[i]
+		a.Seq = seqs[i]
 	}
 	var buried bool // anything was, ever
 	if fresh && len(twins) == 0 {
@@ -151,7 +122,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 // addNew adds batches that are not known. What follows the last insert goes out with it.
 func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err error) {
 	rest := in
-	for n := chunk(rest); n < len(rest); n = chunk(rest) {
+	for n := chunk(rest, bytesOf); n < len(rest); n = chunk(rest, bytesOf) {
 		if err := t.insert(ctx, rest[:n], nil); err != nil {
 			return false, err
 		}
@@ -184,7 +155,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		added = make(map[int64]bool, len(in))
 	}
 	for rest := in; len(rest) > 0; {
-		n := chunk(rest)
+		n := chunk(rest, bytesOf)
 		if err := t.insert(ctx, rest[:n], added); err != nil {
 			return err
 		}
@@ -203,8 +174,8 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		}
 		if known {
 			for _, a := range in {
-				if !added[a.seq] {
-					a.seq = 0
+				if !added[a.Seq] {
+					a.Seq = 0
 				}
 			}
 		}
@@ -216,26 +187,28 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	return nil
 }
 
-// orderKeys gives each batch its order key, max(clock, the lane's last + 1 us), 1 us apart within
-// the call, and returns one number for each.
-func (t *session) orderKeys(ctx context.Context, in []addition) (seqs []int64, err error) {
+// orderKeys gives n batches or orders their order keys, max(clock, the lane's last + 1 us), 1 us apart
+// within the call, and returns one number for each. of says where each goes; statement and more are as
+// for before.
+func (t *session) orderKeys(ctx context.Context, statement string, n int, of func(i int) (lane batch.ServiceID, at *int64), more ...any) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
 	var lanes []batch.ServiceID
-	for _, a := range in {
-		if _, ok := last[a.Service]; !ok {
-			last[a.Service] = 0
-			lanes = append(lanes, a.Service)
+	for i := range n {
+		lane, _ := of(i)
+		if _, ok := last[lane]; !ok {
+			last[lane] = 0
+			lanes = append(lanes, lane)
 		}
 	}
-	now, seqs, err := t.before(ctx, sqlBeforeAdd, lanes, len(in), last, genericPlans)
+	now, seqs, err := t.before(ctx, statement, lanes, n, last, more...)
 	if err != nil {
 		return nil, err
 	}
 	latest := now - 1 // the latest key that this call gave out, in any lane
-	for i := range in {
-		latest = max(latest, last[in[i].Service]) + 1
-		in[i].at = latest
-		last[in[i].Service] = latest
+	for i := range n {
+		lane, at := of(i)
+		latest = max(latest, last[lane]) + 1
+		*at, last[lane] = latest, latest
 	}
 	return seqs, nil
 }
@@ -284,7 +257,7 @@ func (k *knownCols) same(a *addition) error {
 	switch {
 	case k.id != string(a.ID):
 		return sqlstore.HashConflict(a.Key(), batch.ID(k.id))
-	case k.service == string(a.Service) && string(k.hash) == string(a.hash[:]):
+	case k.service == string(a.Service) && string(k.hash) == string(a.PayloadHash[:]):
 		return nil
 	}
 	return fmt.Errorf("%w: batch %s", batch.ErrConflict, a.Key())
@@ -296,11 +269,11 @@ func (k *knownCols) dest() []any { return []any{&k.n, &k.id, &k.service, &k.hash
 func (t *session) compareKnown(ctx context.Context, in []*addition, added map[int64]bool) error {
 	var ask []*addition
 	for _, a := range in {
-		if !added[a.seq] {
+		if !added[a.Seq] {
 			ask = append(ask, a)
 		}
 	}
-	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].idHash }))
+	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
 	if err != nil {
 		return err
 	}
@@ -315,9 +288,9 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 	for i, a := range ask {
 		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
-		case k == nil && hash == nil && !a.twin:
+		case k == nil && hash == nil && !a.Twin:
 			return sqlstore.ErrMoved // pruned since
-		case hash != nil && string(hash) != string(a.hash[:]):
+		case hash != nil && string(hash) != string(a.PayloadHash[:]):
 			return store.ChangeConflict(a.Key(), a.DataChangeID)
 		case k == nil:
 			continue
@@ -366,13 +339,13 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 // kept.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	buried, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlBuried,
-		intArray(len(in), func(i int) int64 { return in[i].seq }))
+		intArray(len(in), func(i int) int64 { return in[i].Seq }))
 	if err != nil || len(buried) == 0 {
 		return err
 	}
 	bySeq := make(map[int64]*addition, len(in))
 	for _, a := range in {
-		bySeq[a.seq] = a
+		bySeq[a.Seq] = a
 	}
 	remove := make([]int64, len(buried))
 	for i := range buried {
@@ -381,7 +354,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		if err := buried[i].same(a); err != nil {
 			return err
 		}
-		a.seq = 0
+		a.Seq = 0
 	}
 	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
 		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {

@@ -32,7 +32,7 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 
 func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
-	in, err := prepareAdd(batches)
+	in, err := sqlstore.Prepare(batches)
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}

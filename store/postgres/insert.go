@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"slices"
 	"sync/atomic"
 
@@ -30,17 +29,20 @@ const (
 	chunkBytes = 2 << 20
 )
 
-// chunk is how many of the first batches go into one statement.
-func chunk(in []*addition) int {
+// chunk is how many of the first rows go into one statement.
+func chunk[T any](in []T, bytes func(T) int) int {
 	size := 0
-	for i, a := range in {
-		size += sha256.Size + len(a.footprint) + len(a.Payload)
+	for i, row := range in {
+		size += bytes(row)
 		if i > 0 && (size > chunkBytes || i == chunkRows) {
 			return i
 		}
 	}
 	return len(in)
 }
+
+// bytesOf is how many bytes of a batch are sent in one value: see sqlInsertBatches.
+func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) + len(a.Payload) }
 
 // insert puts into added the numbers of the batches whose id was not known; if added is nil
 // all are new.
@@ -62,41 +64,39 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 // context that the schema can hold.
 func (t *session) insertion(in []*addition, plain, traced string) (statement string, args []any) {
 	args = insertArgs(in)
-	if !t.s.texts.Traced() || !slices.ContainsFunc(in, (*addition).traced) {
+	if !t.s.texts.Traced() || !slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" }) {
 		return plain, args
 	}
 	return traced, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
 }
 
-func (a *addition) traced() bool { return a.TraceParent != "" }
-
 // insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.
 func insertArgs(in []*addition) []any {
 	size := 0
 	for _, a := range in {
-		size += len(a.hash) + len(a.footprint) + len(a.Payload)
+		size += bytesOf(a)
 	}
 	bytes := make([]byte, 0, size)
 	at := make([]int64, len(in))
 	for i, a := range in {
 		at[i] = int64(len(bytes) + 1)
-		bytes = append(append(append(bytes, a.hash[:]...), a.footprint...), a.Payload...)
+		bytes = append(append(append(bytes, a.PayloadHash[:]...), a.FootprintCol...), a.Payload...)
 	}
 	n := len(in)
 	return []any{
-		intArray(n, func(i int) int64 { return in[i].seq }),
+		intArray(n, func(i int) int64 { return in[i].Seq }),
 		textArray(n, func(i int) string { return string(in[i].ID) }),
 		textArray(n, func(i int) string { return string(in[i].Service) }),
-		intArray(n, func(i int) int64 { return in[i].at }),
+		intArray(n, func(i int) int64 { return in[i].At }),
 		textArray(n, func(i int) string { return in[i].DataChangeID }),
 		textArray(n, func(i int) string { return in[i].SignerPublicKey }),
 		boolArray(n, func(i int) bool { return in[i].Trace }),
 		intArray(n, func(i int) int64 { return int64(in[i].Budget.Attempts) }),
 		boolArray(n, func(i int) bool { return in[i].Budget.EveryTry }),
 		ints(at),
-		intArray(n, func(i int) int64 { return int64(len(in[i].footprint)) }),
+		intArray(n, func(i int) int64 { return int64(len(in[i].FootprintCol)) }),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		hashArray(n, func(i int) [16]byte { return in[i].idHash }),
+		hashArray(n, func(i int) [16]byte { return in[i].IDHash }),
 		store.NewRow().Version, bytes,
 	}
 }
@@ -107,11 +107,11 @@ func transactionArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, positions []int64
 	var list []batch.Transaction
 	for _, a := range in {
-		if added != nil && !added[a.seq] {
+		if added != nil && !added[a.Seq] {
 			continue
 		}
 		for i, x := range a.Transactions {
-			seqs, positions, list = append(seqs, a.seq), append(positions, int64(i)), append(list, x)
+			seqs, positions, list = append(seqs, a.Seq), append(positions, int64(i)), append(list, x)
 		}
 	}
 	if len(list) == 0 {

@@ -61,14 +61,15 @@ func prepareOrders(orders []batch.Order) ([]newOrder, error) {
 }
 
 func (t *session) addOrders(ctx context.Context, in []newOrder) error {
-	if err := t.placeOrders(ctx, in); err != nil {
+	seqs, err := t.orderKeys(ctx, sqlBeforeOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].at })
+	if err != nil {
 		return err
 	}
 	// In the order of keys and then of ids, as batches are.
 	sorted := make([]*newOrder, 0, len(in))
 	var ask []*newOrder
 	for i := range in {
-		if in[i].twin {
+		if in[i].seq = seqs[i]; in[i].twin {
 			ask = append(ask, &in[i])
 		} else {
 			sorted = append(sorted, &in[i])
@@ -77,7 +78,7 @@ func (t *session) addOrders(ctx context.Context, in []newOrder) error {
 	slices.SortStableFunc(sorted, func(a, b *newOrder) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
 	added := make(map[int64]bool, len(in))
 	for rest := sorted; len(rest) > 0; {
-		n := chunkOrders(rest)
+		n := chunk(rest, func(o *newOrder) int { return len(o.hash) + len(o.Payload) })
 		if err := t.insertOrders(ctx, rest[:n], added); err != nil {
 			return err
 		}
@@ -89,41 +90,6 @@ func (t *session) addOrders(ctx context.Context, in []newOrder) error {
 		}
 	}
 	return t.compareOrders(ctx, ask)
-}
-
-// chunkOrders is how many of the first orders go into one statement.
-func chunkOrders(in []*newOrder) int {
-	size := 0
-	for i, o := range in {
-		size += sha256.Size + len(o.Payload)
-		if i > 0 && (size > chunkBytes || i == chunkRows) {
-			return i
-		}
-	}
-	return len(in)
-}
-
-// placeOrders gives each order its order key and its number, as order does for batches.
-func (t *session) placeOrders(ctx context.Context, in []newOrder) error {
-	last := map[batch.ServiceID]int64{}
-	var parties []batch.ServiceID
-	for _, o := range in {
-		if _, ok := last[o.Party]; !ok {
-			last[o.Party] = 0
-			parties = append(parties, o.Party)
-		}
-	}
-	now, seqs, err := t.before(ctx, sqlBeforeOrders, parties, len(in), last)
-	if err != nil {
-		return err
-	}
-	latest := now - 1
-	for i := range in {
-		latest = max(latest, last[in[i].Party]) + 1
-		in[i].at, in[i].seq = latest, seqs[i]
-		last[in[i].Party] = latest
-	}
-	return nil
 }
 
 // insertOrders puts into added the numbers of the orders that were not known.

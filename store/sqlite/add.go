@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -18,15 +17,15 @@ import (
 // Add is [store.BatchStore].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	const op = "add"
-	in, err := prepareAdd(batches)
+	in, err := sqlstore.Prepare(batches)
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
 	return s.write(ctx, op, func(free context.Context, t *session) error {
 		t.committed = func() {
 			for _, b := range in {
-				if b.seq != 0 {
-					t.fresh.Put(b.seq, b.at, b.Batch)
+				if b.Seq != 0 {
+					t.fresh.Put(b.Seq, b.At, b.Batch)
 				}
 			}
 		}
@@ -44,7 +43,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // writer waits until tx ends. Wake the runner after the commit.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
-	in, err := prepareAdd(batches)
+	in, err := sqlstore.Prepare(batches)
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
@@ -77,14 +76,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	return wrap(op, err)
 }
 
-// addition is a batch that passed the checks before the first statement.
-type addition struct {
-	*batch.Batch
-	hash    [sha256.Size]byte
-	idHash  []byte
-	twin    bool  // of an earlier batch of the call; not stored
-	seq, at int64 // number and order key, once it is stored
-}
+type addition = sqlstore.Addition
 
 // addedTogether batches are stored by one statement, which costs less than as many statements. More
 // together gain nothing.
@@ -93,29 +85,9 @@ const (
 	batchColumns  = 12
 )
 
-func prepareAdd(batches []batch.Batch) ([]addition, error) {
-	in := make([]addition, len(batches))
-	hashes := make([][16]byte, len(batches))
-	for i := range batches {
-		if err := batches[i].Validate(); err != nil {
-			return nil, err
-		}
-		hashes[i] = sqlstore.IDHash(batches[i].ID)
-		in[i] = addition{Batch: &batches[i], hash: batches[i].Hash(), idHash: hashes[i][:]}
-	}
-	twins, err := store.Twins(batches)
-	if err != nil {
-		return nil, err
-	}
-	for i, twin := range twins {
-		in[i].twin = twin
-	}
-	return in, nil
-}
-
 // Add adds one batch.
 func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
-	in, err := prepareAdd([]batch.Batch{b})
+	in, err := sqlstore.Prepare([]batch.Batch{b})
 	if err != nil {
 		return 0, err
 	}
@@ -195,7 +167,7 @@ func together(in []addition) bool {
 	for _, b := range in {
 		size += len(b.Payload)
 	}
-	return len(in) == addedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.twin })
+	return len(in) == addedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.Twin })
 }
 
 // addTogether stores batches that are all new, behind the number last. It returns false, and stores
@@ -205,9 +177,9 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 	var payloads [addedTogether * 2]any
 	for i := range in {
 		b := &in[i]
-		b.seq, b.at = last+1+int64(i), nextKey(b.Service)
-		copy(rows[i*batchColumns:], b.columns())
-		payloads[2*i], payloads[2*i+1] = b.seq, b.Payload
+		b.Seq, b.At = last+1+int64(i), nextKey(b.Service)
+		copy(rows[i*batchColumns:], columns(b))
+		payloads[2*i], payloads[2*i+1] = b.Seq, b.Payload
 	}
 	n, err := t.exec(ctx, sqlInsertBatches, rows[:]...)
 	if err != nil {
@@ -215,9 +187,9 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 	}
 	if n != addedTogether {
 		for i := range in {
-			in[i].seq = 0
+			in[i].Seq = 0
 			// No other batch has this key: it is behind all keys of its lane.
-			if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {
+			if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {
 				return false, err
 			}
 		}
@@ -236,42 +208,42 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 
 // addOne stores a batch behind the number last, unless it is known. It returns how many were stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
-	known := b.twin
+	known := b.Twin
 	if tombs {
-		buried, err := t.known(ctx, sqlSameTomb, string(b.ID), *b)
+		buried, err := t.known(ctx, sqlSameTomb, string(b.ID), b)
 		if err != nil {
 			return 0, err
 		}
 		known = known || buried
 	}
 	if known {
-		_, err := t.compareKnown(ctx, *b)
+		_, err := t.compareKnown(ctx, b)
 		return 0, err
 	}
-	b.seq, b.at = last+1, nextKey(b.Service)
-	n, err := t.exec(ctx, sqlInsertBatch, b.columns()...)
+	b.Seq, b.At = last+1, nextKey(b.Service)
+	n, err := t.exec(ctx, sqlInsertBatch, columns(b)...)
 	if err != nil {
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
 	if n == 0 {
-		b.seq = 0
-		known, err := t.compareKnown(ctx, *b)
+		b.Seq = 0
+		known, err := t.compareKnown(ctx, b)
 		if err == nil && !known {
 			err = fmt.Errorf("batch %s: its number or its place is taken", b.Key()) // sqlite_sequence was changed
 		}
 		return 0, err
 	}
-	if _, err := t.exec(ctx, sqlInsertPayload, b.seq, b.Payload); err != nil {
+	if _, err := t.exec(ctx, sqlInsertPayload, b.Seq, b.Payload); err != nil {
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
 	return 1, t.addTransactions(ctx, b)
 }
 
 // columns are the values of sqlInsertBatch.
-func (b *addition) columns() []any {
+func columns(b *addition) []any {
 	return []any{
-		b.seq, b.idHash, string(b.ID), string(b.Service), b.at, b.DataChangeID, b.SignerPublicKey, b.Trace, b.hash[:],
-		int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.Footprint),
+		b.Seq, b.IDHash[:], string(b.ID), string(b.Service), b.At, b.DataChangeID, b.SignerPublicKey, b.Trace, b.PayloadHash[:],
+		int64(b.Budget.Attempts), b.Budget.EveryTry, footprintArg(b.FootprintCol),
 	}
 }
 
@@ -306,12 +278,12 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 // addTransactions stores the transactions of a batch that is stored, and its trace context.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	if b.TraceParent != "" && t.texts.Traced() {
-		if _, err := t.exec(ctx, sqlSetTrace, b.TraceParent, b.seq); err != nil {
+		if _, err := t.exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
 	for i, x := range b.Transactions {
-		if _, err := t.exec(ctx, sqlInsertTransaction, b.seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
+		if _, err := t.exec(ctx, sqlInsertTransaction, b.Seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
@@ -334,12 +306,12 @@ const clockStep = 1000
 
 // known compares a batch with the stored batch that a statement finds by its id or by the hash
 // of it, if any.
-func (t *session) known(ctx context.Context, query string, by any, b addition) (bool, error) {
+func (t *session) known(ctx context.Context, query string, by any, b *addition) (bool, error) {
 	var found struct {
 		HeaderSignature string `db:"header_signature"`
 		Same            bool   `db:"same"`
 	}
-	switch err := t.get(ctx, &found, query, string(b.Service), b.hash[:], by); {
+	switch err := t.get(ctx, &found, query, string(b.Service), b.PayloadHash[:], by); {
 	case noRows(err):
 		return false, nil
 	case err != nil:
@@ -354,13 +326,13 @@ func (t *session) known(ctx context.Context, query string, by any, b addition) (
 
 // compareKnown compares a batch with the stored batches of its id and of its DataChangeID, and
 // reports whether there are any.
-func (t *session) compareKnown(ctx context.Context, b addition) (bool, error) {
-	known, err := t.known(ctx, sqlSame, b.idHash, b)
+func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
+	known, err := t.known(ctx, sqlSame, b.IDHash[:], b)
 	if err != nil || b.DataChangeID == "" {
 		return known, err
 	}
 	var same bool
-	switch err := t.get(ctx, &same, sqlSameChange, b.hash[:], string(b.Service), b.DataChangeID); {
+	switch err := t.get(ctx, &same, sqlSameChange, b.PayloadHash[:], string(b.Service), b.DataChangeID); {
 	case noRows(err):
 		return known, nil
 	case err != nil:
@@ -377,9 +349,10 @@ func idHash(id batch.ID) []byte {
 	return h[:]
 }
 
-func footprintArg(f batch.Footprint) any {
-	if b := sqlstore.EncodeFootprint(f); b != nil {
-		return b
+// footprintArg is NULL for no bytes.
+func footprintArg(b []byte) any {
+	if b == nil {
+		return nil
 	}
-	return nil
+	return b
 }

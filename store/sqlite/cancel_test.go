@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -33,7 +34,7 @@ func TestCancelled(t *testing.T) {
 // A long Add stops between two batches, and then none is stored.
 func TestCancelledInTheMiddle(t *testing.T) {
 	s, _, _ := fresh(t)
-	in, err := prepareAdd([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
+	in, err := sqlstore.Prepare([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
 	require.NoError(t, err)
 	asked := 0
 	err = s.write(t.Context(), "add", func(ctx context.Context, x *session) error {

@@ -236,7 +236,7 @@ var storeList = []mutant{
 	{
 		name: "fresh: what was rolled back is held (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestNothingGivenUpIsClaimed/an_Add_with_a_conflict",
 		old: "\treturn 1, t.addTransactions(ctx, b)",
-		new: "\tt.fresh.Put(b.seq, b.at, b.Batch)\n\treturn 1, t.addTransactions(ctx, b)",
+		new: "\tt.fresh.Put(b.Seq, b.At, b.Batch)\n\treturn 1, t.addTransactions(ctx, b)",
 	},
 	{
 		name: "fresh: what may not be committed is held (PostgreSQL)", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/a_commit_without_an_answer",
@@ -250,8 +250,8 @@ var storeList = []mutant{
 	},
 	{
 		name: "fresh: what was not stored is held (PostgreSQL)", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/one_is_known",
-		old: "if !added[a.seq] {\n\t\t\t\t\ta.seq = 0",
-		new: "if added[a.seq] && a.seq == 0 {\n\t\t\t\t\ta.seq = 0",
+		old: "if !added[a.Seq] {\n\t\t\t\t\ta.Seq = 0",
+		new: "if added[a.Seq] && a.Seq == 0 {\n\t\t\t\t\ta.Seq = 0",
 	},
 	{
 		name: "fresh: what an AddTx has written is held (PostgreSQL)", file: "store/postgres/addtx.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/of_an_application",
@@ -315,12 +315,12 @@ var storeList = []mutant{
 	},
 	{
 		name: "of batches that were not stored together some stay (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddOfMany",
-		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {",
-		new: "if in[i].at == 0 {",
+		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
+		new: "if in[i].At == 0 {",
 	},
 	{
 		name: "batches that were not stored together take others with them (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddTogetherGoesBack",
-		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].at); err != nil {",
+		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
 		new: "if _, err := t.exec(ctx, sqlDeleteBatch, last+1+int64(i)); err != nil {",
 	},
 	{
