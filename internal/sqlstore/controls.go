@@ -51,14 +51,6 @@ func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, e
 	return controlOf(found, scope), err
 }
 
-// PutControl writes a control that may have no row yet.
-func PutControl(ctx context.Context, t Tx, c batch.Control) error {
-	if _, err := t.Exec(ctx, sqlNewControl, c.All, string(c.Service)); err != nil {
-		return err
-	}
-	return setControl(ctx, t, c)
-}
-
 // setControl writes a control that has a row. A control with nothing set is kept for its version,
 // too, unless it was never set.
 func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {

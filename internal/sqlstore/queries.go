@@ -133,11 +133,10 @@ const (
 	ColsControl = `c.everything, c.service_id, c.paused_at, c.paused_by, c.paused_reason, c.policy, c.halted_at, c.halted_by,
 	c.halt_reason, c.version`
 	sqlControl = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = $1::boolean AND c.service_id = $2::text`
-	// ControlsOf reads the controls of the lanes $1.
-	ControlsOf = `SELECT ` + ColsControl + ` FROM unnest($1::text[]) AS u (s)
+	// sqlControlsOf reads the controls of the lanes $1.
+	sqlControlsOf = `SELECT ` + ColsControl + ` FROM unnest($1::text[]) AS u (s)
 	CROSS JOIN LATERAL (SELECT * FROM {controls} c WHERE c.everything = false AND c.service_id = u.s OFFSET 0) c`
-	sqlControlsOf = ControlsOf
-	sqlControls   = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
+	sqlControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
 	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + IsClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
 	briefControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND `
 	briefServed   = `SELECT s.service_id, s.ledger FROM {served} s WHERE `

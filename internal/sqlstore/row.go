@@ -162,6 +162,21 @@ func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receip
 	return found, nil
 }
 
+// LoadReceipts reads the receipts of rows that have some.
+func LoadReceipts(ctx context.Context, t Tx, found map[int64]*Stored) error {
+	var seqs []int64
+	for seq, s := range found {
+		if s.Had > 0 {
+			seqs = append(seqs, seq)
+		}
+	}
+	receipts, err := Receipts(ctx, t, seqs)
+	for seq, list := range receipts {
+		found[seq].Was.Receipts, found[seq].Now.Receipts = list, list
+	}
+	return err
+}
+
 // foundCols are a batch and its row as one statement reads them.
 type foundCols struct {
 	BatchCols

@@ -48,7 +48,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 			return nil, 0, err
 		}
 	}
-	return found, now, t.loadReceipts(ctx, found)
+	return found, now, sqlstore.LoadReceipts(ctx, t, found)
 }
 
 func without(seqs []int64, found map[int64]*sqlstore.Stored) (missing []int64) {
@@ -58,18 +58,4 @@ func without(seqs []int64, found map[int64]*sqlstore.Stored) (missing []int64) {
 		}
 	}
 	return missing
-}
-
-func (t *session) loadReceipts(ctx context.Context, found map[int64]*sqlstore.Stored) error {
-	var seqs []int64
-	for seq, s := range found {
-		if s.Had > 0 {
-			seqs = append(seqs, seq)
-		}
-	}
-	receipts, err := sqlstore.Receipts(ctx, t, seqs)
-	for seq, list := range receipts {
-		found[seq].Was.Receipts, found[seq].Now.Receipts = list, list
-	}
-	return err
 }

@@ -18,6 +18,12 @@ const (
 
 	sqlVersion = `SELECT coalesce(max(version_id), 0) FROM dltbatch_migrations`
 
+	sqlHalt = `INSERT INTO controls AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+		halt_reason, version)
+	VALUES (0, ?1, 0, '', '', 0, ?2, ?3, ?4, ?2)
+	ON CONFLICT (everything, service_id) DO UPDATE SET halted_at = excluded.halted_at, halted_by = excluded.halted_by,
+		halt_reason = excluded.halt_reason, version = max(c.version + 1, excluded.version) WHERE c.halted_at = 0`
+
 	sqlPruneLaneActs = `DELETE FROM lane_acts WHERE (everything, service_id, position) IN
 	(SELECT everything, service_id, position FROM lane_acts WHERE at <= ? ORDER BY at LIMIT ?)`
 

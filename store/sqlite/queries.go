@@ -44,7 +44,6 @@ const (
 
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON o.seq = j.value CROSS JOIN batches b ON b.seq = o.seq`
-	sqlOpenRow  = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM open_batches o JOIN batches b ON b.seq = o.seq WHERE o.seq = ?`
 	sqlFinalRow = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM outcomes f JOIN batches b ON b.seq = f.seq WHERE f.seq = ?`
 
 	// CROSS JOIN keeps SQLite from turning the join round: the lanes come first. Closed lanes

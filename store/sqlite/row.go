@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -28,56 +27,7 @@ func (c *rowCols) stored() *sqlstore.Stored {
 	return s
 }
 
-// load reads the row of a batch, open or final, with its receipts. It looks up a ref without
-// Row by its id. The error wraps batch.ErrNotFound if there is no such batch.
-func (t *session) load(ctx context.Context, ref store.Ref) (*sqlstore.Stored, error) {
-	seqs, err := sqlstore.Seqs(ctx, t, 1, func(int) store.Ref { return ref })
-	if err != nil {
-		return nil, err
-	}
-	s, err := t.loadRow(ctx, seqs[0])
-	if err == nil && (s == nil || s.Key() != ref.Key) {
-		err = fmt.Errorf("%w: %s", batch.ErrNotFound, ref.Key)
-	}
-	return s, err
-}
-
-// loadRow reads the row of a number, or nil.
-func (t *session) loadRow(ctx context.Context, seq int64) (*sqlstore.Stored, error) {
-	for _, from := range [...]struct {
-		dest      func(*rowCols) []any
-		statement string
-	}{{(*rowCols).openDest, sqlOpenRow}, {(*rowCols).finalDest, sqlFinalRow}} {
-		found, err := sqlstore.Query(ctx, t, from.dest, from.statement, seq)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) > 0 {
-			s := found[0].stored()
-			return s, t.loadReceipts(ctx, s)
-		}
-	}
-	return nil, nil //nolint:nilnil // there is none
-}
-
-// loadOpen reads the open rows of these numbers at once. It leaves out other rows.
-func (t *session) loadOpen(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
-	if len(seqs) == 0 {
-		return map[int64]*sqlstore.Stored{}, nil
-	}
-	found, err := t.openRows(ctx, seqs)
-	for _, s := range found {
-		if err == nil {
-			err = t.loadReceipts(ctx, s)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
-// openRows is loadOpen without receipts.
+// openRows reads the open rows of these numbers, without receipts. It leaves out other rows.
 func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
 	found := make(map[int64]*sqlstore.Stored, len(seqs))
 	return found, sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
@@ -86,31 +36,24 @@ func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlsto
 	}, sqlOpenRows, encode(seqs))
 }
 
-func (t *session) loadReceipts(ctx context.Context, s *sqlstore.Stored) error {
-	if s.Had == 0 {
-		return nil
-	}
-	found, err := sqlstore.Receipts(ctx, t, []int64{s.Seq})
-	s.Was.Receipts, s.Now.Receipts = found[s.Seq], found[s.Seq]
-	return err
-}
-
 // Load reads the clock, and the rows of these batches.
 func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqlstore.Stored, now int64, err error) {
-	if now, err = sqlstore.Now(ctx, t); err != nil {
+	if found, now, err = t.Attempted(ctx, seqs); err != nil {
 		return nil, 0, err
 	}
-	found = make(map[int64]*sqlstore.Stored, len(seqs))
 	for _, seq := range seqs {
-		s, err := t.loadRow(ctx, seq)
+		if found[seq] != nil {
+			continue
+		}
+		final, err := sqlstore.Query(ctx, t, (*rowCols).finalDest, sqlFinalRow, seq)
 		if err != nil {
 			return nil, 0, err
 		}
-		if s != nil {
-			found[seq] = s
+		if len(final) > 0 {
+			found[seq] = final[0].stored()
 		}
 	}
-	return found, now, nil
+	return found, now, sqlstore.LoadReceipts(ctx, t, found)
 }
 
 // Save writes rows one by one.

@@ -22,6 +22,7 @@ func policyTests() []test {
 		{name: "who halted a lane first stays", run: policyFirst},
 		{name: "what is not written halts nothing", run: policyFenced},
 		{name: "a late commit does not release", run: policyLate},
+		{name: "two outcomes about one batch in one call", run: policyTwo},
 		{name: "no claim slips between an end and its halt", run: policyRace},
 	}
 }
@@ -186,6 +187,26 @@ func policyLate(f *fixture) {
 	assert.False(f, got[0].Halted)
 	assert.Empty(f, f.leaves("s").Runs)
 	f.sameControl(batch.Only("s"))
+}
+
+// policyTwo: in one call the end of a batch and its commit after all, and an end twice.
+func policyTwo(f *fixture) {
+	f.add(bt("s", "a"), bt("s", "b"))
+	f.take("a", "b")
+	end := func(id batch.ID) store.Outcome {
+		o := f.submitted(id, store.Refused)
+		o.Policy = batch.PolicyQuarantine
+		return o
+	}
+	got := f.record(end("a"), f.monitored("a", store.IsCommitted), end("b"), end("b"))
+	assert.Equal(f, store.Written, got[1].Result)
+	assert.True(f, got[2].Row.Quarantined)
+	assert.Equal(f, store.Fenced, got[3].Result)
+	assert.True(f, got[3].Row.Quarantined, "it reports the present row")
+	a, b := f.get("a"), f.get("b")
+	assert.Equal(f, batch.Committed, a.State)
+	assert.False(f, a.Quarantined)
+	assert.True(f, b.Quarantined)
 }
 
 // serially takes the first batch of a lane where it is ready.

@@ -105,7 +105,7 @@ var plantedList = []mutant{
 	},
 	// The stores.
 	{
-		name: "postgres: a commit of a batch that was removed and added again is lost", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestStore/native$/prune",
+		name: "a commit of a batch that was removed and added again is lost (SQL)", file: "internal/sqlstore/record.go", pkg: "internal/integration", test: "TestStore/native$/prune",
 		old: "o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key)", new: "o.Finding == store.IsCommitted && o.Row == 0 && (s == nil || s.Key() != o.Key)",
 	},
 	{

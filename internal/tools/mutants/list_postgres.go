@@ -63,7 +63,7 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: plans are kept of statements that may have several", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestIdleInstanceIsNotTrapped/native",
-		old: "	if err := t.planAnew(ctx); err != nil {\n\t\treturn nil, err\n\t}\n",
+		old: "		if err := t.planAnew(ctx); err != nil {\n\t\t\treturn nil, err\n\t\t}\n",
 		new: "",
 	},
 	{

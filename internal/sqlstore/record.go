@@ -1,0 +1,120 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// RecordRead records the outcomes at these places: it reads and locks their rows, applies the outcomes
+// in their order, and saves the rows. halt halts lanes: rows of service, time, id and reason, for
+// ExecAll.
+func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, at []int, halt string) error {
+	read, did := make([]store.Outcome, len(at)), make([]store.Applied, len(at))
+	for i, place := range at {
+		read[i] = outcomes[place]
+	}
+	seqs, err := Seqs(ctx, t, len(read), func(i int) store.Ref { return read[i].Ref })
+	if err != nil {
+		return err
+	}
+	found, us, err := t.Load(ctx, Known(seqs))
+	if err != nil {
+		return err
+	}
+	if err := loadAgain(ctx, t, read, seqs, found); err != nil {
+		return err
+	}
+	now := FromMicro(us)
+	for i, o := range read {
+		s := found[seqs[i]]
+		if s == nil || s.Key() != o.Key {
+			did[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
+			continue
+		}
+		o.Ref = s.Ref()
+		s.Now, did[i] = s.Now.Apply(o, now)
+	}
+	if err := enforce(ctx, t, read, did, found, now, halt); err != nil {
+		return err
+	}
+	for i, place := range at {
+		applied[place] = did[i]
+	}
+	return t.Save(ctx, slices.SortedFunc(maps.Values(found), func(a, b *Stored) int { return cmp.Compare(a.Seq, b.Seq) }))
+}
+
+// loadAgain looks for batches that were removed and added again since the outcome's ref was
+// handed out. A commit is a fact about the id, in any row.
+func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64, found map[int64]*Stored) error {
+	var at []int
+	for i, o := range outcomes {
+		if s := found[seqs[i]]; o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key) {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	anew, err := Seqs(ctx, t, len(at), func(i int) store.Ref { return store.Ref{Key: outcomes[at[i]].Key} })
+	if err != nil {
+		return err
+	}
+	var load []int64
+	for i, seq := range anew {
+		if seqs[at[i]] = seq; seq != 0 && found[seq] == nil {
+			load = append(load, seq)
+		}
+	}
+	if len(load) == 0 {
+		return nil
+	}
+	more, _, err := t.Load(ctx, Known(load))
+	maps.Copy(found, more)
+	return err
+}
+
+// enforce carries out halts, and the lanes' policies about batches that ended badly: the rows
+// are locked and not saved yet. Other outcomes cost nothing here.
+func enforce(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, found map[int64]*Stored, now time.Time, halt string) error {
+	var ended []batch.ServiceID
+	for i := range applied {
+		if applied[i].Governs() {
+			ended = append(ended, applied[i].Key.Service)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	control, err := controls(ctx, t, sqlControlsOf, texts(t, Distinct(ended)))
+	if err != nil {
+		return err
+	}
+	var halted [][]any // the first batch of each lane
+	for i, a := range applied {
+		if !a.Governs() {
+			continue
+		}
+		service := a.Key.Service
+		if a, control[service] = a.Enforce(control[service], outcomes[i].Policy, now); a.Halted &&
+			!slices.ContainsFunc(halted, func(row []any) bool { return row[0] == string(service) }) {
+			halted = append(halted, []any{string(service), ToMicro(now), string(a.Key.ID), control[service].HaltReason})
+		}
+		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // else it was committed after all
+			s.Now.Quarantined = a.Row.Quarantined
+		}
+		applied[i] = a
+	}
+	for i := range applied { // a fenced outcome reports the present row
+		if s := found[applied[i].Ref.Row]; s != nil && applied[i].Row.Version == s.Now.Version {
+			applied[i].Row.Quarantined = s.Now.Quarantined
+		}
+	}
+	_, err = t.ExecAll(ctx, halt, halted)
+	return err
+}
