@@ -25,15 +25,11 @@
 //
 // A process remembers where the open work of each lane begins, and its claims read no key
 // before that. So finished work costs nothing, even where the server cannot clean it up
-// because somebody holds an old snapshot: a dump, a report, a replica that lags. Nothing may
-// become visible before that place. A transaction that gives out order keys (Add, AddTx,
-// PrepareBatch, a requeue to the end) locks waiting_batches in ROW EXCLUSIVE mode and takes a
-// transaction id before it reads the clock. The place moves up once every such transaction
-// that may not have seen it has ended: the store knows this by the oldest transaction id that
-// is still running or, where another transaction holds that up, by pg_locks. A requeue into
-// the old place raises the lane's turn, a column of services; a restarted server counts as
-// another server. After either, a claim reads the whole lane, as it does every few minutes
-// anyway.
+// because somebody holds an old snapshot: a dump, a report, a replica that lags. Package
+// internal/position says why nothing becomes visible before that place: a transaction that
+// gives out order keys locks waiting_batches in ROW EXCLUSIVE mode, and the place moves up once
+// every such transaction that may not have seen it has ended. After a requeue into an old place
+// or a restart of the server a claim reads the whole lane, as it does every few minutes anyway.
 //
 // An application's transaction that has added a batch and stays open keeps all places where
 // they are. Claims are right then, and slower the longer it lasts; [Store.Upkeep] reports it.

@@ -33,11 +33,8 @@ type Options struct {
 	// PageSize is the page size of a new database, in bytes: a power of two from 512 to 65536.
 	// Defaults to [DefaultPageSize]. An existing file keeps its own.
 	//
-	// SQLite writes whole pages to its log, and each batch changes two pages that hardly any
-	// other batch of its group changes: in the index of ids, and in the index of its lane's
-	// order. So a batch of 1.5 KB writes 15 KB to the log with pages of 4096 bytes, SQLite's
-	// own default, 10 KB with 2048, for 1.07 of the CPU time that SQLite takes, and 7 KB with
-	// 1024, for 1.3 of it. Payloads of many kilobytes are quicker in larger pages.
+	// SQLite writes whole pages to its log: small pages write less of it, for some more CPU time
+	// (docs/performance.md). Payloads of many kilobytes are quicker in larger pages.
 	PageSize int
 }
 
