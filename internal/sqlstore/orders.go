@@ -52,7 +52,10 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		changed := make([]orderChange, len(refs))
 		for i, o := range orders {
 			if o == nil { // it is final, or not stored
-				return notOpen(ctx, t, b, refs)
+				if _, err := anyState(ctx, t, b, refs); err != nil {
+					return err
+				}
+				return ErrFenced
 			}
 			next, ok := o.row().Dequeue(FromMicro(now), FromMicro(o.deadline), refs[i].Version, b.ID, i)
 			if !ok {
@@ -64,26 +67,19 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	}))
 }
 
-// notOpen returns the error of a batch with an order that is not open. An order of another party
-// is the caller's mistake in any state.
-func notOpen(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) error {
+// anyState reads orders in any state. An order of another party is the caller's mistake in each.
+func anyState(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) ([]*orderCols, error) {
 	orders, err := ordersOf(ctx, t, (*orderCols).recordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
-	if err != nil {
-		return err
+	if err == nil {
+		err = sameParty(b, orders)
 	}
-	if err := sameParty(b, orders); err != nil {
-		return err
-	}
-	return ErrFenced
+	return orders, err
 }
 
 // prepared returns nil where the stored batch was made of these orders.
 func prepared(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) error {
-	orders, err := ordersOf(ctx, t, (*orderCols).recordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
+	orders, err := anyState(ctx, t, b, refs)
 	if err != nil {
-		return err
-	}
-	if err := sameParty(b, orders); err != nil {
 		return err
 	}
 	for i, o := range orders {

@@ -343,12 +343,6 @@ func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
 	return true, nil
 }
 
-// idHash is the key by which batches are looked up.
-func idHash(id batch.ID) []byte {
-	h := sqlstore.IDHash(id)
-	return h[:]
-}
-
 // footprintArg is NULL for no bytes.
 func footprintArg(b []byte) any {
 	if b == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -85,4 +86,10 @@ func TestAddWithATakenNumber(t *testing.T) {
 	_, err = s.Get(t.Context(), second.Key())
 	require.ErrorIs(t, err, batch.ErrNotFound)
 	require.NoError(t, s.Add(t.Context(), first), "which is known")
+}
+
+// idHash is the key by which batches are looked up.
+func idHash(id batch.ID) []byte {
+	h := sqlstore.IDHash(id)
+	return h[:]
 }

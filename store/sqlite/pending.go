@@ -12,16 +12,13 @@ import (
 // Pending is [store.Store].Pending. While nothing is due it only reads.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	const op = "select pending batches"
+	var found []store.InFlight
+	find := func(ctx context.Context, t *session) (err error) {
+		found, err = t.inFlight(ctx, q)
+		return err
+	}
 	if q.Lease == 0 {
-		var found []store.InFlight
-		err := s.read(ctx, op, func(ctx context.Context, t *session) (err error) {
-			now, err := t.now(ctx)
-			if err != nil {
-				return err
-			}
-			found, err = t.inFlight(ctx, q, now, nil)
-			return err
-		})
+		err := s.read(ctx, op, find)
 		return found, err
 	}
 	var due bool
@@ -40,26 +37,19 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	if err != nil || !due {
 		return nil, err
 	}
-	var found []store.InFlight
-	err = s.write(ctx, op, func(ctx context.Context, t *session) error {
-		now, err := t.now(ctx)
-		if err != nil {
-			return err
-		}
-		found, err = t.inFlight(ctx, q, now, func(seq int64, leased store.Row) error {
-			_, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(leased.AskedAt), sqlstore.ToMicro(leased.NextCheck), dueAt(leased), seq)
-			return err
-		})
-		return err
-	})
+	err = s.write(ctx, op, find)
 	if err != nil && !sqlstore.Maybe(err) {
 		return nil, err
 	}
 	return found, err
 }
 
-// inFlight reads the rows that a query selects; lease, unless it is nil, writes each row.
-func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.Time, lease func(seq int64, leased store.Row) error) ([]store.InFlight, error) {
+// inFlight reads the rows that a query selects, and leases them where it asks for that.
+func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	now, err := t.now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := t.due(ctx, q, now)
 	if err != nil {
 		return nil, err
@@ -72,10 +62,10 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery, now time.T
 		}
 		row := r.Now.Leased(now, q.Lease)
 		found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
-		if lease == nil {
+		if q.Lease == 0 {
 			continue
 		}
-		if err := lease(r.Seq, row); err != nil {
+		if _, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(row.AskedAt), sqlstore.ToMicro(row.NextCheck), dueAt(row), r.Seq); err != nil {
 			return nil, err
 		}
 	}
