@@ -422,7 +422,8 @@ func fundsRunOut(s *stage) {
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
 	p.add(b, next)
 	p.becomes(b, batch.Delayed)
-	rec := p.stays(b, 60, batch.Rejected, batch.Pending)
+	p.stays(b, 60, batch.Rejected, batch.Pending)
+	rec := p.becomes(b, batch.Delayed) // a claim spends its try, and "not yet" gives it back
 	assert.Zero(s, rec.Spent)
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Empty(s, p.seen.of(batch.EventPaused), "the endpoint is well")
