@@ -117,8 +117,9 @@ type Options struct {
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
 	// StuckAfter is how long the ledger may leave a batch undecided, or not take it yet
-	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. Defaults to 1 h. A shorter one calls a person sooner, also where
-	// the ledger would have answered a little later.
+	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. A ledger that does not
+	// answer is given as long after each start. Defaults to 1 h. A shorter one calls a person
+	// sooner, also where the ledger would have answered a little later.
 	StuckAfter time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.

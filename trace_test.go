@@ -67,6 +67,9 @@ func TestTraceRequest(t *testing.T) {
 		"a context and an end": {func(ctx context.Context) (context.Context, func(error)) {
 			return context.WithValue(ctx, key{}, "mine"), func(error) {}
 		}, "mine"},
+		"a context without a time limit": {func(ctx context.Context) (context.Context, func(error)) {
+			return context.WithValue(context.WithoutCancel(ctx), key{}, "free"), nil
+		}, "free"},
 		"nothing":        {func(context.Context) (context.Context, func(error)) { return nil, nil }, nil},
 		"a panic":        {func(context.Context) (context.Context, func(error)) { panic("boom") }, nil},
 		"a panic at end": {func(ctx context.Context) (context.Context, func(error)) { return ctx, func(error) { panic("boom") } }, nil},

@@ -8,6 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -121,6 +122,6 @@ func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (
 	// A slow status request may have passed since the row was read. If Since were too short, a
 	// log that began only after the doubt would count as proof; if Ended is too short, nothing
 	// is proved.
-	d.Since = f.DoubtAgo + time.Since(read)
+	d.Since = f.DoubtAgo + wall.Since(read)
 	return d, nil
 }

@@ -39,6 +39,13 @@ func (d *data) earlierOnly() bool {
 	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt
 }
 
+// maybeEarlier reports whether a verdict may be about an earlier attempt, from before a requeue or a
+// failure, while the last attempt is still on its way
+// (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
+func (d *data) maybeEarlier() bool {
+	return d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0
+}
+
 // late is how long the last attempt may yet take effect, if nobody knows how it ended.
 func (d *data) late() time.Duration { return d.t.LateArrival - d.ended() }
 
@@ -55,6 +62,11 @@ func (d *data) ended() time.Duration {
 		seen -= ttl
 	}
 	return min(d.f.PostedAgo, seen)
+}
+
+// resend is the ledger's declaration about sending again.
+func (d *data) resend() store.Resend {
+	return store.Resend{HarmlessFor: d.t.ResendHarmlessFor, LateArrival: d.t.LateArrival}
 }
 
 // mayResend reports whether another attempt is allowed at all.

@@ -63,6 +63,9 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	}
 	d := decider{data{f: f, k: k, t: t, r: r}}
 	if k.Status == nil && k.Evidence == nil {
+		if k.Seen <= r.StuckAfter { // nobody asked while this process was down, or the ledger is still starting
+			return Verdict{Next: d.next()}
+		}
 		return d.stuckOr("the ledger has not answered about it")
 	}
 	if k.Evidence != nil {
@@ -180,9 +183,7 @@ func (d *decider) invalid() Verdict {
 		return d.wait(d.t.Settle - d.ended())
 	case d.f.State == batch.Invalid:
 		return d.settle()
-	case d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0:
-		// It may be about an earlier attempt, from before a requeue, with the last one still
-		// on its way (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
+	case d.maybeEarlier():
 		return d.wait(d.late())
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that verdict is recorded already
@@ -213,6 +214,9 @@ func (d *decider) failed() Verdict {
 	}
 	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
 		return d.stuckOr("the ledger speaks of another attempt")
+	}
+	if d.maybeEarlier() {
+		return d.wait(d.late())
 	}
 	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
 		return d.noTrace() // that failure is recorded already
@@ -255,7 +259,7 @@ func (d *decider) noTrace() Verdict {
 	if age < t.Grace {
 		return d.untraced(t.Grace - age)
 	}
-	if d.mayResend() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
+	if d.mayResend() && d.resend().Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
@@ -281,7 +285,7 @@ func (d *decider) stalled() Verdict {
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
 	early := f.PostedAgo < t.ResendQuiet || min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, d.r.PollInterval)
-	if early || f.State == batch.Invalid || !again.mayResend() || !(store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
+	if early || f.State == batch.Invalid || !again.mayResend() || !d.resend().Allows(f.ResendLeft, d.r.TTL) {
 		return d.inState(batch.Pending, store.IsPending)
 	}
 	v := d.found(store.NoTrace)

@@ -28,7 +28,7 @@ var rules = monitor.Rules{
 	Delay: func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 }
 
-var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
+var ledgerTraits = dlt.Traits{Name: "l", ResendHarmlessFor: dlt.Forever, LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
 
 func evidence(e dlt.Evidence) *dlt.Evidence { return &e }
 
@@ -516,16 +516,39 @@ func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: stuck}
-			assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)))
+			k := monitor.Known{Status: status, Seen: 2 * stuck}
+			assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
 			f.PostedAgo++
-			v := monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)
+			v := monitor.Decide(f, k, ledgerTraits, rules)
 			require.Equal(t, "undecidable", verdictWord(v))
 			assert.Contains(t, v.Outcome.Error.Message, "pending for 1h0m0s")
 			f.Undecided = true
-			v = monitor.Decide(f, monitor.Known{Status: status}, ledgerTraits, rules)
+			v = monitor.Decide(f, k, ledgerTraits, rules)
 			assert.Equal(t, "wait", verdictWord(v))
 			assert.Equal(t, poll, v.Next, "and goes on asking")
 		})
+	}
+}
+
+// After a stop that lasted longer than StuckAfter, the first question that fails calls nobody: the
+// ledger may start a little later than the service. A silence counts by this process's own clock.
+func TestDecideAfterALongStop(t *testing.T) {
+	f := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: 100 * stuck}
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: stuck}, ledgerTraits, rules)))
+	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, monitor.Known{Seen: stuck + 1}, ledgerTraits, rules)))
+}
+
+// A verdict that names no attempt may be about an earlier one while the last may yet arrive: neither
+// "failed" nor "invalid" ends it before that.
+func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
+	f := store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Failures: 1, Ended: true, PostedAgo: time.Hour}
+	tr := ledgerTraits
+	tr.Resolves = true
+	for said, then := range map[batch.Reported]string{batch.ReportedFailed: "failed", batch.ReportedInvalid: "is invalid"} {
+		k := monitor.Known{Status: &batch.Status{Reported: said}, Seen: late - 1}
+		assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "%s: attempt 2 may yet arrive", said)
+		k.Seen = late
+		assert.Equal(t, then, verdictWord(monitor.Decide(f, k, tr, rules)), "%s: it cannot arrive any more", said)
 	}
 }
 

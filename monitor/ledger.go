@@ -30,6 +30,15 @@ type group struct {
 	byEvent bool      // an event was the reason: the rows have no lease, or one until the next poll
 }
 
+// onlyRow names the row of a group that has one, "" of a larger group.
+func (g *group) onlyRow() string {
+	if len(g.rows) != 1 {
+		return ""
+	}
+	k := g.rows[0].Key
+	return "row\x00" + string(k.Service) + "\x00" + string(k.ID)
+}
+
 // group divides rows by service where the ledger wants it, else by ledger, and into requests
 // of at most MaxIDsPerQuery. It keeps their order.
 func (l *ledger) group(rows []store.InFlight) []*group {
@@ -74,10 +83,28 @@ func (l *ledger) ask(ctx context.Context, g *group) answers {
 	byID, err := l.statuses(ctx, g)
 	end := time.Now()
 	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
-	if ctx.Err() == nil && (missing || l.quiet.note(g.key, err)) {
+	if ctx.Err() == nil && (missing || l.note(g, err)) {
 		l.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
 	}
 	return answers{byID, store.Query{Took: end.Sub(start), Answered: end}, err}
+}
+
+// pause returns for how long nothing is asked about a group.
+func (l *ledger) pause(g *group) time.Duration {
+	return max(l.quiet.left(g.key), l.quiet.left(g.onlyRow()))
+}
+
+// note notes how the request about a group went, and reports whether it is the first failure since a
+// success. Where the group is one row, an answer that nobody understands silences that row alone: the
+// answers about others may be clear.
+func (l *ledger) note(g *group, err error) (first bool) {
+	key := g.key
+	if row := g.onlyRow(); row != "" && dlt.Kind(err) == batch.KindDoubt {
+		key = row
+	} else if row != "" {
+		l.quiet.note(row, nil)
+	}
+	return l.quiet.note(key, err)
 }
 
 // statuses makes one request about a group. It returns the answers by id, even beside an

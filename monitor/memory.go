@@ -28,7 +28,7 @@ func (m *memory) ask(ctx context.Context, all []inhand.Question) {
 		rows[i], of[all[i].Row.Key] = all[i].Row, &all[i]
 	}
 	for _, g := range m.ledger.group(rows) {
-		if wait := m.ledger.quiet.left(g.key); wait > 0 {
+		if wait := m.ledger.pause(g); wait > 0 {
 			m.unasked(g.rows, wait, false)
 			continue
 		}

@@ -166,7 +166,7 @@ func (m *Monitor) round(ctx context.Context) {
 	m.due.pass(time.Now())
 	for ctx.Err() == nil {
 		asked := time.Now()
-		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout})
+		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.ahead()})
 		if err != nil {
 			return // it stops
 		}
@@ -177,13 +177,18 @@ func (m *Monitor) round(ctx context.Context) {
 	}
 }
 
+// ahead is longer than any monitor with these settings puts a check off.
+func (m *Monitor) ahead() time.Duration {
+	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
+}
+
 // dispatch gives the requests about rows to free hands. then is when the store was asked for
 // rows; free has an element when a hand may be free. byEvent says that an event is the reason.
 func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, byEvent bool) {
 	var put []store.Due
 	for _, g := range m.ledger.group(rows) {
 		g.read, g.byEvent = then, byEvent
-		pause := m.ledger.quiet.left(g.key)
+		pause := m.ledger.pause(g)
 		if pause == 0 {
 			if hand, ok := m.hands.wait(ctx, g.key, free); ok {
 				m.hands.start(hand, g.service, func() bool { return m.ask(ctx, g) })

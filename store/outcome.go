@@ -317,8 +317,14 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 // the batch.
 func (r *Row) askPerson(now time.Time, o Outcome) {
 	waited := o.By == batch.BySubmitter && r.Decision != ""
+	before := r.Error
 	r.Decision = ""
-	if o.Error != nil && (waited || o.StuckAfter > 0 && r.age(now) > o.StuckAfter) {
+	if o.Error == nil {
+		return
+	}
+	// Its first "not yet" may come right after an outage: then it has not been refused for so long.
+	again := before != nil && before.Kind == batch.KindNotYet
+	if waited || again && o.StuckAfter > 0 && r.age(now) > o.StuckAfter {
 		r.Decision = o.Error.Error()
 	}
 }

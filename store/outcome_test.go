@@ -196,11 +196,15 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	r = must(t, r, submitted(r, store.Doubtful), start)
 	unknown := must(t, r, monitored(r, store.NoTrace), at(1))
-	r = unknown.Claim(at(11), ttl, hour)
-	o := submitted(r, store.Failed)
-	o.StuckAfter, o.Delay = 10*time.Minute, time.Minute
-	o.Error = &batch.SubmissionError{Kind: batch.KindNotYet, Message: "no funds"}
-	delayed, a := r.Apply(o, at(11))
+	notYet := func(r store.Row) (store.Row, store.Applied) {
+		r = r.Claim(at(11), ttl, hour)
+		o := submitted(r, store.Failed)
+		o.StuckAfter, o.Error = 10*time.Minute, &batch.SubmissionError{Kind: batch.KindNotYet, Message: "no funds"}
+		return r.Apply(o, at(11))
+	}
+	first, a := notYet(unknown)
+	require.False(t, a.Stuck, "it may be right after an outage")
+	delayed, a := notYet(first)
 	require.True(t, a.Stuck)
 	for name, r := range map[string]store.Row{"its lane is paused": unknown, "not taken yet": delayed} {
 		_, err := r.Cancel(at(11), "")

@@ -178,6 +178,15 @@ type PendingQuery struct {
 	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
 	// ledger sends by itself. The cost grows with the batches in flight in these services.
 	Services []batch.ServiceID
+	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so far
+	// ahead, so the database's clock was put back, and the row would wait until it is there again. 0
+	// makes no row due.
+	Ahead time.Duration
+}
+
+// Due reports whether a row that the monitor owns is due at now, by the database's clock.
+func (q PendingQuery) Due(r Row, now time.Time) bool {
+	return !r.NextCheck.After(now) || q.Ahead > 0 && r.NextCheck.After(now.Add(q.Ahead))
 }
 
 // InFlight is a row that the monitor asks the ledger about. Ages and times left are durations

@@ -76,8 +76,7 @@ func made(p store.Post) bool { return p.Batches > 0 }
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
 func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) (err error) {
-	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	if s.o.Trace != nil {
 		var end func(error)
 		ctx, end = s.o.Trace(ctx, claims)
@@ -85,6 +84,8 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 			defer func() { end(err) }()
 		}
 	}
+	ctx, cancel := s.bounded(ctx, until) // after Trace, which may return a context without a deadline
+	defer cancel()
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {
 			c := claims[0]

@@ -332,7 +332,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	var due []*stored
 	for service, l := range s.lanes {
 		for _, e := range l.open {
-			wanted := !e.row.NextCheck.After(now)
+			wanted := q.Due(e.row, now)
 			if q.Services != nil {
 				wanted = slices.Contains(q.Services, service)
 			}

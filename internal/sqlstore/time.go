@@ -39,6 +39,14 @@ func ClaimTTL(us, of, attempt int64) time.Duration {
 // NeverDue is later than any clock.
 const NeverDue = math.MaxInt64
 
+// Ahead returns q.Ahead in microseconds; a century, which no check is away, where it is 0.
+func Ahead(q store.PendingQuery) int64 {
+	if q.Ahead <= 0 {
+		return (100 * 365 * 24 * time.Hour).Microseconds()
+	}
+	return q.Ahead.Microseconds()
+}
+
 // DueAt is when the monitor asks about a row: at its next check, and never before the end of
 // its claim. It is [NeverDue] for a row that is not the monitor's.
 func DueAt(r store.Row) int64 {

@@ -23,7 +23,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		due = s.owned(q.Services, now)
 	} else {
 		for _, e := range s.inFlight {
-			if e.row.Monitored(now) && !e.row.NextCheck.After(now) {
+			if e.row.Monitored(now) && q.Due(e.row, now) {
 				due = append(due, e)
 			}
 		}

@@ -23,7 +23,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 				return err
 			}
 			from, slow := s.monitored.where()
-			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow)}
+			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow), sqlstore.Ahead(q), int64(batch.Submitting)}
 		} else {
 			lanes := sqlstore.Services(q.Services)
 			low, err := t.Floors(ctx, lanes)

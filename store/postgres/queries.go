@@ -348,7 +348,7 @@ const (
 	// Due rows are found among the rows under way: see [underWay]. Where more rows are due
 	// than it can take it leaves some to callers that come at the same time.
 	sqlDue = clockOnce + `, due AS MATERIALIZED (` + dueRows + ` FOR UPDATE OF a SKIP LOCKED)
-	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $4::bigint, due_at = due.now + $4::bigint` + leasedRows
+	UPDATE {attempted_batches} a SET asked_at = due.now, next_check = due.now + $6::bigint, due_at = due.now + $6::bigint` + leasedRows
 	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
 	// live claims ($3 is Submitting). The numbers come first, so that each lane is looked up
 	// in its index.
@@ -366,12 +366,17 @@ const (
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT d.seq FROM (
 			SELECT x.seq, x.asked_at, x.created_at FROM {attempted_batches} x WHERE x.made_by >= $2::bigint
-				AND x.due_at <= (SELECT t.now FROM t)
+				AND ` + isDue + `
 			UNION ALL SELECT x.seq, x.asked_at, x.created_at FROM unnest($3::bigint[]) AS u (seq)
 				CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = u.seq AND r.made_by + 0 < $2::bigint OFFSET 0) x
-				WHERE x.due_at <= (SELECT t.now FROM t)) d
-			ORDER BY d.asked_at, d.created_at, d.seq LIMIT 8 * $1::bigint)) AND a.due_at <= t.now
+				WHERE ` + isDue + `) d
+			ORDER BY d.asked_at, d.created_at, d.seq LIMIT 8 * $1::bigint))
+			AND (a.due_at <= t.now OR (a.due_at > t.now + $4::bigint AND a.due_at < 9223372036854775807 AND a.state <> $5::bigint))
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
+	// A check that is further ahead than $4 was set before the clock was put back; a claim ($5 is
+	// Submitting) is left alone.
+	isDue = `(x.due_at <= (SELECT t.now FROM t)
+					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807 AND x.state <> $5::bigint))`
 	ownedRows = `
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[], $4::bigint[]) AS u (s, low)

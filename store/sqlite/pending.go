@@ -24,7 +24,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	var due bool
 	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
 		if q.Services == nil {
-			return t.get(ctx, &due, sqlAnyDue)
+			return t.get(ctx, &due, sqlAnyDue, sqlstore.Ahead(q), int64(batch.Submitting))
 		}
 		now, err := t.now(ctx)
 		if err != nil {
@@ -74,7 +74,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 
 // due reads the rows that a query selects, in its order.
 func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
-	statement, args := sqlDue, []any{sqlstore.ToMicro(now), q.Limit}
+	statement, args := sqlDue, []any{sqlstore.ToMicro(now), sqlstore.ToMicro(now) + sqlstore.Ahead(q), int64(batch.Submitting), q.Limit}
 	if q.Services != nil {
 		statement, args = sqlOwned, []any{encode(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
 	}

@@ -153,9 +153,9 @@ const (
 	sqlSize = `SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
-	WHERE due_at <= ` + ownClock + `)`
-	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?
-		ORDER BY asked_at, created_at, seq LIMIT ?) d
+	WHERE due_at <= ` + ownClock + ` OR (due_at > ` + ownClock + ` + ?1 AND state <> ?2))`
+	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?1 OR (due_at > ?2 AND state <> ?3)
+		ORDER BY asked_at, created_at, seq LIMIT ?4) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
 	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not

@@ -14,6 +14,7 @@ func clockTests() []test {
 		{name: "and behind what is final, too", run: clockFinal, not: noClock},
 		{name: "a claim outlives a step back", run: clockClaim, not: noClock},
 		{name: "a batch that waits, waits on", run: clockWaits, not: noClock},
+		{name: "a check far ahead is due", run: clockAhead, not: noClock},
 		{name: "everything goes on after a step back", run: clockGoesOn, not: noClock},
 	}
 }
@@ -69,6 +70,28 @@ func clockWaits(f *fixture) {
 	assert.True(f, f.nearly(f.u(4.5), got.NextReady), "%s", got.NextReady)
 	f.pass(5)
 	f.take("a")
+}
+
+// The clock was put back after a check was set: nobody waits until it is there again. A live claim is
+// left alone.
+func clockAhead(f *fixture) {
+	f.add(bt("s", "a"), bt("t", "b"), bt("u", "claimed"), bt("v", "over"))
+	f.take("a", "b", "over")
+	f.each(f.submitted, store.Accepted, "a", "b")
+	f.written(f.monitored("b", store.IsCommitted))
+	f.pass(-50)
+	f.take("claimed")
+	ahead := store.PendingQuery{Limit: 9, Lease: f.u(0.5), Ahead: f.u(30)}
+	assert.Empty(f, f.pending(9, 0))
+	look := ahead
+	look.Lease = 0
+	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(look)))
+	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(ahead)))
+	assert.Empty(f, inFlightIDs(f.asked(ahead)), "its lease is near")
+	f.checked(f.u(20), "a")
+	assert.Empty(f, inFlightIDs(f.asked(ahead)), "so is its check")
+	f.checked(f.u(40), "a")
+	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(ahead)))
 }
 
 func clockGoesOn(f *fixture) {

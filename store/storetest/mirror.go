@@ -278,7 +278,7 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 		if q.Services != nil {
 			return s.row.Monitored(now) && slices.Contains(q.Services, s.b.Service)
 		}
-		return s.row.Monitored(now) && !s.row.NextCheck.After(now)
+		return s.row.Monitored(now) && q.Due(s.row, now)
 	})
 	slices.SortStableFunc(due, func(a, b *shadow) int { return a.row.AskedAt.Compare(b.row.AskedAt) })
 	due = due[:min(limit, len(due))]

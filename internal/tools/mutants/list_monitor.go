@@ -148,4 +148,64 @@ var monitorList = []mutant{
 		name: "an accepted batch without a trace waits for a whole poll", file: "monitor/decide.go", pkg: "monitor", test: "TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon",
 		old: "left = min(left, d.next())", new: "left = max(left, 0)",
 	},
+	{
+		name: "outage: the first question that fails after a long stop calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideAfterALongStop",
+		old: "if k.Seen <= r.StuckAfter {",
+		new: "if false {",
+	},
+	{
+		name: "outage: the same, in a whole process", file: "monitor/decide.go", pkg: ".", test: "TestARestartCallsNobody",
+		old: "if k.Seen <= r.StuckAfter {",
+		new: "if false {",
+	},
+	{
+		name: "outage: the first \"not yet\" after it calls a person", file: "store/outcome.go", pkg: "store", test: "TestWhatWaitsWithADoubtCanBeDecided",
+		old: "again := before != nil && before.Kind == batch.KindNotYet",
+		new: "_, again := before, true",
+	},
+	{
+		name: "answers: a verdict without an attempt ends one that may yet arrive", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideVerdictOfAnEarlierAttempt",
+		old: "\tif d.maybeEarlier() {\n\t\treturn d.wait(d.late())\n\t}\n",
+		new: "",
+	},
+	{
+		name: "quiet: an answer about one row silences its ledger", file: "monitor/ledger.go", pkg: "monitor", test: "TestQuietOfOneRow",
+		old: `if row := g.onlyRow(); row != "" && dlt.Kind(err) == batch.KindDoubt {`,
+		new: `if row := g.onlyRow(); row != "" && false {`,
+	},
+	{
+		name: "quiet: a small request to a ledger that is gone silences nothing", file: "monitor/ledger.go", pkg: "monitor", test: "TestQuietOfOneRow",
+		old: `row != "" && dlt.Kind(err) == batch.KindDoubt {`,
+		new: `row != "" && err != nil {`,
+	},
+	{
+		name: "quiet: keys are remembered for ever", file: "monitor/quiet.go", pkg: "monitor", test: "TestQuietsAreForgotten",
+		old: "\t\ts.shrink(time.Now())\n",
+		new: "",
+	},
+	{
+		name: "clock: what is due far ahead is never asked about", file: "monitor/monitor.go", pkg: ".", test: "TestAClockThatWasAheadSilencesNothing",
+		old: ", Ahead: m.ahead()}",
+		new: "}",
+	},
+	{
+		name: "clock: a check far ahead is not due in PostgreSQL", file: "store/postgres/pending.go", pkg: "internal/integration", test: "TestStore$/^pq$/^clock",
+		old: "ints(slow), sqlstore.Ahead(q), ",
+		new: "ints(slow), sqlstore.Ahead(store.PendingQuery{}), ",
+	},
+	{
+		name: "clock: a check far ahead is not due in SQLite", file: "store/sqlite/pending.go", pkg: "store/sqlite", test: "TestStore$/^clock",
+		old: "sqlstore.ToMicro(now) + sqlstore.Ahead(q), ",
+		new: "sqlstore.ToMicro(now) + sqlstore.Ahead(store.PendingQuery{}), ",
+	},
+	{
+		name: "clock: more is left than the ledger grants", file: "store/resend.go", pkg: "store", test: "TestNoResendWhenTheClockWasPutBack",
+		old: "return left <= r.HarmlessFor && left >= r.LateArrival",
+		new: "return left >= r.LateArrival",
+	},
+	{
+		name: "trace: a request has the time limit of its caller alone", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequest",
+		old: "\tctx, cancel := s.bounded(ctx, until) // after Trace",
+		new: "\t_, cancel := s.bounded(ctx, until) // after Trace",
+	},
 }

@@ -1,0 +1,78 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// starting is a ledger without events whose status queries fail while it is down.
+type starting struct {
+	*ledgermem.Ledger
+	down bool
+}
+
+func newStarting() *starting {
+	traits := ledgermem.Unforgiving(time.Second)
+	traits.Streams = false
+	return &starting{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), down: true}
+}
+
+func (s *starting) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	if s.down {
+		return nil, errors.New("still starting")
+	}
+	return s.Ledger.BatchStatuses(ctx, service, attempts)
+}
+
+// Everything was off for two hours, and the service starts a few seconds before the ledger: nobody is
+// called.
+func TestARestartCallsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, st, seen := newStarting(), memory.New(), &events{}
+		b := one("s", "a")
+		r := newRunner(t, st, ledger, nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Second)
+		require.Equal(t, batch.Pending, see(t, r, b).State)
+		require.NoError(t, stop())
+		time.Sleep(2 * time.Hour)
+		r = newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
+		stop = running(t, r)
+		time.Sleep(3 * time.Second)
+		ledger.down = false
+		await(t, r, b)
+		require.NoError(t, stop())
+		assert.Empty(t, seen.of(batch.EventDecision))
+	})
+}
+
+// The database's clock was a day ahead for a minute, in which a batch was posted: once the clock is
+// right, the batch is asked about within minutes, not after that day.
+func TestAClockThatWasAheadSilencesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger, st, b := newStarting(), memory.New(), one("s", "a")
+		r := newRunner(t, st, ledger, nil)
+		stop := running(t, r)
+		st.StepClock(24 * time.Hour)
+		require.NoError(t, r.Add(t.Context(), b))
+		time.Sleep(time.Minute)
+		st.StepClock(-24 * time.Hour)
+		ledger.down = false
+		began := time.Now()
+		await(t, r, b)
+		assert.Less(t, time.Since(began), 15*time.Minute)
+		require.NoError(t, stop())
+	})
+}
