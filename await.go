@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,12 +27,10 @@ func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error)
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
 // decision keeps Idle waiting. A store that is no [store.Lister] gives [store.ErrUnsupported].
 func (r *Runner) Idle(ctx context.Context) error {
-	final := make(chan struct{}, 1)
-	r.idlers.wait(final, true)
-	defer r.idlers.wait(final, false)
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()
 	for {
+		final := r.idlers.next() // before the look, so that nothing falls between the two
 		open, _, err := r.store.List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)
@@ -50,32 +47,28 @@ func (r *Runner) Idle(ctx context.Context) error {
 	}
 }
 
-// idlers wait for everything to become final.
+// idlers wait for batches to become final.
 type idlers struct {
-	mu sync.Mutex
-	m  map[chan struct{}]struct{}
+	mu    sync.Mutex
+	final chan struct{} // nil if nobody waits
 }
 
-// wait registers c (or removes it, if on is false) for a signal whenever a batch becomes
-// final.
-func (i *idlers) wait(c chan struct{}, on bool) {
+// next returns a channel that is closed when the next batch becomes final.
+func (i *idlers) next() <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !on {
-		delete(i.m, c)
-		return
+	if i.final == nil {
+		i.final = make(chan struct{})
 	}
-	if i.m == nil {
-		i.m = map[chan struct{}]struct{}{}
-	}
-	i.m[c] = struct{}{}
+	return i.final
 }
 
 func (i *idlers) notify() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for c := range i.m {
-		loop.Poke(c)
+	if i.final != nil {
+		close(i.final)
+		i.final = nil
 	}
 }
 

@@ -231,7 +231,7 @@ type health struct {
 	paused    time.Time // since when everything is
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
-	held      map[batch.ServiceID]struct{}
+	held      map[batch.ServiceID]struct{} // the present Run refuses to serve them
 	warnings  []store.Warning
 	trouble   error
 	troubleAt time.Time
@@ -255,49 +255,32 @@ func (h *health) troubled(err error) {
 	h.trouble, h.troubleAt = err, time.Now()
 }
 
-// hold notes whether the present Run refuses to serve a service.
-func (h *health) hold(s batch.ServiceID, held bool) {
+// mark puts a service into one of the sets, or takes it out.
+func (h *health) mark(set *map[batch.ServiceID]struct{}, s batch.ServiceID, on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !held {
-		delete(h.held, s)
+	if !on {
+		delete(*set, s)
 		return
 	}
-	if h.held == nil {
-		h.held = map[batch.ServiceID]struct{}{}
+	if *set == nil {
+		*set = map[batch.ServiceID]struct{}{}
 	}
-	h.held[s] = struct{}{}
+	(*set)[s] = struct{}{}
 }
 
 func (h *health) pause(s batch.ServiceID, all, paused bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case all && !paused:
-		h.paused = time.Time{}
-	case all && h.paused.IsZero():
-		h.paused = time.Now()
-	case all:
-	case paused:
-		if h.services == nil {
-			h.services = map[batch.ServiceID]struct{}{}
-		}
-		h.services[s] = struct{}{}
-	default:
-		delete(h.services, s)
+	if !all {
+		h.mark(&h.services, s, paused)
+		return
 	}
-}
-
-func (h *health) halt(s batch.ServiceID, halted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !halted:
-		delete(h.halted, s)
-	case h.halted == nil:
-		h.halted = map[batch.ServiceID]struct{}{s: {}}
-	default:
-		h.halted[s] = struct{}{}
+	case !paused:
+		h.paused = time.Time{}
+	case h.paused.IsZero():
+		h.paused = time.Now()
 	}
 }
 
@@ -323,10 +306,7 @@ func (h *health) look(now time.Time) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused}
-	for s := range h.services {
-		all.PausedServices = append(all.PausedServices, s)
-	}
-	slices.Sort(all.PausedServices)
+	all.PausedServices = slices.Sorted(maps.Keys(h.services))
 	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
 	all.HeldServices = slices.Sorted(maps.Keys(h.held))
 	if h.vitals != nil {

@@ -44,7 +44,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if row.State == batch.Committed {
-		n.r.health.halt(key.Service, false)
+		n.r.health.mark(&n.r.health.halted, key.Service, false)
 	}
 	if w.Finding == store.Unposted {
 		n.end.putBackClaim()
@@ -71,7 +71,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case row.Final():
 		n.r.final(key)
 	case w.Finding == store.Accepted:
-		n.r.health.halt(key.Service, false) // somebody released it
+		n.r.health.mark(&n.r.health.halted, key.Service, false) // somebody released it
 	}
 	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
 		return // no state changed; the row keeps which node has shown the batch
@@ -81,7 +81,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		event.Kind = batch.EventHalted
 		if w.Applied.Halt != "" {
 			event.Err = errors.New(w.Applied.Halt)
-			n.r.health.halt(key.Service, true)
+			n.r.health.mark(&n.r.health.halted, key.Service, true)
 		}
 		n.r.report(event)
 	}

@@ -1,6 +1,7 @@
 package dltbatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -150,13 +151,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
-}
-
 // withDefaults returns a copy with every default filled in.
 func (o *Options) withDefaults() Options {
 	var c Options
@@ -166,26 +160,26 @@ func (o *Options) withDefaults() Options {
 	if c.Strategy == nil {
 		c.Strategy = queuer.Serial{}
 	}
-	orDefault(&c.RequestTimeout, 15*time.Second)
-	orDefault(&c.ClaimTTL, time.Minute)
-	orDefault(&c.PollInterval, time.Second)
-	orDefault(&c.FirstPoll, min(10*time.Millisecond, c.PollInterval))
-	orDefault(&c.ScanInterval, time.Second)
-	orDefault(&c.RetryDelay, time.Second)
-	orDefault(&c.MaxRetryDelay, max(15*time.Second, c.RetryDelay))
-	orDefault(&c.QuickRetries, 3)
-	orDefault(&c.QuickRetryPause, 250*time.Millisecond)
-	orDefault(&c.Policy, batch.PolicyContinue)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 15*time.Second)
+	c.ClaimTTL = cmp.Or(c.ClaimTTL, time.Minute)
+	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
+	c.FirstPoll = cmp.Or(c.FirstPoll, min(10*time.Millisecond, c.PollInterval))
+	c.ScanInterval = cmp.Or(c.ScanInterval, time.Second)
+	c.RetryDelay = cmp.Or(c.RetryDelay, time.Second)
+	c.MaxRetryDelay = cmp.Or(c.MaxRetryDelay, max(15*time.Second, c.RetryDelay))
+	c.QuickRetries = cmp.Or(c.QuickRetries, 3)
+	c.QuickRetryPause = cmp.Or(c.QuickRetryPause, 250*time.Millisecond)
+	c.Policy = cmp.Or(c.Policy, batch.PolicyContinue)
 	if c.Instance == "" {
 		c.Instance = instanceName()
 	}
-	orDefault(&c.Pool, 64)
-	orDefault(&c.ClaimLimit, 500)
-	orDefault(&c.StatusConnections, 8)
-	orDefault(&c.Streams, 256)
-	orDefault(&c.Drain, max(30*time.Second, c.RequestTimeout))
-	orDefault(&c.Retention, 30*24*time.Hour)
-	orDefault(&c.StuckAfter, time.Hour)
+	c.Pool = cmp.Or(c.Pool, 64)
+	c.ClaimLimit = cmp.Or(c.ClaimLimit, 500)
+	c.StatusConnections = cmp.Or(c.StatusConnections, 8)
+	c.Streams = cmp.Or(c.Streams, 256)
+	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.RequestTimeout))
+	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
+	c.StuckAfter = cmp.Or(c.StuckAfter, time.Hour)
 	c.QuickRetries = max(0, c.QuickRetries)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -46,7 +46,7 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 // unserved is laneHeld for a service that this Run does not serve at all. A nil error means
 // that the Run serves it by now.
 func (r *Runner) unserved(s batch.ServiceID, err error) {
-	r.health.hold(s, err != nil)
+	r.health.mark(&r.health.held, s, err != nil)
 	if err != nil {
 		r.laneHeld(s, err)
 	}

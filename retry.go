@@ -1,6 +1,7 @@
 package dltbatch
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -31,14 +32,14 @@ func (o Options) retry(s batch.ServiceID) RetryPolicy {
 			p = RetryPolicy{} // it panicked: use the defaults
 		}
 	}
-	orDefault(&p.Budget, o.Budget)
-	orDefault(&p.QuickRetries, o.QuickRetries)
+	p.Budget = cmp.Or(p.Budget, o.Budget)
+	p.QuickRetries = cmp.Or(p.QuickRetries, o.QuickRetries)
 	p.QuickRetries = max(0, p.QuickRetries)
 	p.Budget.Attempts = max(0, p.Budget.Attempts)
 	p.Delay, p.MaxDelay, p.QuickRetryPause = max(0, p.Delay), max(0, p.MaxDelay), max(0, p.QuickRetryPause)
-	orDefault(&p.Delay, o.RetryDelay)
-	orDefault(&p.MaxDelay, max(o.MaxRetryDelay, p.Delay))
-	orDefault(&p.QuickRetryPause, o.QuickRetryPause)
+	p.Delay = cmp.Or(p.Delay, o.RetryDelay)
+	p.MaxDelay = cmp.Or(p.MaxDelay, max(o.MaxRetryDelay, p.Delay))
+	p.QuickRetryPause = cmp.Or(p.QuickRetryPause, o.QuickRetryPause)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package autobatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -112,31 +113,24 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
-}
-
 // withDefaults returns a copy with every default filled in.
 func (o *Options) withDefaults() Options {
 	var c Options
 	if o != nil {
 		c = *o
 	}
-	orDefault(&c.DB, DBMemory)
-	orDefault(&c.MaxSize, 100)
-	orDefault(&c.MaxBytes, 1<<20)
-	orDefault(&c.MaxAttempts, 5)
-	orDefault(&c.BatchInterval, time.Second)
-	orDefault(&c.MonitorInterval, time.Second)
-	orDefault(&c.RetryInterval, time.Second)
-	orDefault(&c.RecoveryInterval, time.Second)
-	orDefault(&c.Workers, 16)
-	orDefault(&c.BuildTimeout, 15*time.Second)
-	orDefault(&c.StoreTimeout, 15*time.Second)
-	orDefault(&c.Drain, max(30*time.Second, c.BuildTimeout, c.StoreTimeout))
+	c.DB = cmp.Or(c.DB, DBMemory)
+	c.MaxSize = cmp.Or(c.MaxSize, 100)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 1<<20)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
+	c.BatchInterval = cmp.Or(c.BatchInterval, time.Second)
+	c.MonitorInterval = cmp.Or(c.MonitorInterval, time.Second)
+	c.RetryInterval = cmp.Or(c.RetryInterval, time.Second)
+	c.RecoveryInterval = cmp.Or(c.RecoveryInterval, time.Second)
+	c.Workers = cmp.Or(c.Workers, 16)
+	c.BuildTimeout = cmp.Or(c.BuildTimeout, 15*time.Second)
+	c.StoreTimeout = cmp.Or(c.StoreTimeout, 15*time.Second)
+	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.BuildTimeout, c.StoreTimeout))
 	if c.Wake == nil {
 		c.Wake = func(batch.ServiceID) {}
 	}

@@ -14,9 +14,7 @@ type Queue[T any] struct {
 	most    int
 
 	mu      sync.Mutex
-	ring    []T
-	first   int // in ring
-	n       int // values in ring
+	queue   []T
 	running bool
 	lost    uint64
 	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
@@ -31,29 +29,16 @@ func New[T any](most int, deliver func(T)) *Queue[T] {
 func (q *Queue[T]) Put(v T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n >= q.most {
+	if len(q.queue) >= q.most {
 		q.lost++
 		return false
 	}
-	if q.n == len(q.ring) {
-		q.grow()
-	}
-	q.ring[(q.first+q.n)%len(q.ring)] = v
-	q.n++
+	q.queue = append(q.queue, v)
 	if !q.running {
 		q.running = true
 		go q.run()
 	}
 	return true
-}
-
-// grow makes room. q.mu is held.
-func (q *Queue[T]) grow() {
-	const least = 16
-	ring := make([]T, min(q.most, max(least, 2*len(q.ring))))
-	k := copy(ring, q.ring[q.first:])
-	copy(ring[k:], q.ring[:q.first])
-	q.ring, q.first = ring, 0
 }
 
 func (q *Queue[T]) run() {
@@ -77,8 +62,8 @@ func (q *Queue[T]) run() {
 func (q *Queue[T]) next() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n == 0 {
-		q.running = false
+	if len(q.queue) == 0 {
+		q.queue, q.running = nil, false
 		if q.empty != nil {
 			close(q.empty)
 			q.empty = nil
@@ -86,9 +71,8 @@ func (q *Queue[T]) next() (v T, ok bool) {
 		return v, false
 	}
 	var zero T
-	v, q.ring[q.first] = q.ring[q.first], zero
-	q.first = (q.first + 1) % len(q.ring)
-	q.n--
+	v, q.queue[0] = q.queue[0], zero
+	q.queue = q.queue[1:]
 	return v, true
 }
 

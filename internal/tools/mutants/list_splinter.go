@@ -99,11 +99,11 @@ var splinterList = []mutant{
 	},
 	{
 		name: "a doubt is told as young as when its row was read", file: "monitor/ask.go", pkg: "monitor", test: "TestADoubtIsNeverReportedYoungerThanItIs",
-		old: "d.Since = f.DoubtAgo + time.Since(read)", new: "d.Since = f.DoubtAgo",
+		old: "d.Since = f.DoubtAgo + wall.Since(read)", new: "d.Since = f.DoubtAgo + wall.Since(time.Now())",
 	},
 	{
-		name: "an INVALID from before a requeue believed while the last attempt may arrive", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideInvalidOfAnEarlierAttempt|TestDecideEverything",
-		old: "d.k.Status.Attempt != d.f.Attempt && d.late() > 0:", new: "d.k.Status.Attempt != d.f.Attempt && d.late() < 0:",
+		name: "an INVALID from before a requeue believed while the last attempt may arrive", file: "monitor/data.go", pkg: "monitor", test: "TestDecideInvalidOfAnEarlierAttempt|TestDecideEverything",
+		old: "d.k.Status.Attempt != d.f.Attempt && d.late() > 0", new: "d.k.Status.Attempt != d.f.Attempt && d.late() < 0",
 	},
 	{
 		name: "a live stream does not slow polling", file: "monitor/data.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
