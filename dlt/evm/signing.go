@@ -29,8 +29,8 @@ const (
 type SignerOptions struct {
 	// Options are those of [New], though Name defaults to "evm:", the chain's id and ":intents",
 	// because a database of signed transactions is no database of intents. MaxInFlightPerService is
-	// 1: a nonce is chosen once everything before it is deep. Vanish is 0: a commit that a reorganization deeper than Finality takes back
-	// is not reported.
+	// 1: a nonce is chosen once everything before it is deep. Vanish is 0: a commit that a
+	// reorganization deeper than Finality takes back is not reported.
 	Options
 	// Fees chooses fees. Defaults to [DefaultFees].
 	Fees Fees
