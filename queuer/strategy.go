@@ -93,7 +93,7 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 	sets := new(scratch)
 	show := clone // the strategy must not change the lane that Choose checks and the store uses
 	switch own := s.(type) {
-	case Serial:
+	case Serial, Pipelined:
 		show = as
 	case *Parallel:
 		show, sets = as, &own.sets // the memory that Select has just used, while it is in the CPU's cache
@@ -129,22 +129,9 @@ func as(lane batch.Lane) batch.Lane { return lane }
 // clone returns a lane that shares no memory with the given one.
 func clone(lane batch.Lane) batch.Lane {
 	lane.Batches = slices.Clone(lane.Batches)
-	n := 0
-	for _, b := range lane.Batches {
-		n += len(b.Footprint.Reads) + len(b.Footprint.Writes)
-	}
-	all := make([]string, 0, n) // one piece of memory for all footprints
-	part := func(list []string) []string {
-		if list == nil {
-			return nil
-		}
-		from := len(all)
-		all = append(all, list...)
-		return all[from:len(all):len(all)]
-	}
 	for i := range lane.Batches {
 		f := &lane.Batches[i].Footprint
-		f.Reads, f.Writes = part(f.Reads), part(f.Writes)
+		f.Reads, f.Writes = slices.Clone(f.Reads), slices.Clone(f.Writes)
 	}
 	return lane
 }

@@ -40,12 +40,12 @@ func (g *gate) closed(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.openAt.IsZero() && (g.limit == g.size || g.under < g.limit):
+	case g.roomLocked(now) > 0:
 		return 0
 	case g.openAt.IsZero() || g.probing:
 		return probePause
 	}
-	return max(0, g.openAt.Sub(now))
+	return g.openAt.Sub(now)
 }
 
 // probePause is how soon to look again while a probe is under way, or while a ledger under
