@@ -20,7 +20,7 @@ const (
 
 // retain removes records that have been final for Options.Retention, until ctx is done: batches and
 // orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once while a chunk
-// of one kind was full. [store.PruneQuery] says what stays.
+// of one kind was full. [store.Pruner] says what stays.
 func (e *engine) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
 	for pause := prunePause; loop.Sleep(ctx, pause); {

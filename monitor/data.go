@@ -69,8 +69,9 @@ func (d *data) resend() store.Resend {
 	return store.Resend{HarmlessFor: d.t.ResendHarmlessFor, LateArrival: d.t.LateArrival}
 }
 
-// mayResend reports whether another attempt is allowed at all.
-func (d *data) mayResend() bool {
+// spendable reports whether the batch was not refused and has an attempt left. Whether a resend is
+// harmless says [store.Resend].
+func (d *data) spendable() bool {
 	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
 }
 

@@ -259,7 +259,7 @@ func (d *decider) noTrace() Verdict {
 	if age < t.Grace {
 		return d.untraced(t.Grace - age)
 	}
-	if d.mayResend() && d.resend().Allows(f.ResendLeft, d.r.TTL) {
+	if d.spendable() && d.resend().Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
@@ -285,7 +285,7 @@ func (d *decider) stalled() Verdict {
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
 	early := f.PostedAgo < t.ResendQuiet || min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, d.r.PollInterval)
-	if early || f.State == batch.Invalid || !again.mayResend() || !d.resend().Allows(f.ResendLeft, d.r.TTL) {
+	if early || f.State == batch.Invalid || !again.spendable() || !d.resend().Allows(f.ResendLeft, d.r.TTL) {
 		return d.inState(batch.Pending, store.IsPending)
 	}
 	v := d.found(store.NoTrace)

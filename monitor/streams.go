@@ -182,17 +182,19 @@ func (a *streams) handle(st *stream, e dlt.Event) {
 	if !look && len(found) > 0 {
 		return
 	}
-	st.Heard(!look)
-	if look {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if st.look = true; a.lookAt.IsZero() {
-			a.lookAt = time.Now()
-			if limit := a.looked.Add(lookPause); a.lookAt.Before(limit) {
-				a.lookAt = limit
-			}
-			loop.Poke(a.event)
+	st.Heard()
+	if !look {
+		st.AskSoon()
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if st.look = true; a.lookAt.IsZero() {
+		a.lookAt = time.Now()
+		if limit := a.looked.Add(lookPause); a.lookAt.Before(limit) {
+			a.lookAt = limit
 		}
+		loop.Poke(a.event)
 	}
 }
 

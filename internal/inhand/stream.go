@@ -66,13 +66,19 @@ func (s *Stream) Commits(all []store.Outcome) { s.t.take(all, s) }
 // askPause is the least time between two questions that events cause.
 const askPause = 10 * time.Millisecond
 
-// Heard says that an event came which may be about any batch of the group. With ask, everything
-// open in the group is asked about, soon.
-func (s *Stream) Heard(ask bool) {
+// Heard says that an event came which may be about any batch of the group.
+func (s *Stream) Heard() {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	s.heard = time.Now()
+}
+
+// AskSoon asks about everything open in the group, soon.
+func (s *Stream) AskSoon() {
 	now := time.Now()
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	if s.heard = now; !ask || !s.askAt.IsZero() {
+	if !s.askAt.IsZero() {
 		return
 	}
 	lastAsk := s.t.entries.streams.lastAsk

@@ -116,7 +116,7 @@ var list = []mutant{
 	},
 	{
 		name: "doubt resent at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
-		old: "if d.mayResend() && d.resend().Allows(f.ResendLeft, d.r.TTL) {", new: "if d.mayResend() {",
+		old: "if d.spendable() && d.resend().Allows(f.ResendLeft, d.r.TTL) {", new: "if d.spendable() {",
 	},
 	{
 		name: "a doubt counts as a failure", file: "submitter/judge.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),

@@ -61,6 +61,6 @@ var preparedList = []mutant{
 	},
 	{
 		name: "stalled: a refused batch is sent again", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverything$",
-		old: "f.State == batch.Invalid || !again.mayResend() ||", new: "f.State == batch.Invalid || again.f.Attempt < 0 ||",
+		old: "f.State == batch.Invalid || !again.spendable() ||", new: "f.State == batch.Invalid || again.f.Attempt < 0 ||",
 	},
 }
