@@ -54,7 +54,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 // advance writes the next row of a batch that stays open. It returns false where the row has changed
 // since.
 func (t *session) advance(ctx context.Context, seq int64, was, next *store.Row) (bool, error) {
-	n, err := t.exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
+	n, err := t.Exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
 		sqlstore.ToMicro(next.LastPost), dueAt(*next), seq, was.Version, sqlstore.ToMicro(was.AskedAt))
 	return n == 1, err
 }
@@ -77,7 +77,7 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 		if did, err := t.finish(ctx, g.of, len(g.seqs), sqlFinishMany, sqlDeleteMany, rows); did || err != nil {
 			return nil, err
 		}
-		if _, err := t.exec(ctx, sqlUnfinish, rows); err != nil {
+		if _, err := t.Exec(ctx, sqlUnfinish, rows); err != nil {
 			return nil, err
 		}
 	}
@@ -95,11 +95,11 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 
 // finish copies so many rows to the outcomes, and then deletes them where none has changed since.
 func (t *session) finish(ctx context.Context, e ending, rows int, insert, remove string, seqs any) (bool, error) {
-	n, err := t.exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
+	n, err := t.Exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
 	if err != nil || int(n) != rows {
 		return false, err
 	}
-	n, err = t.exec(ctx, remove, seqs)
+	n, err = t.Exec(ctx, remove, seqs)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows deleted, want %d", n, rows)
 	}
