@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -15,30 +14,20 @@ import (
 // the places of the outcomes whose rows must be read first. A row that has moved on since is
 // among them: every write is compare-and-set on the version, and on asked_at, which a lease
 // changes without raising the version.
-func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) (rest []int, err error) {
-	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
-	for i := range outcomes {
-		named[outcomes[i].Key]++
-	}
-	var ends groups[ending]
-	for i, o := range outcomes { // a void is about bytes that may have changed without a version
-		did := false
-		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 && o.Finding != store.IsVoid {
-			if _, applied[i] = o.Was.Apply(o, now); applied[i].Result == store.Written {
-				switch next := &applied[i].Row; {
-				case sqlstore.Advances(o.Was, next):
-					if did, err = t.advance(ctx, o.Row, o.Was, next); err != nil {
-						return nil, fmt.Errorf("batch %s: %w", o.Key, err)
-					}
-				case sqlstore.Finishes(o.Was, next):
-					ends.add(endingOf(o.Was, next), o.Row, i)
-					continue
-				}
-			}
+func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) ([]int, error) {
+	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
+	for _, k := range advance {
+		did, err := t.advance(ctx, k.Seq, k.Was, k.Next)
+		if err != nil {
+			return nil, fmt.Errorf("batch %s: %w", outcomes[k.At].Key, err)
 		}
 		if !did {
-			rest = append(rest, i)
+			rest = append(rest, k.At)
 		}
+	}
+	var ends groups[ending]
+	for _, k := range finish {
+		ends.add(endingOf(k.Was, k.Next), k.Seq, k.At)
 	}
 	for _, g := range ends.list {
 		left, err := t.finishAll(ctx, g)
