@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"database/sql"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,16 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 			require.NoError(t, st.MigrateTo(ctx, 5))
 			fifth := s.open(nil)
 			assert.Empty(t, ordered(fifth, "3"))
+			require.NoError(t, st.Migrate(ctx))
+			n := 3
+			waitFor(t, func() bool { // this process only adds orders
+				n++
+				o := batch.Order{ID: batch.OrderID(fmt.Sprint(n)), Party: "p", Payload: []byte("p"), TraceParent: traceParent}
+				assert.NoError(t, fifth.AddOrders(ctx, o))
+				var kept sql.NullString
+				assert.NoError(t, s.admin.QueryRow(`SELECT trace_parent FROM `+s.schema+`.orders WHERE order_id = $1`, o.ID).Scan(&kept))
+				return kept.String == traceParent
+			})
 
 			// What is no context is in no column, and other code names no such column.
 			s.exec(oldInsert(s))

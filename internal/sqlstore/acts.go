@@ -12,19 +12,19 @@ import (
 
 // keepBatchAct adds to the history of a batch whose row is locked.
 func keepBatchAct(ctx context.Context, t Tx, seq int64, a batch.Act) error {
-	return Keep(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
+	return keep(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To), a.AtEnd)
 }
 
 // keepLaneAct adds to the history of a scope whose control is locked.
 func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
-	return Keep(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
+	return keep(ctx, t, sqlInsertLaneAct, sqlTrimLaneActs, batch.MaxActs, []any{a.Scope.All, string(a.Scope.Service)},
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
 }
 
-// Keep adds to a list, and keeps the newest entries of it, at most so many: insert returns the new position,
+// keep adds to a list, and keeps the newest entries of it, at most so many: insert returns the new position,
 // and trim removes old positions up to a given one.
-func Keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
+func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
 	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)
 	if err != nil || newest <= most {
 		return err
@@ -99,8 +99,8 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	})
 }
 
-// ReportCols is a row of the table of reports.
-type ReportCols struct {
+// reportCols is a row of the table of reports.
+type reportCols struct {
 	Attempt, At      int64
 	Kind             string
 	StatusCode, Code int64
@@ -109,24 +109,49 @@ type ReportCols struct {
 	Text, Instance   string
 }
 
-func (c *ReportCols) dest() []any {
+func (c *reportCols) dest() []any {
 	return []any{&c.Attempt, &c.At, &c.Kind, &c.StatusCode, &c.Code, &c.Endpoint, &c.Took, &c.Text, &c.Instance}
 }
 
-// ReportColsOf returns the columns of a report that fits.
-func ReportColsOf(r batch.Report) ReportCols {
-	return ReportCols{
-		Attempt: int64(r.Attempt), At: ToMicro(r.At), Kind: string(r.Kind), StatusCode: int64(r.StatusCode), Code: int64(r.Code),
-		Endpoint: r.Endpoint, Took: int64(r.Took / time.Microsecond), Text: r.Text, Instance: r.Instance,
+// reportTime is the place of a report's time in its row.
+const reportTime = 2
+
+// Reports are the reports to keep of outcomes that were applied: rows for KeepReports.
+func Reports(outcomes []store.Outcome, applied []store.Applied) (rows [][]any) {
+	for i := range outcomes {
+		if r, ok := outcomes[i].Reported(applied[i], time.Time{}); ok {
+			rows = append(rows, []any{
+				applied[i].Ref.Row, int64(r.Attempt), nil, string(r.Kind), int64(r.StatusCode), int64(r.Code),
+				r.Endpoint, int64(r.Took / time.Microsecond), r.Text, r.Instance,
+			})
+		}
 	}
+	return rows
 }
 
-// MostReports is how many reports are kept beside the first, at position 1.
-const MostReports = batch.MaxReports - 1
+// KeepReports keeps reports of batches whose rows are locked. insert and trim are for ExecAll: insert takes
+// the rows, and trim numbers of batches, each with how many reports are kept beside the first, at position 1.
+func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	now, err := Now(ctx, t)
+	if err != nil {
+		return err
+	}
+	trims := make([][]any, len(rows))
+	for i, row := range rows {
+		row[reportTime], trims[i] = now, []any{row[0], int64(batch.MaxReports - 1)}
+	}
+	if _, err = t.ExecAll(ctx, insert, rows); err == nil {
+		_, err = t.ExecAll(ctx, trim, trims)
+	}
+	return err
+}
 
 // Attempts is [store.Inspector].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect(ctx, s, "read attempts", key, (*ReportCols).dest, sqlAttempts)
+	found, err := inspect(ctx, s, "read attempts", key, (*reportCols).dest, sqlAttempts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,45 @@
 package sqlstore
 
 import (
+	"time"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
+
+// KnownRow is an outcome that comes with its row, and its place in the call.
+type KnownRow struct {
+	At   int
+	Seq  int64
+	Was  *store.Row
+	Next *store.Row // in the answer
+}
+
+// SortKnown applies the outcomes that come with their rows. It returns those whose row [Advances] or
+// [Finishes], which drivers write without reading the row, and the places of all others.
+func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time) (advance, finish []KnownRow, rest []int) {
+	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
+	for i := range outcomes {
+		named[outcomes[i].Key]++
+	}
+	for i, o := range outcomes { // a void is about bytes that may have changed without a version
+		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 && o.Finding != store.IsVoid {
+			_, applied[i] = o.Was.Apply(o, now)
+			k := KnownRow{At: i, Seq: o.Row, Was: o.Was, Next: &applied[i].Row}
+			switch {
+			case applied[i].Result != store.Written:
+			case Advances(k.Was, k.Next):
+				advance = append(advance, k)
+				continue
+			case Finishes(k.Was, k.Next):
+				finish = append(finish, k)
+				continue
+			}
+		}
+		rest = append(rest, i)
+	}
+	return advance, finish, rest
+}
 
 // Advances reports whether the short UPDATE of a driver can write a change without reading the row:
 // the row stays open, had no receipts, and differs only in its state, its version, which is one

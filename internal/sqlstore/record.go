@@ -103,7 +103,7 @@ func enforce(ctx context.Context, t Tx, outcomes []store.Outcome, applied []stor
 		service := a.Key.Service
 		if a, control[service] = a.Enforce(control[service], outcomes[i].Policy, now); a.Halted &&
 			!slices.ContainsFunc(halted, func(row []any) bool { return row[0] == string(service) }) {
-			halted = append(halted, []any{string(service), ToMicro(now), string(a.Key.ID), control[service].HaltReason})
+			halted = append(halted, []any{string(service), ToMicro(now), string(a.Key.ID), a.Halt})
 		}
 		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // else it was committed after all
 			s.Now.Quarantined = a.Row.Quarantined

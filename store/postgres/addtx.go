@@ -13,15 +13,16 @@ import (
 // AddTx is Add in the application's own transaction, which must be in this database: the
 // batches are stored when it commits, and gone when it is rolled back. It does not know which
 // batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
-// of this call is part of the transaction, which may go on. AddTx does not retry, as Add does:
-// on a serialization failure (SQLSTATE 40001), or a deadlock (40P01) of two transactions that
-// add the same ids or data change ids crosswise, the application repeats its whole
-// transaction.
+// of this call is part of the transaction, which may go on. AddTx does not repeat the
+// transaction, as Add does: on a serialization failure (SQLSTATE 40001), or a deadlock (40P01)
+// of two transactions that add the same ids or data change ids crosswise, the application
+// rolls back and repeats its whole transaction.
 //
-// However long the transaction stays open, it holds up only callers that add the same ids. Its
-// batches take their place in the lane by the time when they were added, but behind batches
-// that were claimed before they became visible. A transaction above READ COMMITTED gets an
-// [*IsolationError]: see Options.AllowSnapshotTx. Wake the runner after the commit.
+// However long the transaction stays open, it holds up only callers that add the same ids;
+// Prune passes over the known batches among them. Its batches take their place in the lane by
+// the time when they were added, but behind batches that were claimed before they became
+// visible. A transaction above READ COMMITTED gets an [*IsolationError]: see
+// Options.AllowSnapshotTx. Wake the runner after the commit.
 //
 // With synchronous standbys, a commit whose context ends while it waits for them can be
 // reported as a success (lib/pq does), and a failover undoes it: if the context is done after
@@ -59,13 +60,18 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if adds {
 		begin += "; " + s.sql(takeNumber)
 	}
-	if _, err = tx.Exec(ctx, begin); err == nil {
-		err = do(t)
-	}
 	free := context.WithoutCancel(ctx)
-	if err != nil {
+	for left := retries; ; left-- {
+		if _, err = tx.Exec(ctx, begin); err == nil {
+			err = do(t)
+		}
+		if err == nil {
+			break
+		}
 		_, undo := tx.Exec(free, "ROLLBACK TO SAVEPOINT dltbatch_add; RELEASE SAVEPOINT dltbatch_add")
-		return s.explain(ctx, op, errors.Join(err, undo))
+		if undo != nil || left == 0 || !errors.Is(err, sqlstore.ErrMoved) {
+			return s.explain(ctx, op, errors.Join(err, undo))
+		}
 	}
 	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+was.plans)
 	return wrap(op, err)

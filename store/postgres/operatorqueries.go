@@ -28,16 +28,15 @@ const (
 	sqlPruneBatchActs = `DELETE FROM {batch_acts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {batch_acts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
-	// $2 counts a batch's reports within the call.
 	sqlInsertAttempts = `INSERT INTO {attempts} (batch_seq, position, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
-	SELECT u.seq, u.n + (SELECT coalesce(max(x.position), 0) FROM {attempts} x WHERE x.batch_seq = u.seq), u.attempt, u.at, u.kind,
+	SELECT u.seq, row_number() OVER (PARTITION BY u.seq ORDER BY u.n) + (SELECT coalesce(max(x.position), 0) FROM {attempts} x WHERE x.batch_seq = u.seq), u.attempt, u.at, u.kind,
 		u.status_code, u.code, u.endpoint, u.took, u.answer, u.instance
-	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
-		$10::text[], $11::text[]) AS u (seq, n, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
-	RETURNING batch_seq, position`
+	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::text[],
+		$10::text[]) WITH ORDINALITY AS u (seq, attempt, at, kind, status_code, code, endpoint, took, answer, instance, n)`
 	// The first report stays.
-	sqlTrimAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, old)
-	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq AND x.position BETWEEN 2 AND u.old OFFSET 0) r))`
+	sqlTrimAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, most)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq AND x.position BETWEEN 2 AND
+		(SELECT max(y.position) FROM {attempts} y WHERE y.batch_seq = u.seq) - u.most OFFSET 0) r))`
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 

@@ -101,8 +101,10 @@ const (
 		WHERE x.state = 1 AND x.deadline <> 0 AND x.deadline <= $1::bigint ORDER BY x.deadline LIMIT $2::bigint FOR UPDATE SKIP LOCKED) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
 
-	sqlPrunableOrders = `SELECT seq, final_at FROM {final_orders} WHERE final_at <= $1::bigint AND final_at >= $3::bigint ORDER BY final_at LIMIT $2::bigint
-	FOR UPDATE SKIP LOCKED`
+	// As in sqlPrunable, a transaction that names a known order keeps only this order.
+	sqlPrunableOrders = `SELECT f.seq, f.final_at FROM {final_orders} f
+	CROSS JOIN LATERAL (SELECT r.seq FROM {orders} r WHERE r.seq = f.seq OFFSET 0) o
+	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, o SKIP LOCKED`
 	sqlPruneFinalOrders = `DELETE FROM {final_orders} WHERE seq = ANY ($1::bigint[])`
 	sqlPruneOrders      = `DELETE FROM {orders} WHERE seq = ANY ($1::bigint[])`
 )

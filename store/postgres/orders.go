@@ -61,6 +61,11 @@ func prepareOrders(orders []batch.Order) ([]newOrder, error) {
 }
 
 func (t *session) addOrders(ctx context.Context, in []newOrder) error {
+	if !t.s.texts.TracedOrders() {
+		if err := t.watchMigration(ctx); err != nil {
+			return err
+		}
+	}
 	seqs, err := t.orderKeys(ctx, sqlBeforeOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].at })
 	if err != nil {
 		return err

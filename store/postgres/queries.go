@@ -451,10 +451,14 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
-	// OFFSET 0 keeps the planner from joining: batches in flight are looked up.
-	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
+	// OFFSET 0 keeps the planner from joining: batches in flight are looked up. A transaction
+	// that names a known batch holds its row for as long as the transaction stays open (see
+	// sqlKnown): Prune waits for no such row, and holds none that it does not remove.
+	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f
+	CROSS JOIN LATERAL (SELECT r.seq FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
+	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
-	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f SKIP LOCKED`
+	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, b SKIP LOCKED`
 	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
 	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT DO NOTHING`

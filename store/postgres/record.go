@@ -87,5 +87,11 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn b
 			return nil, err
 		}
 	}
-	return applied, t.report(ctx, outcomes, applied)
+	reports := sqlstore.Reports(outcomes, applied)
+	if len(reports) > 0 {
+		if err := t.planAnew(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return applied, sqlstore.KeepReports(ctx, t, reports, sqlInsertAttempts, sqlTrimAttempts)
 }

@@ -95,8 +95,7 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	var seq int64
-	err = t.get(ctx, &seq, sqlLastSeq)
+	seq, _, err := sqlstore.Get[int64](ctx, t, sqlLastSeq)
 	return seq, err
 }
 
@@ -107,11 +106,12 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	if err != nil {
 		return 0, err
 	}
-	var seq, latest int64 // the number given out last, and the last order key in any lane
-	if err := t.get(ctx, &seq, sqlLastSeq); err != nil {
+	seq, _, err := sqlstore.Get[int64](ctx, t, sqlLastSeq) // the number given out last
+	if err != nil {
 		return 0, err
 	}
-	if err := t.get(ctx, &latest, sqlAnyLast); err != nil {
+	latest, _, err := sqlstore.Get[int64](ctx, t, sqlAnyLast) // the last order key in any lane
+	if err != nil {
 		return 0, err
 	}
 	last := map[batch.ServiceID]int64{} // of each lane; without a key that is ahead of the clock none matters
@@ -125,8 +125,8 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		last[s] = latest
 		return latest
 	}
-	var tombs bool
-	if err := t.get(ctx, &tombs, sqlAnyTomb); err != nil {
+	tombs, _, err := sqlstore.Get[bool](ctx, t, sqlAnyTomb)
+	if err != nil {
 		return 0, err
 	}
 	first := seq + 1
@@ -156,7 +156,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 		}
 	}
 	row := store.NewRow()
-	_, err = t.exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
+	_, err = t.Exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
 	return seq - first + 1, err
 }
 
@@ -181,7 +181,7 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 		copy(rows[i*batchColumns:], columns(b))
 		payloads[2*i], payloads[2*i+1] = b.Seq, b.Payload
 	}
-	n, err := t.exec(ctx, sqlInsertBatches, rows[:]...)
+	n, err := t.Exec(ctx, sqlInsertBatches, rows[:]...)
 	if err != nil {
 		return false, err
 	}
@@ -189,13 +189,13 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 		for i := range in {
 			in[i].Seq = 0
 			// No other batch has this key: it is behind all keys of its lane.
-			if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {
+			if _, err := t.Exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {
 				return false, err
 			}
 		}
 		return false, nil
 	}
-	if _, err := t.exec(ctx, sqlInsertPayloads, payloads[:]...); err != nil {
+	if _, err := t.Exec(ctx, sqlInsertPayloads, payloads[:]...); err != nil {
 		return false, err
 	}
 	for i := range in {
@@ -221,7 +221,7 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 		return 0, err
 	}
 	b.Seq, b.At = last+1, nextKey(b.Service)
-	n, err := t.exec(ctx, sqlInsertBatch, columns(b)...)
+	n, err := t.Exec(ctx, sqlInsertBatch, columns(b)...)
 	if err != nil {
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
@@ -233,7 +233,7 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 		}
 		return 0, err
 	}
-	if _, err := t.exec(ctx, sqlInsertPayload, b.Seq, b.Payload); err != nil {
+	if _, err := t.Exec(ctx, sqlInsertPayload, b.Seq, b.Payload); err != nil {
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
 	return 1, t.addTransactions(ctx, b)
@@ -262,28 +262,25 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 
 // lasts puts the keys that a statement finds into last, by service or party.
 func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
-	var lanes []struct {
-		ServiceID string `db:"service_id"`
-		CreatedAt int64  `db:"created_at"`
+	type key struct {
+		service batch.ServiceID
+		at      int64
 	}
-	if err := t.sel(ctx, &lanes, query, names); err != nil {
-		return err
-	}
-	for _, l := range lanes {
-		last[batch.ServiceID(l.ServiceID)] = l.CreatedAt
-	}
-	return nil
+	return sqlstore.Each(ctx, t, func(k *key) []any { return []any{&k.service, &k.at} }, func(k *key) error {
+		last[k.service] = k.at
+		return nil
+	}, query, names)
 }
 
 // addTransactions stores the transactions of a batch that is stored, and its trace context.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	if b.TraceParent != "" && t.texts.Traced() {
-		if _, err := t.exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
+		if _, err := t.Exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
 	for i, x := range b.Transactions {
-		if _, err := t.exec(ctx, sqlInsertTransaction, b.Seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
+		if _, err := t.Exec(ctx, sqlInsertTransaction, b.Seq, i, x.ID, x.FamilyName, x.FamilyVersion, x.SignerPublicKey); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}
@@ -307,18 +304,17 @@ const clockStep = 1000
 // known compares a batch with the stored batch that a statement finds by its id or by the hash
 // of it, if any.
 func (t *session) known(ctx context.Context, query string, by any, b *addition) (bool, error) {
-	var found struct {
-		HeaderSignature string `db:"header_signature"`
-		Same            bool   `db:"same"`
+	type stored struct {
+		id   batch.ID
+		same bool
 	}
-	switch err := t.get(ctx, &found, query, string(b.Service), b.PayloadHash[:], by); {
-	case noRows(err):
-		return false, nil
-	case err != nil:
+	found, err := sqlstore.Query(ctx, t, func(s *stored) []any { return []any{&s.id, &s.same} }, query, string(b.Service), b.PayloadHash[:], by)
+	switch {
+	case err != nil || len(found) == 0:
 		return false, err
-	case found.HeaderSignature != string(b.ID):
-		return true, sqlstore.HashConflict(b.Key(), batch.ID(found.HeaderSignature))
-	case !found.Same:
+	case found[0].id != b.ID:
+		return true, sqlstore.HashConflict(b.Key(), found[0].id)
+	case !found[0].same:
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 	}
 	return true, nil
@@ -331,16 +327,11 @@ func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
 	if err != nil || b.DataChangeID == "" {
 		return known, err
 	}
-	var same bool
-	switch err := t.get(ctx, &same, sqlSameChange, b.PayloadHash[:], string(b.Service), b.DataChangeID); {
-	case noRows(err):
-		return known, nil
-	case err != nil:
-		return false, err
-	case !same:
-		return true, store.ChangeConflict(b.Key(), b.DataChangeID)
+	same, changed, err := sqlstore.Get[bool](ctx, t, sqlSameChange, b.PayloadHash[:], string(b.Service), b.DataChangeID)
+	if err == nil && changed && !same {
+		err = store.ChangeConflict(b.Key(), b.DataChangeID)
 	}
-	return true, nil
+	return known || changed, err
 }
 
 // footprintArg is NULL for no bytes.

@@ -72,7 +72,7 @@ func TestAddOfMany(t *testing.T) {
 		require.Greater(t, stored, 50)
 		for _, table := range []string{"batch_payloads", "open_batches", "transactions", "batches"} {
 			var n int
-			require.NoError(t, s.db.Get(&n, `SELECT count(*) FROM `+table))
+			require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM `+table).Scan(&n))
 			require.Equal(t, stored, n, table)
 		}
 	}

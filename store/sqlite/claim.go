@@ -12,11 +12,13 @@ import (
 
 // Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
+	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) (err error) {
+		statement, args := sqlLanesAfter, []any{string(q.After), q.Limit}
 		if q.Start {
-			return t.sel(ctx, &lanes, sqlLanesFirst, q.Limit)
+			statement, args = sqlLanesFirst, args[1:]
 		}
-		return t.sel(ctx, &lanes, sqlLanesAfter, string(q.After), q.Limit)
+		lanes, err = sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], statement, args...)
+		return err
 	})
 	return lanes, err
 }
@@ -135,7 +137,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 			continue
 		}
 		// It goes back to the monitor.
-		n, err := t.exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
+		n, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}
@@ -165,7 +167,7 @@ func (t *session) saveClaims(ctx context.Context, claims groups[claimChange]) er
 }
 
 func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statement string, seqs any) error {
-	n, err := t.exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
+	n, err := t.Exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
 		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.attempt, c.firstClaimed, seqs, c.wasVersion)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows claimed, want %d", n, rows)

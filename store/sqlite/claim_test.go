@@ -69,7 +69,7 @@ func TestAClaimWritesAllOrNothing(t *testing.T) {
 		_, err = s.Claim(ctx, q, serial)
 		require.ErrorContains(t, err, "rows claimed, want")
 		var claimed int
-		require.NoError(t, s.db.Get(&claimed, `SELECT count(*) FROM open_batches WHERE attempt > 0`))
+		require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM open_batches WHERE attempt > 0`).Scan(&claimed))
 		require.Zero(t, claimed)
 		_, err = s.db.Exec(`DROP TRIGGER stays`)
 		require.NoError(t, err)

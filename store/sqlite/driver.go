@@ -42,24 +42,6 @@ func as(run func(ctx context.Context, op string, do func(ctx context.Context, t 
 	}
 }
 
-// Exec runs a shared statement.
-func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return t.exec(ctx, t.texts.Of(statement), args...)
-}
-
-// Query is Exec for rows.
-func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	s, err := t.stmt(ctx, t.texts.Of(statement)) //nolint:sqlclosecheck // the session closes it
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.QueryContext(ctx, args...) //nolint:rowserrcheck // sqlstore checks it
-	if err != nil {
-		return nil, err
-	}
-	return rows, nil
-}
-
 // Array is a list in JSON.
 func (t *session) Array(n int, at func(i int) any) any {
 	list := make([]any, n)

@@ -69,7 +69,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 			require.True(t, sqlstore.Maybe(err))
 		},
 		"an AddTx that was rolled back": func(t *testing.T, s *Store, _ *flaky.Faults, given, _ batch.Batch) {
-			tx, err := s.db.DB.Begin()
+			tx, err := s.db.Begin()
 			require.NoError(t, err)
 			require.NoError(t, s.AddTx(t.Context(), tx, given))
 			require.NoError(t, tx.Rollback())
@@ -163,7 +163,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				}
 			case 3:
 				in := some()
-				tx, err := s.db.DB.Begin()
+				tx, err := s.db.Begin()
 				require.NoError(t, err)
 				require.NoError(t, s.AddTx(ctx, tx, in...))
 				if r.IntN(2) == 0 {

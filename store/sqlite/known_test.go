@@ -107,7 +107,7 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 			}
 			c.see(t, applied)
 			var twice int
-			require.NoError(t, s.db.Get(&twice, `SELECT count(*) FROM open_batches WHERE seq IN (SELECT seq FROM outcomes)`))
+			require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM open_batches WHERE seq IN (SELECT seq FROM outcomes)`).Scan(&twice))
 			require.Zero(t, twice)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -131,8 +132,8 @@ func (s *Store) cutLog(ctx context.Context) error {
 	}
 	good := false
 	defer func() { s.leave(w, good) }()
-	var timeout int
-	if err := w.get(ctx, &timeout, "PRAGMA busy_timeout"); err != nil {
+	timeout, _, err := sqlstore.Get[int](ctx, w, "PRAGMA busy_timeout")
+	if err != nil {
 		return err
 	}
 	// With a timeout it would wait for readers under the lock for which all other processes
@@ -152,13 +153,13 @@ func (s *Store) cutLog(ctx context.Context) error {
 // checkpoint copies frames from the log, and reports whether almost all are copied. While
 // another checkpoint runs it does nothing.
 func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
-	var r struct {
-		Busy bool `db:"busy"`
-		Log  int  `db:"log"`
-		Done int  `db:"checkpointed"`
+	type result struct {
+		busy      bool
+		log, done int
 	}
-	if err := t.get(ctx, &r, "PRAGMA wal_checkpoint("+mode+")"); err != nil {
+	found, err := sqlstore.Query(ctx, t, func(r *result) []any { return []any{&r.busy, &r.log, &r.done} }, "PRAGMA wal_checkpoint("+mode+")")
+	if err != nil {
 		return false, err
 	}
-	return !r.Busy && r.Log-r.Done <= logTail, nil
+	return !found[0].busy && found[0].log-found[0].done <= logTail, nil
 }

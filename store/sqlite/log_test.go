@@ -99,7 +99,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 	// No connection keeps the setting of a moment.
 	var conns []*sql.Conn
 	for range 4 {
-		c, err := s.db.DB.Conn(ctx)
+		c, err := s.db.Conn(ctx)
 		require.NoError(t, err)
 		conns = append(conns, c)
 		var busy int
@@ -164,7 +164,7 @@ func TestCuttingTheLogBesideAWriter(t *testing.T) {
 		require.NoError(t, s.Add(ctx, large(i)))
 		release()
 	}
-	tx, err := s.db.DB.BeginTx(ctx, nil)
+	tx, err := s.db.BeginTx(ctx, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.AddTx(ctx, tx, newBatch("tx", 99)))
 	done := make(chan error, 1)

@@ -76,7 +76,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 		case err != nil || v >= schemaVersion:
 			return err
 		}
-		p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(),
+		p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(),
 			goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
 		if err != nil {
 			return backoff.Permanent(err)

@@ -30,9 +30,10 @@ const (
 	sqlDeleteBatchActs = `DELETE FROM batch_acts WHERE batch_seq = ?`
 
 	sqlInsertAttempt = `INSERT INTO attempts (batch_seq, position, attempt, at, kind, status_code, code, endpoint, took, answer, instance)
-	VALUES (?1, (SELECT coalesce(max(x.position), 0) + 1 FROM attempts x WHERE x.batch_seq = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-	RETURNING position`
-	sqlTrimAttempts   = `DELETE FROM attempts WHERE batch_seq = ? AND position BETWEEN 2 AND ?` // the first stays
+	VALUES (?1, (SELECT coalesce(max(x.position), 0) + 1 FROM attempts x WHERE x.batch_seq = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`
+	// The first report stays.
+	sqlTrimAttempts = `DELETE FROM attempts WHERE batch_seq = ?1
+	AND position BETWEEN 2 AND (SELECT max(x.position) FROM attempts x WHERE x.batch_seq = ?1) - ?2`
 	sqlDeleteAttempts = `DELETE FROM attempts WHERE batch_seq = ?`
 
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, ''), coalesce(o.at_end, 0), ` + colsAnyClaim + `,

@@ -39,8 +39,8 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 	if err != nil {
 		return err
 	}
-	var latest int64
-	if err := t.get(ctx, &latest, sqlAnyOrderLast); err != nil {
+	latest, _, err := sqlstore.Get[int64](ctx, t, sqlAnyOrderLast)
+	if err != nil {
 		return err
 	}
 	last := map[batch.ServiceID]int64{}
@@ -79,45 +79,37 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 
 // addOrder stores an order that is not known, and reports whether it did.
 func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte, at int64) (bool, error) {
-	var seq int64
 	deadline := sqlstore.ToMicro(o.Deadline)
-	err := t.get(ctx, &seq, sqlInsertOrder, string(o.ID), string(o.Party), at, o.Key, int64(o.Priority), o.Urgent, deadline, hash[:])
-	switch {
-	case noRows(err):
-		return false, nil
-	case err != nil:
+	seq, added, err := sqlstore.Get[int64](ctx, t, sqlInsertOrder, string(o.ID), string(o.Party), at, o.Key, int64(o.Priority), o.Urgent, deadline, hash[:])
+	if err != nil || !added {
 		return false, err
 	}
-	if _, err := t.exec(ctx, sqlInsertOrderPayload, seq, o.Payload); err != nil {
+	if _, err := t.Exec(ctx, sqlInsertOrderPayload, seq, o.Payload); err != nil {
 		return false, err
 	}
 	if o.TraceParent != "" && t.texts.TracedOrders() {
-		if _, err := t.exec(ctx, sqlSetOrderTrace, o.TraceParent, seq); err != nil {
+		if _, err := t.Exec(ctx, sqlSetOrderTrace, o.TraceParent, seq); err != nil {
 			return false, err
 		}
 	}
 	row := store.NewOrderRow()
-	_, err = t.exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), at, deadline, o.Urgent, int64(len(o.Payload)),
+	_, err = t.Exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), at, deadline, o.Urgent, int64(len(o.Payload)),
 		int64(row.State), row.Version)
 	return true, err
 }
 
 // compareOrder compares an order with the stored orders of its id and of its key, if any.
 func (t *session) compareOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte) error {
-	var same bool
-	switch err := t.get(ctx, &same, sqlSameOrder, string(o.Party), hash[:], string(o.ID)); {
-	case err != nil && !noRows(err):
+	same, known, err := sqlstore.Get[bool](ctx, t, sqlSameOrder, string(o.Party), hash[:], string(o.ID))
+	switch {
+	case err != nil || same:
 		return err
-	case err == nil && !same:
+	case known:
 		return store.OrderConflict(o.ID)
-	case err == nil || o.Key == "":
-		return nil
 	}
-	switch err := t.get(ctx, &same, sqlSameOrderKey, hash[:], string(o.Party), o.Key); {
-	case err != nil && !noRows(err):
-		return err
-	case err == nil && !same:
-		return store.OrderKeyConflict(o)
+	same, known, err = sqlstore.Get[bool](ctx, t, sqlSameOrderKey, hash[:], string(o.Party), o.Key)
+	if err == nil && known && !same {
+		err = store.OrderKeyConflict(o)
 	}
-	return nil
+	return err
 }

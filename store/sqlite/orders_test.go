@@ -23,7 +23,7 @@ func TestOrders(t *testing.T) {
 			},
 			StepClock: clk.step,
 			AddOrdersTx: func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error) {
-				tx, err := s.db.DB.BeginTx(ctx, nil)
+				tx, err := s.db.BeginTx(ctx, nil)
 				if err != nil {
 					return nil, nil, err
 				}

@@ -22,9 +22,10 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		return found, err
 	}
 	var due bool
-	err := s.read(ctx, op, func(ctx context.Context, t *session) error {
+	err := s.read(ctx, op, func(ctx context.Context, t *session) (err error) {
 		if q.Services == nil {
-			return t.get(ctx, &due, sqlAnyDue, sqlstore.Ahead(q), int64(batch.Submitting))
+			due, _, err = sqlstore.Get[bool](ctx, t, sqlAnyDue, sqlstore.Ahead(q), int64(batch.Submitting))
+			return err
 		}
 		now, err := t.now(ctx)
 		if err != nil {
@@ -65,7 +66,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 		if q.Lease == 0 {
 			continue
 		}
-		if _, err := t.exec(ctx, sqlLease, sqlstore.ToMicro(row.AskedAt), sqlstore.ToMicro(row.NextCheck), dueAt(row), r.Seq); err != nil {
+		if _, err := t.Exec(ctx, sqlLease, sqlstore.ToMicro(row.AskedAt), sqlstore.ToMicro(row.NextCheck), dueAt(row), r.Seq); err != nil {
 			return nil, err
 		}
 	}

@@ -80,7 +80,7 @@ func plan(t *testing.T, s *Store, query string) []string {
 	for i := range args {
 		args[i] = 1
 	}
-	rows, err := s.db.Queryx("EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := s.db.Query("EXPLAIN QUERY PLAN "+query, args...)
 	require.NoError(t, err, query)
 	defer func() { require.NoError(t, rows.Close()) }()
 	var lines []string
@@ -336,15 +336,18 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	require.True(t, ok)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	var found []string
-	require.NoError(t, s.db.SelectContext(ctx, &found, "SELECT party FROM ("+endless+tail+")", 3, 10))
-	assert.Equal(t, []string{"p", "pp", "ppp"}, found)
+	find := func(query string, args ...any) (found []string) {
+		require.NoError(t, s.read(ctx, "find", func(ctx context.Context, t *session) (err error) {
+			found, err = sqlstore.Query(ctx, t, sqlstore.Value[string], query, args...)
+			return err
+		}))
+		return found
+	}
+	assert.Equal(t, []string{"p", "pp", "ppp"}, find("SELECT party FROM ("+endless+tail+")", 3, 10))
 	for _, statement := range []string{sqlLanesFirst, sqlAllLanesFirst} { // and the recursions of Lanes and Counts
 		_, tail, ok := strings.Cut(statement, "IS NOT NULL)")
 		require.True(t, ok)
-		var found []string
-		require.NoError(t, s.db.SelectContext(ctx, &found, strings.NewReplacer("parties", "lanes", "party", "value").Replace(endless)+tail, 2))
-		assert.Equal(t, []string{"p", "pp"}, found)
+		assert.Equal(t, []string{"p", "pp"}, find(strings.NewReplacer("parties", "lanes", "party", "value").Replace(endless)+tail, 2))
 	}
 }
 

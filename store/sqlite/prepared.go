@@ -20,7 +20,7 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 // SetPrepared writes row by row. No bytes are an empty value, as the column wants it.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
 	for _, r := range set {
-		n, err := t.exec(ctx, sqlKeepPrepared, append([]byte{}, r.Now.Prepared...), r.Seq, r.Was.Version)
+		n, err := t.Exec(ctx, sqlKeepPrepared, append([]byte{}, r.Now.Prepared...), r.Seq, r.Was.Version)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}

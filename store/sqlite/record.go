@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -43,10 +42,5 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store
 			return nil, err
 		}
 	}
-	for i, o := range outcomes {
-		if err := t.report(ctx, o, applied[i], now); err != nil {
-			return nil, fmt.Errorf("batch %s: %w", o.Key, err)
-		}
-	}
-	return applied, nil
+	return applied, sqlstore.KeepReports(ctx, t, sqlstore.Reports(outcomes, applied), sqlInsertAttempt, sqlTrimAttempts)
 }

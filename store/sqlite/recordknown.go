@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -15,30 +14,20 @@ import (
 // the places of the outcomes whose rows must be read first. A row that has moved on since is
 // among them: every write is compare-and-set on the version, and on asked_at, which a lease
 // changes without raising the version.
-func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) (rest []int, err error) {
-	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
-	for i := range outcomes {
-		named[outcomes[i].Key]++
-	}
-	var ends groups[ending]
-	for i, o := range outcomes { // a void is about bytes that may have changed without a version
-		did := false
-		if o.Was != nil && o.Was.Version == o.Version && o.Row != 0 && named[o.Key] == 1 && o.Finding != store.IsVoid {
-			if _, applied[i] = o.Was.Apply(o, now); applied[i].Result == store.Written {
-				switch next := &applied[i].Row; {
-				case sqlstore.Advances(o.Was, next):
-					if did, err = t.advance(ctx, o.Row, o.Was, next); err != nil {
-						return nil, fmt.Errorf("batch %s: %w", o.Key, err)
-					}
-				case sqlstore.Finishes(o.Was, next):
-					ends.add(endingOf(o.Was, next), o.Row, i)
-					continue
-				}
-			}
+func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) ([]int, error) {
+	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
+	for _, k := range advance {
+		did, err := t.advance(ctx, k.Seq, k.Was, k.Next)
+		if err != nil {
+			return nil, fmt.Errorf("batch %s: %w", outcomes[k.At].Key, err)
 		}
 		if !did {
-			rest = append(rest, i)
+			rest = append(rest, k.At)
 		}
+	}
+	var ends groups[ending]
+	for _, k := range finish {
+		ends.add(endingOf(k.Was, k.Next), k.Seq, k.At)
 	}
 	for _, g := range ends.list {
 		left, err := t.finishAll(ctx, g)
@@ -54,7 +43,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 // advance writes the next row of a batch that stays open. It returns false where the row has changed
 // since.
 func (t *session) advance(ctx context.Context, seq int64, was, next *store.Row) (bool, error) {
-	n, err := t.exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
+	n, err := t.Exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
 		sqlstore.ToMicro(next.LastPost), dueAt(*next), seq, was.Version, sqlstore.ToMicro(was.AskedAt))
 	return n == 1, err
 }
@@ -77,7 +66,7 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 		if did, err := t.finish(ctx, g.of, len(g.seqs), sqlFinishMany, sqlDeleteMany, rows); did || err != nil {
 			return nil, err
 		}
-		if _, err := t.exec(ctx, sqlUnfinish, rows); err != nil {
+		if _, err := t.Exec(ctx, sqlUnfinish, rows); err != nil {
 			return nil, err
 		}
 	}
@@ -95,11 +84,11 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 
 // finish copies so many rows to the outcomes, and then deletes them where none has changed since.
 func (t *session) finish(ctx context.Context, e ending, rows int, insert, remove string, seqs any) (bool, error) {
-	n, err := t.exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
+	n, err := t.Exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
 	if err != nil || int(n) != rows {
 		return false, err
 	}
-	n, err = t.exec(ctx, remove, seqs)
+	n, err = t.Exec(ctx, remove, seqs)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows deleted, want %d", n, rows)
 	}

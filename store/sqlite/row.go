@@ -80,19 +80,19 @@ func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
 	var n int64
 	var err error
 	if prev, next := s.Was, s.Now; !prev.Final() && !next.Final() {
-		n, err = t.exec(ctx, sqlUpdateOpen, append(openArgs(next, s.Had), s.Seq, prev.Version)...)
+		n, err = t.Exec(ctx, sqlUpdateOpen, append(openArgs(next, s.Had), s.Seq, prev.Version)...)
 	} else {
 		if !prev.Final() {
-			n, err = t.exec(ctx, sqlDeleteOpen, s.Seq, prev.Version)
+			n, err = t.Exec(ctx, sqlDeleteOpen, s.Seq, prev.Version)
 		} else {
-			n, err = t.exec(ctx, sqlDeleteFinal, s.Seq)
+			n, err = t.Exec(ctx, sqlDeleteFinal, s.Seq)
 		}
 		switch {
 		case err != nil || n != 1:
 		case next.Final():
-			n, err = t.exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.Had)...)
+			n, err = t.Exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.Had)...)
 		default:
-			n, err = t.exec(ctx, sqlInsertOpen, append(openArgs(next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
+			n, err = t.Exec(ctx, sqlInsertOpen, append(openArgs(next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
 		}
 	}
 	if err == nil && n != 1 {
@@ -106,11 +106,11 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 	if sqlstore.SameReceipts(s.Was.Receipts, s.Now.Receipts) {
 		return nil
 	}
-	if _, err := t.exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
+	if _, err := t.Exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {
 		return err
 	}
 	for i, r := range s.Now.Receipts {
-		if _, err := t.exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
+		if _, err := t.Exec(ctx, sqlInsertReceipt, s.Seq, i, r.TransactionID, r.Valid, r.Message, r.Data); err != nil {
 			return err
 		}
 	}

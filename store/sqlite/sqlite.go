@@ -4,8 +4,6 @@ import (
 	"database/sql"
 	"sync/atomic"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -30,7 +28,7 @@ type shared = sqlstore.Store
 // number of stores and processes on one database file.
 type Store struct {
 	shared
-	db    *sqlx.DB
+	db    *sql.DB
 	texts *sqlstore.Texts
 	// writer holds one value while a transaction of this store writes: waiting here honours
 	// contexts and is fair, unlike SQLite's busy handler.
@@ -72,7 +70,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		db: sqlx.NewDb(db, "sqlite3"), texts: sqlstore.NewTexts(rebind),
+		db: db, texts: sqlstore.NewTexts(rebind),
 		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), log: log, logWarning: warning,
 	}
 	s.shared = sqlstore.New(s.driver())

@@ -209,7 +209,7 @@ func TestAddTx(t *testing.T) {
 	_, err := s.db.Exec("CREATE TABLE app (n INTEGER)")
 	require.NoError(t, err)
 	in := func(end func(*sql.Tx) error, do func(*sql.Tx)) {
-		tx, err := s.db.DB.BeginTx(ctx, nil)
+		tx, err := s.db.BeginTx(ctx, nil)
 		require.NoError(t, err)
 		_, err = tx.Exec("INSERT INTO app VALUES (1)")
 		require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestAddTx(t *testing.T) {
 	})
 	in((*sql.Tx).Rollback, func(tx *sql.Tx) { require.NoError(t, s.AddTx(ctx, tx, newBatch("a", 4))) })
 	var rows int
-	require.NoError(t, s.db.Get(&rows, "SELECT count(*) FROM app"))
+	require.NoError(t, s.db.QueryRow("SELECT count(*) FROM app").Scan(&rows))
 	assert.Equal(t, 1, rows, "the application's own row")
 	found, _, err := s.List(ctx, store.ListQuery{})
 	require.NoError(t, err)

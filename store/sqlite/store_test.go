@@ -24,7 +24,7 @@ func TestStore(t *testing.T) {
 			},
 			StepClock: clk.step,
 			AddTx: func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error) {
-				tx, err := s.db.DB.BeginTx(ctx, nil)
+				tx, err := s.db.BeginTx(ctx, nil)
 				if err != nil {
 					return nil, nil, err
 				}

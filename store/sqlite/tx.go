@@ -4,11 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jmoiron/sqlx"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
@@ -17,8 +14,8 @@ import (
 // run with the context that they get; in loops this context has no Done channel, because the
 // driver starts a goroutine for every statement that can be interrupted.
 type session struct {
-	conn  sqlx.PreparerContext
-	stmts map[string]*sqlx.Stmt
+	conn  preparer
+	stmts map[string]*sql.Stmt
 	texts *sqlstore.Texts
 	fresh *sqlstore.Fresh
 	// committed runs once the transaction is committed for certain, and nobody else writes yet; nil
@@ -26,8 +23,12 @@ type session struct {
 	committed func()
 }
 
-func (s *Store) session(conn sqlx.PreparerContext) *session {
-	return &session{conn: conn, stmts: map[string]*sqlx.Stmt{}, texts: s.texts, fresh: s.fresh}
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+func (s *Store) session(conn preparer) *session {
+	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, texts: s.texts, fresh: s.fresh}
 }
 
 func (t *session) close() {
@@ -37,11 +38,12 @@ func (t *session) close() {
 	clear(t.stmts)
 }
 
-func (t *session) stmt(ctx context.Context, query string) (*sqlx.Stmt, error) {
+func (t *session) stmt(ctx context.Context, statement string) (*sql.Stmt, error) {
+	query := t.texts.Of(statement)
 	if s, ok := t.stmts[query]; ok {
 		return s, nil
 	}
-	s, err := sqlx.PreparexContext(ctx, t.conn, query)
+	s, err := t.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +51,9 @@ func (t *session) stmt(ctx context.Context, query string) (*sqlx.Stmt, error) {
 	return s, nil
 }
 
-func (t *session) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	s, err := t.stmt(ctx, query)
+// Exec runs a statement of this package, or one that is shared.
+func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	s, err := t.stmt(ctx, statement)
 	if err != nil {
 		return 0, err
 	}
@@ -61,21 +64,17 @@ func (t *session) exec(ctx context.Context, query string, args ...any) (int64, e
 	return res.RowsAffected()
 }
 
-// get reads one row; without a row the error is sql.ErrNoRows.
-func (t *session) get(ctx context.Context, dest any, query string, args ...any) error {
-	s, err := t.stmt(ctx, query)
+// Query is Exec for rows.
+func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
+	s, err := t.stmt(ctx, statement) //nolint:sqlclosecheck // the session closes it
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.GetContext(ctx, dest, args...)
-}
-
-func (t *session) sel(ctx context.Context, dest any, query string, args ...any) error {
-	s, err := t.stmt(ctx, query)
+	rows, err := s.QueryContext(ctx, args...) //nolint:rowserrcheck // sqlstore checks it
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.SelectContext(ctx, dest, args...)
+	return rows, nil
 }
 
 // now reads the database's clock.
@@ -262,5 +261,3 @@ func explain(ctx context.Context, op string, conn queryer, err error) error {
 	}
 	return wrap(op, err)
 }
-
-func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

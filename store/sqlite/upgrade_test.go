@@ -20,7 +20,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
 	require.NoError(t, err)
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
 	_, err = p.UpTo(ctx, 1)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
 	require.NoError(t, err)
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
 	_, err = p.UpTo(ctx, 2)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 		return s
 	}
 	s, other := open(), open()
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.db.DB, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
 	_, err = p.UpTo(ctx, 3)
 	require.NoError(t, err)

@@ -15,21 +15,16 @@ func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) (found 
 		if err != nil {
 			return err
 		}
-		var doubt struct {
-			CreatedAt  int64 `db:"created_at"`
-			DoubtSince int64 `db:"doubt_since"`
-		}
-		err = t.get(ctx, &doubt, sqlDoubt, seqs[0], string(ref.Key.ID), string(ref.Key.Service))
-		if noRows(err) {
-			return nil
-		}
-		if err != nil {
+		type doubt struct{ at, since int64 }
+		in, err := sqlstore.Query(ctx, t, func(d *doubt) []any { return []any{&d.at, &d.since} }, sqlDoubt, seqs[0], string(ref.Key.ID), string(ref.Key.Service))
+		if err != nil || len(in) == 0 {
 			return err
 		}
 		// The first statement's finding stays true: a witness was final before that time or it
 		// was not.
-		return t.sel(ctx, &found, sqlWitnesses, string(ref.Key.Service), doubt.CreatedAt, store.WitnessReach,
-			int64(batch.Committed), int64(batch.Invalid), doubt.DoubtSince, max(limit, 0))
+		found, err = sqlstore.Query(ctx, t, sqlstore.Value[batch.ID], sqlWitnesses, string(ref.Key.Service), in[0].at, store.WitnessReach,
+			int64(batch.Committed), int64(batch.Invalid), in[0].since, max(limit, 0))
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -192,4 +192,29 @@ var postgresList = []mutant{
 		old: "	c.lanes.Name(now.Add(lockedPause), claimed.Locked...)\n",
 		new: "",
 	},
+	{
+		name: "postgres: Prune waits for transactions that name known batches", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestPruneBesideAnOpenAddTx",
+		old: "FOR UPDATE OF f, b SKIP LOCKED",
+		new: "FOR UPDATE OF f SKIP LOCKED",
+	},
+	{
+		name: "postgres: Prune waits for transactions that name known orders", file: "store/postgres/orderqueries.go", pkg: "internal/integration", test: "TestPruneBesideAnOpenAddTx",
+		old: "FOR UPDATE OF f, o SKIP LOCKED",
+		new: "FOR UPDATE OF f SKIP LOCKED",
+	},
+	{
+		name: "postgres: AddTx fails where a batch is pruned meanwhile", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestAddTxOfWhatIsPrunedMeanwhile",
+		old: "left == 0 || !errors.Is(err, sqlstore.ErrMoved)",
+		new: "left >= 0 || !errors.Is(err, sqlstore.ErrMoved)",
+	},
+	{
+		name: "postgres: who only adds orders does not see that the schema was migrated", file: "store/postgres/orders.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
+		old: "\tif !t.s.texts.TracedOrders() {\n",
+		new: "\tif false {\n",
+	},
+	{
+		name: "postgres: a halt takes the reason of the halt before", file: "internal/sqlstore/record.go", pkg: "internal/integration", test: "TestHaltAfterAReleaseHasItsOwnReason",
+		old: "string(a.Key.ID), a.Halt})",
+		new: "string(a.Key.ID), control[service].HaltReason})",
+	},
 }

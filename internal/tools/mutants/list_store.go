@@ -270,7 +270,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "a batch is taken for another whose id has its hash (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestTwoIDsOfOneHash",
-		old: "case found.HeaderSignature != string(b.ID):",
+		old: "case found[0].id != b.ID:",
 		new: "case false:",
 	},
 	{
@@ -305,7 +305,7 @@ var storeList = []mutant{
 	},
 	{
 		name: "rows that ended together with one that has moved on stay open, too (SQLite)", file: "store/sqlite/recordknown.go", pkg: "store/sqlite", test: "TestManyKnownRowsOfWhichSomeHaveMovedOn",
-		old: "\tif _, err := t.exec(ctx, sqlUnfinish, rows); err != nil {",
+		old: "\tif _, err := t.Exec(ctx, sqlUnfinish, rows); err != nil {",
 		new: "\tif rows == \"\" {",
 	},
 	{
@@ -315,13 +315,13 @@ var storeList = []mutant{
 	},
 	{
 		name: "of batches that were not stored together some stay (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddOfMany",
-		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
+		old: "if _, err := t.Exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
 		new: "if in[i].At == 0 {",
 	},
 	{
 		name: "batches that were not stored together take others with them (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddTogetherGoesBack",
-		old: "if _, err := t.exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
-		new: "if _, err := t.exec(ctx, sqlDeleteBatch, last+1+int64(i)); err != nil {",
+		old: "if _, err := t.Exec(ctx, sqlDeleteAt, string(in[i].Service), in[i].At); err != nil {",
+		new: "if _, err := t.Exec(ctx, sqlDeleteBatch, last+1+int64(i)); err != nil {",
 	},
 	{
 		name: "a clock that stepped back is not noticed (SQLite)", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestStore/clock",

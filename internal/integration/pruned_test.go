@@ -1,0 +1,142 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// finished adds a batch and an order for each id, and brings them to their ends.
+func finished(t *testing.T, st *app, ids ...string) {
+	t.Helper()
+	ctx := t.Context()
+	for _, id := range ids {
+		require.NoError(t, st.Add(ctx, one("lane", id)))
+		_, err := deliverAll(ctx, st.Store, time.Minute, "lane")
+		require.NoError(t, err)
+		require.NoError(t, st.AddOrders(ctx, order("party", batch.OrderID(id))))
+		next, err := st.NextOrders(ctx, "party", store.NextQuery{Max: 1})
+		require.NoError(t, err)
+		done, err := st.FailOrders(ctx, []store.OrderVerdict{{OrderRef: refsOf(next)[0], State: batch.OrderFailed}})
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, done)
+	}
+}
+
+// A transaction that names known batches and orders keeps Prune from these alone, however long it
+// stays open, and later it may name more of them.
+func TestPruneBesideAnOpenAddTx(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			s := newSpace(t, d)
+			st := s.app()
+			finished(t, st, "a", "b", "c")
+			tx := st.mustBegin(t)
+			require.NoError(t, st.addTx(ctx, tx, one("lane", "b")))
+			require.NoError(t, st.addOrdersTx(ctx, tx, order("party", "b")))
+			p, err := st.Prune(ctx, store.PruneQuery{})
+			require.NoError(t, err)
+			assert.Equal(t, store.Pruned{Batches: 2, Orders: 2}, p)
+			p, err = st.Prune(ctx, store.PruneQuery{Limit: 1})
+			require.NoError(t, err)
+			assert.Zero(t, p)
+			require.NoError(t, st.addTx(ctx, tx, one("lane", "a"), one("lane", "b")))
+			require.NoError(t, tx.commit())
+			p, err = st.Prune(ctx, store.PruneQuery{})
+			require.NoError(t, err)
+			assert.Equal(t, store.Pruned{Batches: 1, Orders: 1}, p, "a is open")
+		})
+	}
+}
+
+// A batch or an order that is removed while a transaction adds it anew is added.
+func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			s := newSpace(t, d)
+			st := s.app()
+			held, heldOrder := one("lane", "z"), order("party", "z")
+			held.DataChangeID, heldOrder.Key = "z", "z" // it comes behind a
+			for what, add := range map[string]func(tx *appTx, all bool) error{
+				"batches": func(tx *appTx, all bool) error {
+					if !all {
+						return st.addTx(ctx, tx, held)
+					}
+					return st.addTx(ctx, tx, one("lane", "a"), held)
+				},
+				"orders": func(tx *appTx, all bool) error {
+					if !all {
+						return st.addOrdersTx(ctx, tx, heldOrder)
+					}
+					return st.addOrdersTx(ctx, tx, order("party", "a"), heldOrder)
+				},
+			} {
+				finished(t, st, "a")
+				other, tx := st.mustBegin(t), st.mustBegin(t)
+				require.NoError(t, add(other, false))
+				done := make(chan error, 1)
+				go func() { done <- add(tx, true) }()
+				waitFor(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 })
+				p, err := st.Prune(ctx, store.PruneQuery{})
+				require.NoError(t, err)
+				require.Equal(t, store.Pruned{Batches: 1, Orders: 1}, p)
+				require.NoError(t, other.rollback())
+				require.NoError(t, <-done, what)
+				require.NoError(t, tx.commit())
+				if what == "batches" {
+					assert.ElementsMatch(t, []batch.ID{"a", "z"}, lane(t, st.Store, "lane"))
+					continue
+				}
+				final, missing, err := st.FinalOrders(ctx, []batch.OrderID{"a", "z"})
+				require.NoError(t, err)
+				assert.Empty(t, final)
+				assert.Empty(t, missing)
+			}
+		})
+	}
+}
+
+// A lane that was released between a look at its control and a halt is halted for the new reason.
+func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := newSpace(t, pooled)
+	st := s.app()
+	require.NoError(t, st.Add(ctx, one("lane", "b")))
+	got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"lane"}, Limit: 1, Window: 1, TTL: time.Minute}, onlyFront)
+	require.NoError(t, err)
+	c := got.Runs[0].Batches[0]
+	s.exec(`INSERT INTO ` + s.schema + `.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
+		halt_reason, version) VALUES (false, 'lane', 0, '', '', 0, 5, 'a', 'an earlier reason', 5)`)
+	tx, err := s.admin.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(ctx, `UPDATE `+s.schema+`.controls SET halted_at = 0, halted_by = '', halt_reason = '', version = 6`)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := st.Record(ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Refused, Policy: batch.PolicyHalt}})
+		done <- err
+	}()
+	waitFor(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 })
+	require.NoError(t, tx.Commit())
+	require.NoError(t, <-done)
+	control, err := st.Control(ctx, batch.Only("lane"))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ID("b"), control.HaltedBy)
+	assert.Empty(t, control.HaltReason)
+}
