@@ -148,4 +148,8 @@ var monitorList = []mutant{
 		name: "an accepted batch without a trace waits for a whole poll", file: "monitor/decide.go", pkg: "monitor", test: "TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon",
 		old: "left = min(left, d.next())", new: "left = max(left, 0)",
 	},
+	{
+		name: "a decision after evidence lacks the ledger's words", file: "monitor/decide.go", pkg: "monitor", test: "TestADecisionHasTheLedgersWords",
+		old: "d.stuckOr(\"the ledger goes on saying in flight\" + d.words())", new: "d.stuckOr(\"the ledger goes on saying in flight\")",
+	},
 }
