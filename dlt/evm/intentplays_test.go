@@ -43,6 +43,10 @@ var intentPlays = map[string]play{
 	"IntentIsRejectedWhereItReverts":  {do: intentWouldRevert},
 	"IntentReorgBeforeDeep":           {do: intentReorg},
 	"IntentFundsRunOutAndComeBack":    {do: intentFunds},
+	"TwoPreparesOneSlot":              {do: twoPreparesOneSlot},
+	"CrashAtEveryStep":                {do: crashAtEveryStep},
+	"IntentPoolForgetsTenSeconds":     {do: intentPoolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
+	"IntentAcceptedAndDropped":        {do: intentAcceptedAndDropped},
 	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
 }
 

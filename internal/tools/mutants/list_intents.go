@@ -80,4 +80,8 @@ var intentList = []mutant{
 		name: "intents: a service's signature under any status", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",
 		old: "if err == nil && status != http.StatusOK {", new: "if err == nil && status == 0 {",
 	},
+	{
+		name: "intents: a process that ended before it kept anything leaves the batch for ever", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/CrashAtEveryStep",
+		old: "out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})", new: "_ = errUnposted",
+	},
 }
