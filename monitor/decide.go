@@ -341,10 +341,10 @@ func (d *decider) evidence() Verdict {
 			// about a doubt of any age, and settles it a little later.
 			return Verdict{Next: d.next()}
 		}
-		return d.stuckOr("the ledger goes on saying in flight")
+		return d.stuckOr("the ledger goes on saying in flight" + d.words())
 	}
 	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
-		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell"
+		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell" + d.words()
 		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
 			return d.stuckOr(cause)
 		}

@@ -561,6 +561,11 @@ func TestADecisionHasTheLedgersWords(t *testing.T) {
 		v := monitor.Decide(f, monitor.Known{Status: st, Seen: 2 * stuck}, ledgerTraits, rules)
 		require.Equal(t, "undecidable", verdictWord(v))
 		assert.Contains(t, v.Outcome.Error.Message, "goes on saying "+s.String()+": nonce 17; it pays 20 gwei at most")
+		for evidence, says := range map[dlt.Evidence]string{dlt.InFlight: "goes on saying in flight: ", dlt.CannotTell: "the evidence does not tell: "} {
+			v := monitor.Decide(f, monitor.Known{Status: st, Evidence: &evidence, Seen: 2 * stuck}, ledgerTraits, rules)
+			require.Equal(t, "undecidable", verdictWord(v))
+			assert.Contains(t, v.Outcome.Error.Message, says+st.Message)
+		}
 	}
 }
 

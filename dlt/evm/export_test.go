@@ -14,3 +14,9 @@ func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error
 
 // MaxEntries is how many transactions a slot has room for.
 const MaxEntries = maxEntries
+
+// ReadSigned reads the answer of a service that signs.
+func ReadSigned(raw []byte, tx Unsigned) error {
+	_, err := readSigned(raw, tx)
+	return err
+}

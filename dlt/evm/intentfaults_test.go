@@ -87,10 +87,10 @@ func intentFaults(t *testing.T, p evmtest.Personality, seed uint64) {
 		}
 		return true
 	}
-	stops := []func(){start(), start(), start()}
+	stops, held := []func(){start(), start(), start()}, 0
 	for step := 0; step < 3000 && !final(); step++ {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Second)
-		switch random.IntN(14) {
+		switch random.IntN(15) {
 		case 0:
 			s.node.Kill()
 			time.Sleep(time.Duration(random.IntN(20)) * time.Second)
@@ -108,6 +108,14 @@ func intentFaults(t *testing.T, p evmtest.Personality, seed uint64) {
 			s.past(raw)
 		case 8:
 			s.setBaseFee(int64(random.IntN(120)))
+		case 9: // anvil keeps a transaction out of its blocks for ever
+			if all := k.all(intents[random.IntN(len(intents))]); len(all) > 0 {
+				_, _, hashes, err := evm.Slot(all[len(all)-1])
+				require.NoError(t, err)
+				if s.node.HoldBack(hashes[len(hashes)-1]) {
+					held++
+				}
+			}
 		}
 	}
 	for _, stop := range stops {
@@ -141,7 +149,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, seed uint64) {
 		}
 		slots = max(slots, len(nonces))
 	}
-	t.Logf("seed %d: %d foreign transactions; at most %d transactions in a slot, %d slots of an intent", seed, foreign, fees, slots)
+	t.Logf("seed %d: %d foreign transactions, %d held back; at most %d transactions in a slot, %d slots of an intent", seed, foreign, held, fees, slots)
 }
 
 // past sends bytes past the library; a node may refuse them, and may not answer.

@@ -43,6 +43,10 @@ var intentPlays = map[string]play{
 	"IntentIsRejectedWhereItReverts":  {do: intentWouldRevert},
 	"IntentReorgBeforeDeep":           {do: intentReorg},
 	"IntentFundsRunOutAndComeBack":    {do: intentFunds},
+	"TwoPreparesOneSlot":              {do: twoPreparesOneSlot},
+	"CrashAtEveryStep":                {do: crashAtEveryStep},
+	"IntentPoolForgetsTenSeconds":     {do: intentPoolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
+	"IntentAcceptedAndDropped":        {do: intentAcceptedAndDropped},
 	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
 }
 
@@ -603,4 +607,47 @@ func intentUnmined(s *stage) {
 	nonce, _, _ := k.last(s, b)
 	assert.Zero(s, nonce)
 	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// What a node holds back from its blocks it never gives up by itself, and the same bytes again move
+// nothing. An intent is replaced at the same nonce. The status of a signed transaction says so, for the
+// person who sends another one of the nonce.
+func TestHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+		s.mine(4)
+		from, other := s.account(), s.account()
+		p, k := s.execute(afterTwo(), from)
+		b := s.intent(from, 10)
+		p.add(b)
+		p.becomes(b, batch.Pending)
+		_, _, hashes := k.last(s, b)
+		require.True(t, s.node.HoldBack(hashes[0]))
+		p.mineUntil(b, batch.Committed)
+		nonce, fees, _ := k.last(s, b)
+		assert.Zero(t, nonce)
+		assert.Len(t, fees, 2)
+		assert.Equal(t, []int64{10}, s.paid(from))
+
+		c := s.client(evm.Options{Finality: evm.After(2)})
+		first, next := s.pay(other, 0, 20), s.pay(other, 1, 21)
+		for _, b := range []batch.Batch{first, next} {
+			require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
+		}
+		require.True(t, s.node.HoldBack(string(first.ID)))
+		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: first.Key(), Number: 2, Payload: first.Payload}), "already known")
+		s.mine(3)
+		assert.Empty(t, s.executed(other))
+		st, err := c.BatchStatuses(t.Context(), first.Service, []batch.Attempt{{Key: first.Key()}, {Key: next.Key()}})
+		require.NoError(t, err)
+		assert.Equal(t, batch.ReportedPending, st[0].Reported)
+		assert.Contains(t, st[0].Message, "the node holds it back from its blocks")
+		assert.Equal(t, batch.ReportedUnknown, st[1].Reported, "behind it")
+		s.foreign(s.sign(other, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(22), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)}))
+		s.mine(4)
+		assert.Equal(t, []int64{22, 21}, s.paid(other))
+		found, err := c.Resolve(t.Context(), dlt.Doubt{Attempt: batch.Attempt{Key: first.Key(), Payload: first.Payload}})
+		require.NoError(t, err)
+		assert.Equal(t, dlt.NotCommitted, found)
+	})
 }

@@ -277,6 +277,15 @@ func (p *picture) gapped(i int) bool {
 	return err == nil && asked && nonce > next
 }
 
+// heldBack reports whether a transaction of the pool has the nonce that the pool counts as the next one to
+// come: so the pool does not count this one among those that it gives to a block. A node that took the
+// transaction while it made a block may keep it so for ever, and has no use for the same bytes again.
+func (p *picture) heldBack(i int) bool {
+	nonce, err := quantity(p.pooled[i].Nonce)
+	next, asked := p.next[p.accounts[i]]
+	return err == nil && asked && nonce == next
+}
+
 // takeKnown reads the answers about transactions without a receipt.
 func (p *picture) takeKnown(answers []answer) error {
 	var errs []error
@@ -325,7 +334,7 @@ func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
 }
 
 // waitsFor says in words what keeps a transaction waiting, as far as the node shows it.
-func (t *pooled) waitsFor(head block) string {
+func (t *pooled) waitsFor(head block, heldBack bool) string {
 	nonce, err := quantity(t.Nonce)
 	limit := hexBig(cmp.Or(t.FeeCap, t.Price))
 	if err != nil || limit == nil {
@@ -334,6 +343,9 @@ func (t *pooled) waitsFor(head block) string {
 	text := fmt.Sprintf("nonce %d, at most %s gwei for a unit of gas", nonce, gwei(limit))
 	if head.baseFee != nil {
 		text += fmt.Sprintf("; the base fee of block %d is %s gwei", head.number, gwei(head.baseFee))
+	}
+	if heldBack {
+		text += "; the node holds it back from its blocks, though no nonce is missing before it"
 	}
 	return text
 }
@@ -371,7 +383,7 @@ func (p *picture) status(i int) (batch.Status, bool) {
 		// once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.known[i] == inPool:
-		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head)}, true
+		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.heldBack(i))}, true
 	case p.known[i] == nowhere:
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	}

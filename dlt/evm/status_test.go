@@ -95,7 +95,9 @@ func TestStatusesOfOneView(t *testing.T) {
 // The answer about a transaction in the pool names its fees beside the base fee.
 func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	b := signed(nil)
+	const price = "nonce 17, at most 20 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei"
 	for want, fees := range map[string]map[string]any{
+		price + "; the node holds it back from its blocks, though no nonce is missing before it":       {"maxFeePerGas": "0x4a817c800", "next": "0x11"},
 		"nonce 17, at most 20 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei":          {"maxFeePerGas": "0x4a817c800", "gasPrice": "0x1"},
 		"nonce 17, at most 0.000000001 gwei for a unit of gas; the base fee of block 100 is 35.5 gwei": {"gasPrice": "0x1"},
 		"": {},
@@ -107,7 +109,12 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 			block["baseFeePerGas"] = "0x843f70300"
 			return block, ""
 		})
-		s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x12", "" })
+		s.on("eth_getTransactionCount", func([]any) (any, string) {
+			if next, there := fees["next"]; there { // the pool counts it as the next one to come
+				return next, ""
+			}
+			return "0x12", ""
+		})
 		doc := map[string]any{"hash": string(b.ID), "blockHash": nil, "nonce": "0x11"}
 		maps.Copy(doc, fees)
 		s.on("eth_getTransactionByHash", func([]any) (any, string) { return doc, "" })

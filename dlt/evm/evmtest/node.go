@@ -151,6 +151,16 @@ func (n *Node) Drop(hash string) bool {
 	return ok
 }
 
+// HoldBack makes an Anvil keep a transaction of its pool out of every block, and with it the
+// transactions of the account behind it, and reports whether it did. anvil does so where it makes a
+// block while the transaction arrives. Sending the same bytes again changes nothing; another
+// transaction of the same nonce with higher fees takes its place in the next block.
+func (n *Node) HoldBack(hash string) (held bool) {
+	h, ok := evmtx.ParseHash(hash)
+	n.locked(func(time.Time) { held = ok && n.r.lax && n.p.hold(h) })
+	return held
+}
+
 // Forget makes the node forget its whole pool. A node that tracks sent transactions remembers them
 // at the tracker's next look.
 func (n *Node) Forget() {

@@ -101,6 +101,21 @@ func (p *pool) drop(h evmtx.Hash) bool {
 	return true
 }
 
+// hold makes a transaction of a lax pool wait, and the transactions that are ready because of it.
+func (p *pool) hold(h evmtx.Hash) bool {
+	x := p.txs[h]
+	if x == nil || !x.ready {
+		return false
+	}
+	x.ready, x.after = false, nil
+	for _, y := range p.waiting(x.from) {
+		if y.after == x {
+			p.hold(y.hash)
+		}
+	}
+	return true
+}
+
 // until returns the first nonce that the pool does not have, from one on.
 func (p *pool) until(a evmtx.Address, nonce uint64) uint64 {
 	mine := p.of[a]

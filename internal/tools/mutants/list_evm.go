@@ -102,4 +102,8 @@ var evmList = []mutant{
 		name: "evm: behind a gap in the pool it is under way", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestPlays/geth/LostAheadOfOthersIsSentAgain",
 		old: "return err == nil && asked && nonce > next", new: "return err == nil && asked && nonce > next+1000",
 	},
+	{
+		name: "evm: nobody hears that a node holds a transaction back", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAPooledTransactionSaysWhatItPays",
+		old: "return err == nil && asked && nonce == next", new: "return err == nil && asked && nonce == next+1000",
+	},
 }

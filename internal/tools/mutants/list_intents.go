@@ -68,4 +68,20 @@ var intentList = []mutant{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},
+	{
+		name: "intents: a service signs something else", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",
+		old: "string(got) != string(tx.Bytes) {", new: "string(got) != string(tx.Bytes) && len(got) == 0 {",
+	},
+	{
+		name: "intents: a service's errors show its credentials", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",
+		old: "batch.Excerpt(w.secrets.Replace(text[:min(len(text), 64<<10)]), maxText)", new: "batch.Excerpt(text[:min(len(text), 64<<10)], maxText)",
+	},
+	{
+		name: "intents: a service's signature under any status", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",
+		old: "if err == nil && status != http.StatusOK {", new: "if err == nil && status == 0 {",
+	},
+	{
+		name: "intents: a process that ended before it kept anything leaves the batch for ever", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/CrashAtEveryStep",
+		old: "out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})", new: "_ = errUnposted",
+	},
 }

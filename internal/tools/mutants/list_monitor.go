@@ -208,4 +208,8 @@ var monitorList = []mutant{
 		old: "\tctx, cancel := s.bounded(ctx, until) // after Trace",
 		new: "\t_, cancel := s.bounded(ctx, until) // after Trace",
 	},
+	{
+		name: "a decision after evidence lacks the ledger's words", file: "monitor/decide.go", pkg: "monitor", test: "TestADecisionHasTheLedgersWords",
+		old: "d.stuckOr(\"the ledger goes on saying in flight\" + d.words())", new: "d.stuckOr(\"the ledger goes on saying in flight\")",
+	},
 }

@@ -1,0 +1,353 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// step is a place between two of a Runner's calls for a batch.
+type step string
+
+const (
+	signing  step = "before it is signed"
+	ready    step = "signed, and not kept"
+	kept     step = "kept, and not posted"
+	posting  step = "before the POST"
+	posted   step = "posted, and not recorded"
+	recorded step = "recorded"
+)
+
+// trap stops the process that is the n-th to come to a step.
+type trap struct {
+	at     step
+	n      int
+	mu     sync.Mutex
+	seen   int
+	sprung atomic.Bool
+}
+
+func (t *trap) springs(at step) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at != t.at {
+		return false
+	}
+	t.seen++
+	if t.seen == t.n {
+		t.sprung.Store(true)
+		return true
+	}
+	return false
+}
+
+// process is a Runner of its own. Once it has stopped, nothing of it goes on, in the store or on the
+// chain, until it is thawed: before that it is a process that was killed, and then one that was frozen,
+// whose next write or POST comes late.
+type process struct {
+	stops   func(step) bool
+	stopped atomic.Bool
+	thaw    chan struct{}
+	ended   chan error
+	cancel  context.CancelFunc
+}
+
+func (p *process) pass(at step) {
+	if !p.stopped.Load() && p.stops(at) {
+		p.stopped.Store(true)
+	}
+	if p.stopped.Load() {
+		<-p.thaw
+	}
+}
+
+// stoppable is a store whose calls stop with a process: all of a Runner that write.
+type stoppable struct {
+	*memory.Store
+	p     *process
+	keeps func(did []bool, err error)
+}
+
+func (s stoppable) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	s.p.pass("")
+	return s.Store.Claim(ctx, q, choose)
+}
+
+func (s stoppable) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	s.p.pass("")
+	return s.Store.Pending(ctx, q) // leases what it returns
+}
+
+func (s stoppable) KeepPrepared(ctx context.Context, bytes []store.Prepared) ([]bool, error) {
+	s.p.pass(ready)
+	did, err := s.Store.KeepPrepared(context.WithoutCancel(ctx), bytes) // the write may have been on its way
+	s.keeps(did, err)
+	s.p.pass(kept)
+	return did, err
+}
+
+func (s stoppable) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	s.p.pass("")
+	applied, err := s.Store.Record(context.WithoutCancel(ctx), outcomes)
+	s.p.pass(recorded)
+	return applied, err
+}
+
+// crew are some processes on one store, for one account.
+type crew struct {
+	*stage
+	store     *memory.Store
+	processes []*process
+	k         slots
+	keeps     atomic.Int32 // writes of prepared bytes that succeeded
+	fenced    atomic.Int32 // that did not
+	adds      *dltbatch.Runner
+}
+
+// crew starts three processes that have the keys of an account. Each chooses other fees, so that no two
+// sign the same bytes.
+func (s *stage) crew(from evmtest.Account, stops func(step) bool) *crew {
+	c := &crew{stage: s, store: memory.New()}
+	var err error
+	c.adds, err = dltbatch.New(c.store, s.signing(afterTwo(), s.keys(from)), nil)
+	require.NoError(s, err)
+	for i := range int64(3) {
+		o := afterTwo()
+		o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
+			f, err := evm.DefaultFees(ctx, m)
+			f.FeeCap = new(big.Int).Add(f.FeeCap, big.NewInt(i))
+			return f, err
+		}
+		p := &process{stops: stops, thaw: make(chan struct{}), ended: make(chan error, 1)}
+		ledger := dlt.Wrap(s.signing(o, s.keys(from)), dlt.Hooks{
+			Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
+				p.pass(signing)
+				return next(ctx, a)
+			},
+			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+				p.pass(posting)
+				c.k.see(a)
+				err := next(context.WithoutCancel(ctx), a) // the bytes may have been on their way
+				p.pass(posted)
+				return err
+			},
+			BatchStatuses: func(ctx context.Context, service batch.ServiceID, all []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+				p.pass("")
+				return next(ctx, service, all)
+			},
+		})
+		opts := &dltbatch.Options{StuckAfter: 24 * time.Hour}
+		if s.node == nil {
+			opts.RequestTimeout, opts.ClaimTTL = 30*s.unit, 80*s.unit
+			opts.PollInterval, opts.ScanInterval, opts.RetryDelay = s.unit, s.unit, s.unit
+		}
+		r, err := dltbatch.New(stoppable{c.store, p, func(did []bool, err error) {
+			if err == nil && did[0] {
+				c.keeps.Add(1)
+			} else {
+				c.fenced.Add(1)
+			}
+		}}, ledger, opts)
+		require.NoError(s, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		p.cancel = cancel
+		go func() { p.ended <- r.Run(ctx) }()
+		c.processes = append(c.processes, p)
+	}
+	s.Cleanup(c.end)
+	return c
+}
+
+// thawAll lets everything go on that was stopped.
+func (c *crew) thawAll() {
+	for _, p := range c.processes {
+		select {
+		case <-p.thaw:
+		default:
+			close(p.thaw)
+		}
+	}
+}
+
+func (c *crew) end() {
+	c.thawAll()
+	for _, p := range c.processes {
+		p.cancel()
+	}
+	for _, p := range c.processes {
+		require.NoError(c, <-p.ended)
+	}
+}
+
+func (c *crew) stopped() (n int) {
+	for _, p := range c.processes {
+		if p.stopped.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *crew) state(b batch.Batch) batch.State {
+	rec, err := c.adds.Get(context.Background(), b.Key())
+	require.NoError(c, err)
+	return rec.State
+}
+
+// oneSlot makes sure that everything that was posted is of one nonce, and each slot the beginning of the
+// longest.
+func (c *crew) oneSlot(b batch.Batch) {
+	all := c.k.all(b)
+	slices.SortFunc(all, func(x, y []byte) int { return len(x) - len(y) })
+	for _, one := range all {
+		assert.Equal(c, one, all[len(all)-1][:len(one)], "what was posted is one slot, which grew")
+	}
+}
+
+// Three processes sign other bytes for one row, and none has kept its own yet: one slot is kept, and only
+// that is posted. (In OpenZeppelin 836 two workers gave one record two nonces.)
+func twoPreparesOneSlot(s *stage) {
+	from := s.account()
+	s.mine(4)
+	c := s.crew(from, func(at step) bool { return at == ready })
+	b := s.intent(from, 10)
+	require.NoError(s, c.adds.Add(context.Background(), b))
+	for range 2000 {
+		if c.stopped() == 3 {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	require.Equal(s, 3, c.stopped(), "each has signed, and kept nothing")
+	c.thawAll()
+	for range 500 {
+		if c.state(b) == batch.Committed {
+			break
+		}
+		time.Sleep(4 * s.unit)
+		s.mine(1)
+	}
+	require.Equal(s, batch.Committed, c.state(b))
+	assert.EqualValues(s, 2, c.fenced.Load(), "two of the three come too late")
+	c.oneSlot(b)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A process ends at each step, on the way to the first transaction and on the way to a replacement; the
+// others go on. Then it wakes up, and its late write and its late POST change nothing.
+func crashAtEveryStep(s *stage) {
+	s.mine(4)
+	type one struct {
+		*crew
+		*trap
+		from  evmtest.Account
+		value int64
+		b     batch.Batch
+	}
+	var all []one
+	for _, at := range []step{signing, ready, kept, posting, posted, recorded} {
+		for n := 1; n <= 2; n++ {
+			from, tr := s.account(), &trap{at: at, n: n}
+			value := int64(10 + len(all))
+			x := one{s.crew(from, tr.springs), tr, from, value, s.intent(from, value)}
+			require.NoError(s, x.adds.Add(context.Background(), x.b))
+			all = append(all, x)
+		}
+	}
+	for range 3000 { // until each is posted, or its process has ended
+		if !slices.ContainsFunc(all, func(x one) bool { return len(x.k.all(x.b)) == 0 && x.stopped() == 0 }) {
+			break
+		}
+		time.Sleep(s.unit)
+	}
+	for range 1000 {
+		if slices.ContainsFunc(all, func(x one) bool { return !x.sprung.Load() }) {
+			s.setBaseFee(50) // what was posted has to be replaced
+		}
+		if !slices.ContainsFunc(all, func(x one) bool { return x.state(x.b) != batch.Committed }) {
+			break
+		}
+		time.Sleep(6 * s.unit)
+		s.mine(1)
+	}
+	for _, x := range all {
+		name := fmt.Sprintf("%s, %d", x.at, x.n)
+		rec, err := x.adds.Get(context.Background(), x.b.Key())
+		require.NoError(s, err)
+		require.Equal(s, batch.Committed, rec.State, "%s: after attempt %d: %v", name, rec.Attempt, rec.Error)
+		assert.True(s, x.sprung.Load(), "%s: nothing ended there", name)
+		x.thawAll()
+	}
+	time.Sleep(40 * s.unit)
+	s.mine(5)
+	for _, x := range all {
+		name := fmt.Sprintf("%s, %d", x.at, x.n)
+		assert.Equal(s, batch.Committed, x.state(x.b), name)
+		x.oneSlot(x.b)
+		assert.Equal(s, []int64{x.value}, s.paid(x.from), name)
+	}
+}
+
+// A pool is empty after its node was killed, and has everything again ten seconds later: the same
+// transaction, at the same nonce.
+func intentPoolForgets(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(evm.SignerOptions{Options: evm.Options{Finality: evm.After(6)}}, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	s.node.Kill()
+	require.NoError(s, s.node.Resume())
+	time.Sleep(5 * time.Second)
+	_, pending := s.nonce(from)
+	require.Zero(s, pending, "the pool is empty")
+	p.stays(b, 20, batch.Rejected, batch.Committed)
+	time.Sleep(time.Minute)
+	_, pending = s.nonce(from)
+	require.EqualValues(s, 1, pending, "and has it again")
+	p.mineUntil(b, batch.Committed)
+	nonce, _, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A node answers with the hash and forgets the transaction, again and again: the same slot goes out
+// again, and the payment is made once.
+func intentAcceptedAndDropped(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, k := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	for n := range 3 {
+		for range 1000 {
+			if _, pending := s.nonce(from); p.record(b).Attempt > n && pending == 1 {
+				break
+			}
+			time.Sleep(s.unit)
+		}
+		_, _, hashes := k.last(s, b)
+		s.drop(batch.Batch{ID: batch.ID(hashes[len(hashes)-1])})
+	}
+	p.mineUntil(b, batch.Committed)
+	assert.Greater(s, p.record(b).Attempt, 3)
+	nonce, _, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}

@@ -1,0 +1,249 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another one
+// that answers eth_signTransaction with the signed transaction. It sends one request for a
+// signature, never a second one, and follows no redirect. What the service answers has to be the
+// very transaction that was asked for; a [SigningClient] makes sure that the account signed it. All
+// methods may be called concurrently.
+type Web3Signer struct {
+	url     string
+	shown   string // its scheme and host
+	header  http.Header
+	http    *http.Client
+	direct  bool
+	secrets *strings.Replacer
+}
+
+// Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its default.
+type Web3SignerOptions struct {
+	// Client sends the requests, as [Options].Client does. Defaults to a client with a bound of 5 s
+	// on dialling and on the TLS handshake, and no proxy.
+	Client *http.Client
+	// TLSConfig is for the default client, for example with a client certificate; not allowed beside
+	// Client. Defaults to the system's roots.
+	TLSConfig *tls.Config
+	// Header is sent with every request, for example an Authorization. Its values never appear in
+	// errors. Defaults to none.
+	Header http.Header
+}
+
+// NewWeb3Signer returns a signer that asks the service at an address, such as http://localhost:9000.
+// It connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
+	var opts Options
+	if o != nil {
+		opts = Options{Client: o.Client, TLSConfig: o.TLSConfig, Header: o.Header.Clone()}
+	}
+	err := wire.CheckTLS(opts.Client, opts.TLSConfig)
+	if err == nil {
+		err = wire.CheckHeader(opts.Header, "Upgrade")
+	}
+	if in, bad := errors.AsType[*batch.InputError](err); bad {
+		in.Field = "Web3Signer" + in.Field
+		return nil, in
+	}
+	u, err := parseURL("url", address)
+	if err != nil {
+		return nil, err
+	}
+	w := &Web3Signer{url: u.String(), shown: shownURL(u), header: opts.Header}
+	w.secrets = redactor(append(secretsOfHeader(opts.Header), secretsOfURL(u)...))
+	w.http, w.direct = opts.httpClient()
+	return w, nil
+}
+
+// CloseIdleConnections closes the connections that no request uses. The signer can be used
+// afterwards.
+func (w *Web3Signer) CloseIdleConnections() { w.http.CloseIdleConnections() }
+
+// String implements [fmt.Stringer] and shows no credentials.
+func (w *Web3Signer) String() string { return "evm.Web3Signer at " + w.shown }
+
+// GoString implements [fmt.GoStringer] and shows no credentials.
+func (w *Web3Signer) GoString() string { return w.String() }
+
+const opSign = "sign"
+
+// unsignedDoc is the parameter of eth_signTransaction.
+type unsignedDoc struct {
+	From    string `json:"from"`
+	To      string `json:"to,omitzero"` // none creates a contract
+	Gas     string `json:"gas"`
+	FeeCap  string `json:"maxFeePerGas"`
+	Tip     string `json:"maxPriorityFeePerGas"`
+	Nonce   string `json:"nonce"`
+	Value   string `json:"value"`
+	Data    string `json:"data,omitzero"`
+	ChainID string `json:"chainId"` // Web3Signer has it in its own options, and others refuse another one
+}
+
+// maxSigned bounds the part of an answer that is read: the largest transaction in hex digits, and
+// what JSON adds.
+const maxSigned = 2*maxSize + 64<<10
+
+// Sign implements [Signer]. Its error is a [*dlt.Error] of the kind [dlt.ErrUnavailable], or
+// [dlt.ErrMisconfigured] where the service has no such account or signs for another chain. Nothing
+// was sent to a chain. ctx bounds it: a [SigningClient] gives it SignerOptions.SignTimeout.
+func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
+	doc := unsignedDoc{
+		From: account, To: tx.To, Gas: hexQuantity(tx.Gas), Nonce: hexQuantity(tx.Nonce), ChainID: hexQuantity(tx.ChainID),
+		FeeCap: "0x" + tx.Fee.FeeCap.Text(16), Tip: "0x" + tx.Fee.Tip.Text(16), Value: "0x" + tx.Value.Text(16), Data: hexText(tx.Data),
+	}
+	var body bytes.Buffer
+	if err := writeRequest(&body, 1, request{"eth_signTransaction", []any{doc}}); err != nil {
+		return sig, w.fail(dlt.ErrMisconfigured, 0, err)
+	}
+	status, raw, err := w.post(ctx, body.Bytes())
+	if err != nil {
+		return sig, err
+	}
+	signed, err := readSigned(raw, tx)
+	if err == nil && status != http.StatusOK {
+		err = errors.New("a signed transaction under another status than 200")
+	}
+	if err == nil {
+		signed.R.FillBytes(sig[:32])
+		signed.S.FillBytes(sig[32:64])
+		sig[64] = signed.YParity
+		return sig, nil
+	}
+	kind := dlt.ErrUnavailable
+	if isRefusal(status) || wire.IsRedirect(status) || errors.Is(err, errOther) {
+		kind = dlt.ErrMisconfigured
+	}
+	return sig, w.fail(kind, status, err)
+}
+
+// fail shows no credentials. net/http's own error has the address in a field, and is left out.
+func (w *Web3Signer) fail(kind error, status int, err error) error {
+	for {
+		u, ok := errors.AsType[*url.Error](err)
+		if !ok {
+			break
+		}
+		err = u.Err
+	}
+	if status == http.StatusOK {
+		status = 0
+	}
+	text := err.Error()
+	text = batch.Excerpt(w.secrets.Replace(text[:min(len(text), 64<<10)]), maxText)
+	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: &wire.ShownError{Text: text, Err: err}}
+}
+
+// post sends the request once and returns the answer, whatever its status.
+func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []byte, err error) {
+	traced, unsent := wire.Trace(ctx, w.direct)
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, w.url, nil)
+	if err != nil {
+		return 0, nil, w.fail(dlt.ErrMisconfigured, 0, err)
+	}
+	maps.Copy(req.Header, w.header)
+	wire.SendTraceParent(ctx, req.Header)
+	req.Header["Content-Type"] = []string{"application/json"}
+	req.Header["Accept-Encoding"] = []string{"identity"}                                // a compressed answer cannot be bounded before it is read
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)) // without GetBody: never sent again
+	resp, err := w.http.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSigned+1))
+	}
+	if err == nil && len(raw) > maxSigned {
+		return 0, nil, w.fail(dlt.ErrUnavailable, resp.StatusCode, fmt.Errorf("the answer is larger than %d bytes", maxSigned))
+	}
+	if err != nil {
+		kind := wire.Kind(err, unsent())
+		if kind == dlt.ErrDoubt { //nolint:errorlint // a sentinel itself
+			kind = dlt.ErrUnavailable // a signature that nobody has changes nothing
+		}
+		return 0, nil, w.fail(kind, 0, err)
+	}
+	return resp.StatusCode, raw, nil
+}
+
+// errOther: the service signed another transaction than it was asked for.
+var errOther = errors.New("it signed another transaction")
+
+// readSigned reads the answer to a request for a signature of tx.
+func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
+	var a wireAnswer
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return nil, fmt.Errorf("no JSON: %w: %s", err, batch.Excerpt(string(raw[:min(len(raw), 1<<10)]), 100))
+	}
+	if a.Err != nil {
+		return nil, fmt.Errorf("%s (code %d)", a.Err.Message, a.Err.Code)
+	}
+	var text string
+	if err := json.Unmarshal(a.Result, &text); err != nil || text == "" {
+		return nil, fmt.Errorf("the result is not the signed transaction: %s", batch.Excerpt(string(a.Result), 100))
+	}
+	digits, prefixed := strings.CutPrefix(text, "0x")
+	signedBytes, err := hex.DecodeString(digits)
+	if err != nil || !prefixed {
+		return nil, fmt.Errorf("the result is not 0x and an even number of hex digits, but %d characters: %s", len(text), batch.Excerpt(text, 100))
+	}
+	signed, err := evmtx.Decode(signedBytes)
+	if err != nil {
+		return nil, fmt.Errorf("the result: %w", err)
+	}
+	if got := signed.SigningBytes(); string(got) != string(tx.Bytes) {
+		return nil, fmt.Errorf("%w: %s", errOther, difference(signed, tx))
+	}
+	return signed, nil
+}
+
+// difference names the first field in which a signed transaction is not the one that was asked for.
+func difference(signed *evmtx.Tx, tx Unsigned) string {
+	to := ""
+	if signed.To != nil {
+		to = signed.To.String()
+	}
+	for _, f := range [...]struct {
+		name      string
+		got, want string
+	}{
+		{"type", strconv.Itoa(int(signed.Type)), strconv.Itoa(int(evmtx.DynamicFee))},
+		{"chain id", strconv.FormatUint(signed.ChainID, 10), strconv.FormatUint(tx.ChainID, 10)},
+		{"nonce", strconv.FormatUint(signed.Nonce, 10), strconv.FormatUint(tx.Nonce, 10)},
+		{"maxPriorityFeePerGas", decimal(signed.Tip), decimal(tx.Fee.Tip)},
+		{"maxFeePerGas", decimal(signed.FeeCap), decimal(tx.Fee.FeeCap)},
+		{"gas", strconv.FormatUint(signed.Gas, 10), strconv.FormatUint(tx.Gas, 10)},
+		{"to", to, tx.To},
+		{"value", decimal(signed.Value), decimal(tx.Value)},
+		{"data", hexText(signed.Data), hexText(tx.Data)},
+	} {
+		if f.got != f.want {
+			return fmt.Sprintf("%s %s, not %s", f.name, batch.Excerpt(f.got, 50), batch.Excerpt(f.want, 50))
+		}
+	}
+	return "with an access list"
+}
+
+func decimal(v *big.Int) string {
+	if v == nil {
+		return "0"
+	}
+	return v.String()
+}
