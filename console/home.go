@@ -26,7 +26,7 @@ type overview struct {
 	held    []batch.Control // one more than is shown
 }
 
-func (c *console) readOverview(ctx context.Context) (o overview, err error) {
+func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	if o.causes, err = c.desk.Causes(ctx, operator.CausesQuery{Within: homeWithin}); err != nil {
 		return o, err
 	}

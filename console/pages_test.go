@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -110,6 +111,8 @@ func (p *person) night() batch.ServiceID {
 	require.NoError(p, err)
 	_, err = p.st.KeepTraits(p.ctx(), traits.Name, agreed, was)
 	require.NoError(p, err)
+	_, err = operator.NewBulks(p.desk()).Begin(p.ctx(), p.preview("more"), by)
+	require.NoError(p, err)
 	return s
 }
 
@@ -121,7 +124,7 @@ func TestEveryPage(t *testing.T) {
 		seen, shapes := map[string]bool{}, map[string]int{}
 		for _, extra := range []string{
 			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile) + "&service=" + url.QueryEscape(string(s)),
-			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
+			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
 		} {
 			queue := []string{p.url + extra}
 			for len(queue) > 0 {
@@ -144,7 +147,7 @@ func TestEveryPage(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/instances?", "/audit?", "/search?q",
+			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/bulks?", "/progress?token", "/progress?keep,token", "/instances?", "/audit?", "/search?q",
 		} {
 			assert.Positive(p, shapes[strings.TrimSuffix(prefix+want, "?")], "%s in %v", want, shapes)
 		}
@@ -180,6 +183,7 @@ func TestEmptyStore(t *testing.T) {
 		for page, says := range map[string]string{
 			"": "Nobody has counted yet", "lanes": "No batch is open", "lanes?held=1": "No lane is held", "batches": "No batch is like this",
 			"orders": "Orders are there only where auto-batching is used", "instances": "No instance has shown itself", "audit": "Nobody has done anything",
+			"bulks":          "Nobody has begun one",
 			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch has this id",
 		} {
 			assert.Contains(p, p.get(page).text(), says, page)
@@ -347,7 +351,7 @@ type bare struct{ store.Store }
 func TestAStoreThatLacksAbilities(t *testing.T) {
 	st := memory.New()
 	p := visits(t, st, bare{st}, byHeader)
-	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel"} {
+	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel", "bulks", "progress?token=x"} {
 		got := p.ask(http.MethodGet, p.url+page, nil)
 		assert.Equal(t, http.StatusNotImplemented, got.status, page)
 		assert.Contains(t, got.text(), "lacks the ability", page)
