@@ -107,6 +107,7 @@ type Console struct {
 	pages    *template.Template
 	style    []byte
 	overview *shared[overview]
+	looked   int64 // the acts before the last look; whoever reads overview has it
 	present  *shared[present]
 	carried  carried
 }

@@ -282,10 +282,16 @@ func TestTheStoreFails(t *testing.T) {
 type counting struct {
 	store.Full
 	surveys int
+	starts  int           // looks at all lanes
+	takes   time.Duration // each of these
 }
 
 func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
 	c.surveys++
+	if q.Start {
+		c.starts++
+		time.Sleep(c.takes)
+	}
 	return c.Full.Survey(ctx, q)
 }
 
@@ -344,6 +350,43 @@ func TestPagesKeptUpToDate(t *testing.T) {
 	})
 }
 
+// Where a look takes long, the consoles of all processes read one that was kept; an act makes the next
+// visitor look again.
+func TestALookThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Full: memory.New(), takes: time.Second}
+		visit := func(h http.Handler) string {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			assert.Equal(t, http.StatusOK, w.Code)
+			return w.Body.String()
+		}
+		var consoles []*console.Console
+		for range 3 {
+			h, err := console.New(st, &console.Options{Actor: func(*http.Request) (string, error) { return "ada", nil }})
+			require.NoError(t, err)
+			consoles = append(consoles, h)
+		}
+		visit(consoles[0])
+		looks := st.starts
+		time.Sleep(30 * time.Second)
+		for _, h := range consoles[1:] {
+			assert.Contains(t, visit(h), "This look is 30 s old")
+		}
+		assert.Equal(t, looks, st.starts)
+		form := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}
+		r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		consoles[1].ServeHTTP(w, r)
+		require.Equal(t, http.StatusSeeOther, w.Code)
+		visit(consoles[1])
+		assert.Equal(t, looks+1, st.starts)
+		time.Sleep(2 * time.Second)
+		assert.Contains(t, visit(consoles[2]), "This look is 2 s old")
+	})
+}
+
 // bare is a store with no more than it takes to deliver.
 type bare struct{ store.Store }
 
@@ -371,5 +414,39 @@ func TestSearch(t *testing.T) {
 		found := p.get("search?q=+s+")
 		assert.Contains(p, p.follow(found, "s").text(), "Lane s")
 		assert.Contains(p, found.text(), "Orders of party s")
+	})
+}
+
+// Acts of all batches and lanes are on one list, the newest first, a hundred on a page.
+func TestAudit(t *testing.T) {
+	inStores(t, func(p *person) {
+		for i := range 40 {
+			lane := batch.ServiceID(fmt.Sprintf("lane %02d", i))
+			p.add(lane, batch.ID("in "+lane))
+			now, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only(lane), Action: batch.ActionPause, By: ada})
+			require.NoError(p, err)
+			_, _, err = p.st.Steer(p.ctx(), store.Steering{Scope: now.Scope, Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Seen: now.Version, By: ada})
+			require.NoError(p, err)
+			seen := p.see(lane, batch.ID("in "+lane))
+			_, err = p.st.Cancel(p.ctx(), seen, batch.By{Actor: "bob", Reason: "reason " + string(lane)})
+			require.NoError(p, err)
+		}
+		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: ada})
+		require.NoError(p, err)
+		first := p.get("audit")
+		rows := func(s sheet) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
+		require.Len(p, rows(first), 100)
+		assert.Contains(p, rows(first)[0].text(), "everything")
+		assert.Contains(p, rows(first)[1].text(), "reason lane 39", "of a batch that nobody named")
+		rest := p.follow(first, "The next page")
+		require.Len(p, rows(rest), 21)
+		assert.Contains(p, rows(rest)[20].text(), "pause")
+		assert.Contains(p, rows(rest)[20].text(), "lane 00")
+		assert.NotContains(p, rest.text(), "The next page")
+		p.follow(rest, "The first page")
+		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"audit?after=x", nil).status)
+		one := p.get("audit?service=lane+07")
+		require.Len(p, rows(one), 2, "a lane's own")
+		assert.Contains(p, rows(one)[0].text(), "set_policy", "the newest first")
 	})
 }
