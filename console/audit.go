@@ -13,41 +13,31 @@ type auditBody struct {
 	Service batch.ServiceID
 	One     bool // of one lane
 	Acts    []batch.Act
-	More    int // that are not shown
-	// Lanes are the lanes that are held: their acts are in the list, beside those upon everything.
-	Lanes []batch.Control
+	Pages   pager
 }
 
-// audit shows who did what, to a lane, or to everything and to the lanes that are held.
+// audit shows who did what: to all batches, to all lanes and to everything, or to one lane.
 func audit(ctx context.Context, v *visit) (*answer, error) {
-	var b auditBody
-	scopes := []batch.Scope{batch.Everything()}
+	b := auditBody{Pages: pager{First: true, Page: "audit"}}
 	one, err := only(v.q)
 	if err != nil {
 		return nil, err
 	}
 	if one != nil {
-		b.Service, b.One, scopes = *one, true, []batch.Scope{batch.Only(*one)}
+		b.Service, b.One = *one, true
+		if b.Acts, err = v.desk.LaneHistory(ctx, batch.Only(*one)); err != nil { // a hundred at most
+			return nil, err
+		}
+		slices.Reverse(b.Acts)
 	} else {
-		held, err := v.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: homeRows})
-		if err != nil {
+		q := store.ActsQuery{After: store.Cursor(v.q.Get("after")), Limit: pageRows}
+		var next store.Cursor
+		if b.Acts, next, err = v.desk.Acts(ctx, q); err != nil {
 			return nil, err
 		}
-		for _, c := range held {
-			scopes = append(scopes, c.Scope)
+		if b.Pages.First = q.After == ""; next != "" {
+			b.Pages.Next = further(v.q, "audit", "after", string(next))
 		}
-		b.Lanes = held
-	}
-	for _, s := range scopes {
-		acts, err := v.desk.LaneHistory(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		b.Acts = append(b.Acts, acts...)
-	}
-	slices.SortStableFunc(b.Acts, func(a, b batch.Act) int { return b.At.Compare(a.At) })
-	if b.More = len(b.Acts) - pageRows; b.More > 0 {
-		b.Acts = b.Acts[:pageRows]
 	}
 	return &answer{page: "audit", title: "Who did what", body: b}, nil
 }

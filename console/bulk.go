@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,12 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// Bounds of a bulk action in a browser: the command has no such bounds.
-const (
-	bulkMax  = 10_000          // batches of a selection, which the form carries
-	bulkStep = 1_000           // batches of one POST, about
-	bulkTime = 5 * time.Second // of one POST, about
-)
+// bulkMax is how many batches a selection in a browser has at most, since the form carries it. The
+// command has no such bound.
+const bulkMax = 10_000
 
 var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.ActionDecide, batch.ActionAcquit}
 
@@ -168,59 +164,4 @@ func actName(b operator.Bulk) string {
 		what += ", at the end of their lanes"
 	}
 	return what
-}
-
-// reportBody is what one step of a bulk action has done.
-type reportBody struct {
-	What    string
-	N       int // batches of the selection
-	Turns   int // batches of this step
-	Report  operator.Report
-	Trouble string // why the step ended early
-	// Packed, Reason and Confirm are for the next step; "" where nothing is left.
-	Packed, Reason, Confirm string
-}
-
-// runBulk carries a previewed selection out, a step at a time. A visitor who goes away ends the step.
-func runBulk(ctx context.Context, v *visit) (*answer, error) {
-	by, err := v.author()
-	if err != nil {
-		return nil, err
-	}
-	sel, err := unpack(v.form.Get("selection"))
-	if err != nil {
-		return nil, err
-	}
-	if err := confirmed(v.form, strconv.Itoa(len(sel.Batches))); err != nil {
-		return nil, err
-	}
-	from, err := strconv.Atoi(v.form.Get("from"))
-	if err != nil || from < 0 || from > len(sel.Batches) {
-		return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(v.form.Get("from"), 64), Want: "a place in the selection"}
-	}
-	step, stop := context.WithCancel(ctx)
-	defer stop()
-	begin := time.Now()
-	r, err := v.desk.Run(step, sel, by, &operator.RunOptions{From: from, Progress: func(r operator.Report) {
-		if r.Next-from >= bulkStep || time.Since(begin) > bulkTime {
-			stop()
-		}
-	}})
-	v.overview.forget()
-	if ended := step.Err() != nil && ctx.Err() == nil; ended {
-		err = nil
-	}
-	if err != nil && r.Next == from {
-		return nil, err
-	}
-	b := reportBody{What: actName(sel.Bulk), N: len(sel.Batches), Turns: r.Done + len(r.NotDone), Report: r}
-	status := http.StatusOK
-	if err != nil {
-		a := v.failed(ctx, err)
-		b.Trouble, status = a.body.(failure).Text, a.status
-	}
-	if r.Next < b.N {
-		b.Packed, b.Reason, b.Confirm = v.form.Get("selection"), by.Reason, strconv.Itoa(b.N)
-	}
-	return &answer{status: status, page: "report", title: "What was done", body: b}, nil
 }

@@ -13,6 +13,10 @@
 // [Options].Actor names this person. Dangerous acts want a word typed. Pages never show a payload,
 // and no error that may quote a data source name: such an error is in the log
 // (docs/operations.md#the-console).
+//
+// A bulk action outlives the request that begins it. The process of the console carries it out, and
+// the store keeps its progress ([operator.Bulks]), so that any replica shows the progress, cancels the
+// action, or goes on with it after a crash.
 package console
 
 import (
@@ -53,10 +57,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// New returns the console of a store. It does no I/O and starts nothing. A store that lacks
+// New returns the console of a store. It does no I/O and starts nothing. [Console.Close] ends what its
+// visitors have started. A store that lacks
 // abilities ([store.Abilities]) has pages that say so. nil options mean a console that changes
 // nothing. The error is a [*batch.InputError] where there is no store.
-func New(s store.Store, o *Options) (http.Handler, error) {
+func New(s store.Store, o *Options) (*Console, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -64,7 +69,7 @@ func New(s store.Store, o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	c := &console{desk: desk, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	c := &Console{desk: desk, bulks: operator.NewBulks(desk), actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -87,9 +92,11 @@ type partyLister interface {
 	Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error)
 }
 
-// console is the handler. stats, survey, inspect and parties are nil where the store lacks them.
-type console struct {
-	desk     *operator.Desk
+// Console is the handler of all pages. Its methods may be called concurrently.
+type Console struct {
+	desk  *operator.Desk
+	bulks *operator.Bulks
+	// stats, survey, inspect and parties are nil where the store lacks them.
 	stats    store.StatsKeeper
 	survey   store.Surveyor
 	inspect  store.Inspector
@@ -100,8 +107,16 @@ type console struct {
 	pages    *template.Template
 	style    []byte
 	overview *shared[overview]
+	looked   int64 // the acts before the last look; whoever reads overview has it
 	present  *shared[present]
+	carried  carried
 }
+
+// Close stops the bulk actions that this process carries out, each after the batch that it is at, and
+// returns once they have stopped. They stay open in the store, and go on by a click in another process. No
+// further bulk action begins here; the pages go on to answer. Call it when the server shuts down:
+// [http.Server.Shutdown] waits for requests only.
+func (c *Console) Close() { c.carried.close() }
 
 // headers go with every answer. A form is refused by browsers that send no Sec-Fetch-Site if its
 // Origin is "null", as it is with the policy no-referrer: hence same-origin.
@@ -116,7 +131,7 @@ var headers = map[string]string{
 }
 
 // ServeHTTP implements [http.Handler].
-func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
@@ -126,7 +141,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	v := &visit{console: c, r: r, q: r.URL.Query(), now: time.Now().UTC()}
+	v := &visit{Console: c, r: r, q: r.URL.Query(), now: time.Now().UTC()}
 	a, err := v.answer(ctx, w)
 	if err != nil {
 		a = v.failed(ctx, err)
@@ -171,6 +186,10 @@ func route(path string) page {
 		return search
 	case "bulk":
 		return bulk
+	case "bulks":
+		return bulks
+	case "progress":
+		return progress
 	case "instances":
 		return instances
 	case "audit":
@@ -187,7 +206,9 @@ func change(path string) page {
 	case "act":
 		return act
 	case "bulk":
-		return runBulk
+		return beginBulk
+	case "progress":
+		return changeBulk
 	}
 	return nil
 }
@@ -198,7 +219,7 @@ type present struct {
 	everything batch.Control
 }
 
-func (c *console) readPresent(ctx context.Context) (present, error) {
+func (c *Console) readPresent(ctx context.Context) (present, error) {
 	if c.survey == nil {
 		return present{at: time.Now().UTC()}, nil
 	}

@@ -15,13 +15,13 @@ import (
 
 // mount adds the console of a store to a server, behind the application's own authentication: logIn
 // returns the name of the person who makes a request.
-func mount(mux *http.ServeMux, st store.Store, logIn func(*http.Request) (string, error)) error {
+func mount(mux *http.ServeMux, st store.Store, logIn func(*http.Request) (string, error)) (*console.Console, error) {
 	pages, err := console.New(st, &console.Options{Actor: logIn})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mux.Handle("/ops/queue/", http.StripPrefix("/ops/queue", pages))
-	return nil
+	return pages, nil // Close it when the server shuts down
 }
 
 // An application shows its queue to its operators.
@@ -34,10 +34,12 @@ func Example() {
 	mux := http.NewServeMux()
 	// The proxy in front of this server sets the header, and takes away any that a browser sends.
 	byProxy := func(r *http.Request) (string, error) { return r.Header.Get("X-Forwarded-User"), nil }
-	if err := mount(mux, st, byProxy); err != nil {
+	pages, err := mount(mux, st, byProxy)
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	defer pages.Close()
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ops/queue/lanes", nil))
 	fmt.Println(w.Code, strings.Contains(w.Body.String(), "shipments"))

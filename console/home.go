@@ -26,10 +26,13 @@ type overview struct {
 	held    []batch.Control // one more than is shown
 }
 
-func (c *console) readOverview(ctx context.Context) (o overview, err error) {
-	if o.causes, err = c.desk.Causes(ctx, operator.CausesQuery{Within: homeWithin}); err != nil {
+func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
+	// After an act of a visitor an earlier look will not do.
+	acts := c.overview.acts.Load()
+	if o.causes, err = c.desk.Causes(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
 		return o, err
 	}
+	c.looked = acts
 	if o.held, err = c.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: homeRows + 1}); err != nil {
 		return o, err
 	}
@@ -77,7 +80,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := homeBody{Keeps: keeps, Every: keepEvery, Flow: newFlow(o.stats), Age: old, Causes: o.causes, Counted: o.counted, Stats: o.stats, CountsAge: o.stats.Age + old, Held: o.held}
+	b := homeBody{Keeps: keeps, Every: keepEvery, Flow: newFlow(o.stats), Age: o.causes.Age + old, Causes: o.causes, Counted: o.counted, Stats: o.stats, CountsAge: o.stats.Age + old, Held: o.held}
 	for _, g := range o.causes.Groups {
 		if shown := grouped(g); shown.ByItself {
 			b.Itself = append(b.Itself, shown)

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -110,6 +111,8 @@ func (p *person) night() batch.ServiceID {
 	require.NoError(p, err)
 	_, err = p.st.KeepTraits(p.ctx(), traits.Name, agreed, was)
 	require.NoError(p, err)
+	_, err = operator.NewBulks(p.desk()).Begin(p.ctx(), p.preview("more"), by)
+	require.NoError(p, err)
 	return s
 }
 
@@ -121,7 +124,7 @@ func TestEveryPage(t *testing.T) {
 		seen, shapes := map[string]bool{}, map[string]int{}
 		for _, extra := range []string{
 			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile) + "&service=" + url.QueryEscape(string(s)),
-			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
+			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
 		} {
 			queue := []string{p.url + extra}
 			for len(queue) > 0 {
@@ -144,7 +147,7 @@ func TestEveryPage(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/instances?", "/audit?", "/search?q",
+			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/bulks?", "/progress?token", "/progress?keep,token", "/instances?", "/audit?", "/search?q",
 		} {
 			assert.Positive(p, shapes[strings.TrimSuffix(prefix+want, "?")], "%s in %v", want, shapes)
 		}
@@ -180,6 +183,7 @@ func TestEmptyStore(t *testing.T) {
 		for page, says := range map[string]string{
 			"": "Nobody has counted yet", "lanes": "No batch is open", "lanes?held=1": "No lane is held", "batches": "No batch is like this",
 			"orders": "Orders are there only where auto-batching is used", "instances": "No instance has shown itself", "audit": "Nobody has done anything",
+			"bulks":          "Nobody has begun one",
 			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch has this id",
 		} {
 			assert.Contains(p, p.get(page).text(), says, page)
@@ -278,10 +282,16 @@ func TestTheStoreFails(t *testing.T) {
 type counting struct {
 	store.Full
 	surveys int
+	starts  int           // looks at all lanes
+	takes   time.Duration // each of these
 }
 
 func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
 	c.surveys++
+	if q.Start {
+		c.starts++
+		time.Sleep(c.takes)
+	}
 	return c.Full.Survey(ctx, q)
 }
 
@@ -340,6 +350,43 @@ func TestPagesKeptUpToDate(t *testing.T) {
 	})
 }
 
+// Where a look takes long, the consoles of all processes read one that was kept; an act makes the next
+// visitor look again.
+func TestALookThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Full: memory.New(), takes: time.Second}
+		visit := func(h http.Handler) string {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			assert.Equal(t, http.StatusOK, w.Code)
+			return w.Body.String()
+		}
+		var consoles []*console.Console
+		for range 3 {
+			h, err := console.New(st, &console.Options{Actor: func(*http.Request) (string, error) { return "ada", nil }})
+			require.NoError(t, err)
+			consoles = append(consoles, h)
+		}
+		visit(consoles[0])
+		looks := st.starts
+		time.Sleep(30 * time.Second)
+		for _, h := range consoles[1:] {
+			assert.Contains(t, visit(h), "This look is 30 s old")
+		}
+		assert.Equal(t, looks, st.starts)
+		form := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}
+		r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		consoles[1].ServeHTTP(w, r)
+		require.Equal(t, http.StatusSeeOther, w.Code)
+		visit(consoles[1])
+		assert.Equal(t, looks+1, st.starts)
+		time.Sleep(2 * time.Second)
+		assert.Contains(t, visit(consoles[2]), "This look is 2 s old")
+	})
+}
+
 // bare is a store with no more than it takes to deliver.
 type bare struct{ store.Store }
 
@@ -347,7 +394,7 @@ type bare struct{ store.Store }
 func TestAStoreThatLacksAbilities(t *testing.T) {
 	st := memory.New()
 	p := visits(t, st, bare{st}, byHeader)
-	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel"} {
+	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel", "bulks", "progress?token=x"} {
 		got := p.ask(http.MethodGet, p.url+page, nil)
 		assert.Equal(t, http.StatusNotImplemented, got.status, page)
 		assert.Contains(t, got.text(), "lacks the ability", page)
@@ -367,5 +414,39 @@ func TestSearch(t *testing.T) {
 		found := p.get("search?q=+s+")
 		assert.Contains(p, p.follow(found, "s").text(), "Lane s")
 		assert.Contains(p, found.text(), "Orders of party s")
+	})
+}
+
+// Acts of all batches and lanes are on one list, the newest first, a hundred on a page.
+func TestAudit(t *testing.T) {
+	inStores(t, func(p *person) {
+		for i := range 40 {
+			lane := batch.ServiceID(fmt.Sprintf("lane %02d", i))
+			p.add(lane, batch.ID("in "+lane))
+			now, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only(lane), Action: batch.ActionPause, By: ada})
+			require.NoError(p, err)
+			_, _, err = p.st.Steer(p.ctx(), store.Steering{Scope: now.Scope, Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Seen: now.Version, By: ada})
+			require.NoError(p, err)
+			seen := p.see(lane, batch.ID("in "+lane))
+			_, err = p.st.Cancel(p.ctx(), seen, batch.By{Actor: "bob", Reason: "reason " + string(lane)})
+			require.NoError(p, err)
+		}
+		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: ada})
+		require.NoError(p, err)
+		first := p.get("audit")
+		rows := func(s sheet) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
+		require.Len(p, rows(first), 100)
+		assert.Contains(p, rows(first)[0].text(), "everything")
+		assert.Contains(p, rows(first)[1].text(), "reason lane 39", "of a batch that nobody named")
+		rest := p.follow(first, "The next page")
+		require.Len(p, rows(rest), 21)
+		assert.Contains(p, rows(rest)[20].text(), "pause")
+		assert.Contains(p, rows(rest)[20].text(), "lane 00")
+		assert.NotContains(p, rest.text(), "The next page")
+		p.follow(rest, "The first page")
+		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"audit?after=x", nil).status)
+		one := p.get("audit?service=lane+07")
+		require.Len(p, rows(one), 2, "a lane's own")
+		assert.Contains(p, rows(one)[0].text(), "set_policy", "the newest first")
 	})
 }

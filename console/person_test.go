@@ -41,6 +41,7 @@ type person struct {
 	name   string // "" for nobody
 	clicks int
 	log    *strings.Builder
+	pages  *console.Console
 }
 
 // byHeader is an application that knows people by a header of its own proxy.
@@ -65,6 +66,8 @@ func visits(t *testing.T, st store.Full, s store.Store, actor func(*http.Request
 	server := httptest.NewServer(mux)
 	p.url = server.URL + prefix + "/"
 	p.client = server.Client()
+	p.pages = h
+	t.Cleanup(h.Close)
 	t.Cleanup(server.Close)
 	return p
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -32,7 +33,9 @@ func (p *person) all() string {
 	require.NoError(p, err)
 	controls, err := p.st.ControlsOf(p.ctx(), store.ControlsQuery{Start: true})
 	require.NoError(p, err)
-	all := fmt.Sprintf("%+v %+v", recs, controls)
+	kept, err := p.st.ListBulks(p.ctx(), store.MaxBulks)
+	require.NoError(p, err)
+	all := fmt.Sprintf("%+v %+v %+v", recs, controls, kept)
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		acts, err := p.st.LaneHistory(p.ctx(), scope)
 		require.NoError(p, err)
@@ -48,15 +51,23 @@ func (p *person) filled() map[string]url.Values {
 	_, pause := p.form(p.get("lane?service=s"), "Pause", reason())
 	_, everything := p.form(p.get("lane?all=1"), "Pause", reason("confirm", "pause"))
 	_, bulk := p.form(p.get("bulk?action=cancel&service=s"), "Carry it out: cancel", reason("confirm", "3"))
-	return map[string]url.Values{"act?a": cancel, "act?b": pause, "act?c": everything, "bulk?d": bulk}
+	begun := func() sheet {
+		b, err := operator.NewBulks(p.desk()).Begin(p.ctx(), p.preview("s"), ada)
+		require.NoError(p, err)
+		return p.get("progress?token=" + b.Token)
+	}
+	_, goOn := p.form(begun(), "Go on", reason("confirm", "3"))
+	_, giveUp := p.form(begun(), "Cancel it", reason())
+	return map[string]url.Values{"act?a": cancel, "act?b": pause, "act?c": everything, "bulk?d": bulk, "progress?e": giveUp, "progress?f": goOn}
 }
 
 // No GET and no HEAD changes anything, whatever it asks for.
 func TestLooksChangeNothing(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
+	forms := p.filled()
 	before := p.all()
-	for page, form := range p.filled() {
+	for page, form := range forms {
 		path, _, _ := strings.Cut(page, "?")
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			got := p.ask(method, p.url+path+"?"+form.Encode(), nil)
@@ -77,8 +88,9 @@ func TestLooksChangeNothing(t *testing.T) {
 func TestFormsFromElsewhere(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
+	forms := p.filled()
 	before := p.all()
-	for page, form := range p.filled() {
+	for page, form := range forms {
 		path, _, _ := strings.Cut(page, "?")
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
@@ -120,7 +132,7 @@ func TestReadOnly(t *testing.T) {
 				assert.Equal(t, http.StatusForbidden, p.ask(http.MethodPost, p.url+path, url.Values{}).status)
 			}
 			assert.Equal(t, before, p.all())
-			for _, page := range []string{"batch?service=s&id=b1", "lane?service=s", "lane?all=1", "bulk?action=cancel"} {
+			for _, page := range []string{"batch?service=s&id=b1", "lane?service=s", "lane?all=1", "bulk?action=cancel", "progress?token=" + forms["progress?f"].Get("token")} {
 				s := p.get(page)
 				assert.Contains(t, s.text(), c.says)
 				for _, f := range s.all("form") {

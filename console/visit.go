@@ -15,7 +15,7 @@ import (
 
 // visit is one request.
 type visit struct {
-	*console
+	*Console
 	r          *http.Request
 	q          url.Values // of the address
 	form       url.Values // of the body of a POST, and nothing of the address

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,11 +39,15 @@ type CausesQuery struct {
 	// Within is how long the look may take. Lanes that were not reached by then are left out,
 	// and the report is marked incomplete. Defaults to 10 s.
 	Within time.Duration
+	// Kept says that a look which another process has kept will do, Within aside. Causes.Age is its age.
+	Kept bool
 }
 
 // Causes are the open batches of a store, grouped by the reason why they wait.
 type Causes struct {
 	At time.Time `json:"at"` // of the last look, on the database's clock
+	// Age is the time since At, of a kept look; 0 of one that was made for the caller.
+	Age time.Duration `json:"age_ns"`
 	// Groups come with the largest first.
 	Groups []Group `json:"groups"`
 	// Batches and Lanes are the numbers counted; AtLeast says that there are more batches.
@@ -95,16 +98,9 @@ type Group struct {
 	Sampled bool `json:"sampled,omitzero"`
 }
 
-// Causes groups all open batches by the reason why they wait. A batch that waits behind others
-// counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
-// lanes that have open batches, with the batches in flight there, and with at most 1,000 of the batches
-// that wait in each. The lanes are not looked at in one moment. It needs a store with [store.Surveyor].
-func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
-	if q.Within <= 0 {
-		q.Within = defaultWithin
-	}
-	begin := time.Now()
-	bounded, cancel := context.WithDeadline(ctx, begin.Add(q.Within))
+// look looks at all lanes.
+func (d *Desk) look(ctx context.Context, q CausesQuery) (Causes, error) {
+	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()
 	c := collector{groups: map[Reason]*Group{}, lanes: map[Reason][]batch.ServiceID{}}
 	v := d.newView()
@@ -115,7 +111,7 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 				c.report.Incomplete, c.report.After = true, page.After
 				break
 			}
-			return Causes{}, fmt.Errorf("causes: %w", err)
+			return Causes{}, err
 		}
 		if n < page.Limit {
 			break
@@ -124,13 +120,13 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	}
 	if err := v.samples(bounded, c.take); err != nil {
 		if ctx.Err() != nil || bounded.Err() == nil {
-			return Causes{}, fmt.Errorf("causes: %w", err)
+			return Causes{}, err
 		}
 		c.report.Incomplete = true
 	}
 	c.report.At = v.at
 	if err := c.examples(ctx, v); err != nil {
-		return Causes{}, fmt.Errorf("causes: %w", err)
+		return Causes{}, err
 	}
 	return c.sorted(), nil
 }

@@ -163,6 +163,17 @@ func (d *Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act,
 	return d.acts.LaneHistory(ctx, scope)
 }
 
+// Acts returns the acts of operators upon all batches, lanes and everything, the newest first, and the
+// cursor for the next page, "" at the end. It needs a store with [store.ActLister]. What people did with a
+// bulk action as a whole is in [Progress].Events.
+func (d *Desk) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.Cursor, error) {
+	acts, next, err := d.store.Acts(ctx, q)
+	if err != nil {
+		return nil, "", fmt.Errorf("history: %w", err)
+	}
+	return acts, next, nil
+}
+
 // Attempts returns the stored reports of a batch's attempts, oldest first.
 func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	return d.acts.Attempts(ctx, key)

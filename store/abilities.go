@@ -37,6 +37,8 @@ func Abilities(s Store) []Ability {
 		ability[StatsKeeper](s, "store.StatsKeeper", "no counts of what is open, and no list of instances"),
 		ability[Surveyor](s, "store.Surveyor", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"),
 		ability[BulkKeeper](s, "store.BulkKeeper", "no bulk action that another process can go on with"),
+		ability[ActLister](s, "store.ActLister", "nobody sees what operators did to all batches and lanes"),
+		ability[SummaryKeeper](s, "store.SummaryKeeper", "each process looks at all lanes for itself"),
 		ability[Journal](s, "store.Journal", "no client that keeps its ledger's events, such as Splinter's resolver"),
 	}
 }

@@ -89,6 +89,8 @@ type Full interface {
 	StatsKeeper
 	Surveyor
 	BulkKeeper
+	ActLister
+	SummaryKeeper
 	Journal
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,17 @@ func TestActsUponLanes(t *testing.T) {
 		s.fails(exitRefused, "release", "s", "--reason", "r")
 		assert.False(s, reads[batch.Control](s, "release", "s", "--reason", "r", "--yes").Closed())
 		assert.Len(s, reads[historyList](s, "history", "--lane", "s").History, 4)
+		all := reads[historyList](s, "history", "--limit", "3")
+		require.Len(s, all.History, 3)
+		for all.Next != "" {
+			more := reads[historyList](s, "history", "--limit", "3", "--after", string(all.Next))
+			all.History, all.Next = append(all.History, more.History...), more.Next
+		}
+		assert.GreaterOrEqual(s, len(all.History), 4)
+		assert.True(s, slices.IsSortedFunc(all.History, func(a, b batch.Act) int { return b.At.Compare(a.At) }), "the newest first")
+		assert.Contains(s, s.does("history", "--limit", "1"), "more: --after ")
+		assert.Contains(s, s.fails(exitUsage, "history", "--lane", "s", "--limit", "1"), "--limit")
+		assert.Contains(s, s.fails(exitUsage, "history", "--after", "x"), "a cursor that Acts returned")
 		s.fails(exitUsage, "policy", "s", "explode", "--reason", "r")
 		s.fails(exitUsage, "pause", "--reason", "r")
 		s.fails(exitUsage, "pause", "s", "--all", "--reason", "r")

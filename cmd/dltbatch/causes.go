@@ -12,14 +12,18 @@ import (
 
 func (a *app) causes() *cobra.Command {
 	var q operator.CausesQuery
+	var refresh bool
 	c := &cobra.Command{
 		Use: "causes [flags]", Short: "All that stands still, grouped by why, and what moves it",
 		Long: `Groups all open batches by what they wait for, the largest group first, each with an example and the
 command that moves it. A number with + is a lower bound. "sampled" means that the places of some batches
-were estimated. The JSON is operator.Causes.`,
+were estimated. Where a look takes more than 0.2 s, the store keeps it, and all processes read it for fifty times as
+long as it took; its age stands above it. --refresh and --within look again. The JSON is operator.Causes.`,
 	}
 	c.Flags().DurationVar(&q.Within, "within", 10*time.Second, "how long to look")
+	c.Flags().BoolVar(&refresh, "refresh", false, "look now")
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+		q.Kept = !refresh && !c.Flags().Changed("within")
 		found, err := db.desk.Causes(ctx, q)
 		if err != nil {
 			return err
@@ -29,6 +33,9 @@ were estimated. The JSON is operator.Causes.`,
 }
 
 func (p *page) causes(c operator.Causes) {
+	if c.Age > 0 {
+		p.line("this look is %s old; --refresh looks again", age(c.Age))
+	}
 	if len(c.Groups) == 0 {
 		p.line("nothing is open")
 	} else {

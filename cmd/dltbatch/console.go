@@ -50,10 +50,12 @@ address, for a proxy that asks who comes. Failures are on the error output. The 
 			}
 			o.Actor = func(*http.Request) (string, error) { return actor, nil }
 		}
-		handler, err := console.New(db.Store, o)
+		pages, err := console.New(db.Store, o)
 		if err != nil {
 			return err
 		}
+		defer pages.Close()
+		handler := http.Handler(pages)
 		at, err := net.ResolveTCPAddr("tcp", listen)
 		if err != nil {
 			return fmt.Errorf("%w: --listen: %w", errUsage, err)

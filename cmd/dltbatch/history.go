@@ -7,30 +7,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 type historyList struct {
-	History []batch.Act `json:"history"`
+	History []batch.Act  `json:"history"`
+	Next    store.Cursor `json:"next,omitzero"` // for --after; "" at the end
 }
 
 func (a *app) history() *cobra.Command {
 	var n naming
 	var of string
 	var all bool
+	var after string
+	var q store.ActsQuery
 	c := &cobra.Command{
-		Use: "history [flags] [ID]", Short: "Who did what to a batch, a lane or everything", Args: cobra.MaximumNArgs(1),
-		Long: `Lists the acts of operators, the oldest first: upon a batch, upon a lane (--lane), or upon everything
-(--all). The JSON is an object with "history", each a batch.Act.`,
+		Use: "history [flags] [ID]", Short: "Who did what", Args: cobra.MaximumNArgs(1),
+		Long: `Lists the acts of operators. Without an argument it lists those upon all batches, lanes and everything, the
+newest first. For a batch, for a lane (--lane) and for everything as a whole (--all) it lists the oldest first.
+The JSON is an object with "history", each a batch.Act, and "next" for --after.`,
 	}
 	n.flags(c)
 	c.Flags().StringVar(&of, "lane", "", "the acts upon this `SERVICE`")
-	c.Flags().BoolVar(&all, "all", false, "the acts upon everything")
+	c.Flags().BoolVar(&all, "all", false, "the acts upon everything as a whole")
+	c.Flags().IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000, where all are listed")
+	c.Flags().StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list of all")
 	c.MarkFlagsMutuallyExclusive("lane", "all")
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		var acts []batch.Act
-		switch byLane := c.Flags().Changed("lane"); {
-		case (byLane || all) && (len(args) > 0 || c.Flags().Changed("data-change-id")):
+		var next store.Cursor
+		byLane, byBatch := c.Flags().Changed("lane"), len(args) > 0 || c.Flags().Changed("data-change-id")
+		ofAll := !byLane && !byBatch && !all
+		switch {
+		case (byLane || all) && byBatch:
 			return fmt.Errorf("%w: name a batch, a lane or --all", errUsage)
+		case !ofAll && (after != "" || c.Flags().Changed("limit")):
+			return fmt.Errorf("%w: --after and --limit are for the list of all acts", errUsage)
+		case ofAll:
+			q.After = store.Cursor(after)
+			acts, next, err = db.desk.Acts(ctx, q)
 		case byLane:
 			acts, err = db.desk.LaneHistory(ctx, batch.Only(batch.ServiceID(of)))
 		case all:
@@ -44,6 +59,11 @@ func (a *app) history() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print(historyList{some(acts)}, func(p *page) { p.acts(acts) })
+		return a.print(historyList{some(acts), next}, func(p *page) {
+			p.acts(acts, ofAll)
+			if next != "" {
+				p.line("more: --after %s", string(next))
+			}
+		})
 	})
 }

@@ -82,7 +82,7 @@ func (a *app) show() *cobra.Command {
 			}
 			if len(s.History) > 0 {
 				p.line("")
-				p.acts(s.History)
+				p.acts(s.History, false)
 			}
 		})
 	})
@@ -117,12 +117,15 @@ func (p *page) record(r batch.Record) {
 	t.end()
 }
 
-func (p *page) acts(acts []batch.Act) {
+// acts shows acts; of many lanes says that a batch has to be named with its lane.
+func (p *page) acts(acts []batch.Act, ofMany bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
 	for _, a := range acts {
 		upon := string(a.Batch)
 		if upon == "" {
 			upon = a.Scope.String()
+		} else if ofMany {
+			upon += " of " + a.Scope.String()
 		}
 		change := ""
 		switch {

@@ -211,6 +211,7 @@ func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner
 	if err != nil {
 		return err
 	}
+	defer pages.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

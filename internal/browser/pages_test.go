@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -71,9 +72,21 @@ func (s *stand) night() {
 		Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "unknown asset"},
 	}})
 	require.NoError(s, err)
+	lane := batch.ServiceID("payments-04")
+	sel, err := s.desk().Preview(s.Context(), operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &lane}})
+	require.NoError(s, err)
+	_, err = operator.NewBulks(s.desk()).Begin(s.Context(), sel, bob)
+	require.NoError(s, err)
 	s.instances()
 	s.counted()
 	s.exec(`UPDATE stats SET totals = json_set(totals, '$.earlier', json(?))`, s.earlier())
+}
+
+func (s *stand) desk() *operator.Desk {
+	s.Helper()
+	d, err := operator.New(s.st)
+	require.NoError(s, err)
+	return d
 }
 
 // instances show themselves: two that work, and one that has gone.
@@ -115,6 +128,8 @@ func (s *stand) earlier() string {
 type page struct {
 	name string // of its picture
 	path string
+	// begun says that the path ends with the token of the open bulk action.
+	begun bool
 	// then leads on from it.
 	then func(p *person)
 }
@@ -145,6 +160,8 @@ func pages() []page {
 			p.types("bulk-confirm", "6")
 			p.press("Carry it out: cancel")
 		}},
+		{name: "bulks", path: "bulks"},
+		{name: "progress", path: "progress?token=", begun: true},
 		{name: "instances", path: "instances"},
 		{name: "history", path: "audit"},
 		{name: "done", path: "lane?service=refunds", then: func(p *person) {
@@ -232,7 +249,17 @@ func (p *person) visit(pg page) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	got, err := chromedp.RunResponse(ctx, chromedp.Navigate(p.url+pg.path))
+	path := pg.path
+	if pg.begun {
+		all, err := operator.NewBulks(p.desk()).List(p.Context())
+		require.NoError(p, err)
+		for _, b := range all {
+			if b.State == operator.BulkOpen {
+				path += b.Token
+			}
+		}
+	}
+	got, err := chromedp.RunResponse(ctx, chromedp.Navigate(p.url+path))
 	require.NoError(p, err)
 	require.Less(p, got.Status, int64(500))
 	require.Equal(p, pg.name == "wrong", got.Status >= 400, got.Status)

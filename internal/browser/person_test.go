@@ -53,6 +53,7 @@ func newStand(t *testing.T) *stand {
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.StripPrefix("/queue", h))
+	t.Cleanup(h.Close)
 	t.Cleanup(server.Close)
 	s.url = server.URL + "/queue/"
 	return s

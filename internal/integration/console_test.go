@@ -35,6 +35,7 @@ func TestConsole(t *testing.T) {
 	for _, page := range []string{
 		"", "lanes", "lanes?held=1", "lane?service=s", "lane?all=1", "batches", "batches?show=quarantined", "batches?lane=s&state=queued", "batch?service=s&id=b1",
 		"orders", "orders?lane=p&batch=b1", "instances", "audit", "audit?lane=s", "search?q=nothing", "bulk", "bulk?action=cancel&service=s", "bulk?action=requeue",
+		"bulks",
 	} {
 		got := ask(http.MethodGet, page, nil)
 		assert.Equal(t, http.StatusOK, got.Code, "%s: %s", page, got.Body)

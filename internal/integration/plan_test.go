@@ -190,6 +190,7 @@ var mayRead = map[string]string{
 	// One row for each bulk action of a month.
 	"sqlBulks": "bulks", "sqlBulk": "bulks", "sqlSetBulk": "bulks", "sqlForgetBulks": "bulks", "sqlForgetBulkParts": "bulks bulk_parts",
 	"sqlBulkPart": "bulk_parts", "sqlSetBulkPart": "bulk_parts",
+	"sqlSummary": "summaries", // a row or two
 }
 
 // The planner's choices in a database with a backlog and a history, without statistics and with

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -68,11 +69,11 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	if err != nil {
 		return nil, err
 	}
-	acts := acts(found, batch.Only(key.Service))
-	for i := range acts {
-		acts[i].Batch = key.ID
+	all := acts(found, batch.Only(key.Service))
+	for i := range all {
+		all[i].Batch = key.ID
 	}
-	return acts, nil
+	return all, nil
 }
 
 // inspect returns the rows that a statement finds about a batch. The error wraps
@@ -97,6 +98,66 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 		rows, err := Query(ctx, t, (*actCols).laneDest, sqlLaneActs, scope.All, string(scope.Service))
 		return acts(rows, scope), err
 	})
+}
+
+// placed is an act with its place in the list of all acts.
+type placed struct {
+	actCols
+	place store.ActPlace
+	scope batch.Scope
+}
+
+func (p *placed) batchDest() []any {
+	return append(p.actCols.batchDest(), &p.scope.Service, &p.batch, &p.place.Seq, &p.place.Position)
+}
+
+func (p *placed) laneDest() []any {
+	return append(p.actCols.laneDest(), &p.scope.All, &p.scope.Service, &p.place.Position)
+}
+
+// Acts is [store.ActLister].Acts. It reads a page of each table, and merges them.
+func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act, next store.Cursor, err error) {
+	const op = "read the history"
+	q = q.Bounded()
+	from, err := store.ParseActPlace(q.After)
+	if err != nil {
+		return nil, "", s.d.Wrap(op, err)
+	}
+	// Of one moment those upon lanes come first.
+	seq, position := from.Seq, from.Position
+	if from.Lane {
+		seq, position = math.MaxInt64, math.MaxInt64
+	} else {
+		from.All, from.Service, from.Position = false, "", 0
+	}
+	all, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]placed, error) {
+		all, err := Query(ctx, t, (*placed).laneDest, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			p := &all[i]
+			p.place.Lane, p.place.All, p.place.Service = true, p.scope.All, string(p.scope.Service)
+		}
+		batches, err := Query(ctx, t, (*placed).batchDest, sqlAllBatchActs, from.At, seq, position, int64(q.Limit+1))
+		return append(all, batches...), err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range all {
+		all[i].place.At = all[i].at
+	}
+	slices.SortFunc(all, func(a, b placed) int { return a.place.Compare(b.place) })
+	if len(all) > q.Limit {
+		all = all[:q.Limit]
+		next = all[q.Limit-1].place.Cursor()
+	}
+	found = make([]batch.Act, len(all))
+	for i, p := range all {
+		found[i] = acts([]actCols{p.actCols}, p.scope)[0]
+	}
+	return found, next, nil
 }
 
 // reportCols is a row of the table of reports.

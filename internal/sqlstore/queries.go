@@ -161,6 +161,14 @@ const (
 	sqlTrimBatchActs = `DELETE FROM {batch_acts} WHERE batch_seq = $1::bigint AND position <= $2::bigint`
 	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state, at_end FROM {batch_acts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
+	// sqlAllBatchActs and sqlAllLaneActs read acts from the newest on, behind a place.
+	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, d.at_end, b.service_id, b.header_signature, d.batch_seq, d.position
+	FROM (SELECT * FROM {batch_acts} a WHERE a.at <= $1::bigint AND (a.at, a.batch_seq, a.position) < ($1::bigint, $2::bigint, $3::bigint)
+		ORDER BY a.at DESC, a.batch_seq DESC, a.position DESC LIMIT $4::bigint) d
+	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.seq = d.batch_seq OFFSET 0) b ORDER BY d.at DESC, d.batch_seq DESC, d.position DESC`
+	sqlAllLaneActs = `SELECT a.action, a.actor, a.reason, a.at, a.batch, a.policy, a.everything, a.service_id, a.position FROM {lane_acts} a
+	WHERE a.at <= $1::bigint AND (a.at, a.everything, a.service_id, a.position) < ($1::bigint, $2::boolean, $3::text, $4::bigint)
+	ORDER BY a.at DESC, a.everything DESC, a.service_id DESC, a.position DESC LIMIT $5::bigint`
 	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
 
@@ -203,6 +211,13 @@ const (
 	// SQLite takes OFFSET behind LIMIT only.
 	sqlForgetInstances = `DELETE FROM {instances} WHERE seen <= $1::bigint
 	OR id IN (SELECT x.id FROM {instances} x ORDER BY x.seen DESC, x.id LIMIT 1000000 OFFSET $2::bigint)`
+
+	// Before the first summary of a name there is no row.
+	sqlSummary = `SELECT coalesce(max(s.turn), 0), coalesce(max(s.at), 0), coalesce(max(s.rest_until), 0), coalesce(max(s.detail), ''), ` + Clock + `
+	FROM {summaries} s WHERE s.name = $1::text`
+	sqlKeepSummary = `INSERT INTO {summaries} AS s (name, turn, at, rest_until, detail) VALUES ($1::text, $3::bigint, $4::bigint, $5::bigint, $6::text)
+	ON CONFLICT (name) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until,
+	detail = CASE WHEN excluded.detail = '' THEN s.detail ELSE excluded.detail END WHERE s.turn = $2::bigint`
 
 	colsBulk    = `b.token, b.version, b.begun_at, b.changed_at, b.detail`
 	sqlBulk     = `SELECT ` + colsBulk + ` FROM {bulks} b WHERE b.token = $1::text`

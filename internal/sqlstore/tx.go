@@ -79,6 +79,8 @@ type Driver struct {
 	KeepStats, ReadStats Run
 	// KeepBulks and ReadBulks are the same for the tables of a [store.BulkKeeper].
 	KeepBulks, ReadBulks Run
+	// KeepSummaries and ReadSummaries are the same for the table of a [store.SummaryKeeper].
+	KeepSummaries, ReadSummaries Run
 	// Counting is Snapshot for a count, which reads all that is open: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
 	Counting Run

@@ -26,6 +26,8 @@ type Store struct {
 	store.StatsKeeper
 	store.Surveyor
 	store.BulkKeeper
+	store.ActLister
+	store.SummaryKeeper
 	store.Journal
 }
 
@@ -39,7 +41,8 @@ func Of(s store.Store, refuse func(method, ability string) error) *Store {
 		s, or[store.FinalReader](s, a), or[store.Lister](s, a), or[store.Counter](s, a), or[store.Pruner](s, a),
 		or[store.PreparedKeeper](s, a), or[store.WitnessReader](s, a), or[store.Ledgers](s, a),
 		or[store.Operator](s, a), or[store.Controls](s, a), or[store.Inspector](s, a), or[store.StatsKeeper](s, a),
-		or[store.Surveyor](s, a), or[store.BulkKeeper](s, a), or[store.Journal](s, a),
+		or[store.Surveyor](s, a), or[store.BulkKeeper](s, a), or[store.ActLister](s, a), or[store.SummaryKeeper](s, a),
+		or[store.Journal](s, a),
 	}
 }
 
@@ -174,6 +177,18 @@ func (a absent) GetBulkPart(context.Context, string, int) (string, error) {
 
 func (a absent) ListBulks(context.Context, int) ([]store.Bulk, error) {
 	return nil, a.refuse("ListBulks", "store.BulkKeeper")
+}
+
+func (a absent) Acts(context.Context, store.ActsQuery) ([]batch.Act, store.Cursor, error) {
+	return nil, "", a.refuse("Acts", "store.ActLister")
+}
+
+func (a absent) Summary(context.Context, string) (store.Summary, error) {
+	return store.Summary{}, a.refuse("Summary", "store.SummaryKeeper")
+}
+
+func (a absent) KeepSummary(context.Context, string, int64, store.Summary) (bool, error) {
+	return false, a.refuse("KeepSummary", "store.SummaryKeeper")
 }
 
 func (a absent) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {

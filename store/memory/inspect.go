@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,9 +11,9 @@ import (
 )
 
 // History is [store.Inspector].History.
-func (s *Store) History(ctx context.Context, key batch.Key) (acts []batch.Act, err error) {
-	err = s.inspect(ctx, key, func(e *entry) { acts = slices.Clone(e.acts) })
-	return acts, err
+func (s *Store) History(ctx context.Context, key batch.Key) (all []batch.Act, err error) {
+	err = s.inspect(ctx, key, func(e *entry) { all = slices.Clone(e.acts) })
+	return all, err
 }
 
 // Attempts is [store.Inspector].Attempts.
@@ -65,4 +66,48 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.steered[scope]), nil
+}
+
+// Acts is [store.ActLister].Acts.
+func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.Cursor, error) {
+	q = q.Bounded()
+	from, err := store.ParseActPlace(q.After)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return nil, "", err
+	}
+	type placed struct {
+		place store.ActPlace
+		act   batch.Act
+	}
+	var all []placed
+	take := func(lane bool, list []batch.Act) {
+		for i, a := range list {
+			p := store.ActPlace{At: a.At.UnixMicro(), Lane: lane, All: a.Scope.All, Service: string(a.Scope.Service), Position: int64(i + 1)}
+			if !lane {
+				p.Batch = string(a.Batch)
+			}
+			if p.Compare(from) > 0 {
+				all = append(all, placed{p, a})
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range s.steered {
+		take(true, list)
+	}
+	for _, e := range s.byID {
+		take(false, e.acts)
+	}
+	slices.SortFunc(all, func(a, b placed) int { return a.place.Compare(b.place) })
+	var next store.Cursor
+	if len(all) > q.Limit {
+		all = all[:q.Limit]
+		next = all[q.Limit-1].place.Cursor()
+	}
+	found := make([]batch.Act, len(all))
+	for i, p := range all {
+		found[i] = p.act
+	}
+	return found, next, nil
 }

@@ -47,9 +47,10 @@ type Store struct {
 	streams map[string]*stream
 	log     []logged // the ids of all streams, in the order in which they were written
 
-	orders orders
-	stats  stats
-	bulks  map[string]*bulk
+	orders    orders
+	stats     stats
+	bulks     map[string]*bulk
+	summaries map[string]store.Summary
 }
 
 // tombstone is the remainder of a batch after Prune.
@@ -61,21 +62,22 @@ type tombstone struct {
 // New returns an empty store. There is nothing to close.
 func New() *Store {
 	return &Store{
-		byID:     map[batch.ID]*entry{},
-		byChange: map[changeKey]*entry{},
-		lanes:    map[batch.ServiceID]*lane{},
-		all:      list[*entry]{before: byOrder},
-		final:    list[*entry]{before: byFinal},
-		inFlight: map[batch.ID]*entry{},
-		tombs:    map[batch.ID]tombstone{},
-		served:   map[batch.ServiceID]string{},
-		traits:   map[string]string{},
-		controls: map[batch.Scope]batch.Control{},
-		steered:  map[batch.Scope][]batch.Act{},
-		streams:  map[string]*stream{},
-		orders:   newOrders(),
-		stats:    stats{instances: map[string]store.Instance{}},
-		bulks:    map[string]*bulk{},
+		byID:      map[batch.ID]*entry{},
+		byChange:  map[changeKey]*entry{},
+		lanes:     map[batch.ServiceID]*lane{},
+		all:       list[*entry]{before: byOrder},
+		final:     list[*entry]{before: byFinal},
+		inFlight:  map[batch.ID]*entry{},
+		tombs:     map[batch.ID]tombstone{},
+		served:    map[batch.ServiceID]string{},
+		traits:    map[string]string{},
+		controls:  map[batch.Scope]batch.Control{},
+		steered:   map[batch.Scope][]batch.Act{},
+		streams:   map[string]*stream{},
+		orders:    newOrders(),
+		stats:     stats{instances: map[string]store.Instance{}},
+		bulks:     map[string]*bulk{},
+		summaries: map[string]store.Summary{},
 	}
 }
 

@@ -26,9 +26,11 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
 // version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
-// contexts of batches, orderTraceVersion for those of orders, bulksVersion the tables of bulk actions.
+// contexts of batches, orderTraceVersion for those of orders, bulksVersion the tables of bulk actions,
+// summaryVersion the table of summaries.
 const (
-	schemaVersion     = 7
+	schemaVersion     = 8
+	summaryVersion    = 8
 	bulksVersion      = 7
 	orderTraceVersion = 6
 	traceVersion      = 5
@@ -127,6 +129,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	s.checked.Store(false)
 	s.hasStats.Store(false)
 	s.hasBulks.Store(false)
+	s.hasSummaries.Store(false)
 	return wrap(op, err)
 }
 

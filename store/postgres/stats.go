@@ -29,6 +29,11 @@ func (s *Store) withBulks(ctx context.Context, op string, do func(ctx context.Co
 	return s.with(ctx, op, &s.hasBulks, bulksVersion, "bulk actions", do)
 }
 
+// withSummaries is tx for the table of summaries, which an earlier schema does not have.
+func (s *Store) withSummaries(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.with(ctx, op, &s.hasSummaries, summaryVersion, "summaries", do)
+}
+
 // with is tx for tables that came with a version of the schema. has remembers that they are there.
 func (s *Store) with(ctx context.Context, op string, has *atomic.Bool, version int64, tables string, do func(ctx context.Context, t *session) error) error {
 	return s.tx(ctx, op, func(ctx context.Context, t *session) error {

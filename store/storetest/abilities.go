@@ -27,6 +27,8 @@ const (
 	statsKeeper    = "store.StatsKeeper"
 	surveyor       = "store.Surveyor"
 	bulkKeeper     = "store.BulkKeeper"
+	actLister      = "store.ActLister"
+	summaryKeeper  = "store.SummaryKeeper"
 	journal        = "store.Journal"
 )
 

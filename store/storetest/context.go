@@ -98,12 +98,17 @@ func contextDone(f *fixture) {
 		"GetBulk":     func() error { _, err := f.st.GetBulk(ctx, "token"); return err },
 		"GetBulkPart": func() error { _, err := f.st.GetBulkPart(ctx, "token", 0); return err },
 		"ListBulks":   func() error { _, err := f.st.ListBulks(ctx, 1); return err },
+
+		"Acts":        func() error { _, _, err := f.st.Acts(ctx, store.ActsQuery{}); return err },
+		"Summary":     func() error { _, err := f.st.Summary(ctx, "name"); return err },
+		"KeepSummary": func() error { _, err := f.st.KeepSummary(ctx, "name", 0, store.Summary{}); return err },
 	}
 	for ability, names := range map[string][]string{
 		lister: {"List"}, counter: {"Counts"}, finalReader: {"Finals"}, pruner: {"Prune"}, witnessReader: {"Witnesses"},
 		ledgers: {"Ledger", "Serve", "KeepTraits"}, journal: {"LeaseStream", "AppendStream", "FindStream"},
 		operator: {"Cancel", "Requeue", "Decide", "Acquit"}, controls: {"Steer", "Control", "ControlsOf"},
-		bulkKeeper:  {"AddBulk", "SetBulk", "GetBulk", "GetBulkPart", "ListBulks"},
+		bulkKeeper: {"AddBulk", "SetBulk", "GetBulk", "GetBulkPart", "ListBulks"},
+		actLister:  {"Acts"}, summaryKeeper: {"Summary", "KeepSummary"},
 		statsKeeper: {"KeepInstance", "RefreshStats", "Stats"},
 		inspector:   {"History", "LaneHistory", "Attempts", "Look"},
 	} {

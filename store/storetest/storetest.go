@@ -113,6 +113,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"survey", surveyTests(), []string{surveyor}},
 		{"find", findTests(), []string{surveyor}},
 		{"bulk", bulkTests(), []string{bulkKeeper}},
+		{"acts", actsTests(), []string{actLister, operator, controls, inspector}},
+		{"summary", summaryTests(), []string{summaryKeeper}},
 		{"ledger", ledgerTests(), []string{ledgers}},
 		{"journal", journalTests(), []string{journal}},
 		{"clock", clockTests(), nil},

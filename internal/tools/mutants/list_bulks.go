@@ -52,4 +52,36 @@ var bulksList = []mutant{
 		old: "l.Waiting = max(0, l.Waiting-n)",
 		new: "l.Waiting = max(0, l.Waiting)",
 	},
+	{
+		name: "history: memory: a page ends the list", file: "store/memory/inspect.go", pkg: "store/memory", test: "TestStore/acts",
+		old: "next = all[q.Limit-1].place.Cursor()", new: "next = \"\"",
+	},
+	{
+		name: "history: sql: acts of one moment are on one page or on none", file: "internal/sqlstore/acts.go", pkg: "store/sqlite", test: "TestStore/acts",
+		old: "seq, position = math.MaxInt64, math.MaxInt64\n", new: "seq, position = 0, 0\n",
+	},
+	{
+		name: "causes: each process looks for itself", file: "operator/kept.go", pkg: "operator", test: "TestCausesKept",
+		old: "if is && q.Kept {", new: "if is && false {",
+	},
+	{
+		name: "causes: all look again at once", file: "operator/kept.go", pkg: "operator", test: "TestCausesKept",
+		old: "err == nil && !mine", new: "false",
+	},
+	{
+		name: "causes: a role that may only read sees none", file: "operator/kept.go", pkg: "operator", test: "TestCausesThatCannotBeKept",
+		old: "keeps = err == nil\n", new: "keeps = err == nil\n\t\tif !keeps {\n\t\t\treturn Causes{}, err\n\t\t}\n",
+	},
+	{
+		name: "summaries: memory: anybody keeps one", file: "store/memory/summary.go", pkg: "store/memory", test: "TestStore/summary",
+		old: "known && was.Turn != turn", new: "false",
+	},
+	{
+		name: "summaries: sql: anybody keeps one", file: "internal/sqlstore/queries.go", pkg: "store/sqlite", test: "TestStore/summary",
+		old: "ELSE excluded.detail END WHERE s.turn = $2::bigint", new: "ELSE excluded.detail END WHERE $2::bigint = $2::bigint",
+	},
+	{
+		name: "console: a person sees what was before the act", file: "console/home.go", pkg: "console", test: "TestALookThatIsKept",
+		old: "Kept: acts == c.looked", new: "Kept: true",
+	},
 }

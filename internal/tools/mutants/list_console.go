@@ -92,4 +92,20 @@ var consoleList = []mutant{
 		name: "causes: what is unknown has no example", file: "operator/causes.go", pkg: "console", test: "TestIncidents",
 		old: "if g.Example.ID == \"\" {\n", new: "if g.Example.ID == \"\" && r.Cause != CauseUnknown {\n",
 	},
+	{
+		name: "console: a bulk action ends with its request", file: "console/carried.go", pkg: "console", test: "TestBulkUnderWay",
+		old: "context.WithCancel(context.WithoutCancel(ctx))", new: "context.WithCancel(ctx)",
+	},
+	{
+		name: "console: a closed console begins a bulk action", file: "console/carried.go", pkg: "console", test: "TestBulkAfterACrash",
+		old: "case u.closed:", new: "case false:",
+	},
+	{
+		name: "console: a bulk action goes on without its number", file: "console/progress.go", pkg: "console", test: "TestBulkAfterACrash",
+		old: "err = confirmed(v.form, strconv.Itoa(p.Selected)); err != nil", new: "err = nil; err != nil",
+	},
+	{
+		name: "console: a bulk action hides why it ended", file: "console/carried.go", pkg: "console", test: "TestBulkEndsEarly",
+		old: "return why.text", new: "return why.text[:0]",
+	},
 }

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Bounds of the bulk actions that one process carries out.
+const (
+	carriedMost = 4           // at once
+	carriedWait = time.Second // how long a form waits for the end, so that most people see the report at once
+	keptEnds    = 100         // reasons why an action ended early
+)
+
+// carried are the bulk actions that this process carries out: each in a goroutine, which outlives the
+// request that began it and keeps its progress in the store.
+type carried struct {
+	mu     sync.Mutex
+	closed bool
+	stops  map[string]context.CancelFunc // by token
+	ends   map[string]string             // by token: why one ended early, in words
+	all    sync.WaitGroup
+}
+
+// under reports whether this process carries an action out, or else why it ended early here.
+func (u *carried) under(token string) (is bool, why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stops[token] != nil, u.ends[token]
+}
+
+// start begins a goroutine, unless one of this token is under way. do returns why the action ended
+// early, or "". ended is closed with the goroutine; nil where one is under way.
+func (u *carried) start(ctx context.Context, token string, do func(ctx context.Context) string) (ended <-chan struct{}, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.closed:
+		return nil, &refused{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
+	case u.stops[token] != nil:
+		return nil, nil
+	case len(u.stops) >= carriedMost:
+		return nil, &refused{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
+	}
+	if u.stops == nil || len(u.ends) >= keptEnds {
+		u.ends = map[string]string{}
+	}
+	if u.stops == nil {
+		u.stops = map[string]context.CancelFunc{}
+	}
+	delete(u.ends, token)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	end := make(chan struct{})
+	u.stops[token] = stop
+	u.all.Go(func() {
+		defer close(end)
+		why := do(ctx)
+		stop()
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.stops, token)
+		if why != "" {
+			u.ends[token] = why
+		}
+	})
+	return end, nil
+}
+
+// close stops all, and waits for their end.
+func (u *carried) close() {
+	u.mu.Lock()
+	u.closed = true
+	for _, stop := range u.stops {
+		stop()
+	}
+	u.mu.Unlock()
+	u.all.Wait()
+}
+
+// carryOut lets this process go on with a kept action. It returns after the end, or after a moment.
+func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
+	c := v.Console // not the visit, which ends before
+	ended, err := c.carried.start(ctx, token, func(ctx context.Context) string {
+		defer c.overview.forget()
+		_, err := c.bulks.Resume(ctx, token, by, nil)
+		switch {
+		case err == nil, errors.Is(err, batch.ErrMovedOn), errors.Is(err, context.Canceled):
+			return "" // its progress says so
+		}
+		c.log.ErrorContext(ctx, "console: a bulk action ended early", slog.String("token", token), slog.Any("error", err))
+		why, _ := explained(err)
+		return why.text
+	})
+	if err != nil || ended == nil {
+		return err
+	}
+	soon := time.NewTimer(carriedWait)
+	defer soon.Stop()
+	select {
+	case <-ended:
+	case <-soon.C:
+	case <-ctx.Done():
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of the page of a bulk action.
+const (
+	progressEvery = 2 * time.Second  // between looks, while it moves
+	progressIdle  = 30 * time.Second // at most, while it does not
+	notDoneRows   = 1000             // batches that are shown to which nothing was done
+)
+
+// bulksBody lists the bulk actions.
+type bulksBody struct {
+	Rows []bulkRow
+}
+
+// bulkRow is a bulk action in a list.
+type bulkRow struct {
+	operator.Progress
+	ID    batch.ID // the token, which may be long
+	What  string
+	By    string
+	Under bool // this process carries it out
+}
+
+// bulks lists the kept bulk actions, the newest first.
+func bulks(ctx context.Context, v *visit) (*answer, error) {
+	list, err := v.bulks.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var b bulksBody
+	for _, p := range list {
+		row := bulkRow{Progress: p, ID: batch.ID(p.Token), What: actName(p.Bulk), By: p.Events[0].By.Actor}
+		row.Under, _ = v.carried.under(p.Token)
+		b.Rows = append(b.Rows, row)
+	}
+	return &answer{page: "bulks", title: "Bulk actions", body: b}, nil
+}
+
+// progressBody is how far a bulk action has come.
+type progressBody struct {
+	operator.Progress
+	What  string
+	Under bool   // this process carries it out
+	Ended string // why it ended early in this process; "" if it did not
+	Not   string // why this visitor cannot act; "" if he can
+	Keeps bool   // this page reads itself again
+	Every time.Duration
+	// NotDone are batches to which nothing was done, and More how many are not shown. They are not
+	// read for a page that reads itself again.
+	NotDone []operator.NotDone
+	More    int
+}
+
+// Open says that something is left to do.
+func (b progressBody) Open() bool { return b.State == operator.BulkOpen }
+
+// progress shows how far a bulk action has come, and what was not done.
+func progress(ctx context.Context, v *visit) (*answer, error) {
+	p, err := v.bulks.Get(ctx, v.q.Get("token"))
+	if err != nil {
+		return nil, unknownBulk(err)
+	}
+	b := progressBody{Progress: p, What: actName(p.Bulk), Not: v.denied}
+	b.Under, b.Ended = v.carried.under(p.Token)
+	a := &answer{page: "progress", title: "Bulk action: " + b.What}
+	if b.Open() && v.q.Get("keep") != "" {
+		a.again = min(max(v.now.Sub(p.Changed), progressEvery), progressIdle)
+		b.Keeps, b.Every = true, a.again
+		a.body = b
+		return a, nil
+	}
+	r, err := v.bulks.Report(ctx, p.Token)
+	if err != nil {
+		return nil, unknownBulk(err)
+	}
+	b.NotDone = r.NotDone[:min(len(r.NotDone), notDoneRows)]
+	b.More = len(r.NotDone) - len(b.NotDone)
+	a.body = b
+	return a, nil
+}
+
+// unknownBulk explains that there is no such action.
+func unknownBulk(err error) error {
+	if errors.Is(err, batch.ErrNotFound) && !errors.Is(err, store.ErrUnsupported) {
+		return &refused{http.StatusNotFound, "No such bulk action", "It was never begun, or was removed: an action is kept for 30 days after its last change."}
+	}
+	return err
+}
+
+// beginBulk keeps a previewed selection in the store, and lets this process carry it out.
+func beginBulk(ctx context.Context, v *visit) (*answer, error) {
+	by, err := v.author()
+	if err != nil {
+		return nil, err
+	}
+	sel, err := unpack(v.form.Get("selection"))
+	if err != nil {
+		return nil, err
+	}
+	if err := confirmed(v.form, strconv.Itoa(len(sel.Batches))); err != nil {
+		return nil, err
+	}
+	p, err := v.bulks.Begin(ctx, sel, by)
+	if err != nil {
+		return nil, err
+	}
+	// A form that is sent twice finds the action, and maybe its end.
+	if p.State == operator.BulkOpen {
+		if err := v.carryOut(ctx, p.Token, by); err != nil {
+			return nil, err
+		}
+	}
+	return &answer{to: link("progress", "token", p.Token, "keep", "1")}, nil
+}
+
+// changeBulk goes on with a kept action, or cancels it.
+func changeBulk(ctx context.Context, v *visit) (*answer, error) {
+	by, err := v.author()
+	if err != nil {
+		return nil, err
+	}
+	p, err := v.bulks.Get(ctx, v.form.Get("token"))
+	if err != nil {
+		return nil, unknownBulk(err)
+	}
+	to := link("progress", "token", p.Token)
+	switch do := v.form.Get("do"); do {
+	case "cancel":
+		_, err = v.bulks.Cancel(ctx, p.Token, by)
+	case "resume":
+		to += "&keep=1"
+		if err = confirmed(v.form, strconv.Itoa(p.Selected)); err != nil {
+			return nil, err
+		}
+		if p.State != operator.BulkOpen {
+			err = batch.ErrNotAllowed
+		} else {
+			err = v.carryOut(ctx, p.Token, by)
+		}
+	default:
+		err = &batch.InputError{Field: "do", Value: batch.Excerpt(do, 64), Want: "resume or cancel"}
+	}
+	if errors.Is(err, batch.ErrNotAllowed) {
+		return nil, &refused{http.StatusConflict, "Nothing was done", "The bulk action is over: it is " + string(p.State) + "."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.overview.forget()
+	return &answer{to: to}, nil
+}

@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of the report of causes that a store keeps for all processes.
+const (
+	keptCauses = "causes"               // its name
+	dearLook   = 200 * time.Millisecond // a look that takes less is not kept: to look again is as good
+	keptFresh  = time.Second            // nobody looks again before
+)
+
+// keptLook is the text of a kept report.
+type keptLook struct {
+	Took   time.Duration `json:"took_ns"`
+	Causes Causes        `json:"causes"`
+}
+
+// Causes groups all open batches by the reason why they wait. A batch that waits behind others
+// counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
+// lanes that have open batches, with the batches in flight there, and with at most 1,000 of the batches
+// that wait in each. The lanes are not looked at in one moment. It needs a store with [store.Surveyor].
+//
+// A look of more than 0.2 s is kept in a store with [store.SummaryKeeper]. With q.Kept all processes read
+// it for fifty times as long as it took, while one process at a time looks again
+// (docs/design.md#counting-what-is-open).
+func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
+	if q.Within <= 0 {
+		q.Within = defaultWithin
+	}
+	// Where no look can be read or kept, as with a role that may only read, this one is all the same.
+	was, err := d.store.Summary(ctx, keptCauses)
+	keeps := err == nil
+	kept, is := keptOf(was)
+	turn := was.StatsTurn
+	if is && q.Kept {
+		if !turn.Due(was.Now, store.RefreshQuery{OlderThan: keptFresh}) {
+			return kept.asOf(was.Now), nil
+		}
+		turn = turn.Take(was.Now)
+		mine, err := d.store.KeepSummary(ctx, keptCauses, was.Turn, store.Summary{StatsTurn: turn})
+		if err == nil && !mine { // another process looks
+			return kept.asOf(was.Now), nil
+		}
+		keeps = err == nil
+	}
+	begin := time.Now()
+	c, err := d.look(ctx, q)
+	if err != nil {
+		return Causes{}, fmt.Errorf("causes: %w", err)
+	}
+	if took := time.Since(begin); keeps && (is || took >= dearLook) {
+		d.keep(ctx, keptLook{took, c}, turn, was.Now.Add(took))
+	}
+	return c, nil
+}
+
+// keep lets other processes read a look, unless one of them has begun another since.
+func (d *Desk) keep(ctx context.Context, k keptLook, turn store.StatsTurn, now time.Time) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return
+	}
+	next := store.Summary{StatsTurn: turn.End(now, k.Causes.At, k.Took), Text: string(text)}
+	next.Turn++
+	_, _ = d.store.KeepSummary(ctx, keptCauses, turn.Turn, next)
+}
+
+// keptOf reads a kept report. There is none in a text of other code, or of a look that took so little time
+// that nobody needs it.
+func keptOf(s store.Summary) (kept keptLook, is bool) {
+	is = s.Text != "" && json.Unmarshal([]byte(s.Text), &kept) == nil && kept.Took >= dearLook
+	return kept, is
+}
+
+// asOf is the report as it is read at a moment of the database's clock. A clock that stepped back makes no
+// negative age.
+func (k keptLook) asOf(now time.Time) Causes {
+	c := k.Causes
+	c.Age = max(0, now.Sub(c.At))
+	return c
+}

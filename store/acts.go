@@ -1,0 +1,89 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"math"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ActLister lists what operators did, of all batches and lanes at once. A Runner does without it;
+// without it package operator's Acts gives [ErrUnsupported].
+type ActLister interface {
+	// Acts returns the acts of operators upon batches, lanes and everything, the newest first by the
+	// database's clock, and the cursor for the next call, "" at the end. It has what
+	// [Inspector].History and LaneHistory have. Its cost grows with q.Limit, not with the number of
+	// acts; on a schema from before its index, and in memory, with all acts. A cursor that Acts of
+	// this store did not return gives a [*batch.InputError].
+	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
+}
+
+// ActsQuery is a page of all acts.
+type ActsQuery struct {
+	After Cursor // "" is the beginning
+	Limit int    // defaults to 100; 1,000 at most
+}
+
+// Bounded returns the query with its defaults.
+func (q ActsQuery) Bounded() ActsQuery {
+	const usual, most = 100, 1000
+	if q.Limit <= 0 {
+		q.Limit = usual
+	}
+	q.Limit = min(q.Limit, most)
+	return q
+}
+
+// ActPlace is the place of an act in the list that [ActLister].Acts returns, for stores. Of two acts of one
+// moment acts upon lanes come first; all that decides after that is up to the store.
+type ActPlace struct {
+	At       int64  `json:"at"` // microseconds since 1970
+	Lane     bool   `json:"lane,omitzero"`
+	All      bool   `json:"all,omitzero"`
+	Service  string `json:"service,omitzero"`
+	Batch    string `json:"batch,omitzero"`
+	Seq      int64  `json:"seq,omitzero"`
+	Position int64  `json:"position"`
+}
+
+// Compare is negative where p comes before o in the list, whose newest act is its first.
+func (p ActPlace) Compare(o ActPlace) int {
+	order := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(o.At, p.At), order(o.Lane)-order(p.Lane), order(o.All)-order(p.All), cmp.Compare(o.Service, p.Service),
+		cmp.Compare(o.Batch, p.Batch), cmp.Compare(o.Seq, p.Seq), cmp.Compare(o.Position, p.Position))
+}
+
+// Cursor is the place as a caller passes it on.
+func (p ActPlace) Cursor() Cursor {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // numbers and texts: this cannot happen
+	}
+	return Cursor(base64.RawURLEncoding.EncodeToString(text))
+}
+
+// ParseActPlace reads a cursor; "" is the place before all acts. The error is a [*batch.InputError].
+func ParseActPlace(c Cursor) (p ActPlace, err error) {
+	if c == "" {
+		return ActPlace{At: math.MaxInt64, Lane: true, All: true, Position: math.MaxInt64}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err == nil && (batch.Only(batch.ServiceID(p.Service)).Validate() != nil || p.Position < 1) {
+		err = batch.ErrInvalidInput
+	}
+	if err != nil {
+		return p, &batch.InputError{Field: "ActsQuery.After", Value: batch.Excerpt(string(c), 64), Want: "a cursor that Acts returned", Err: err}
+	}
+	return p, nil
+}
