@@ -118,8 +118,8 @@ type Options struct {
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
 	// StuckAfter is how long the ledger may leave a batch undecided, or not take it yet
-	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. A ledger that does not
-	// answer is given as long after each start. Defaults to 1 h. A shorter one calls a person
+	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. After a
+	// start, a ledger that does not answer is given 10 minutes, or StuckAfter where that is less. Defaults to 1 h. A shorter one calls a person
 	// sooner, also where the ledger would have answered a little later.
 	StuckAfter time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.

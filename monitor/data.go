@@ -64,11 +64,6 @@ func (d *data) ended() time.Duration {
 	return min(d.f.PostedAgo, seen)
 }
 
-// resend is the ledger's declaration about sending again.
-func (d *data) resend() store.Resend {
-	return store.Resend{HarmlessFor: d.t.ResendHarmlessFor, LateArrival: d.t.LateArrival}
-}
-
 // spendable reports whether the batch was not refused and has an attempt left. Whether a resend is
 // harmless says [store.Resend].
 func (d *data) spendable() bool {

@@ -63,7 +63,7 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	}
 	d := decider{data{f: f, k: k, t: t, r: r}}
 	if k.Status == nil && k.Evidence == nil {
-		if k.Seen <= r.StuckAfter { // nobody asked while this process was down, or the ledger is still starting
+		if k.Seen <= min(r.StuckAfter, startGrace) { // nobody asked while this process was down, or the ledger is still starting
 			return Verdict{Next: d.next()}
 		}
 		return d.stuckOr("the ledger has not answered about it")
@@ -94,6 +94,10 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	}
 	return d.stuckOr(fmt.Sprintf("the ledger says %s", st.Reported))
 }
+
+// startGrace is for how long a new process calls nobody because of a ledger that does not answer. It is
+// no longer than the table remembers what it has seen (internal/inhand).
+const startGrace = 10 * time.Minute
 
 // decider makes the verdict.
 type decider struct{ data }
@@ -259,7 +263,7 @@ func (d *decider) noTrace() Verdict {
 	if age < t.Grace {
 		return d.untraced(t.Grace - age)
 	}
-	if d.spendable() && d.resend().Allows(f.ResendLeft, d.r.TTL) {
+	if d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
@@ -285,7 +289,7 @@ func (d *decider) stalled() Verdict {
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
 	early := f.PostedAgo < t.ResendQuiet || min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, d.r.PollInterval)
-	if early || f.State == batch.Invalid || !again.spendable() || !d.resend().Allows(f.ResendLeft, d.r.TTL) {
+	if early || f.State == batch.Invalid || !again.spendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
 		return d.inState(batch.Pending, store.IsPending)
 	}
 	v := d.found(store.NoTrace)

@@ -286,8 +286,10 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		}
 		r.final(batch.Invalid, now)
 	case IsCommitted:
-		if r.LastPost = r.posted(); o.By == batch.BySubmitter && r.Live(now) {
+		if o.By == batch.BySubmitter && r.Live(now) {
 			r.LastPost = now // its POST has ended, though its claim has not
+		} else {
+			r.LastPost = r.posted()
 		}
 		r.Error, r.Receipts = nil, o.Receipts // the values of an earlier verdict are false now
 		r.final(batch.Committed, now)

@@ -13,12 +13,11 @@ type Resend struct {
 }
 
 // Allows reports whether a claim of ttl may send a batch again, if a resend of it stays harmless
-// for left: the POST may start when the claim ends, and take LateArrival to arrive. More than
-// HarmlessFor cannot be left: then the database's clock was put back since the first attempt, and
-// nobody knows how much is. Every part of the library asks here whether a batch in doubt may be sent again
+// for left: the POST may start when the claim ends, and take LateArrival to arrive. Every part of
+// the library asks here whether a batch in doubt may be sent again
 // (docs/design.md#how-a-claim-works).
 func (r Resend) Allows(left, ttl time.Duration) bool {
-	return left <= r.HarmlessFor && left >= r.LateArrival && left-r.LateArrival >= ttl // their sum may be too large
+	return left >= r.LateArrival && left-r.LateArrival >= ttl // their sum may be too large
 }
 
 // Resendable reports whether a claim taken now can be posted without a chance to take effect

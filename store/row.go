@@ -81,10 +81,14 @@ func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
 // Final reports whether the batch's state is final.
 func (r Row) Final() bool { return !r.FinalAt.IsZero() }
 
-// Live reports whether a submitter may be posting the batch.
+// Live reports whether a submitter may be posting the batch. A recorded doubt is over, even if the
+// database's clock was put back behind it.
 func (r Row) Live(now time.Time) bool {
-	return r.State == batch.Submitting && r.ClaimExpires.After(now)
+	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.ended()
 }
+
+// ended reports whether the end of the last attempt is recorded, as a doubt.
+func (r Row) ended() bool { return r.ClaimExpires.Equal(r.LastPost) }
 
 // Monitored reports whether the monitor owns the row.
 func (r Row) Monitored(now time.Time) bool {
@@ -184,7 +188,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
 		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
-		Ended:   r.State != batch.Submitting || r.ClaimExpires.Equal(r.LastPost),
+		Ended:   r.State != batch.Submitting || r.ended(),
 		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
 		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks,
 		Was: &r,

@@ -173,17 +173,6 @@ func TestRecordOfARow(t *testing.T) {
 	}
 }
 
-// More time than the ledger grants cannot be left: the first attempt is from before the database's clock
-// was put back, and its age is not known.
-func TestNoResendWhenTheClockWasPutBack(t *testing.T) {
-	rule := store.Resend{HarmlessFor: time.Hour, LateArrival: time.Minute}
-	assert.True(t, rule.Allows(time.Hour, ttl))
-	assert.False(t, rule.Allows(time.Hour+1, ttl))
-	r := store.NewRow().Claim(start, ttl, rule)
-	assert.True(t, r.Resendable(start.Add(2*time.Minute), ttl, rule))
-	assert.False(t, r.Resendable(start.Add(-time.Minute), ttl, rule))
-}
-
 // Times at the ends of what a duration holds do not wrap round.
 func TestResendAllows(t *testing.T) {
 	const never, forever = time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
@@ -202,6 +191,6 @@ func TestResendAllows(t *testing.T) {
 		{0, never, forever, false},
 		{0, forever, forever, true},
 	} {
-		require.Equal(t, c.want, store.Resend{HarmlessFor: forever, LateArrival: c.late}.Allows(c.left, c.ttl), "%+v", c)
+		require.Equal(t, c.want, store.Resend{LateArrival: c.late}.Allows(c.left, c.ttl), "%+v", c)
 	}
 }

@@ -76,16 +76,18 @@ func made(p store.Post) bool { return p.Batches > 0 }
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
 func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) (err error) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
+	defer cancel()
 	if s.o.Trace != nil {
 		var end func(error)
 		ctx, end = s.o.Trace(ctx, claims)
 		if end != nil {
 			defer func() { end(err) }()
 		}
+		var stop context.CancelFunc
+		ctx, stop = s.bounded(ctx, until) // again: Trace may return a context without a deadline
+		defer stop()
 	}
-	ctx, cancel := s.bounded(ctx, until) // after Trace, which may return a context without a deadline
-	defer cancel()
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {
 			c := claims[0]

@@ -232,7 +232,7 @@ const (
 	sqlForgetBulks     = `DELETE FROM {bulks} WHERE changed_at < $1::bigint`
 
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
-	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.doubt_attempt <> a.attempt)`
+	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`
 	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.
 	CountBeside = `
 	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_migrations} m

@@ -48,10 +48,10 @@ func Ahead(q store.PendingQuery) int64 {
 }
 
 // DueAt is when the monitor asks about a row: at its next check, and never before the end of
-// its claim. It is [NeverDue] for a row that is not the monitor's.
+// a claim of which nothing was heard. It is [NeverDue] for a row that is not the monitor's.
 func DueAt(r store.Row) int64 {
 	switch {
-	case r.State == batch.Submitting:
+	case r.State == batch.Submitting && !r.ClaimExpires.Equal(r.LastPost):
 		return max(ToMicro(r.NextCheck), ToMicro(r.ClaimExpires))
 	case r.Monitored(r.NextCheck): // by its state, at any time
 		return ToMicro(r.NextCheck)

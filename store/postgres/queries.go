@@ -371,17 +371,19 @@ const (
 				CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = u.seq AND r.made_by + 0 < $2::bigint OFFSET 0) x
 				WHERE ` + isDue + `) d
 			ORDER BY d.asked_at, d.created_at, d.seq LIMIT 8 * $1::bigint))
-			AND (a.due_at <= t.now OR (a.due_at > t.now + $4::bigint AND a.due_at < 9223372036854775807 AND a.state <> $5::bigint))
+			AND (a.due_at <= t.now OR (a.due_at > t.now + $4::bigint AND a.due_at < 9223372036854775807
+				AND (a.state <> $5::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post)))
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
-	// A check that is further ahead than $4 was set before the clock was put back; a claim ($5 is
+	// A check that is further ahead than $4 was set before the clock was put back; a live claim ($5 is
 	// Submitting) is left alone.
 	isDue = `(x.due_at <= (SELECT t.now FROM t)
-					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807 AND x.state <> $5::bigint))`
+					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807
+					AND (x.state <> $5::bigint OR x.claim_expires <= (SELECT t.now FROM t) OR x.claim_expires = x.last_post)))`
 	ownedRows = `
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[], $4::bigint[]) AS u (s, low)
 			CROSS JOIN LATERAL (SELECT x.seq FROM {attempted_batches} x WHERE x.service_id = u.s AND x.created_at >= u.low OFFSET 0) r))
-		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now)
+		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post)
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	lookRows = `
 	SELECT ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now FROM due

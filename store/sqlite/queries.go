@@ -153,8 +153,9 @@ const (
 	sqlSize = `SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
-	WHERE due_at <= ` + ownClock + ` OR (due_at > ` + ownClock + ` + ?1 AND state <> ?2))`
-	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?1 OR (due_at > ?2 AND state <> ?3)
+	WHERE due_at <= ` + ownClock + ` OR (due_at > ` + ownClock + ` + ?1 AND (state <> ?2 OR claim_expires <= ` + ownClock + ` OR claim_expires = last_post)))`
+	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?1
+			OR (due_at > ?2 AND (state <> ?3 OR claim_expires <= ?1 OR claim_expires = last_post))
 		ORDER BY asked_at, created_at, seq LIMIT ?4) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
@@ -162,7 +163,7 @@ const (
 	// live claims.
 	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
 		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0 AND r.at_end = 0
-		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ?)
+		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ? OR r.claim_expires = r.last_post)
 		ORDER BY r.asked_at, r.created_at, r.seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`

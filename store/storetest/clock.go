@@ -75,20 +75,26 @@ func clockWaits(f *fixture) {
 // The clock was put back after a check was set: nobody waits until it is there again. A live claim is
 // left alone.
 func clockAhead(f *fixture) {
-	f.add(bt("s", "a"), bt("t", "b"), bt("u", "claimed"), bt("v", "over"))
-	f.take("a", "b", "over")
+	f.add(bt("s", "a"), bt("t", "b"), bt("u", "claimed"), bt("v", "over"), bt("w", "doubt"), bt("x", "expired"))
+	f.take("expired")
+	f.pass(50)
+	f.pending(9, f.u(20)) // expired
+	f.take("a", "b", "over", "doubt")
 	f.each(f.submitted, store.Accepted, "a", "b")
+	f.each(f.submitted, store.Doubtful, "doubt")
 	f.written(f.monitored("b", store.IsCommitted))
 	f.pass(-50)
+	f.pass(2)
 	f.take("claimed")
 	ahead := store.PendingQuery{Limit: 9, Lease: f.u(0.5), Ahead: f.u(30)}
 	assert.Empty(f, f.pending(9, 0))
 	look := ahead
 	look.Lease = 0
-	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(look)))
-	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(ahead)))
+	assert.ElementsMatch(f, []batch.ID{"a", "doubt", "expired"}, inFlightIDs(f.asked(look)))
+	assert.ElementsMatch(f, []batch.ID{"doubt"}, inFlightIDs(f.pendingOf(9, 0, "u", "v", "w")), "its end is recorded")
+	assert.ElementsMatch(f, []batch.ID{"a", "doubt", "expired"}, inFlightIDs(f.asked(ahead)))
 	assert.Empty(f, inFlightIDs(f.asked(ahead)), "its lease is near")
-	f.checked(f.u(20), "a")
+	f.checked(f.u(20), "a", "doubt", "expired")
 	assert.Empty(f, inFlightIDs(f.asked(ahead)), "so is its check")
 	f.checked(f.u(40), "a")
 	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(f.asked(ahead)))

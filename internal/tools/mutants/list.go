@@ -82,7 +82,7 @@ var list = []mutant{
 	},
 	{
 		name: "claim expiry ignored: the monitor takes a live claim", file: "store/row.go", pkg: "store", test: "Test.*",
-		old: "return r.State == batch.Submitting && r.ClaimExpires.After(now)", new: "return r.State == batch.Submitting && r.ClaimExpires.After(now.Add(time.Hour))",
+		old: "r.ClaimExpires.After(now) && !r.ended()", new: "r.ClaimExpires.After(now.Add(time.Hour)) && !r.ended()",
 	},
 	{
 		name: "a fenced Committed is lost", file: "store/outcome.go", pkg: "internal/sim", test: "TestDecisions", args: sim("900"),
@@ -116,7 +116,7 @@ var list = []mutant{
 	},
 	{
 		name: "doubt resent at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
-		old: "if d.spendable() && d.resend().Allows(f.ResendLeft, d.r.TTL) {", new: "if d.spendable() {",
+		old: "if d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {", new: "if d.spendable() {",
 	},
 	{
 		name: "a doubt counts as a failure", file: "submitter/judge.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),

@@ -150,12 +150,12 @@ var monitorList = []mutant{
 	},
 	{
 		name: "outage: the first question that fails after a long stop calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideAfterALongStop",
-		old: "if k.Seen <= r.StuckAfter {",
+		old: "if k.Seen <= min(r.StuckAfter, startGrace) {",
 		new: "if false {",
 	},
 	{
 		name: "outage: the same, in a whole process", file: "monitor/decide.go", pkg: ".", test: "TestARestartCallsNobody",
-		old: "if k.Seen <= r.StuckAfter {",
+		old: "if k.Seen <= min(r.StuckAfter, startGrace) {",
 		new: "if false {",
 	},
 	{
@@ -199,14 +199,9 @@ var monitorList = []mutant{
 		new: "sqlstore.ToMicro(now) + sqlstore.Ahead(store.PendingQuery{}), ",
 	},
 	{
-		name: "clock: more is left than the ledger grants", file: "store/resend.go", pkg: "store", test: "TestNoResendWhenTheClockWasPutBack",
-		old: "return left <= r.HarmlessFor && left >= r.LateArrival",
-		new: "return left >= r.LateArrival",
-	},
-	{
 		name: "trace: a request has the time limit of its caller alone", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequest",
-		old: "\tctx, cancel := s.bounded(ctx, until) // after Trace",
-		new: "\t_, cancel := s.bounded(ctx, until) // after Trace",
+		old: "ctx, stop = s.bounded(ctx, until) // again",
+		new: "_, stop = s.bounded(ctx, until) // again",
 	},
 	{
 		name: "a decision after evidence lacks the ledger's words", file: "monitor/decide.go", pkg: "monitor", test: "TestADecisionHasTheLedgersWords",

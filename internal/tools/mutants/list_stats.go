@@ -40,7 +40,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "stats: SQL: a live claim is a doubt", file: "internal/sqlstore/queries.go", pkg: "store/sqlite", test: "TestStore/stats/.*",
-		old: "(a.state <> 2 OR a.claim_expires <= $1::bigint OR a.doubt_attempt <> a.attempt)", new: "(a.state <> 0 OR a.claim_expires <= $1::bigint)",
+		old: "(a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)", new: "(a.state <> 0 OR a.claim_expires <= $1::bigint)",
 	},
 	{
 		name: "stats: SQL: what the ledger has accepted is in doubt", file: "internal/sqlstore/queries.go", pkg: "internal/integration", test: "TestStore/native$/stats",
