@@ -236,15 +236,6 @@ func texts[T ~string](t Tx, list []T) any {
 	return t.Array(len(list), func(i int) any { return string(list[i]) })
 }
 
-// each is a row of one column for each number.
-func each(seqs []int64) [][]any {
-	rows := make([][]any, len(seqs))
-	for i, seq := range seqs {
-		rows[i] = []any{seq}
-	}
-	return rows
-}
-
 // Seqs are the numbers of n batches, looked up where a ref has no number; 0 where there is no
 // such batch.
 func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64, error) {

@@ -23,12 +23,12 @@ func (s *Store) driver() sqlstore.Driver {
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,
-			InsertFinalOrders: sqlInsertFinalOrders, DeleteUnsettled: sqlDeleteUnsettled,
-			Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			InsertFinalOrders: sqlInsertFinalOrders,
+			Expired:           sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
-			Payloads: sqlPayloads, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices,
 		},
 	}
 }

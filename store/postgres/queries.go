@@ -403,7 +403,6 @@ const (
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
 
-	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
 	// batches.
 	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)

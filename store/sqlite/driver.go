@@ -24,14 +24,14 @@ func (s *Store) driver() sqlstore.Driver {
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows, BriefAll: true,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder,
-			InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
-			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			InsertFinalOrders: sqlInsertFinalOrder,
+			AnyExpired:        sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
-			Payloads: sqlPayloads, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices,
 		},
 	}
 }
