@@ -61,6 +61,13 @@ type Tx interface {
 // Run runs do in a transaction, and adds the operation to an error. do may run more than once.
 type Run func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error
 
+// Runner runs shared operations in transactions of a driver, of type T.
+func Runner[T Tx](run func(ctx context.Context, op string, do func(ctx context.Context, t T) error) error) Run {
+	return func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error {
+		return run(ctx, op, func(ctx context.Context, t T) error { return do(ctx, t) })
+	}
+}
+
 // Driver holds the parts that each database does in its own way.
 type Driver struct {
 	// Read runs what only reads; several statements may see several moments.

@@ -11,6 +11,7 @@ import (
 
 // driver is what the shared operations need of this package.
 func (s *Store) driver() sqlstore.Driver {
+	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
@@ -33,13 +34,6 @@ func (s *Store) driver() sqlstore.Driver {
 			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices,
 		},
-	}
-}
-
-// as runs shared operations in transactions of this package.
-func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
-	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
-		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
 	}
 }
 
