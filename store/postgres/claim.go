@@ -118,7 +118,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 				for i, s := range w.rows {
 					switch s.Now = w.lane[i].Row; {
 					case s.Now.Version == s.Was.Version:
-					case s.taken(now, q):
+					case s.taken():
 						first = append(first, s)
 					default:
 						changed = append(changed, &s.Stored)
@@ -376,15 +376,9 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, so that sqlTake writes it.
-func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
-	w, n, expires := s.Was, s.Now, now.Add(q.TTL)
-	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
-		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
-		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
-		n.Resends == 0 && n.ClaimedBy == q.Instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0 &&
-		n.ClaimTTL == q.TTL.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
-}
+// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read as
+// waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
+func (s *stored) taken() bool { return s.place != "" && s.Now.State == batch.Submitting }
 
 // take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that
 // are not known from an Add.
@@ -394,9 +388,8 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		return payloads, nil
 	}
 	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
-	c := make(columns, len(rows))
-	for i, s := range rows {
-		c[i] = &s.Stored
+	of := func(at func(s *stored) int64) any {
+		return intArray(len(rows), func(i int) int64 { return at(rows[i]) })
 	}
 	if payloads == nil {
 		payloads = make(map[int64][]byte, len(rows))
@@ -406,9 +399,9 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		payload []byte
 	}
 	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
-		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
+		textArray(len(rows), func(i int) string { return rows[i].place }), of(func(s *stored) int64 { return s.Seq }), of(func(s *stored) int64 { return s.Was.Version }),
+		of(func(s *stored) int64 { return int64(s.Now.Spent) }),
+		of(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt),
 		boolArray(len(rows), func(i int) bool {
 			payload, known := t.s.added.Take(rows[i].Seq, rows[i].CreatedAt)
