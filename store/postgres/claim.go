@@ -90,47 +90,28 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			}
 		}
 		var first []*stored // claimed for the first time
-		for budget := left; len(windows) > 0; budget *= 4 {
-			if left <= 0 {
-				for _, w := range windows {
-					out.Left = append(out.Left, w.service)
-				}
-				break
-			}
-			// Waiting rows are read only of lanes that the limit lets through; where a round
-			// finds fewer rows than wanted, the next round reads a few more lanes.
-			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, windows[:n]); err != nil {
-				return out, nil, err
-			}
-			for _, w := range windows[:n] {
-				if w.want > 0 {
+		left, err = sqlstore.PlanLanes(windows, now, q, left, choose, &out, func(windows []*window) error {
+			err := t.waiting(ctx, sqlWaiting, windows)
+			for _, w := range windows {
+				if err == nil && w.want > 0 {
 					from.saw(w, true)
 				}
 			}
-			for len(windows) > 0 && n > 0 && left > 0 {
-				w := windows[0]
-				windows, n = windows[1:], n-1
-				if len(w.lane) == 0 {
-					continue
+			return err
+		}, func(w *window, _ []store.LaneRow) error {
+			for i, s := range w.rows {
+				switch s.Now = w.lane[i].Row; {
+				case s.Now.Version == s.Was.Version:
+				case s.taken():
+					first = append(first, s)
+				default:
+					changed = append(changed, &s.Stored)
 				}
-				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
-				for i, s := range w.rows {
-					switch s.Now = w.lane[i].Row; {
-					case s.Now.Version == s.Was.Version:
-					case s.taken():
-						first = append(first, s)
-					default:
-						changed = append(changed, &s.Stored)
-					}
-				}
-				left -= plan.Claims
-				out.Runs = append(out.Runs, plan.Runs...)
-				if plan.More {
-					out.Left = append(out.Left, w.service)
-				}
-				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
+			return nil
+		})
+		if err != nil {
+			return out, nil, err
 		}
 		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
 			return out, nil, err
@@ -155,17 +136,6 @@ func together(q store.ClaimQuery, left int) int {
 		n = min(left, 4*n)
 	}
 	return min(max(n, 8), 500)
-}
-
-// reach is how many of the windows want so many rows together, at least one.
-func reach(windows []*window, rows int) int {
-	for i, w := range windows {
-		if rows <= 0 && i > 0 {
-			return i
-		}
-		rows -= w.want
-	}
-	return len(windows)
 }
 
 // except returns the lanes that are not among others.
@@ -197,6 +167,12 @@ type window struct {
 
 	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
 }
+
+// Wants is how many waiting rows the lane wants.
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
+
+// Rows are the rows that a strategy sees.
+func (w *window) Rows() []store.LaneRow { return w.lane }
 
 // attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
 // order; windows of other lanes are empty. wanted says how many waiting rows each lane wants.

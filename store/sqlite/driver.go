@@ -92,7 +92,7 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, _ []i
 	}
 	lanes := make([][]store.LaneRow, len(windows))
 	for i, w := range windows {
-		lanes[i] = laneRows(w.rows)
+		lanes[i] = w.Rows()
 	}
 	return lanes, nil
 }
