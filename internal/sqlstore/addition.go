@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"crypto/sha256"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -36,4 +37,70 @@ func Prepare(batches []batch.Batch) ([]Addition, error) {
 		in[i].Twin = twin
 	}
 	return in, nil
+}
+
+// NewOrder is an order that passed the checks before the first statement of an AddOrders.
+type NewOrder struct {
+	*batch.Order
+	Hash [sha256.Size]byte
+	Twin bool  // of an earlier order of the call; not stored
+	At   int64 // the order key
+	Seq  int64
+}
+
+// PrepareOrders checks orders that are to be added.
+func PrepareOrders(orders []batch.Order) ([]NewOrder, error) {
+	twins, err := store.CheckOrders(orders)
+	if err != nil {
+		return nil, err
+	}
+	in := make([]NewOrder, len(orders))
+	for i := range orders {
+		in[i] = NewOrder{Order: &orders[i], Hash: orders[i].Hash(), Twin: twins[i]}
+	}
+	return in, nil
+}
+
+// CompareOrders compares orders that were not added with the stored orders of their ids and their keys.
+func CompareOrders(ctx context.Context, t Tx, in []*NewOrder) error {
+	if len(in) == 0 {
+		return nil
+	}
+	type known struct {
+		name, party string
+		hash        []byte
+	}
+	type key struct{ party, name string }
+	byID, byKey := map[string]known{}, map[key]known{}
+	dest := func(k *known) []any { return []any{&k.name, &k.party, &k.hash} }
+	err := Each(ctx, t, dest, func(k *known) error {
+		byID[k.name] = *k
+		return nil
+	}, sqlKnownOrders, t.Array(len(in), func(i int) any { return string(in[i].ID) }))
+	if err != nil {
+		return err
+	}
+	err = Each(ctx, t, dest, func(k *known) error {
+		byKey[key{k.party, k.name}] = *k
+		return nil
+	}, sqlKnownOrderKeys, t.Array(len(in), func(i int) any { return string(in[i].Party) }), t.Array(len(in), func(i int) any { return in[i].Key }))
+	if err != nil {
+		return err
+	}
+	for _, o := range in {
+		if k, ok := byID[string(o.ID)]; ok {
+			if k.party != string(o.Party) || string(k.hash) != string(o.Hash[:]) {
+				return store.OrderConflict(o.ID)
+			}
+			continue
+		}
+		k, ok := byKey[key{string(o.Party), o.Key}]
+		switch {
+		case ok && string(k.hash) != string(o.Hash[:]):
+			return store.OrderKeyConflict(*o.Order)
+		case !ok && !o.Twin:
+			return ErrMoved // pruned since
+		}
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ type Queries struct {
 	LockOrders, LockBatchOrders string
 	// These write rows of ExecAll. The first and the second begin with number and version, and
 	// write only a row that still has it.
-	UpdateOrders, DeleteOpenOrders, InsertFinalOrders, DeleteUnsettled string
+	UpdateOrders, DeleteOpenOrders, InsertFinalOrders string
 	// AnyExpired says whether an order has expired, where a look that only reads is worth it;
 	// Expired reads up to $2 that have at $1.
 	AnyExpired, Expired string
@@ -59,11 +59,14 @@ type Queries struct {
 
 	// Payloads reads number, id, service and payload of the batches $1.
 	Payloads string
+	// Witnesses finds up to $6 final batches of the states $4 among the $5 batches before batch $1, which is in doubt
+	// and has the id $2 and the service $3: the youngest first, and of those that were final before the doubt.
+	Witnesses string
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string
 	// AttemptedServices finds the services among $1 that have an open attempted batch, or one among
-	// their first $2 batches: the limit keeps its cost from growing with history. Serve records rows of service and ledger, where none is recorded.
-	AttemptedServices, Serve string
+	// their first $2 batches: the limit keeps its cost from growing with history.
+	AttemptedServices string
 }
 
 // The statements that drivers share. A test of each driver asks its planner about each
@@ -119,12 +122,19 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o
 	LEFT JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.seq = o.seq OFFSET 0) q ON true
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
+	// PostgreSQL's lock causes a write: a commit waits for synchronous standbys only after a write, and a known
+	// order may not have reached them yet.
+	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
+	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
+	sqlKnownOrderKeys = `SELECT o.idempotency_key, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
+	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.party = u.p AND o.idempotency_key = u.k AND o.idempotency_key <> '' OFFSET 0) o`
 	// BatchOrders reads the open orders that are part of the batches $1.
 	BatchOrders = `SELECT ` + ColsOrder + `, ` + ColsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.batch = u.id AND q.batch <> '' AND q.state = 2 OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.seq = q.seq OFFSET 0) o ORDER BY q.batch, q.place`
 	sqlBatchOrders = BatchOrders
 
+	sqlDeleteUnsettled = `DELETE FROM {unsettled_batches} WHERE batch_seq = ANY ($1::bigint[])`
 	sqlInsertUnsettled = `INSERT INTO {unsettled_batches} (batch_seq, party) VALUES ($1::bigint, $2::text) ON CONFLICT DO NOTHING`
 
 	// IsClosed is a condition on the control c.
@@ -174,7 +184,10 @@ const (
 
 	sqlMoveToEnd = `UPDATE {batches} SET created_at = $2::bigint WHERE seq = $1::bigint`
 
-	sqlServed     = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
+	sqlServed = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
+	// SQLite takes ON for a join's without WHERE.
+	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT u.s, u.l FROM unnest($1::text[], $2::text[]) AS u (s, l)
+	WHERE true ON CONFLICT DO NOTHING`
 	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
 	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + Clock + `)
 	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
@@ -187,7 +200,6 @@ const (
 	WHERE s.stream = $1::text FOR UPDATE`
 	sqlSetStream = `UPDATE {streams} SET holder = $2::text, epoch = $3::bigint, lease_expires = $4::bigint, since = $5::bigint,
 	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
-	// SQLite takes ON for a join's without WHERE.
 	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
 	WHERE true ON CONFLICT DO NOTHING`
 	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + Clock + ` FROM {streams} s WHERE s.stream = $1::text

@@ -112,19 +112,19 @@ func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known 
 		return err
 	}
 	var record []store.Served
-	var rows [][]any
+	var names []string
 	slices.SortFunc(services, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
 	for _, want := range services {
 		name := store.Serving(want.Ledger, database, slices.Contains(attempted, string(want.Service)))
 		known[string(want.Service)] = name
 		if want.Ledger != "" && name != "" {
-			record, rows = append(record, want), append(rows, []any{string(want.Service), name})
+			record, names = append(record, want), append(names, name)
 		}
 	}
-	if len(rows) == 0 {
+	if len(record) == 0 {
 		return nil
 	}
-	if _, err := t.ExecAll(ctx, s.d.Serve, rows); err != nil {
+	if _, err := t.Exec(ctx, sqlServe, serviceNames(t, record), texts(t, names)); err != nil {
 		return err
 	}
 	recorded, err := served(ctx, t, record) // another call may have been faster

@@ -124,7 +124,7 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, di
 	if err := s.saveOrders(ctx, t, changed); err != nil {
 		return err
 	}
-	_, err = t.ExecAll(ctx, s.d.DeleteUnsettled, each(done))
+	_, err = t.Exec(ctx, sqlDeleteUnsettled, t.Ints(done))
 	return err
 }
 

@@ -61,6 +61,13 @@ type Tx interface {
 // Run runs do in a transaction, and adds the operation to an error. do may run more than once.
 type Run func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error
 
+// Runner runs shared operations in transactions of a driver, of type T.
+func Runner[T Tx](run func(ctx context.Context, op string, do func(ctx context.Context, t T) error) error) Run {
+	return func(ctx context.Context, op string, do func(ctx context.Context, t Tx) error) error {
+		return run(ctx, op, func(ctx context.Context, t T) error { return do(ctx, t) })
+	}
+}
+
 // Driver holds the parts that each database does in its own way.
 type Driver struct {
 	// Read runs what only reads; several statements may see several moments.
@@ -234,15 +241,6 @@ func Now(ctx context.Context, t Tx) (int64, error) {
 
 func texts[T ~string](t Tx, list []T) any {
 	return t.Array(len(list), func(i int) any { return string(list[i]) })
-}
-
-// each is a row of one column for each number.
-func each(seqs []int64) [][]any {
-	rows := make([][]any, len(seqs))
-	for i, seq := range seqs {
-		rows[i] = []any{seq}
-	}
-	return rows
 }
 
 // Seqs are the numbers of n batches, looked up where a ref has no number; 0 where there is no

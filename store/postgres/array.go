@@ -38,37 +38,18 @@ func boolArray(n int, at func(i int) bool) string {
 }
 
 func textArray(n int, at func(i int) string) string {
-	return nullTextArray(n, func(i int) (string, bool) { return at(i), true })
-}
-
-// nullTextArray holds NULL where at says false.
-func nullTextArray(n int, at func(i int) (string, bool)) string {
 	size := len("{}")
 	for i := range n {
-		text, _ := at(i)
-		size += len(text) + len("NULL,")
+		size += len(at(i)) + len(`"",`)
 	}
-	var b strings.Builder
-	b.Grow(size) // enough, unless there is something to escape
-	b.WriteByte('{')
+	b := append(make([]byte, 0, size), '{') // enough, unless there is something to escape
 	for i := range n {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		if text, ok := at(i); ok {
-			writeText(&b, text)
-		} else {
-			b.WriteString("NULL")
-		}
+		b = append(append(append(b, '"'), escaped(at(i))...), '"')
 	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-func writeText(b *strings.Builder, text string) {
-	b.WriteByte('"')
-	b.WriteString(escaped(text))
-	b.WriteByte('"')
+	return string(append(b, '}'))
 }
 
 func escaped(text string) string {

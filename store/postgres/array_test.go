@@ -11,7 +11,6 @@ func TestArrays(t *testing.T) {
 	assert.Equal(t, "{-1,0,9223372036854775807}", ints([]int64{-1, 0, 1<<63 - 1}))
 	assert.Equal(t, "{t,f}", boolArray(2, func(i int) bool { return i == 0 }))
 	assert.Equal(t, `{"","NULL","a\"b\\c","{,}"," ä"}`, texts([]string{"", "NULL", `a"b\c`, "{,}", " ä"}))
-	assert.Equal(t, `{NULL,"x"}`, nullTextArray(2, func(i int) (string, bool) { return "x", i == 1 }))
 	mixed := []any{nil, "x", "NULL", `"`, int64(-1), true, false}
 	assert.Equal(t, `{NULL,"x","NULL","\"",-1,true,false}`, (&session{}).Array(len(mixed), func(i int) any { return mixed[i] }))
 }

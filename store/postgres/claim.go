@@ -90,47 +90,28 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			}
 		}
 		var first []*stored // claimed for the first time
-		for budget := left; len(windows) > 0; budget *= 4 {
-			if left <= 0 {
-				for _, w := range windows {
-					out.Left = append(out.Left, w.service)
-				}
-				break
-			}
-			// Waiting rows are read only of lanes that the limit lets through; where a round
-			// finds fewer rows than wanted, the next round reads a few more lanes.
-			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, sqlWaiting, windows[:n]); err != nil {
-				return out, nil, err
-			}
-			for _, w := range windows[:n] {
-				if w.want > 0 {
+		left, err = sqlstore.PlanLanes(windows, now, q, left, choose, &out, func(windows []*window) error {
+			err := t.waiting(ctx, sqlWaiting, windows)
+			for _, w := range windows {
+				if err == nil && w.want > 0 {
 					from.saw(w, true)
 				}
 			}
-			for len(windows) > 0 && n > 0 && left > 0 {
-				w := windows[0]
-				windows, n = windows[1:], n-1
-				if len(w.lane) == 0 {
-					continue
+			return err
+		}, func(w *window, _ []store.LaneRow) error {
+			for i, s := range w.rows {
+				switch s.Now = w.lane[i].Row; {
+				case s.Now.Version == s.Was.Version:
+				case s.taken():
+					first = append(first, s)
+				default:
+					changed = append(changed, &s.Stored)
 				}
-				plan := store.PlanLane(w.service, w.lane, now, q, left, choose)
-				for i, s := range w.rows {
-					switch s.Now = w.lane[i].Row; {
-					case s.Now.Version == s.Was.Version:
-					case s.taken(now, q):
-						first = append(first, s)
-					default:
-						changed = append(changed, &s.Stored)
-					}
-				}
-				left -= plan.Claims
-				out.Runs = append(out.Runs, plan.Runs...)
-				if plan.More {
-					out.Left = append(out.Left, w.service)
-				}
-				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
 			}
+			return nil
+		})
+		if err != nil {
+			return out, nil, err
 		}
 		if out.Payloads, err = t.take(ctx, out.Payloads, first, now, q); err != nil {
 			return out, nil, err
@@ -155,17 +136,6 @@ func together(q store.ClaimQuery, left int) int {
 		n = min(left, 4*n)
 	}
 	return min(max(n, 8), 500)
-}
-
-// reach is how many of the windows want so many rows together, at least one.
-func reach(windows []*window, rows int) int {
-	for i, w := range windows {
-		if rows <= 0 && i > 0 {
-			return i
-		}
-		rows -= w.want
-	}
-	return len(windows)
 }
 
 // except returns the lanes that are not among others.
@@ -197,6 +167,12 @@ type window struct {
 
 	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
 }
+
+// Wants is how many waiting rows the lane wants.
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
+
+// Rows are the rows that a strategy sees.
+func (w *window) Rows() []store.LaneRow { return w.lane }
 
 // attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
 // order; windows of other lanes are empty. wanted says how many waiting rows each lane wants.
@@ -376,15 +352,9 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, so that sqlTake writes it.
-func (s *stored) taken(now time.Time, q store.ClaimQuery) bool {
-	w, n, expires := s.Was, s.Now, now.Add(q.TTL)
-	return placeOf(w) == inWaiting && s.place != "" && n.State == batch.Submitting && n.Version == w.Version+1+int64(q.Salt) && n.Attempt == 1 &&
-		n.Failures == 0 && n.ClaimExpires.Equal(expires) && n.NextCheck.Equal(expires) && n.NotBefore.IsZero() && n.AskedAt.IsZero() &&
-		n.LastPost.IsZero() && n.SettlesAt.IsZero() && n.FinalAt.IsZero() && n.DoubtAttempt == 1 && n.DoubtSince.Equal(now) &&
-		n.Resends == 0 && n.ClaimedBy == q.Instance && !n.AtEnd && !n.Refused && n.Requeued == w.Requeued && n.Error == nil && n.Decision == "" && len(n.Receipts) == 0 &&
-		n.ClaimTTL == q.TTL.Truncate(time.Microsecond) && n.FirstClaimed.Equal(now) && n.Rollbacks == 0 && n.SeenAttempt == 0 && n.SeenEndpoint == ""
-}
+// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read as
+// waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
+func (s *stored) taken() bool { return s.place != "" && s.Now.State == batch.Submitting }
 
 // take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that
 // are not known from an Add.
@@ -394,9 +364,8 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		return payloads, nil
 	}
 	slices.SortFunc(rows, func(a, b *stored) int { return cmp.Compare(a.Seq, b.Seq) })
-	c := make(columns, len(rows))
-	for i, s := range rows {
-		c[i] = &s.Stored
+	of := func(at func(s *stored) int64) any {
+		return intArray(len(rows), func(i int) int64 { return at(rows[i]) })
 	}
 	if payloads == nil {
 		payloads = make(map[int64][]byte, len(rows))
@@ -406,9 +375,9 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		payload []byte
 	}
 	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
-		textArray(len(rows), func(i int) string { return rows[i].place }), c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
+		textArray(len(rows), func(i int) string { return rows[i].place }), of(func(s *stored) int64 { return s.Seq }), of(func(s *stored) int64 { return s.Was.Version }),
+		of(func(s *stored) int64 { return int64(s.Now.Spent) }),
+		of(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt),
 		boolArray(len(rows), func(i int) bool {
 			payload, known := t.s.added.Take(rows[i].Seq, rows[i].CreatedAt)

@@ -12,6 +12,7 @@ import (
 
 // driver is what the shared operations need of this package.
 func (s *Store) driver() sqlstore.Driver {
+	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
 		Delivering: as(s.delivering), Wrap: wrap,
@@ -23,20 +24,13 @@ func (s *Store) driver() sqlstore.Driver {
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlLockBatchOrders, UpdateOrders: sqlUpdateOrders, DeleteOpenOrders: sqlDeleteOpenOrders,
-			InsertFinalOrders: sqlInsertFinalOrders, DeleteUnsettled: sqlDeleteUnsettled,
-			Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			InsertFinalOrders: sqlInsertFinalOrders,
+			Expired:           sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
-			Payloads: sqlPayloads, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices,
 		},
-	}
-}
-
-// as runs shared operations in transactions of this package.
-func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
-	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
-		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
 	}
 }
 

@@ -31,12 +31,6 @@ const (
 		batches, split_group)
 		SELECT seq, party, priority, created_at, deadline, urgent, size, 1, $12::bigint, '', 0, 0, '' FROM added)
 	SELECT seq FROM added`
-	// The lock causes a write, as in sqlKnown.
-	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
-	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
-	sqlKnownOrderKeys = `SELECT o.party, o.idempotency_key, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
-	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.party = u.p AND r.idempotency_key = u.k
-		AND r.idempotency_key <> '' OFFSET 0) o`
 
 	colsOrder     = sqlstore.ColsOrder
 	colsOpenOrder = sqlstore.ColsOpenOrder
@@ -80,8 +74,7 @@ const (
 		coalesce(bool_or(c.urgent), false) AS urgent FROM (SELECT x.size, x.urgent FROM {open_orders} x
 			WHERE x.state = 1 AND x.party = i.party ORDER BY x.priority DESC, x.created_at LIMIT $2::bigint) c) l`
 
-	sqlDeleteUnsettled = `DELETE FROM {unsettled_batches} WHERE batch_seq = ANY ($1::bigint[])`
-	sqlSettleable      = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {unsettled_batches} u
+	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsOutcome + ` FROM {unsettled_batches} u
 	CROSS JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = u.batch_seq OFFSET 0) f
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.batch_seq OFFSET 0) b
 	ORDER BY b.created_at, b.header_signature LIMIT $1::bigint`

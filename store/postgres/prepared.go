@@ -26,13 +26,14 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 // SetPrepared sends all bytes in one value, as Add does.
 func (t *session) SetPrepared(ctx context.Context, set []*sqlstore.Stored) error {
 	all := []byte{} // no bytes are an empty value, as the column wants it
+	seqs, was := make([]int64, len(set)), make([]int64, len(set))
 	at, size := make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
+		seqs[i], was[i] = r.Seq, r.Was.Version
 		at[i], size[i] = int64(len(all)+1), int64(len(r.Now.Prepared))
 		all = append(all, r.Now.Prepared...)
 	}
-	c := columns(set)
-	n, err := t.Exec(ctx, sqlKeepPrepared, c.ints(seqOf), c.ints(wasOf), all, ints(at), ints(size))
+	n, err := t.Exec(ctx, sqlKeepPrepared, ints(seqs), ints(was), all, ints(at), ints(size))
 	if err == nil && n != int64(len(set)) {
 		err = sqlstore.ErrMoved
 	}

@@ -144,17 +144,17 @@ const (
 	FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::boolean[], $5::text[], $6::integer[], $8::integer[])
 		AS u (seq, position, id, valid, message, at, size)`
 
-	// changedRows are the values of attemptedArgs, from $1 on; $2 is the version that was
-	// read.
+	// changedRows are the values of [sqlstore.OpenCols] between number and version that was read, and
+	// service and order key.
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::bigint[], $27::text[], $28::boolean[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
-		$33::bigint[], $34::text[])
+		$25::text[], $26::boolean[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::text[],
+		$33::text[], $34::bigint[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
-		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint)`
+		submission_error_message, decision, receipts, due_at, claimed_by, at_end,
+		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint, service_id, created_at)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
@@ -405,7 +405,6 @@ const (
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
 
-	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
 	// batches.
 	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"fmt"
-
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -11,7 +9,7 @@ import (
 type place uint8
 
 const (
-	inWaiting place = iota + 1
+	inWaiting place = iota + 1 // the order of the steps of Save
 	inAttempted
 	inOutcomes
 )
@@ -50,17 +48,6 @@ func (s *stored) unpackWaiting() {
 	s.Was = store.NewRow()
 	s.Was.Version, s.Was.Requeued = s.Version, s.Requeued
 	s.Now = s.Was
-}
-
-// checkWaiting makes sure that these two columns suffice for the row.
-func checkWaiting(r store.Row) error {
-	r.Error, r.Receipts = nil, nil // not comparable; requeuing clears them
-	want := store.NewRow()
-	want.Version, want.Requeued = r.Version, r.Requeued
-	if fmt.Sprint(r) != fmt.Sprint(want) {
-		return fmt.Errorf("a row that was never attempted, and is %+v", r)
-	}
-	return nil
 }
 
 func storedDest(s *stored) []any { return append(s.BatchCols.Dest(), s.RowCols.Dest()...) }

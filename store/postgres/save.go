@@ -29,38 +29,40 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 			return err
 		}
 	}
-	var update, insert, remove [inOutcomes + 1][]*sqlstore.Stored
+	steps := [...]struct {
+		statement string
+		rows      [][]any
+	}{
+		{statement: sqlUpdateAttempted}, {statement: sqlDeleteWaiting}, {statement: sqlDeleteAttempted}, {statement: sqlDeleteOutcomes},
+		{statement: sqlInsertWaiting}, {statement: sqlInsertAttempted}, {statement: sqlInsertOutcomes},
+	}
+	const update, remove, insert = 0, 0, 3 // and the place of a row
 	for _, s := range changed {
 		from, to := placeOf(s.Was), placeOf(s.Now)
-		if from == inAttempted && to == inAttempted {
-			update[to] = append(update[to], s)
+		add := func(step place, row ...any) { steps[step].rows = append(steps[step].rows, row) }
+		open := func() []any {
+			return slices.Concat([]any{s.Seq, s.Was.Version}, sqlstore.OpenCols(&s.Now, s.Had, sqlstore.DueAt(s.Now)), []any{s.ServiceID, s.CreatedAt})
+		}
+		switch {
+		case from == inAttempted && to == inAttempted:
+			add(update, open()...)
 			continue
+		case from == inWaiting:
+			add(remove+from, s.Seq, s.Was.Version, s.ServiceID, s.CreatedAt)
+		default:
+			add(remove+from, s.Seq, s.Was.Version)
 		}
-		if to == inWaiting {
-			if err := checkWaiting(s.Now); err != nil {
-				return fmt.Errorf("batch %s: %w", s.Key(), err)
-			}
+		switch to {
+		case inWaiting: // it was never attempted, and these are all that such a row has
+			add(insert+to, s.Seq, s.Now.Version, s.Now.Requeued, s.ServiceID, s.CreatedAt)
+		case inAttempted:
+			add(insert+to, open()...)
+		default:
+			add(insert+to, sqlstore.FinalCols(s.Seq, &s.Now, s.Had)...)
 		}
-		remove[from] = append(remove[from], s)
-		insert[to] = append(insert[to], s)
 	}
-	for _, step := range [...]struct {
-		rows      []*sqlstore.Stored
-		statement string
-		args      func([]*sqlstore.Stored) []any
-	}{
-		{update[inAttempted], sqlUpdateAttempted, attemptedArgs},
-		{remove[inWaiting], sqlDeleteWaiting, placeArgs},
-		{remove[inAttempted], sqlDeleteAttempted, versionArgs},
-		{remove[inOutcomes], sqlDeleteOutcomes, versionArgs},
-		{insert[inAttempted], sqlInsertAttempted, attemptedArgs},
-		{insert[inWaiting], sqlInsertWaiting, waitingArgs},
-		{insert[inOutcomes], sqlInsertOutcomes, outcomeArgs},
-	} {
-		if len(step.rows) == 0 {
-			continue
-		}
-		n, err := t.Exec(ctx, step.statement, step.args(step.rows)...)
+	for _, step := range steps {
+		n, err := t.ExecAll(ctx, step.statement, step.rows)
 		if err != nil {
 			return err
 		}
@@ -69,118 +71,6 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 		}
 	}
 	return nil
-}
-
-// columns turns rows into arrays, a column each.
-type columns []*sqlstore.Stored
-
-func (c columns) ints(at func(s *sqlstore.Stored) int64) any {
-	return intArray(len(c), func(i int) int64 { return at(c[i]) })
-}
-
-func (c columns) bools(at func(s *sqlstore.Stored) bool) any {
-	return boolArray(len(c), func(i int) bool { return at(c[i]) })
-}
-
-func (c columns) texts(at func(s *sqlstore.Stored) string) any {
-	return textArray(len(c), func(i int) string { return at(c[i]) })
-}
-
-func (c columns) kinds() any {
-	return nullTextArray(len(c), func(i int) (string, bool) {
-		if e := c[i].Now.Error; e != nil {
-			return string(e.Kind), true
-		}
-		return "", false
-	})
-}
-
-func (c columns) messages() any {
-	return c.texts(func(s *sqlstore.Stored) string {
-		if e := s.Now.Error; e != nil {
-			return e.Message
-		}
-		return ""
-	})
-}
-
-func seqOf(s *sqlstore.Stored) int64      { return s.Seq }
-func wasOf(s *sqlstore.Stored) int64      { return s.Was.Version }
-func serviceOf(s *sqlstore.Stored) string { return s.ServiceID }
-func createdOf(s *sqlstore.Stored) int64  { return s.CreatedAt }
-func receiptsOf(s *sqlstore.Stored) int64 { return s.Had }
-func requeuedOf(s *sqlstore.Stored) bool  { return s.Now.Requeued }
-func versionOf(s *sqlstore.Stored) int64  { return s.Now.Version }
-
-func versionArgs(list []*sqlstore.Stored) []any {
-	c := columns(list)
-	return []any{c.ints(seqOf), c.ints(wasOf)}
-}
-
-func placeArgs(list []*sqlstore.Stored) []any {
-	c := columns(list)
-	return []any{c.ints(seqOf), c.ints(wasOf), c.texts(serviceOf), c.ints(createdOf)}
-}
-
-func waitingArgs(list []*sqlstore.Stored) []any {
-	c := columns(list)
-	return []any{c.ints(seqOf), c.ints(versionOf), c.bools(requeuedOf), c.texts(serviceOf), c.ints(createdOf)}
-}
-
-// attemptedArgs are in the order of changedRows.
-func attemptedArgs(list []*sqlstore.Stored) []any {
-	c := columns(list)
-	return []any{
-		c.ints(seqOf), c.ints(wasOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.State) }),
-		c.ints(versionOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Failures) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ClaimExpires) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.NotBefore) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.NextCheck) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.AskedAt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.LastPost) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.SettlesAt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.DoubtAttempt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.DoubtSince) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Resends) }),
-		c.bools(func(s *sqlstore.Stored) bool { return s.Now.Refused }),
-		c.bools(requeuedOf), c.kinds(), c.messages(),
-		c.texts(func(s *sqlstore.Stored) string { return s.Now.Decision }),
-		c.ints(receiptsOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.DueAt(s.Now) }),
-		c.texts(serviceOf), c.ints(createdOf),
-		c.texts(func(s *sqlstore.Stored) string { return s.Now.ClaimedBy }),
-		c.bools(func(s *sqlstore.Stored) bool { return s.Now.AtEnd }),
-		c.ints(func(s *sqlstore.Stored) int64 { return s.Now.ClaimTTL.Microseconds() }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.FirstClaimed) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Rollbacks) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.SeenAttempt) }),
-		c.texts(func(s *sqlstore.Stored) string { return s.Now.SeenEndpoint }),
-	}
-}
-
-func outcomeArgs(list []*sqlstore.Stored) []any {
-	c := columns(list)
-	return []any{
-		c.ints(seqOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.State) }),
-		c.ints(versionOf),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Attempt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Spent) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return int64(s.Now.Failures) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.AskedAt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.LastPost) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.SettlesAt) }),
-		c.ints(func(s *sqlstore.Stored) int64 { return sqlstore.ToMicro(s.Now.FinalAt) }),
-		c.bools(requeuedOf), c.kinds(), c.messages(), c.ints(receiptsOf),
-		c.bools(func(s *sqlstore.Stored) bool { return s.Now.OrdersSettled }),
-		c.bools(func(s *sqlstore.Stored) bool { return s.Now.Quarantined }),
-	}
 }
 
 // saveReceipts replaces the receipts that differ from the database's.

@@ -59,49 +59,17 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		if err != nil {
 			return out, err
 		}
-		// Waiting rows are read only of lanes that the limit lets through; where a round finds
-		// fewer rows than wanted, the next round reads a few more lanes.
-		for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
-			n := reach(windows, max(left, budget))
-			if err := t.waiting(ctx, true, windows[:n]); err != nil {
-				return out, err
-			}
-			for ; n > 0 && left > 0; n-- {
-				w := windows[0]
-				windows = windows[1:]
-				if len(w.rows) == 0 {
-					continue
-				}
-				lane := laneRows(w.rows)
-				plan := store.PlanLane(w.service, lane, now, q, left, choose)
-				if err := t.saveLane(ctx, w.rows, lane, &claims, out.Payloads); err != nil {
-					return out, err
-				}
-				left -= plan.Claims
-				out.Runs = append(out.Runs, plan.Runs...)
-				if plan.More {
-					out.Left = append(out.Left, w.service)
-				}
-				out.NextReady = sqlstore.Sooner(out.NextReady, plan.NextReady)
-			}
-		}
-		for _, w := range windows {
-			out.Left = append(out.Left, w.service)
+		left, err = sqlstore.PlanLanes(windows, now, q, left, choose, &out,
+			func(windows []*window) error { return t.waiting(ctx, true, windows) },
+			func(w *window, lane []store.LaneRow) error {
+				return t.saveLane(ctx, w.rows, lane, &claims, out.Payloads)
+			})
+		if err != nil {
+			return out, err
 		}
 	}
 	out.Left = append(out.Left, lanes...)
 	return out, t.saveClaims(ctx, claims)
-}
-
-// reach is how many of the windows want so many rows together, at least one.
-func reach(windows []window, rows int) int {
-	for i, w := range windows {
-		if rows <= 0 && i > 0 {
-			return i
-		}
-		rows -= w.want
-	}
-	return len(windows)
 }
 
 // claimChange is the change of a row that is claimed: see sqlClaim.
@@ -137,7 +105,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 			continue
 		}
 		// It goes back to the monitor.
-		n, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
+		n, err := t.Exec(ctx, sqlUpdateOpen, append(openCols(&r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}

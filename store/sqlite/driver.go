@@ -11,6 +11,7 @@ import (
 
 // driver is what the shared operations need of this package.
 func (s *Store) driver() sqlstore.Driver {
+	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
@@ -24,22 +25,15 @@ func (s *Store) driver() sqlstore.Driver {
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows, BriefAll: true,
 			LockOrders: sqlLockOrders, LockBatchOrders: sqlstore.BatchOrders, UpdateOrders: sqlUpdateOrder, DeleteOpenOrders: sqlDeleteOpenOrder,
-			InsertFinalOrders: sqlInsertFinalOrder, DeleteUnsettled: sqlDeleteUnsettled,
-			AnyExpired: sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
+			InsertFinalOrders: sqlInsertFinalOrder,
+			AnyExpired:        sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamID,
-			Payloads: sqlPayloads, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices, Serve: sqlServe,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices,
 		},
-	}
-}
-
-// as runs shared operations in transactions of this package.
-func as(run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error) sqlstore.Run {
-	return func(ctx context.Context, op string, do func(ctx context.Context, t sqlstore.Tx) error) error {
-		return run(ctx, op, func(ctx context.Context, t *session) error { return do(ctx, t) })
 	}
 }
 
@@ -98,7 +92,7 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, _ []i
 	}
 	lanes := make([][]store.LaneRow, len(windows))
 	for i, w := range windows {
-		lanes[i] = laneRows(w.rows)
+		lanes[i] = w.Rows()
 	}
 	return lanes, nil
 }

@@ -14,8 +14,6 @@ const (
 	sqlInsertOrderPayload = `INSERT INTO order_payloads (seq, payload) VALUES (?, ?)`
 	sqlInsertOpenOrder    = `INSERT INTO open_orders (seq, party, priority, created_at, deadline, urgent, size, state, version)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlSameOrder    = `SELECT party = ? AND payload_hash = ? FROM orders WHERE order_id = ?`
-	sqlSameOrderKey = `SELECT payload_hash = ? FROM orders WHERE party = ? AND idempotency_key = ? AND idempotency_key <> ''`
 
 	colsOrder     = sqlstore.ColsOrder
 	colsOpenOrder = sqlstore.ColsOpenOrder
@@ -49,7 +47,6 @@ const (
 		EXISTS (SELECT 1 FROM open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party)
 	FROM loads`
 
-	sqlDeleteUnsettled = `DELETE FROM unsettled_batches WHERE batch_seq = ?`
 	// Batches in flight are sorted here, and not read along the index by age.
 	sqlSettleable = `SELECT ` + colsBatch + `, ` + colsFinal + ` FROM (SELECT u.batch_seq, b.created_at FROM unsettled_batches u
 		CROSS JOIN outcomes f ON f.seq = u.batch_seq CROSS JOIN batches b ON b.seq = u.batch_seq

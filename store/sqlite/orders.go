@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,24 +15,24 @@ import (
 // AddOrders is [store.OrderStore].AddOrders.
 func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 	const op = "add orders"
-	twins, err := store.CheckOrders(orders)
-	if err != nil || len(orders) == 0 {
+	in, err := sqlstore.PrepareOrders(orders)
+	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.write(ctx, op, func(free context.Context, t *session) error { return t.addOrders(free, orders, twins, ctx.Err) })
+	return s.write(ctx, op, func(free context.Context, t *session) error { return t.addOrders(free, in, ctx.Err) })
 }
 
 // AddOrdersTx is AddOrders in the application's own transaction, as [Store.AddTx].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
 	const op = "add orders in a transaction"
-	twins, err := store.CheckOrders(orders)
-	if err != nil || len(orders) == 0 {
+	in, err := sqlstore.PrepareOrders(orders)
+	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, func(free context.Context, t *session) error { return t.addOrders(free, orders, twins, ctx.Err) })
+	return s.inTx(ctx, op, tx, func(free context.Context, t *session) error { return t.addOrders(free, in, ctx.Err) })
 }
 
-func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []bool, stopped func() error) error {
+func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder, stopped func() error) error {
 	now, err := t.now(ctx)
 	if err != nil {
 		return err
@@ -44,43 +42,37 @@ func (t *session) addOrders(ctx context.Context, orders []batch.Order, twins []b
 		return err
 	}
 	last := map[batch.ServiceID]int64{}
-	for _, o := range orders {
+	for _, o := range in {
 		last[o.Party] = 0
 	}
-	names, err := json.Marshal(slices.Collect(maps.Keys(last)))
-	if err != nil {
+	if err := t.lasts(ctx, last, sqlPartyLasts, encode(slices.Collect(maps.Keys(last)))); err != nil {
 		return err
 	}
-	if err := t.lasts(ctx, last, sqlPartyLasts, string(names)); err != nil {
-		return err
-	}
-	for i, o := range orders {
+	var known []*sqlstore.NewOrder
+	for i := range in {
 		if err := stopped(); err != nil {
 			return err
 		}
-		hash := o.Hash()
-		if !twins[i] {
-			at := orderKey(now.UnixMicro(), last[o.Party], latest)
-			added, err := t.addOrder(ctx, o, hash, at)
-			if err != nil {
+		o, added := &in[i], false
+		if !o.Twin {
+			o.At = orderKey(now.UnixMicro(), last[o.Party], latest)
+			if added, err = t.addOrder(ctx, o); err != nil {
 				return fmt.Errorf("order %q: %w", o.ID, err)
 			}
-			if added {
-				last[o.Party], latest = at, at
-				continue
-			}
 		}
-		if err := t.compareOrder(ctx, o, hash); err != nil {
-			return err
+		if added {
+			last[o.Party], latest = o.At, o.At
+		} else {
+			known = append(known, o)
 		}
 	}
-	return nil
+	return sqlstore.CompareOrders(ctx, t, known)
 }
 
 // addOrder stores an order that is not known, and reports whether it did.
-func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte, at int64) (bool, error) {
+func (t *session) addOrder(ctx context.Context, o *sqlstore.NewOrder) (bool, error) {
 	deadline := sqlstore.ToMicro(o.Deadline)
-	seq, added, err := sqlstore.Get[int64](ctx, t, sqlInsertOrder, string(o.ID), string(o.Party), at, o.Key, int64(o.Priority), o.Urgent, deadline, hash[:])
+	seq, added, err := sqlstore.Get[int64](ctx, t, sqlInsertOrder, string(o.ID), string(o.Party), o.At, o.Key, int64(o.Priority), o.Urgent, deadline, o.Hash[:])
 	if err != nil || !added {
 		return false, err
 	}
@@ -93,23 +85,7 @@ func (t *session) addOrder(ctx context.Context, o batch.Order, hash [sha256.Size
 		}
 	}
 	row := store.NewOrderRow()
-	_, err = t.Exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), at, deadline, o.Urgent, int64(len(o.Payload)),
+	_, err = t.Exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), o.At, deadline, o.Urgent, int64(len(o.Payload)),
 		int64(row.State), row.Version)
 	return true, err
-}
-
-// compareOrder compares an order with the stored orders of its id and of its key, if any.
-func (t *session) compareOrder(ctx context.Context, o batch.Order, hash [sha256.Size]byte) error {
-	same, known, err := sqlstore.Get[bool](ctx, t, sqlSameOrder, string(o.Party), hash[:], string(o.ID))
-	switch {
-	case err != nil || same:
-		return err
-	case known:
-		return store.OrderConflict(o.ID)
-	}
-	same, known, err = sqlstore.Get[bool](ctx, t, sqlSameOrderKey, hash[:], string(o.Party), o.Key)
-	if err == nil && known && !same {
-		err = store.OrderKeyConflict(o)
-	}
-	return err
 }

@@ -167,15 +167,15 @@ const (
 		ORDER BY r.asked_at, r.created_at, r.seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`
-	sqlDoubt = `SELECT o.created_at, o.doubt_since FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
-	WHERE o.seq = ? AND b.header_signature = ? AND b.service_id = ? AND o.doubt_attempt <> 0`
-	sqlWitnesses = `SELECT d.header_signature FROM (SELECT seq, header_signature, created_at FROM batches
-		WHERE service_id = ? AND created_at < ? ORDER BY created_at DESC LIMIT ?) d
-	CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.state IN (?, ?) AND f.final_at < ? ORDER BY d.created_at DESC LIMIT ?`
+	sqlWitnesses = `SELECT w.header_signature FROM open_batches o CROSS JOIN batches own ON own.seq = o.seq
+	CROSS JOIN batches w ON w.seq IN (SELECT x.seq FROM batches x WHERE x.service_id = o.service_id AND x.created_at < o.created_at
+		ORDER BY x.created_at DESC LIMIT ?5)
+	CROSS JOIN outcomes f ON f.seq = w.seq
+	WHERE o.seq = ?1 AND own.header_signature = ?2 AND own.service_id = ?3
+	AND f.state IN (SELECT value FROM json_each(?4)) AND f.final_at < o.doubt_since ORDER BY w.created_at DESC LIMIT ?6`
 	sqlSetCheck = `UPDATE open_batches SET next_check = ?3, due_at = ?4 WHERE seq = ?1 AND version = ?2`
 	sqlLease    = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
-	sqlServe = `INSERT INTO served (service_id, ledger) VALUES (?, ?) ON CONFLICT DO NOTHING`
 	// sqlAttemptedServices finds services with an attempted batch, open or among their first
 	// batches.
 	sqlAttemptedServices = `SELECT j.value FROM json_each(?1) j

@@ -17,6 +17,7 @@ var forms = []struct {
 	{regexp.MustCompile(`\n\s*JOIN \{`), ` CROSS JOIN {`},
 	{regexp.MustCompile(`unnest\(\$(\d+)::uuid\[\]\) AS u \((\w+)\)`), `(SELECT unhex(value) AS $2 FROM json_each(?$1)) u`},
 	{regexp.MustCompile(`unnest\(\$(\d+)::\w+\[\]\) AS u \((\w+)\)`), `(SELECT value AS $2 FROM json_each(?$1)) u`},
+	{regexp.MustCompile(`unnest\(\$(\d+)::\w+\[\], \$(\d+)::\w+\[\]\) AS u \((\w+), (\w+)\)`), `(SELECT value AS $3, ?$2 ->> key AS $4 FROM json_each(?$1)) u`},
 	{regexp.MustCompile(`FROM \{(\w+)\} (\w+) WHERE (\S+) = ANY \(\$(\d+)::uuid\[\]\)`), `FROM json_each(?$4) j CROSS JOIN $1 $2 ON $3 = unhex(j.value)`},
 	{regexp.MustCompile(`FROM \{(\w+)\} (\w+) WHERE (\S+) = ANY \(\$(\d+)::\w+\[\]\)`), `FROM json_each(?$4) j CROSS JOIN $1 $2 ON $3 = j.value`},
 	{regexp.MustCompile(`= ANY \(\$(\d+)::uuid\[\]\)`), `IN (SELECT unhex(value) FROM json_each(?$1))`},

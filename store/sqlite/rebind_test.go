@@ -17,6 +17,7 @@ func TestRebind(t *testing.T) {
 		`UPDATE {t} SET a = $2::bigint WHERE b = ANY ($1::text[])`:                          `UPDATE t SET a = ?2 WHERE b IN (SELECT value FROM json_each(?1))`,
 		`SELECT a FROM {t} WHERE h = $1::uuid AND at < ` + sqlstore.Clock:                   `SELECT a FROM t WHERE h = unhex(?1) AND at < ` + ownClock,
 		`FROM unnest($1::bigint[]) AS u (n)`:                                                `FROM (SELECT value AS n FROM json_each(?1)) u`,
+		`FROM unnest($1::text[], $2::text[]) AS u (a, b)`:                                   `FROM (SELECT value AS a, ?2 ->> key AS b FROM json_each(?1)) u`,
 		`FROM unnest($1::uuid[]) AS u (h)`:                                                  `FROM (SELECT unhex(value) AS h FROM json_each(?1)) u`,
 		"FROM u\n\tJOIN {t} x ON x.n = u.n LEFT JOIN {s} y ON y.n = x.n":                    `FROM u CROSS JOIN t x ON x.n = u.n LEFT JOIN s y ON y.n = x.n`,
 		`FROM u CROSS JOIN LATERAL (SELECT * FROM {t} x WHERE x.n = u.n OFFSET 0) x`:        `FROM u CROSS JOIN t x ON x.n = u.n`,

@@ -19,6 +19,12 @@ type window struct {
 	want    int // waiting rows wanted
 }
 
+// Wants is how many waiting rows the lane wants.
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
+
+// Rows are the rows that a strategy sees.
+func (w *window) Rows() []store.LaneRow { return laneRows(w.rows) }
+
 // claimable is a batch with its footprint.
 type claimable struct {
 	sqlstore.Stored
@@ -60,22 +66,21 @@ func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 // says how many waiting rows each lane wants.
 func (t *session) attempted(ctx context.Context, query string, claim bool, services []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
-) ([]window, error) {
+) ([]*window, error) {
 	found, err := t.claimables(ctx, query, claim, services)
 	if err != nil {
 		return nil, err
 	}
-	windows := make([]window, len(services))
+	windows := make([]*window, len(services))
 	for i, s := range services {
-		windows[i] = window{service: s, rows: found[s]}
-		windows[i].want = wanted(s, laneRows(found[s]))
+		windows[i] = &window{service: s, rows: found[s], want: wanted(s, laneRows(found[s]))}
 	}
 	return windows, nil
 }
 
 // waiting adds the first waiting rows, as many as each window wants. One statement serves all
 // windows that want the same number.
-func (t *session) waiting(ctx context.Context, claim bool, windows []window) error {
+func (t *session) waiting(ctx context.Context, claim bool, windows []*window) error {
 	ask := map[int][]batch.ServiceID{}
 	for _, w := range windows {
 		if w.want > 0 {
@@ -93,8 +98,8 @@ func (t *session) waiting(ctx context.Context, claim bool, windows []window) err
 		if err != nil {
 			return err
 		}
-		for i := range windows {
-			if w := &windows[i]; w.want == want {
+		for _, w := range windows {
+			if w.want == want {
 				w.rows = append(w.rows, found[w.service]...)
 			}
 		}

@@ -27,9 +27,9 @@ var postgresList = []mutant{
 		new: "inOrder(w.atEnd[:0])",
 	},
 	{
-		name: "postgres: a lane that was not reached is not left", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/claim",
-		old: "out.Left = append(out.Left, w.service)\n\t\t\t\t}\n\t\t\t\tbreak",
-		new: "_ = w\n\t\t\t\t}\n\t\t\t\tbreak",
+		name: "SQL stores: a lane that was not reached is not left", file: "internal/sqlstore/claim.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "\t\tservice, _ := w.Wants()\n\t\tout.Left = append(out.Left, service)\n",
+		new: "\t\t_ = w\n",
 	},
 	{
 		name: "postgres: a lane that another claim holds is left, too", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestHeldLanesAreNotLeft",
@@ -37,9 +37,9 @@ var postgresList = []mutant{
 		new: "got, some, func(",
 	},
 	{
-		name: "postgres: a lane is planned before what waits of it is read", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/claim",
-		old: "for len(windows) > 0 && n > 0 && left > 0 {",
-		new: "for len(windows) > 0 && left > 0 {",
+		name: "SQL stores: a lane is planned before what waits of it is read", file: "internal/sqlstore/claim.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "for ; n > 0 && left > 0; n-- {",
+		new: "for ; len(windows) > 0 && left > 0; n-- {",
 	},
 	{
 		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",

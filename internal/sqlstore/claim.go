@@ -1,0 +1,67 @@
+package sqlstore
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Window is what a driver has read of a lane for a claim.
+type Window interface {
+	// Wants is how many waiting rows the lane wants.
+	Wants() (service batch.ServiceID, rows int)
+	// Rows are the rows that were read, in order.
+	Rows() []store.LaneRow
+}
+
+// PlanLanes plans lanes one after the other into out, until left claims are made, and returns how many are
+// left then. wait adds the waiting rows to windows, planned takes the rows as a plan has changed them.
+// Waiting rows are read only of lanes that the limit lets through; where a round finds fewer rows than
+// wanted, the next round reads a few more lanes.
+func PlanLanes[W Window](windows []W, now time.Time, q store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
+	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
+) (int, error) {
+	for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
+		n := reach(windows, max(left, budget))
+		if err := wait(windows[:n]); err != nil {
+			return left, err
+		}
+		for ; n > 0 && left > 0; n-- {
+			w := windows[0]
+			windows = windows[1:]
+			lane := w.Rows()
+			if len(lane) == 0 {
+				continue
+			}
+			service, _ := w.Wants()
+			plan := store.PlanLane(service, lane, now, q, left, choose)
+			if err := planned(w, lane); err != nil {
+				return left, err
+			}
+			left -= plan.Claims
+			out.Runs = append(out.Runs, plan.Runs...)
+			if plan.More {
+				out.Left = append(out.Left, service)
+			}
+			out.NextReady = Sooner(out.NextReady, plan.NextReady)
+		}
+	}
+	for _, w := range windows {
+		service, _ := w.Wants()
+		out.Left = append(out.Left, service)
+	}
+	return left, nil
+}
+
+// reach is how many of the windows want so many rows together, at least one.
+func reach[W Window](windows []W, rows int) int {
+	for i, w := range windows {
+		if rows <= 0 && i > 0 {
+			return i
+		}
+		_, want := w.Wants()
+		rows -= want
+	}
+	return len(windows)
+}
