@@ -56,13 +56,16 @@ soak:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
-	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestFaults -evm.seeds=10000
+	$(GO) test ./dlt/evm -count=1 -timeout 24h -v -run 'TestFaults|TestIntentFaults' -evm.seeds=10000
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestRateUnevenly -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
+	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \
+		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -run TestIntents -chaos.seed=$$seed -chaos.time=8m -chaos.faults=1000; \
+	done
 	$(MAKE) browser
 
 # The console in a real Chromium, which is found or installed: ten incidents, and every page.
