@@ -67,6 +67,14 @@ func (w *world) backlog() int {
 	return backlog
 }
 
+// addPause is the mean pause between the Adds of a producer.
+func (w *world) addPause() time.Duration {
+	if w.kind == evmNode {
+		return deep * blockEvery
+	}
+	return addPause
+}
+
 func newProducer(w *world) *producer {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(w.t, err)
@@ -116,7 +124,7 @@ func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Ran
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(rng.Int64N(int64(2 * addPause)))):
+		case <-time.After(time.Duration(rng.Int64N(int64(2 * p.w.addPause())))):
 		}
 		if p.full.Load() {
 			continue

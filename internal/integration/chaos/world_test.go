@@ -143,7 +143,7 @@ func ask(method, url string, answer any) error {
 // wait for blocks.
 func (w *world) restFor() time.Duration {
 	if w.kind == evmNode {
-		return 5 * time.Minute
+		return 15 * time.Minute
 	}
 	return 90 * time.Second
 }
