@@ -128,13 +128,8 @@ var evmKinds = []fault{
 	{"the price leaps", only("ledger"), func(f *faults, _ string, d draw) error {
 		return f.w.chain().call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+big.NewInt(int64(10e9+d[0]*100e9)).Text(16))
 	}},
-	{"an account runs dry", only("ledger"), func(f *faults, _ string, d draw) error {
-		who := payer(int(d[0] * lanes)).Address()
-		if err := f.w.chain().call(nil, "anvil_setBalance", who, "0x0"); err != nil {
-			return err
-		}
-		time.Sleep(d.between(1, 100*time.Millisecond, time.Second))
-		return f.w.chain().call(nil, "anvil_setBalance", who, funds)
+	{"an account runs dry", only("ledger"), func(f *faults, _ string, d draw) error { // until the next payday
+		return f.w.chain().call(nil, "anvil_setBalance", payer(int(d[0]*lanes)).Address(), "0x0")
 	}},
 }
 
@@ -227,8 +222,9 @@ func newEVM(dir string) (backend, error) {
 		}
 	}
 	go func() { // ends with the process
-		for range time.Tick(blockEvery) {
-			if err := b.mine(); err != nil {
+		for tick := 1; ; tick++ {
+			time.Sleep(blockEvery)
+			if err := b.mine(tick%payday == 0); err != nil {
 				fmt.Fprintln(os.Stderr, "mine:", err)
 			}
 		}
@@ -286,11 +282,20 @@ func (b *evmBackend) save() error {
 	return nil
 }
 
-func (b *evmBackend) mine() error {
+// payday is how many blocks there are between two times at which all accounts have funds: a
+// reorganization may take back the first.
+const payday = 8
+
+func (b *evmBackend) mine(pays bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.save(); err != nil {
 		return err
+	}
+	if pays {
+		if err := b.fund(); err != nil {
+			return err
+		}
 	}
 	head, err := b.quantity("eth_blockNumber")
 	if err != nil || head >= b.height+mayLose {
