@@ -62,7 +62,7 @@ func (w *world) lane(i int) batch.ServiceID {
 // backlog is how many open batches are enough: a lane of a chain takes seconds for each.
 func (w *world) backlog() int {
 	if w.kind == evmNode {
-		return 2 * lanes
+		return lanes
 	}
 	return backlog
 }
