@@ -25,7 +25,7 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 # long simulations on one processor, requests one after another to EVM nodes, whose signatures are
 # slow with it (one kind of node, and one seed, is raced where several run the same), and the
 # programs' -h, which builds them all.
-PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$/^(anvil|provider)|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -56,13 +56,16 @@ soak:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
-	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestFaults -evm.seeds=10000
+	$(GO) test ./dlt/evm -count=1 -timeout 24h -v -run 'TestFaults|TestIntentFaults' -evm.seeds=10000
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestRateUnevenly -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
+	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \
+		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -run TestIntents -chaos.seed=$$seed -chaos.time=8m -chaos.faults=1000; \
+	done
 	$(MAKE) browser
 
 # The console in a real Chromium, which is found or installed: ten incidents, and every page.

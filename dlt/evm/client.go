@@ -40,6 +40,7 @@ type Client struct {
 	next      nonces
 	senders   senders
 	mined     mined
+	searched  searched
 }
 
 // endpoint is one node, or a proxy before some.

@@ -3,6 +3,7 @@ package evm_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,4 +109,60 @@ func TestHeadsCauseQuestions(t *testing.T) {
 		s.unit = time.Second
 		p.becomes(next, batch.Committed)
 	})
+}
+
+// Asking for the last block pays where many payments are under way, and costs where few are: so it is
+// off by default. docs/evm.md#a-lane-is-an-account has the figures.
+func TestHeadsPayForMany(t *testing.T) {
+	type load struct {
+		block time.Duration
+		each  int           // payments of ten accounts
+		gap   time.Duration // between them
+	}
+	type cost struct{ requests, calls float64 } // of one payment
+	measured := func(l load, heads time.Duration) (c cost) {
+		synctest.Test(t, func(t *testing.T) {
+			var requests, calls atomic.Int64
+			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, BlockTime: l.block, SlotsInAnEpoch: 1, Faults: &evmtest.Faults{
+				Request: func(p evmtest.Point) evmtest.Fault {
+					requests.Add(1)
+					calls.Add(int64(p.Requests))
+					return evmtest.Fault{}
+				},
+			}})
+			time.Sleep(5*l.block + 370*time.Millisecond)
+			var from []evmtest.Account
+			for range 10 {
+				from = append(from, s.account())
+			}
+			p := s.run(evm.Options{Finality: evm.After(2), HeadInterval: heads})
+			var all []batch.Batch
+			for n := range l.each {
+				for _, a := range from {
+					all = append(all, s.pay(a, uint64(n), 1))
+				}
+				p.add(all[len(all)-len(from):]...)
+				time.Sleep(l.gap)
+			}
+			for _, b := range all {
+				_, err := p.Await(t.Context(), b.Key())
+				require.NoError(t, err)
+				require.Equal(t, batch.Committed, p.record(b).State)
+			}
+			c = cost{float64(requests.Load()) / float64(len(all)), float64(calls.Load()) / float64(len(all))}
+		})
+		return c
+	}
+	for _, block := range []time.Duration{2 * time.Second, 12 * time.Second} {
+		few, many := load{block, 3, 100 * time.Second}, load{block, 30, 0}
+		for name, l := range map[string]load{"10 each 100 s": few, "300 at once": many} {
+			off, on := measured(l, 0), measured(l, block/4)
+			t.Logf("a block each %s, %s: requests and calls of a payment %.1f without, %.1f with", block, name, off, on)
+			if l == few {
+				assert.Less(t, off.requests, on.requests)
+			} else {
+				assert.Less(t, on.calls, off.calls)
+			}
+		}
+	}
 }

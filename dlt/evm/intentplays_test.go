@@ -47,6 +47,7 @@ var intentPlays = map[string]play{
 	"CrashAtEveryStep":                {do: crashAtEveryStep},
 	"IntentPoolForgetsTenSeconds":     {do: intentPoolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
 	"IntentAcceptedAndDropped":        {do: intentAcceptedAndDropped},
+	"IntentEndedByAPerson":            {do: intentEndedByAPerson},
 	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},
 }
 

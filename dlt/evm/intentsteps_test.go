@@ -2,6 +2,7 @@ package evm_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -350,4 +351,36 @@ func intentAcceptedAndDropped(s *stage) {
 	nonce, _, _ := k.last(s, b)
 	assert.Zero(s, nonce)
 	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A person ends an intent for good: its lane is paused, a transaction to oneself uses the nonce, and once
+// that is deep the intent is cancelled, or decided where it is still in doubt. Nothing of it is ever
+// executed.
+func intentEndedByAPerson(s *stage) {
+	from := s.account()
+	s.mine(4)
+	p, _ := s.execute(afterTwo(), from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	by := batch.By{Actor: "ann", Reason: "wrong address"}
+	paused, err := p.Pause(context.Background(), batch.Scope{Service: b.Service}, by)
+	require.NoError(s, err)
+	_, err = p.Cancel(context.Background(), p.record(b), by)
+	require.Error(s, err, "it is under way")
+	s.foreign(s.sign(from, evmtest.Unsigned{To: from.Address(), Tip: big.NewInt(20e9), FeeCap: big.NewInt(90e9)}))
+	s.mine(6)
+	p.mineUntil(b, batch.Unknown)
+	rec, err := p.Cancel(context.Background(), p.record(b), by)
+	if errors.Is(err, batch.ErrInDoubt) { // it was found nowhere before the other one was deep
+		rec, err = p.Decide(context.Background(), p.record(b), batch.Rejected, by)
+	}
+	require.NoError(s, err)
+	assert.Equal(s, batch.Rejected, rec.State)
+	_, err = p.Resume(context.Background(), paused, by)
+	require.NoError(s, err)
+	next := s.intent(from, 20)
+	p.add(next)
+	p.mineUntil(next, batch.Committed)
+	assert.Equal(s, []int64{0, 20}, s.paid(from))
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -50,7 +52,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, send
 		return dlt.InFlight, nil
 	}
 	// A pool may show a transaction that a deep block has overtaken.
-	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, []evmtx.Hash{hash})
+	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, unknownHeight, []evmtx.Hash{hash})
 	if err != nil {
 		return dlt.CannotTell, err
 	}
@@ -88,8 +90,9 @@ func (u usage) text(nonce uint64) string {
 // whoUsed finds out which transaction used an account's nonce, up to the last deep block. The
 // absence of a receipt proves nothing, since another node may answer each question: a finding is
 // always a block that was read whole, and the same chain's counts say that this block used the
-// nonce.
-func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce uint64, ours []evmtx.Hash) (usage, error) {
+// nonce. free is a height at which the nonce was free, of a block that is never taken back: a node that no
+// longer has the state of that time still has the blocks.
+func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce, free uint64, ours []evmtx.Hash) (usage, error) {
 	v, _, err := c.look(ctx, op, e, nil)
 	if err != nil || v.none {
 		return usage{}, err
@@ -105,7 +108,11 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	height, err := f.heightOf(ctx, v.deep.number)
 	if errors.Is(err, errNoState) {
 		var found bool
-		if height, found, err = f.heightByName(ctx); err == nil && (!found || !v.isDeep(height)) {
+		height, found, err = f.heightByName(ctx)
+		if found = found && v.isDeep(height); err == nil && !found && free != unknownHeight {
+			height, found, err = f.search(ctx, free, v.deep.number)
+		}
+		if err == nil && !found {
 			return usage{by: bySomeone}, nil
 		}
 	}
@@ -114,6 +121,9 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	}
 	return f.read(ctx, height)
 }
+
+// unknownHeight: nobody has written down when the nonce was free.
+const unknownHeight = math.MaxUint64
 
 // finder looks for the block that used a nonce.
 type finder struct {
@@ -215,9 +225,18 @@ func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
+	u, found, err := f.userIn(a, height)
+	if err != nil || found {
+		return u, err
+	}
+	return f.byAuthorization(ctx, u)
+}
+
+// userIn reads the whole block at a height. found means that a transaction in it used the nonce.
+func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error) {
 	b, err := decodeBlock(a)
 	if err != nil {
-		return usage{}, f.fail("block %d: %v", height, err)
+		return usage{}, false, f.fail("block %d: %v", height, err)
 	}
 	var doc struct {
 		Transactions []struct {
@@ -227,29 +246,85 @@ func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
 		} `json:"transactions"`
 	}
 	if err := json.Unmarshal(a.result, &doc); err != nil {
-		return usage{}, f.fail("block %d: %v", height, err)
+		return usage{}, false, f.fail("block %d: %v", height, err)
 	}
 	if b.number != height {
-		return usage{}, f.fail("block %d: the node answers with block %d", height, b.number)
+		return usage{}, false, f.fail("block %d: the node answers with block %d", height, b.number)
 	}
-	u := usage{by: byAnother, block: b}
+	u = usage{by: byAnother, block: b}
 	for _, tx := range doc.Transactions {
 		if slices.ContainsFunc(f.ours, func(h evmtx.Hash) bool { return tx.Hash == h.String() }) {
-			return usage{by: byOurs, block: b}, nil
+			return usage{by: byOurs, block: b}, true, nil
 		}
 		nonce, err := quantity(tx.Nonce)
 		from, bad := evmtx.ParseAddress(tx.From)
 		if err != nil || bad != nil {
-			return usage{}, f.fail("block %d: a transaction without sender or nonce", height)
+			return usage{}, false, f.fail("block %d: a transaction without sender or nonce", height)
 		}
 		if from == f.sender && nonce == f.nonce {
 			u.hash = tx.Hash
 		}
 	}
-	if u.hash != "" {
-		return u, nil
+	return u, u.hash != "", nil
+}
+
+// searchAtOnce is how many blocks one question reads.
+const searchAtOnce = 32
+
+// search reads the blocks after a height, up to the last deep one, and returns the height of the block
+// that used the nonce. It reads some in each call, and goes on where it ended: deep blocks stay.
+func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, found bool, err error) {
+	from := f.searched.after(f.sender, f.nonce, free) + 1
+	last := min(deep, from+searchAtOnce-1)
+	var reqs []request
+	for h := from; h <= last; h++ {
+		reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
 	}
-	return f.byAuthorization(ctx, u)
+	for len(reqs) > 0 { // a few at a time: whole blocks are large
+		part := reqs[:min(len(reqs), searchArray)]
+		answers, err := f.ask(ctx, f.op, f.e, part)
+		if err != nil {
+			return 0, false, dlt.At(f.e.shown, f.typed(f.op, err))
+		}
+		for _, a := range answers {
+			if _, found, err = f.userIn(a, from); err != nil || found {
+				return from, found, err
+			}
+			f.searched.reach(f.sender, f.nonce, from)
+			from++
+		}
+		reqs = reqs[len(part):]
+	}
+	return 0, false, nil
+}
+
+const searchArray = 8
+
+// searched remembers up to which height the blocks were read for who used a nonce.
+type searched struct {
+	mu sync.Mutex
+	by map[searchedFor]uint64
+}
+
+type searchedFor struct {
+	sender evmtx.Address
+	nonce  uint64
+}
+
+// after returns the last height that was read, and that is no lower than the given one.
+func (s *searched) after(a evmtx.Address, nonce, height uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(height, s.by[searchedFor{a, nonce}])
+}
+
+func (s *searched) reach(a evmtx.Address, nonce, height uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil || len(s.by) >= maxNonces {
+		s.by = map[searchedFor]uint64{}
+	}
+	s.by[searchedFor{a, nonce}] = height
 }
 
 // byAuthorization makes sure that a block without the transaction used the nonce all the same, by

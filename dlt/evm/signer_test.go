@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/big"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -275,6 +277,75 @@ func TestVoidOnlyOnProof(t *testing.T) {
 		s.mine(1)
 		assert.Contains(t, is(batch.ReportedVoid), "nonce 0 was used by transaction "+string(theirs.ID))
 	})
+}
+
+// A node keeps the state of the last blocks only, and was asked too late: the blocks themselves, read from
+// the height at which the nonce was chosen, say who used it. Some are read for each question.
+func TestVoidWithoutState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var blocks, most atomic.Int64
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.account(), s.account()
+		s.mine(20)
+		o := evm.SignerOptions{Options: evm.Options{Finality: evm.After(3)}}
+		o.Client = &http.Client{Transport: countsBlocks{s.http.Transport, &blocks}}
+		c := s.signing(o, s.keys(from, other))
+		ask := func(b batch.Batch, kept []byte) batch.Status {
+			t.Helper()
+			blocks.Store(0)
+			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: kept}})
+			require.NoError(t, err)
+			require.Len(t, st, 1)
+			most.Store(max(most.Load(), blocks.Load()))
+			return st[0]
+		}
+		prepare := func(b batch.Batch) []byte {
+			kept, err := c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+			require.NoError(t, err)
+			return kept
+		}
+		b, mine := s.intent(from, 10), s.intent(other, 11)
+		kept, keptMine := prepare(b), prepare(mine)
+		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: mine.Key(), Number: 1, Payload: mine.Payload, Prepared: keptMine}))
+		s.mine(70)
+		theirs := s.pay(from, 0, 99)
+		s.foreign(theirs)
+		s.mine(200)
+		for range 2 {
+			st := ask(b, kept)
+			assert.Equal(t, batch.ReportedPending, st.Reported)
+			assert.Contains(t, st.Message, "the node cannot tell any more by whom")
+		}
+		st := ask(b, kept)
+		assert.Equal(t, batch.ReportedVoid, st.Reported)
+		assert.Contains(t, st.Message, "nonce 0 was used by transaction "+string(theirs.ID))
+		assert.LessOrEqual(t, most.Load(), int64(32))
+		blind := o // of everything by its hash
+		blind.Client = &http.Client{Transport: withoutReceipts{s.http.Transport}}
+		c = s.signing(blind, s.keys(from, other))
+		for range 5 { // its own transaction in the block is no proof against it
+			st, err := c.BatchStatuses(t.Context(), mine.Service, []batch.Attempt{{Key: mine.Key(), Prepared: keptMine}})
+			require.NoError(t, err)
+			assert.Empty(t, st)
+		}
+	})
+}
+
+// countsBlocks counts the whole blocks that are asked for.
+type countsBlocks struct {
+	http.RoundTripper
+	n *atomic.Int64
+}
+
+func (c countsBlocks) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	c.n.Add(int64(bytes.Count(body, []byte(`,true]`))))
+	again := r.Clone(r.Context())
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return c.RoundTripper.RoundTrip(again)
 }
 
 // However long a transaction waits, what is kept of it fits, and its fees stay within the limit.

@@ -119,3 +119,16 @@ func (s *slot) stalled(head block, after uint64) bool {
 	last := s.last()
 	return head.number >= last.height+after || head.baseFee != nil && last.fee.FeeCap.Cmp(head.baseFee) < 0
 }
+
+// free is a height at which the slot's nonce was free, of a block that was deep when it was chosen: the
+// count after the last deep block was the nonce.
+func (s *slot) free(f Finality) uint64 {
+	height := s.entries[0].height
+	if f.byTag() {
+		return height - min(height, tagReach)
+	}
+	return height - min(height, f.blocks)
+}
+
+// tagReach is how many blocks the "finalized" one may be behind the head: three epochs and more.
+const tagReach = 128

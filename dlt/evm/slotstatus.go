@@ -137,7 +137,7 @@ func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 // open finishes the status of a batch that is in no block: another transaction may have its nonce.
 // Beside an error of its own there is no status.
 func (c *SigningClient) open(ctx context.Context, e *endpoint, h held, st batch.Status, late bool, before error) (batch.Status, error) {
-	proof, err := c.c.whoUsed(ctx, opStatuses, e, h.sender, h.nonce, h.hashes())
+	proof, err := c.c.whoUsed(ctx, opStatuses, e, h.sender, h.nonce, h.free(c.c.o.Finality), h.hashes())
 	switch {
 	case err != nil:
 		if before != nil {

@@ -284,7 +284,7 @@ func (s *sending) used(ctx context.Context, v verdict) error {
 	if s.slot != nil { // the statuses prove who did, and then the batch gets another nonce
 		return s.fail(dlt.ErrDoubt, v)
 	}
-	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, []evmtx.Hash{evmtx.Keccak(s.a.Payload)})
+	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, unknownHeight, []evmtx.Hash{evmtx.Keccak(s.a.Payload)})
 	if err != nil || proof.by != byAnother {
 		return s.fail(dlt.ErrDoubt, v)
 	}

@@ -167,7 +167,7 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)) // without GetBody: never sent again
 	resp, err := w.http.Do(req)
 	if err == nil {
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }() // it was read
 		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSigned+1))
 	}
 	if err == nil && len(raw) > maxSigned {

@@ -81,6 +81,10 @@ func (n *Node) run(args []string) error {
 // URL is the address of the node.
 func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
 
+// State is the file in which the node keeps its state. A node that is killed while it writes may leave a
+// part of it.
+func (n *Node) State() string { return n.state }
+
 // Kill ends the node without a warning.
 func (n *Node) Kill() error {
 	if n.p == nil {

@@ -43,8 +43,8 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 	if len(w.freezes) > 0 && *chaosFaults >= 100 {
 		assert.Positive(w.t, a["fenced"], "writes of workers whose claims had gone to others")
 	}
-	w.t.Logf("%d Adds acknowledged (%d tries were not) of %d batches; %d POSTs, %d executed; %d restarts of the ledger",
-		len(acked), w.add.again, len(want), r.Posts, len(r.Executed), r.Restarts)
+	w.t.Logf("%d Adds acknowledged (%d tries were not) of %d batches; %d POSTs, %d executed, and %d of somebody else; %d restarts of the ledger",
+		len(acked), w.add.again, len(want), r.Posts, len(r.Executed), r.Foreign, r.Restarts)
 	w.t.Logf("%d claims, %d writes, %d fenced off, %d decisions asked for, %d times trouble; %d POSTs too late by workers that were frozen",
 		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,9 +26,10 @@ func (d draw) between(i int, least, most time.Duration) time.Duration {
 // faults deals them out: each kind occurs once in a deck, and the deck is shuffled again at
 // its end.
 type faults struct {
-	w   *world
-	rng *rand.Rand
-	wg  sync.WaitGroup
+	w     *world
+	kinds []fault
+	rng   *rand.Rand
+	wg    sync.WaitGroup
 
 	mu    sync.Mutex
 	busy  map[string]bool
@@ -43,7 +45,8 @@ func only(what string) func(*faults) string { return func(*faults) string { retu
 
 func (f *faults) slot(object string) *slot { return f.w.slots[object[len(object)-1]-'0'] }
 
-var kinds = []fault{
+// commonKinds are the faults of every ledger.
+var commonKinds = []fault{
 	{"worker killed", oneOf("worker"), func(f *faults, object string, d draw) error {
 		s := f.slot(object)
 		p := s.current()
@@ -101,6 +104,14 @@ var kinds = []fault{
 	mute("database"), mute("node"),
 }
 
+// kinds are the faults of this world's ledger.
+func (w *world) kinds() []fault {
+	if w.kind == evmNode {
+		return append(slices.Clone(commonKinds), evmKinds...)
+	}
+	return commonKinds
+}
+
 func (f *faults) proxy(object string) *proxy {
 	if object[0] == 'd' {
 		return f.slot(object).database
@@ -147,14 +158,14 @@ func mute(what string) fault {
 
 // deal makes n faults, spread over d, and returns when all are over.
 func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
-	f := &faults{w: w, rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
+	f := &faults{w: w, kinds: w.kinds(), rng: rand.New(rand.NewPCG(seed, 9)), busy: map[string]bool{}, count: map[string]int{}}
 	tick := time.NewTicker(d / time.Duration(n))
 	defer tick.Stop()
 	var deck []int
 	for i := 0; i < n && f.err() == nil; i++ {
 		<-tick.C
-		if len(deck) < len(kinds) { // faults that could not be dealt stay on top
-			deck = append(deck, f.rng.Perm(len(kinds))...)
+		if len(deck) < len(f.kinds) { // faults that could not be dealt stay on top
+			deck = append(deck, f.rng.Perm(len(f.kinds))...)
 		}
 		at := f.next(deck)
 		for ; at < 0; at = f.next(deck) {
@@ -169,7 +180,7 @@ func (w *world) deal(seed uint64, n int, d time.Duration) (*faults, error) {
 // next begins the first fault of the deck whose object is free, and returns its place.
 func (f *faults) next(deck []int) int {
 	for at, k := range deck {
-		kind := kinds[k]
+		kind := f.kinds[k]
 		object, d := kind.object(f), draw{f.rng.Float64(), f.rng.Float64()}
 		if !f.take(object) {
 			continue

@@ -23,6 +23,7 @@ import (
 const (
 	sawtoothNode = "sawtooth"
 	unforgiving  = "unforgiving" // executes a batch as often as it is sent
+	evmNode      = "anvil"       // with intents
 )
 
 // lateArrival of the unforgiving ledger. A machine that does ten things at once takes some
@@ -36,6 +37,7 @@ type report struct {
 	Late     []late
 	Posts    int
 	Restarts int
+	Foreign  int    // executed transactions that nobody added
 	Breach   string // the ledger's own finding
 }
 
@@ -67,9 +69,12 @@ type backend interface {
 func serveLedger(j job, in io.Reader, out io.Writer) error {
 	var b backend
 	var err error
-	if j.Ledger == sawtoothNode {
+	switch j.Ledger {
+	case sawtoothNode:
 		b, err = newNode(j.Seed)
-	} else {
+	case evmNode:
+		b, err = newEVM(j.Dir)
+	default:
 		b, err = newWire(j.Seed)
 	}
 	if err != nil {

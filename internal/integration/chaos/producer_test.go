@@ -51,6 +51,30 @@ type producer struct {
 	errs  []error
 }
 
+// lane is the service of a lane.
+func (w *world) lane(i int) batch.ServiceID {
+	if w.kind == evmNode {
+		return batch.ServiceID(payer(i).Address())
+	}
+	return batch.ServiceID(fmt.Sprintf("lane%02d", i))
+}
+
+// backlog is how many open batches are enough: a lane of a chain takes seconds for each.
+func (w *world) backlog() int {
+	if w.kind == evmNode {
+		return lanes
+	}
+	return backlog
+}
+
+// addPause is the mean pause between the Adds of a producer.
+func (w *world) addPause() time.Duration {
+	if w.kind == evmNode {
+		return deep * blockEvery
+	}
+	return addPause
+}
+
 func newProducer(w *world) *producer {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(w.t, err)
@@ -65,7 +89,7 @@ func newProducer(w *world) *producer {
 		}
 		for i := range n {
 			rng := rand.New(rand.NewPCG(*chaosSeed, uint64(lane*2+i)))
-			p.wg.Go(func() { p.fill(ctx, batch.ServiceID(fmt.Sprintf("lane%02d", lane)), rng) })
+			p.wg.Go(func() { p.fill(ctx, w.lane(lane), rng) })
 		}
 	}
 	w.t.Cleanup(func() { stop(); p.wg.Wait() })
@@ -91,7 +115,7 @@ func (p *producer) watch(ctx context.Context, st store.Full) {
 		case <-tick.C:
 		}
 		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: backlog})
-		p.full.Store(err == nil && len(open) == backlog)
+		p.full.Store(err == nil && len(open) >= p.w.backlog())
 	}
 }
 
@@ -100,7 +124,7 @@ func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Ran
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(rng.Int64N(int64(2 * addPause)))):
+		case <-time.After(time.Duration(rng.Int64N(int64(2 * p.w.addPause())))):
 		}
 		if p.full.Load() {
 			continue
@@ -147,7 +171,7 @@ func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.
 			return nil
 		}
 		if ctx.Err() != nil && over.IsZero() {
-			over = time.Now().Add(restFor / 2)
+			over = time.Now().Add(p.w.restFor() / 2)
 		}
 		if !over.IsZero() && time.Now().After(over) {
 			return fmt.Errorf("add %s: %w", batches[0].Key(), err)
@@ -189,6 +213,9 @@ func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Bat
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(rng.Uint64()),
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
+	}
+	if p.w.kind == evmNode {
+		return intent(lane, rng)
 	}
 	word := "fine"
 	switch rng.IntN(50) {

@@ -33,6 +33,7 @@ type job struct {
 	Driver string // one of allDrivers
 	DSN    string // through the proxy
 	Audit  string // file that a worker appends to
+	Dir    string // of the ledger's files
 }
 
 const jobVariable = "DLTBATCH_CHAOS_JOB"
@@ -170,6 +171,9 @@ func (j job) client() (dlt.Ledger, error) {
 		return sawtooth.New(j.URL, &sawtooth.Options{
 			Grace: 700 * time.Millisecond, ResendQuiet: 1500 * time.Millisecond, Settle: 100 * time.Millisecond,
 		})
+	}
+	if j.Ledger == evmNode {
+		return j.intents()
 	}
 	return &wireLedger{url: j.URL, worker: j.Name, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -57,7 +58,7 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 	w := &world{t: t, kind: kind, dir: t.TempDir(), cluster: pgtest.NewCluster(t, settings...), freezes: map[string][]span{}}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
-	w.ledger, err = spawn(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed})
+	w.ledger, err = spawn(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed, Dir: w.dir})
 	require.NoError(t, err)
 	t.Cleanup(w.ledger.kill)
 	address, err := url.Parse(w.ledger.said[0])
@@ -138,20 +139,30 @@ func ask(method, url string, answer any) error {
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// restFor is the time that all batches may take to become final once faults have stopped.
-const restFor = 90 * time.Second
+// restFor is the time that all batches may take to become final once faults have stopped. Those of a chain
+// wait for blocks.
+func (w *world) restFor() time.Duration {
+	if w.kind == evmNode {
+		return 15 * time.Minute
+	}
+	return 90 * time.Second
+}
 
 // rest waits until all batches are final, and stops the workers.
 func (w *world) rest(st *postgres.Store) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), restFor)
+	ctx, cancel := context.WithTimeout(context.Background(), w.restFor())
 	defer cancel()
 	for _, s := range w.slots {
 		s.database.found()
 		s.node.found()
 	}
+	var open []batch.Record // as it was last seen
 	for {
-		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
+		seen, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
+		if err == nil {
+			open = seen
+		}
 		if err == nil && len(open) == 0 {
 			break
 		}
@@ -163,7 +174,7 @@ func (w *world) rest(st *postgres.Store) {
 			for _, s := range w.slots {
 				w.t.Logf("%s", &s.current().tail)
 			}
-			w.t.Fatalf("not everything is final %s after the last fault: %v", restFor, err)
+			w.t.Fatalf("not everything is final %s after the last fault: %v", w.restFor(), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -68,7 +68,7 @@ var evmList = []mutant{
 	},
 	{
 		name: "evm: ours in the block is another's", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
-		old: "return usage{by: byOurs, block: b}, nil", new: "return usage{by: byAnother, block: b, hash: tx.Hash}, nil",
+		old: "return usage{by: byOurs, block: b}, true, nil", new: "return usage{by: byAnother, block: b, hash: tx.Hash}, true, nil",
 	},
 	{
 		name: "evm: errors keep the address", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestKeysNeverShow",

@@ -84,4 +84,12 @@ var intentList = []mutant{
 		name: "intents: a process that ended before it kept anything leaves the batch for ever", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/CrashAtEveryStep",
 		old: "out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})", new: "_ = errUnposted",
 	},
+	{
+		name: "intents: a node without the state of that time leaves it to a person", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
+		old: "err == nil && !found && free != unknownHeight {", new: "err == nil && !found && free == unknownHeight {",
+	},
+	{
+		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
+		old: "return max(height, s.by[searchedFor{a, nonce}])", new: "return height",
+	},
 }
