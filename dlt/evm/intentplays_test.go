@@ -45,6 +45,7 @@ var intentPlays = map[string]play{
 	"IntentFundsRunOutAndComeBack":    {do: intentFunds},
 	"TwoPreparesOneSlot":              {do: twoPreparesOneSlot},
 	"CrashAtEveryStep":                {do: crashAtEveryStep},
+	"EqualIntentsAreTwoPayments":      {do: equalIntents},
 	"IntentPoolForgetsTenSeconds":     {do: intentPoolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
 	"IntentAcceptedAndDropped":        {do: intentAcceptedAndDropped},
 	"IntentNodeKilledUnmines":         {do: intentUnmined, inside: true, not: evmtest.Anvil, why: "it does not put back what it un-mined"},

@@ -24,7 +24,7 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
 	}
 	i := c.c.preferred.Load()
-	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender}
+	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender, salt: saltOf(a.Key)}
 	var out []byte
 	if len(a.Prepared) == 0 {
 		out, err = p.first(ctx)
@@ -44,6 +44,7 @@ type preparing struct {
 	e      *endpoint
 	in     intent
 	sender evmtx.Address
+	salt   salt
 	head   block
 	market Market
 }
@@ -130,7 +131,7 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 	return deep, nil
 }
 
-// gas returns the intent's gas, or the node's estimate and a quarter more.
+// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
 func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	if p.in.gas != 0 {
 		return p.in.gas, nil
@@ -162,10 +163,11 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 		return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Message: p.c.show("estimate of the gas: " + err.Error())}
 	}
 	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
+	addition := uint64(0)
 	if estimate > least {
-		estimate += estimate / 4
+		addition = estimate / 4
 	}
-	return max(estimate, least), nil
+	return p.salt.gas(max(estimate, least), addition, p.head), nil
 }
 
 // renew returns the slot as it is, or with another entry.

@@ -65,6 +65,26 @@ var intentList = []mutant{
 		old: "if _, twice := fields[name]; twice {", new: "if _, twice := fields[name]; twice && name == \"\" {",
 	},
 	{
+		name: "intents: equal intents share a transaction", file: evmDir + "/signer.go", pkg: evmDir, test: "TestIntentPlays/geth/EqualIntentsAreTwoPayments",
+		old: "fee = p.salt.fee(", new: "_ = p.salt.fee(",
+	},
+	{
+		name: "intents: equal intents share a transaction where nothing is paid", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltStaysWithinLimits",
+		old: "return top - s.forGas%min(width, top-estimate+1)", new: "return top",
+	},
+	{
+		name: "intents: the salt makes a replacement too cheap", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltLeavesReplacementsAlone",
+		old: "floor = largest(floor, least.FeeCap)", new: "_ = least",
+	},
+	{
+		name: "intents: the salt lowers the price", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltStaysWithinLimits",
+		old: "room := new(big.Int).Sub(f.FeeCap, floor)", new: "room := new(big.Int).Lsh(f.FeeCap, 8)",
+	},
+	{
+		name: "intents: more gas than a block has", file: evmDir + "/salt.go", pkg: evmDir, test: "TestGasStaysBelowTheBlocksLimit",
+		old: "top = min(top, most)", new: "_ = most",
+	},
+	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},
