@@ -2,6 +2,7 @@ package evm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,8 @@ const opPrepare = "prepare"
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
 // higher fees to them, once the last one has waited for SignerOptions.BumpAfter blocks and the
 // limit allows it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
-// Signer or Fees that fails is ErrNotYet. The error is a [*dlt.Error].
+// Signer or Fees that fails is ErrNotYet, and so is a node that answers, but cannot say the account's
+// nonce after the last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -122,6 +124,9 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 	}
 	f := finder{Client: p.c, op: opPrepare, e: p.e, sender: p.sender}
 	deep, err := f.countAt(ctx, height)
+	if errors.Is(err, errNoState) { // it answers, and only this question is too much for it
+		return 0, p.notYet("the node has no state of block %d, which is deep, and so no nonce is sure: %s", height, saying(err))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -129,6 +134,25 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 		return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool", deep, height, latest, pending)
 	}
 	return deep, nil
+}
+
+// saying returns the words of a question's error, without its kind.
+func saying(err error) string {
+	e, ok := errors.AsType[*dlt.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	var all []string
+	if e.StatusCode != 0 {
+		all = append(all, fmt.Sprintf("HTTP %d", e.StatusCode))
+	}
+	if e.Message != "" {
+		all = append(all, e.Message)
+	}
+	if e.Err != nil {
+		all = append(all, e.Err.Error())
+	}
+	return strings.Join(all, ": ")
 }
 
 // gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
@@ -144,6 +168,9 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 		call["data"] = hexText(p.in.data)
 	}
 	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", []any{call}}})
+	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
+		return 0, p.notYet("no estimate of the gas: %s", saying(err))
+	}
 	if err != nil {
 		return 0, p.c.typed(opPrepare, err)
 	}
@@ -160,7 +187,7 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	}
 	estimate, err := number(answers[0])
 	if err != nil {
-		return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Message: p.c.show("estimate of the gas: " + err.Error())}
+		return 0, p.notYet("no estimate of the gas: %v", err)
 	}
 	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
 	addition := uint64(0)

@@ -85,6 +85,14 @@ var intentList = []mutant{
 		old: "top = min(top, most)", new: "_ = most",
 	},
 	{
+		name: "intents: an estimate that hangs closes the endpoint", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestAQuestionTooMuchHoldsUpOneBatch",
+		old: "if dlt.Kind(err) == batch.KindDoubt { // it has", new: "if false { // it has",
+	},
+	{
+		name: "intents: old state that a node lacks closes the endpoint", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestAQuestionTooMuchHoldsUpOneBatch",
+		old: "if errors.Is(err, errNoState) { // it answers", new: "if false { // it answers",
+	},
+	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},
