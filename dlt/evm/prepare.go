@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -17,7 +18,8 @@ const opPrepare = "prepare"
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
 // higher fees to them, once the last one has waited for SignerOptions.BumpAfter blocks and the
-// limit allows it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
+// limit allows it. Where the Signer refuses that and the node has forgotten all of them, it returns
+// the same bytes, too, as long as the last ones pay the base fee. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
 // Signer or Fees that fails is ErrNotYet, and so is a node that answers, but cannot say the account's
 // nonce after the last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
@@ -218,8 +220,25 @@ func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
 	}
 	p.market.Last = s.last().fee
 	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)
-	if err != nil {
+	switch {
+	case err != nil && p.forgotten(ctx, s):
+		return kept, nil
+	case err != nil:
 		return nil, err
 	}
 	return e.append(append([]byte(nil), kept...)), nil
+}
+
+// forgotten reports whether the node knows none of a slot's transactions, and the last one pays the
+// base fee. Then that one can go out again as it is, and needs no higher fees.
+func (p *preparing) forgotten(ctx context.Context, s *slot) bool {
+	if s.last().fee.FeeCap.Cmp(p.market.BaseFee) < 0 {
+		return false
+	}
+	var reqs []request
+	for _, h := range s.hashes() {
+		reqs = append(reqs, request{"eth_getTransactionByHash", []any{h.String()}})
+	}
+	answers, err := p.c.ask(ctx, opPrepare, p.e, reqs)
+	return err == nil && !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() })
 }

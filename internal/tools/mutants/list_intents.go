@@ -93,6 +93,14 @@ var intentList = []mutant{
 		old: "if errors.Is(err, errNoState) { // it answers", new: "if false { // it answers",
 	},
 	{
+		name: "intents: what nodes have forgotten waits for a signer", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
+		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil && false:",
+	},
+	{
+		name: "intents: a refusal of the signer is not heard", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
+		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil:",
+	},
+	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},
