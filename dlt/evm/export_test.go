@@ -12,6 +12,15 @@ func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error
 	return s.nonce, fees, hashes, nil
 }
 
+// SlotGas is the gas of all transactions that a batch keeps.
+func SlotGas(prepared []byte) (uint64, error) {
+	s, err := decodeSlot(prepared)
+	if err != nil {
+		return 0, err
+	}
+	return s.gas, nil
+}
+
 // MaxEntries is how many transactions a slot has room for.
 const MaxEntries = maxEntries
 

@@ -23,7 +23,8 @@ type Market struct {
 }
 
 // Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
-// them to the limit of the batch, and raises those of a replacement to an eighth above Last at
+// them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth of it
+// at most (docs/evm.md#the-salt-of-an-intent), and raises those of a replacement to an eighth above Last at
 // least, because nodes take no lower one. An error, or a panic, means that nothing is signed now.
 // It may be called concurrently, and should return soon after ctx is done.
 type Fees func(ctx context.Context, m Market) (Fee, error)

@@ -30,7 +30,7 @@ type Intent struct {
 	// Data is the call, or the code that creates a contract.
 	Data []byte
 	// Gas that the transaction may use; the node estimates it where this is 0. With an estimate, a
-	// call that reverts is rejected and costs nothing.
+	// call that reverts is rejected and costs nothing, and the batch's salt has room.
 	Gas uint64
 	// MaxFeePerGas is the most that a unit of gas may ever cost, in wei, also in replacements. At
 	// most [SignerOptions].MaxFeePerGas, which nil stands for.
@@ -38,7 +38,7 @@ type Intent struct {
 }
 
 // Batch returns the batch of an intent. The id is the caller's own, unique in the store: the chain
-// does not see it. The account signs and pays, 0x and 40 hex digits as of To; the batch's service
+// sees no more of it than a salt (docs/evm.md#the-salt-of-an-intent). The account signs and pays, 0x and 40 hex digits as of To; the batch's service
 // is its lower-case form. The error is a [*batch.InputError]. What depends on the client's options,
 // [SigningClient.Check] tests.
 func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {

@@ -3,6 +3,7 @@ package evm_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/big"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +47,8 @@ var intentPlays = map[string]play{
 	"IntentFundsRunOutAndComeBack":    {do: intentFunds},
 	"TwoPreparesOneSlot":              {do: twoPreparesOneSlot},
 	"CrashAtEveryStep":                {do: crashAtEveryStep},
+	"EqualIntentsAreTwoPayments":      {do: equalIntents},
+	"NoHigherFeesForWhatIsForgotten":  {do: noHigherFees},
 	"IntentPoolForgetsTenSeconds":     {do: intentPoolForgets, inside: true, not: evmtest.Anvil, why: "its pool is not kept"},
 	"IntentAcceptedAndDropped":        {do: intentAcceptedAndDropped},
 	"IntentEndedByAPerson":            {do: intentEndedByAPerson},
@@ -348,6 +352,42 @@ func bumpBothFees(s *stage) {
 	for i, kept := range k.all(b)[1:] {
 		assert.Equal(s, k.all(b)[i], kept[:len(k.all(b)[i])], "it grows by appending")
 	}
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// A signer refuses higher fees, and the batch waits with its words as long as the node has the last
+// transaction. Once all nodes have forgotten it, it goes out again as it was.
+func noHigherFees(s *stage) {
+	from := s.account()
+	s.mine(4)
+	good, k := s.keys(from), &slots{}
+	var most atomic.Pointer[big.Int]
+	p := s.runLedger(memory.New(), seeing(s.signing(afterTwo(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+		most.CompareAndSwap(nil, tx.Fee.FeeCap)
+		if tx.Fee.FeeCap.Cmp(most.Load()) > 0 {
+			return [65]byte{}, errors.New("over the daily limit")
+		}
+		return good.Sign(ctx, account, tx)
+	})), k), queuer.Serial{})
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	_, _, hashes := k.last(s, b)
+	var rec batch.Record
+	for range 200 {
+		s.setBaseFee(50)
+		s.mine(1)
+		time.Sleep(4 * s.unit)
+		if rec = p.record(b); rec.Error != nil && strings.Contains(rec.Error.Error(), "over the daily limit") {
+			break
+		}
+	}
+	require.ErrorContains(s, rec.Error, "over the daily limit")
+	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+	s.setBaseFee(1)
+	p.mineUntil(b, batch.Committed)
+	_, fees, _ := k.last(s, b)
+	assert.Len(s, fees, 1)
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 

@@ -2,7 +2,9 @@ package evm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -16,15 +18,17 @@ const opPrepare = "prepare"
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
 // higher fees to them, once the last one has waited for SignerOptions.BumpAfter blocks and the
-// limit allows it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
-// Signer or Fees that fails is ErrNotYet. The error is a [*dlt.Error].
+// limit allows it. Where the Signer refuses that and the node has forgotten all of them, it returns
+// the same bytes, too, as long as the last ones pay the base fee. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
+// Signer or Fees that fails is ErrNotYet, and so is a node that answers, but cannot say the account's
+// nonce after the last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
 	}
 	i := c.c.preferred.Load()
-	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender}
+	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender, salt: saltOf(a.Key)}
 	var out []byte
 	if len(a.Prepared) == 0 {
 		out, err = p.first(ctx)
@@ -44,6 +48,7 @@ type preparing struct {
 	e      *endpoint
 	in     intent
 	sender evmtx.Address
+	salt   salt
 	head   block
 	market Market
 }
@@ -121,6 +126,9 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 	}
 	f := finder{Client: p.c, op: opPrepare, e: p.e, sender: p.sender}
 	deep, err := f.countAt(ctx, height)
+	if errors.Is(err, errNoState) { // it answers, and only this question is too much for it
+		return 0, p.notYet("the node has no state of block %d, which is deep, and so no nonce is sure: %s", height, saying(err))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +138,26 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 	return deep, nil
 }
 
-// gas returns the intent's gas, or the node's estimate and a quarter more.
+// saying returns the words of a question's error, without its kind.
+func saying(err error) string {
+	e, ok := errors.AsType[*dlt.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	var all []string
+	if e.StatusCode != 0 {
+		all = append(all, fmt.Sprintf("HTTP %d", e.StatusCode))
+	}
+	if e.Message != "" {
+		all = append(all, e.Message)
+	}
+	if e.Err != nil {
+		all = append(all, e.Err.Error())
+	}
+	return strings.Join(all, ": ")
+}
+
+// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
 func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	if p.in.gas != 0 {
 		return p.in.gas, nil
@@ -143,6 +170,9 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 		call["data"] = hexText(p.in.data)
 	}
 	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", []any{call}}})
+	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
+		return 0, p.notYet("no estimate of the gas: %s", saying(err))
+	}
 	if err != nil {
 		return 0, p.c.typed(opPrepare, err)
 	}
@@ -159,13 +189,14 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	}
 	estimate, err := number(answers[0])
 	if err != nil {
-		return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Message: p.c.show("estimate of the gas: " + err.Error())}
+		return 0, p.notYet("no estimate of the gas: %v", err)
 	}
 	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
+	addition := uint64(0)
 	if estimate > least {
-		estimate += estimate / 4
+		addition = estimate / 4
 	}
-	return max(estimate, least), nil
+	return p.salt.gas(max(estimate, least), addition, p.head), nil
 }
 
 // renew returns the slot as it is, or with another entry.
@@ -189,8 +220,25 @@ func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
 	}
 	p.market.Last = s.last().fee
 	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)
-	if err != nil {
+	switch {
+	case err != nil && p.forgotten(ctx, s):
+		return kept, nil
+	case err != nil:
 		return nil, err
 	}
 	return e.append(append([]byte(nil), kept...)), nil
+}
+
+// forgotten reports whether the node knows none of a slot's transactions, and the last one pays the
+// base fee. Then that one can go out again as it is, and needs no higher fees.
+func (p *preparing) forgotten(ctx context.Context, s *slot) bool {
+	if s.last().fee.FeeCap.Cmp(p.market.BaseFee) < 0 {
+		return false
+	}
+	var reqs []request
+	for _, h := range s.hashes() {
+		reqs = append(reqs, request{"eth_getTransactionByHash", []any{h.String()}})
+	}
+	answers, err := p.c.ask(ctx, opPrepare, p.e, reqs)
+	return err == nil && !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() })
 }

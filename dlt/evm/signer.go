@@ -153,6 +153,7 @@ func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint6
 		if !ok {
 			return entry{}, errors.New("fees: none, or negative ones")
 		}
+		fee = p.salt.fee(fee, least, p.head.baseFee)
 		tx := p.in.tx(c.c.chain, nonce, gas, fee)
 		sig, err := c.signer.Sign(ctx, p.sender.String(), unsigned(tx))
 		if err != nil {

@@ -17,9 +17,10 @@ import (
 
 // block is a block's place in a chain.
 type block struct {
-	number  uint64
-	hash    evmtx.Hash
-	baseFee *big.Int // of a unit of gas; nil where the node names none
+	number   uint64
+	hash     evmtx.Hash
+	baseFee  *big.Int // of a unit of gas; nil where the node names none
+	gasLimit uint64   // 0 where the node names none
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
@@ -192,9 +193,10 @@ func kindOfAny(answers []answer) error {
 
 func decodeBlock(a answer) (block, error) {
 	var doc struct {
-		Number  json.RawMessage `json:"number"`
-		Hash    string          `json:"hash"`
-		BaseFee string          `json:"baseFeePerGas"`
+		Number   json.RawMessage `json:"number"`
+		Hash     string          `json:"hash"`
+		BaseFee  string          `json:"baseFeePerGas"`
+		GasLimit string          `json:"gasLimit"`
 	}
 	switch {
 	case a.err != nil:
@@ -215,7 +217,11 @@ func decodeBlock(a answer) (block, error) {
 	if !ok {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
-	return block{number, hash, hexBig(doc.BaseFee)}, nil
+	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee)}
+	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
+		b.gasLimit = limit.Uint64()
+	}
+	return b, nil
 }
 
 // hexBig reads a number of any size; nil without a number.

@@ -65,6 +65,42 @@ var intentList = []mutant{
 		old: "if _, twice := fields[name]; twice {", new: "if _, twice := fields[name]; twice && name == \"\" {",
 	},
 	{
+		name: "intents: equal intents share a transaction", file: evmDir + "/signer.go", pkg: evmDir, test: "TestIntentPlays/geth/EqualIntentsAreTwoPayments",
+		old: "fee = p.salt.fee(", new: "_ = p.salt.fee(",
+	},
+	{
+		name: "intents: equal intents share a transaction where nothing is paid", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltStaysWithinLimits",
+		old: "return top - s.forGas%min(width, top-estimate+1)", new: "return top",
+	},
+	{
+		name: "intents: the salt makes a replacement too cheap", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltLeavesReplacementsAlone",
+		old: "floor = largest(floor, least.FeeCap)", new: "_ = least",
+	},
+	{
+		name: "intents: the salt lowers the price", file: evmDir + "/salt.go", pkg: evmDir, test: "TestSaltStaysWithinLimits",
+		old: "room := new(big.Int).Sub(f.FeeCap, floor)", new: "room := new(big.Int).Lsh(f.FeeCap, 8)",
+	},
+	{
+		name: "intents: more gas than a block has", file: evmDir + "/salt.go", pkg: evmDir, test: "TestGasStaysBelowTheBlocksLimit",
+		old: "top = min(top, most)", new: "_ = most",
+	},
+	{
+		name: "intents: an estimate that hangs closes the endpoint", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestAQuestionTooMuchHoldsUpOneBatch",
+		old: "if dlt.Kind(err) == batch.KindDoubt { // it has", new: "if false { // it has",
+	},
+	{
+		name: "intents: old state that a node lacks closes the endpoint", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestAQuestionTooMuchHoldsUpOneBatch",
+		old: "if errors.Is(err, errNoState) { // it answers", new: "if false { // it answers",
+	},
+	{
+		name: "intents: what nodes have forgotten waits for a signer", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
+		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil && false:",
+	},
+	{
+		name: "intents: a refusal of the signer is not heard", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
+		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil:",
+	},
+	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},

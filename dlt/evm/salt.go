@@ -1,0 +1,77 @@
+package evm
+
+import (
+	"encoding/binary"
+	"math/big"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// salt makes the transactions of a batch differ from those of any other batch with the same intent.
+// Without it two such batches could get one transaction: signatures are often a function of the
+// bytes, and a process whose node stands still gives a nonce again that a deep block has used. The
+// receipt of the one payment would then be the receipt of both batches. The salt changes neither the
+// execution nor its price (docs/evm.md#the-salt-of-an-intent).
+type salt struct {
+	forGas, forFee uint64
+}
+
+// saltOf returns the same salt for all transactions of a batch, in every process.
+func saltOf(key batch.Key) salt {
+	h := evmtx.Keccak([]byte("intent\x00" + string(key.Service) + "\x00" + string(key.ID)))
+	return salt{forGas: binary.BigEndian.Uint64(h[:8]), forFee: binary.BigEndian.Uint64(h[8:16])}
+}
+
+const (
+	// gasRange is how much gas the salt may add to an estimate. An account needs the funds for it,
+	// though it does not pay what is not used.
+	gasRange = 1 << 12
+	// wideGasRange is gasRange where the base fee is at most cheapGas: fees leave little room for the
+	// salt there, and the funds for gas are next to nothing.
+	wideGasRange = 1 << 16
+	cheapGas     = 1_000_000 // wei
+	// maxTxGas is the most gas of a transaction, on chains with EIP-7825.
+	maxTxGas = 1 << 24
+	// feeShare is the part of a fee cap's reserve that the salt may take away, as a shift.
+	feeShare = 10
+)
+
+// gas returns at least the estimate, and as much of the addition as the block's limit and the
+// chain's cap allow. An estimate that is itself above one of them is not bounded by it.
+func (s salt) gas(estimate, addition uint64, head block) uint64 {
+	width := uint64(gasRange)
+	if head.baseFee.Cmp(big.NewInt(cheapGas)) <= 0 {
+		width = wideGasRange
+	}
+	top := estimate + addition + width - 1
+	for _, most := range [...]uint64{maxTxGas, head.gasLimit} {
+		if estimate <= most {
+			top = min(top, most)
+		}
+	}
+	if top < estimate { // an overflow: such an estimate is of no chain
+		return estimate
+	}
+	return top - s.forGas%min(width, top-estimate+1)
+}
+
+// fee lowers a fee cap by a thousandth of its reserve at most. The reserve is the part above base fee
+// and tip together, or above the higher of the two where the limit of fees leaves no more. A
+// replacement stays at or above least; the zero value asks for nothing. The tip does not change.
+func (s salt) fee(f, least Fee, baseFee *big.Int) Fee {
+	floor := new(big.Int).Add(baseFee, f.Tip)
+	if f.FeeCap.Cmp(floor) < 0 { // lowered to the limit
+		floor = largest(baseFee, f.Tip)
+	}
+	if least.FeeCap != nil {
+		floor = largest(floor, least.FeeCap)
+	}
+	room := new(big.Int).Sub(f.FeeCap, floor)
+	if room.Rsh(room, feeShare).Sign() <= 0 {
+		return f
+	}
+	taken := new(big.Int).SetUint64(s.forFee)
+	taken.Mod(taken, room.Add(room, big.NewInt(1)))
+	return Fee{Tip: f.Tip, FeeCap: new(big.Int).Sub(f.FeeCap, taken)}
+}

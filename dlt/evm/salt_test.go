@@ -1,0 +1,257 @@
+package evm_test
+
+import (
+	"context"
+	"math/big"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// prepared returns an attempt with what a client has prepared for it.
+func (s *stage) prepared(c *evm.SigningClient, b batch.Batch) batch.Attempt {
+	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+	var err error
+	for range 10 { // a backend may be behind
+		if a.Prepared, err = c.Prepare(context.Background(), a); err == nil {
+			break
+		}
+	}
+	require.NoError(s, err)
+	return a
+}
+
+// reported returns a batch's status as a new process sees it.
+func (s *stage) reported(a batch.Attempt, signer evm.Signer) (st batch.Status) {
+	for range 10 {
+		all, err := s.signing(afterTwo(), signer).BatchStatuses(context.Background(), a.Service, []batch.Attempt{a})
+		require.NoError(s, err)
+		if len(all) == 1 {
+			st = all[0]
+		}
+		if st.Reported == batch.ReportedCommitted || st.Reported == batch.ReportedVoid {
+			break
+		}
+	}
+	return st
+}
+
+// Two batches have the same intent. A process whose node stands still gives the second one the nonce of
+// the first, and the price is the same: all the same these are two transactions. The second one is void,
+// gets a nonce of its own, and is paid, too.
+func equalIntents(s *stage) {
+	s.mine(4)
+	to := evmtest.Dev(9).Address()
+	for name, i := range map[string]evm.Intent{
+		"gas of its own": {To: to, Value: big.NewInt(10), Gas: 21000},
+		"estimated":      {To: to, Value: big.NewInt(10)},
+	} {
+		from := s.account()
+		keys := s.keys(from)
+		first, second := s.intentTo(from, i), s.intentTo(from, i)
+		require.Equal(s, first.Payload, second.Payload)
+		here, there := s.signing(afterTwo(), keys), s.signing(afterTwo(), keys)
+		// What a node that stands still answers later is what this one answers now.
+		x, y := s.prepared(here, first), s.prepared(there, second)
+		require.NoError(s, here.Submit(context.Background(), x))
+		s.mine(6)
+		assert.Equal(s, batch.ReportedCommitted, s.reported(x, keys).Reported, name)
+		require.Equal(s, batch.ReportedVoid, s.reported(y, keys).Reported, "%s: the receipt is the other's", name)
+		y = s.prepared(here, second)
+		require.NoError(s, here.Submit(context.Background(), y))
+		s.mine(6)
+		st := s.reported(y, keys)
+		assert.Equal(s, batch.ReportedCommitted, st.Reported, name)
+		assert.Equal(s, []int64{10, 10}, s.paid(from), name)
+	}
+}
+
+// The salt of a batch changes neither what is executed nor what is paid, exceeds no limit, and is the
+// same however often the batch is prepared.
+func TestSaltStaysWithinLimits(t *testing.T) {
+	gwei := func(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e9)) }
+	for name, c := range map[string]struct {
+		base   *big.Int
+		limit  *big.Int
+		fee    evm.Fee
+		gas    uint64
+		differ bool
+	}{
+		"usual fees":                  {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, gas: 21000, differ: true},
+		"the limit lowers them":       {base: gwei(3), limit: gwei(5), fee: evm.Fee{Tip: gwei(3), FeeCap: gwei(9)}, gas: 21000, differ: true},
+		"no reserve":                  {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(2)}, gas: 21000},
+		"less than the base fee":      {base: gwei(4), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, gas: 21000},
+		"no fees, gas of its own":     {base: new(big.Int), fee: evm.Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, gas: 21000},
+		"no fees, estimated":          {base: new(big.Int), fee: evm.Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, differ: true},
+		"usual fees, estimated":       {base: gwei(1), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(3)}, differ: true},
+		"next to no fees, estimated":  {base: big.NewInt(7), fee: evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(14)}, differ: true},
+		"only a tip, gas of its own":  {base: new(big.Int), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(1)}, gas: 21000},
+		"a high cap, gas of its own":  {base: new(big.Int), fee: evm.Fee{Tip: gwei(1), FeeCap: gwei(2)}, gas: 21000, differ: true},
+		"the least that fees can buy": {base: big.NewInt(1), fee: evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(1)}, gas: 21000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, url := newScript(t)
+			priced(node, c.base, 30_000_000)
+			node.on("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
+			signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+			require.NoError(t, err)
+			client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{
+				MaxFeePerGas: c.limit, Fees: func(context.Context, evm.Market) (evm.Fee, error) { return c.fee, nil },
+			})
+			require.NoError(t, err)
+			hashes, most := map[string]bool{}, c.fee.FeeCap
+			if c.limit != nil {
+				most = c.limit
+			}
+			const batches = 20
+			for n := range batches {
+				b := intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: c.gas})
+				kept, err := client.Prepare(t.Context(), attempt(b, 1))
+				require.NoError(t, err)
+				again, err := client.Prepare(t.Context(), attempt(b, 2))
+				require.NoError(t, err)
+				assert.Equal(t, kept, again)
+				_, fees, all, err := evm.Slot(kept)
+				require.NoError(t, err)
+				hashes[all[0]] = true
+				got := fees[0]
+				assert.LessOrEqual(t, got.FeeCap.Cmp(most), 0)
+				assert.GreaterOrEqual(t, new(big.Int).Mul(got.FeeCap, big.NewInt(1024)).Cmp(new(big.Int).Mul(most, big.NewInt(1023))), 0)
+				assert.Zero(t, got.Tip.Cmp(c.fee.Tip))
+				paid := func(f *big.Int) *big.Int { // of a unit of gas, in the next block
+					if all := new(big.Int).Add(c.base, c.fee.Tip); all.Cmp(f) < 0 {
+						return all
+					}
+					return f
+				}
+				if c.limit == nil {
+					assert.Zero(t, paid(got.FeeCap).Cmp(paid(most)))
+				}
+				gas, err := evm.SlotGas(kept)
+				require.NoError(t, err)
+				switch {
+				case c.gas != 0:
+					assert.Equal(t, c.gas, gas)
+				case c.base.Cmp(big.NewInt(1_000_000)) > 0:
+					assert.True(t, gas >= 21000 && gas < 21000+1<<12, "%d", gas)
+				default:
+					assert.True(t, gas >= 21000 && gas < 21000+1<<16, "%d", gas)
+				}
+			}
+			if c.differ {
+				assert.Greater(t, len(hashes), batches-2)
+			} else {
+				assert.Len(t, hashes, 1, "there is no room")
+			}
+		})
+	}
+}
+
+// The salt takes nothing from what a replacement needs.
+func TestSaltLeavesReplacementsAlone(t *testing.T) {
+	node, url := newScript(t)
+	priced(node, big.NewInt(1), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	eighth := func(v *big.Int) *big.Int {
+		return new(big.Int).Add(v, new(big.Int).Rsh(new(big.Int).Add(v, big.NewInt(7)), 3))
+	}
+	client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Fees: func(_ context.Context, m evm.Market) (evm.Fee, error) {
+		if m.Last.FeeCap == nil {
+			return evm.Fee{Tip: big.NewInt(1e9), FeeCap: big.NewInt(100e9)}, nil
+		}
+		return evm.Fee{Tip: eighth(m.Last.Tip), FeeCap: new(big.Int).Add(eighth(m.Last.FeeCap), big.NewInt(1000))}, nil
+	}})
+	require.NoError(t, err)
+	for n := range 20 {
+		a := attempt(intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
+		a.Prepared, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		later := newer(node, 200)
+		kept, err := client.Prepare(t.Context(), a)
+		later()
+		require.NoError(t, err)
+		_, fees, _, err := evm.Slot(kept)
+		require.NoError(t, err)
+		require.Len(t, fees, 2)
+		assert.GreaterOrEqual(t, fees[1].FeeCap.Cmp(eighth(fees[0].FeeCap)), 0)
+	}
+}
+
+// newer makes a block of this number the last one, until the returned func is called.
+func newer(s *script, number uint64) (back func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.byName["eth_getBlockByNumber"]
+	s.byName["eth_getBlockByNumber"] = func(params []any) (any, string) {
+		if params[0] == "latest" {
+			return before([]any{hexNumber(number)})
+		}
+		return before(params)
+	}
+	return func() { s.on("eth_getBlockByNumber", before) }
+}
+
+// The addition to an estimate stays below the block's limit and the chain's cap, as long as the estimate
+// does.
+func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
+	node, url := newScript(t)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	c, err := evm.NewSigner(url, 1337, signer, nil)
+	require.NoError(t, err)
+	const maxGas = 1 << 24
+	for _, x := range []struct{ estimate, limit, least, most uint64 }{
+		{100_000, 30_000_000, 125_000, 125_000 + 1<<12 - 1},
+		{16_000_000, 30_000_000, 16_000_000, maxGas},
+		{maxGas, 30_000_000, maxGas, maxGas},
+		{maxGas + 1, 60_000_000, 20_971_521, 20_971_521 + 1<<12 - 1},
+		{110_000, 120_000, 110_000, 120_000},
+		{120_000, 120_000, 120_000, 120_000},
+		{130_000, 120_000, 162_500, 162_500 + 1<<12 - 1}, // the node knows better
+		{100_000, 0, 125_000, 125_000 + 1<<12 - 1},       // it names no limit
+	} {
+		node.on("eth_estimateGas", func([]any) (any, string) { return hexNumber(x.estimate), "" })
+		priced(node, big.NewInt(1e9), x.limit)
+		for n := range 5 {
+			b := intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address()})
+			kept, err := c.Prepare(t.Context(), attempt(b, 1))
+			require.NoError(t, err)
+			gas, err := evm.SlotGas(kept)
+			require.NoError(t, err)
+			assert.True(t, x.least <= gas && gas <= x.most, "%d of an estimate of %d in blocks of %d", gas, x.estimate, x.limit)
+		}
+	}
+}
+
+func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+// priced makes all blocks of a script have a base fee, and a limit of gas where that is not 0.
+func priced(s *script, base *big.Int, limit uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	blocks := s.byName["eth_getBlockByNumber"]
+	s.byName["eth_getBlockByNumber"] = func(params []any) (any, string) {
+		b, _ := blocks(params)
+		block := b.(map[string]any)
+		block["baseFeePerGas"] = "0x" + base.Text(16)
+		delete(block, "gasLimit")
+		if limit != 0 {
+			block["gasLimit"] = hexNumber(limit)
+		}
+		return block, ""
+	}
+}
+
+// intentOf is a batch of the first account.
+func intentOf(t testing.TB, n int, i evm.Intent) batch.Batch {
+	b, err := i.Batch(batch.ID("invoice "+strconv.Itoa(n)), evmtest.Dev(0).Address())
+	require.NoError(t, err)
+	return b
+}
