@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
+	storemem "github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -133,6 +134,22 @@ func TestSpansOfOrderEvents(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+// The trace contexts that an Engine drops are counted with those of Runners.
+func TestWatchEngine(t *testing.T) {
+	b := newBook()
+	m, err := NewMetrics(b)
+	require.NoError(t, err)
+	m.watch(fixed{DroppedTraces: 2})
+	e, err := autobatch.New(storemem.New(), batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+		return batch.Batch{}, nil
+	}), nil)
+	require.NoError(t, err)
+	m.WatchEngine(e)
+	require.NoError(t, e.Add(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: "malformed"}))
+	require.NoError(t, b.collect())
+	assert.InDelta(t, 3, b.of("dltbatch.traces.dropped"), 1e-9)
 }
 
 // Orders of which none was sampled make no span, and their batch has no context.
