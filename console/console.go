@@ -107,7 +107,7 @@ type Console struct {
 	pages    *template.Template
 	style    []byte
 	overview *shared[overview]
-	looked   int64 // the acts before the last look; whoever reads overview has it
+	looked   int64 // the acts before the last look; only the visitor who reads overview uses it
 	present  *shared[present]
 	carried  carried
 }
