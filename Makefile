@@ -83,6 +83,7 @@ mutants:
 
 lint:
 	$(GO) tool -modfile=internal/lint/go.mod golangci-lint run ./...
+	cd internal/browser && $(GO) tool -modfile=$(CURDIR)/internal/lint/go.mod golangci-lint run ./...
 
 generate:
 	$(GO) run -C internal/tools ./generate

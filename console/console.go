@@ -2,7 +2,8 @@
 // reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
 // and nothing else, no ledger client. The command "dltbatch console" serves it.
 //
-// The pages are HTML without scripts, and every file comes from the handler itself. Nothing is
+// The pages are HTML, and every file comes from the handler itself. The one script, of a few lines, makes a first page
+// that is kept up to date read itself again at once; nothing needs it. Nothing is
 // loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
 // answer. Mount it where only operators look, at a pattern that ends in a slash, behind the
 // application's own authentication: the console asks for no password. All links are relative, so
@@ -84,6 +85,10 @@ func New(s store.Store, o *Options) (*Console, error) {
 	if c.style, err = files.ReadFile("page/style.css"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
+	if c.script, err = files.ReadFile("page/live.js"); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c.live.done = make(chan struct{})
 	return c, nil
 }
 
@@ -107,21 +112,27 @@ type Console struct {
 	pages    *template.Template
 	style    []byte
 	overview *shared[overview]
-	looked   int64 // the acts before the last look; whoever reads overview has it
+	looked   int64 // the acts before the last look; only the visitor who reads overview uses it
 	present  *shared[present]
+	script   []byte
 	carried  carried
+	live     live
 }
 
-// Close stops the bulk actions that this process carries out, each after the batch that it is at, and
-// returns once they have stopped. They stay open in the store, and go on by a click in another process. No
+// Close ends the streams of pages that are kept up to date. It stops the bulk actions that this process carries
+// out, each after the batch that it is at, and returns once they have stopped. They stay open in the store, and go on by a click in another process. No
 // further bulk action begins here; the pages go on to answer. Call it when the server shuts down:
-// [http.Server.Shutdown] waits for requests only.
-func (c *Console) Close() { c.carried.close() }
+// [http.Server.RegisterOnShutdown] is the place,
+// since [http.Server.Shutdown] waits for streams.
+func (c *Console) Close() {
+	c.live.end.Do(func() { close(c.live.done) })
+	c.carried.close()
+}
 
 // headers go with every answer. A form is refused by browsers that send no Sec-Fetch-Site if its
 // Origin is "null", as it is with the policy no-referrer: hence same-origin.
 var headers = map[string]string{
-	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+	"Content-Security-Policy":      "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",
 	"Referrer-Policy":              "same-origin",
@@ -134,6 +145,10 @@ var headers = map[string]string{
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
+	}
+	if r.Method == http.MethodGet && strings.TrimPrefix(r.URL.Path, "/") == "live" {
+		c.serveLive(w, r)
+		return
 	}
 	limit := pageTime
 	if r.Method == http.MethodPost {
@@ -152,6 +167,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusSeeOther)
 	case a.style:
 		write(w, http.StatusOK, "text/css; charset=utf-8", c.style)
+	case a.script:
+		write(w, http.StatusOK, "text/javascript; charset=utf-8", c.script)
 	default:
 		v.show(ctx, w, a)
 	}
@@ -196,6 +213,8 @@ func route(path string) page {
 		return audit
 	case "style.css":
 		return func(context.Context, *visit) (*answer, error) { return &answer{style: true}, nil }
+	case "live.js":
+		return func(context.Context, *visit) (*answer, error) { return &answer{script: true}, nil }
 	}
 	return nil
 }

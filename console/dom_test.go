@@ -39,14 +39,14 @@ var void = []string{"meta", "link", "input", "br", "hr"}
 var known = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
-	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline",
+	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "script",
 }
 
 // attributes are those that pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
-	"viewBox", "preserveAspectRatio", "points",
+	"src", "defer", "viewBox", "preserveAspectRatio", "points",
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current",
 }
 
@@ -137,6 +137,9 @@ func (e *element) faults() (faults []string) {
 					say("<%s %s=%q> names nothing", x.name, name, value)
 				}
 			}
+		}
+		if x.name == "script" && (len(x.attrs) != 2 || x.attrs["src"] != "live.js" || x.text() != "") {
+			say("<script> is not of the console: %v %s", x.attrs, x.text())
 		}
 		switch x.name {
 		case "input", "select":

@@ -130,7 +130,7 @@ func (p *person) ask(method, address string, form url.Values, header ...string) 
 	assert.Empty(p, resp.Header.Values("Set-Cookie"))
 	for name, want := range map[string]string{
 		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	} {
 		assert.Equal(p, []string{want}, resp.Header.Values(name), address)
 	}

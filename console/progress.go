@@ -66,7 +66,7 @@ type progressBody struct {
 // Open says that something is left to do.
 func (b progressBody) Open() bool { return b.State == operator.BulkOpen }
 
-// progress shows how far a bulk action has come, and what was not done.
+// progress shows how far a bulk action has come, and the batches to which nothing was done.
 func progress(ctx context.Context, v *visit) (*answer, error) {
 	p, err := v.bulks.Get(ctx, v.q.Get("token"))
 	if err != nil {

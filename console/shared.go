@@ -23,7 +23,8 @@ type shared[T any] struct {
 		at, expires time.Time // on this process's clock
 		after       int64     // so many acts
 	}
-	acts atomic.Int64
+	acts  atomic.Int64
+	reads atomic.Int64 // that succeeded
 }
 
 func newShared[T any](read func(context.Context) (T, error)) *shared[T] {
@@ -58,6 +59,7 @@ func (s *shared[T]) within(ctx context.Context, old time.Duration) (value T, age
 		return value, 0, err
 	}
 	end := time.Now()
+	s.reads.Add(1)
 	s.kept.value, s.kept.at, s.kept.after = value, begin, acts
 	s.kept.expires = end.Add(max(shareMin, shareFor*end.Sub(begin)))
 	return value, end.Sub(begin), nil

@@ -30,6 +30,7 @@ type answer struct {
 	status int    // 0 is 200
 	to     string // relative
 	style  bool
+	script bool
 	page   string // a template
 	title  string
 	body   any
@@ -57,7 +58,7 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	if do == nil {
 		return nil, &refused{http.StatusNotFound, "No such page", "The console has no page of this name."}
 	}
-	if v.r.Method != http.MethodPost && strings.HasSuffix(v.r.URL.Path, ".css") {
+	if v.r.Method != http.MethodPost && (strings.HasSuffix(v.r.URL.Path, ".css") || strings.HasSuffix(v.r.URL.Path, ".js")) {
 		return do(ctx, v)
 	}
 	read := v.present.get

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"maps"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
-		"short": short, "tale": tale,
+		"short": short, "tale": tale, "bulkPart": bulkPart,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
 	}
@@ -106,6 +107,20 @@ func tale(e batch.Explanation) string {
 		}
 	}
 	return text
+}
+
+// part is the reason of an act that was part of a bulk action.
+type part struct{ Token, Reason string }
+
+// partOf finds the token that package operator puts before such a reason.
+var partOf = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
+
+// bulkPart reads the reason of an act; nil where the act was done alone.
+func bulkPart(reason string) *part {
+	if found := partOf.FindStringSubmatch(reason); found != nil {
+		return &part{found[1], found[2]}
+	}
+	return nil
 }
 
 // least shows a number that may be larger.

@@ -43,7 +43,7 @@ const (
 	BulkCancelled BulkState = "cancelled"
 )
 
-// BulkEvent is what a person did with a bulk action.
+// BulkEvent is an act of a person upon a bulk action as a whole.
 type BulkEvent struct {
 	Event string   `json:"event"` // "begin", "resume" or "cancel"
 	By    batch.By `json:"by"`
@@ -78,7 +78,7 @@ type keptBulk struct {
 	Events   []BulkEvent `json:"events"`
 }
 
-// keptPart is the text of one part: batches, and after their turn those to which nothing was done.
+// keptPart is the text of one part: its batches, and after their turn the batches to which nothing was done.
 type keptPart struct {
 	Batches []Seen    `json:"batches"`
 	NotDone []NotDone `json:"not_done,omitzero"`
@@ -103,7 +103,7 @@ func (b bulk) progress() Progress {
 	return Progress{b.Token, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
 }
 
-// event notes what a person does.
+// event notes an act of a person.
 func (k *keptBulk) event(event string, by batch.By) {
 	const most = 100
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
@@ -144,8 +144,8 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 	return b.progress(), err
 }
 
-// Resume carries an action out from where it has come to, whoever began it: to each batch as it was at the preview,
-// one by one. After each 100 batches it keeps the progress, and calls progress, which may be nil.
+// Resume goes on with an action, which another person or process may have begun: it acts upon each batch as it
+// was at the preview, one by one. After each 100 batches it keeps the progress, and calls progress, which may be nil.
 // Each act is in the history of its batch, by this person, with the token before the reason. A batch
 // to which the action was done already, before the progress was kept, counts as done, and nothing
 // is done to it again.
@@ -172,7 +172,7 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	if b.kept.State != BulkOpen {
 		return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 	}
-	// The first to go on after Begin is most often the one who began; the events say so once.
+	// The person who began most often goes on first; the events say so once.
 	if last := b.kept.Events[len(b.kept.Events)-1]; last.Event != "begin" || last.By.Actor != by.Actor || b.kept.Next > 0 {
 		b.kept.event("resume", by)
 		if b, err = s.set(ctx, b, nil); err != nil {
@@ -261,7 +261,7 @@ func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark stri
 	})
 }
 
-// set keeps what has changed. Of a part it keeps the place before kept.Next.
+// set keeps a change. Of a part it keeps the place before kept.Next.
 func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
 	text, err := json.Marshal(b.kept)
 	if err != nil {
@@ -303,7 +303,7 @@ func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, e
 }
 
 // Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
-// at most. What was done stays done. The error is [batch.ErrNotAllowed] for an
+// at most. Acts that were done stay done. The error is [batch.ErrNotAllowed] for an
 // action that is over.
 func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
 	p, err := s.cancel(ctx, token, by)
@@ -343,7 +343,7 @@ func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
 	return b.progress(), nil
 }
 
-// Report returns what was not done and why, of all batches that had their turn.
+// Report returns the batches to which nothing was done, each with the reason, of all that had their turn.
 func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	b, err := s.get(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}

@@ -46,7 +46,7 @@ type CausesQuery struct {
 // Causes are the open batches of a store, grouped by the reason why they wait.
 type Causes struct {
 	At time.Time `json:"at"` // of the last look, on the database's clock
-	// Age is the time since At, of a kept look; 0 of one that was made for the caller.
+	// Age is the time since At, of a kept look; 0 for a look that was made for the caller.
 	Age time.Duration `json:"age_ns"`
 	// Groups come with the largest first.
 	Groups []Group `json:"groups"`

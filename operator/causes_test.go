@@ -276,6 +276,10 @@ func BenchmarkCauses(b *testing.B) {
 		require.NoError(b, err)
 		require.Equal(b, 10**lanesOfBenchmark, c.Batches)
 	}
+	begin := time.Now()
+	_, err = d.Causes(b.Context(), operator.CausesQuery{Kept: true})
+	require.NoError(b, err)
+	b.ReportMetric(float64(time.Since(begin).Microseconds())/1000, "kept-ms")
 }
 
 // attempt makes an attempt of the first batch of each lane.

@@ -72,8 +72,8 @@ func (d *Desk) keep(ctx context.Context, k keptLook, turn store.StatsTurn, now t
 	_, _ = d.store.KeepSummary(ctx, keptCauses, turn.Turn, next)
 }
 
-// keptOf reads a kept report. There is none in a text of other code, or of a look that took so little time
-// that nobody needs it.
+// keptOf reads a kept report. A text of other code has none, and the report of a look that took little time
+// does not count.
 func keptOf(s store.Summary) (kept keptLook, is bool) {
 	is = s.Text != "" && json.Unmarshal([]byte(s.Text), &kept) == nil && kept.Took >= dearLook
 	return kept, is

@@ -136,5 +136,11 @@ func TestCausesThatCannotBeKept(t *testing.T) {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, 3, w.looks, "the next look replaces it")
+		time.Sleep(time.Minute)
+		w.keeps = errors.New("permission denied")
+		c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
+		require.NoError(t, err)
+		assert.Zero(t, c.Age)
+		assert.Equal(t, 4, w.looks)
 	})
 }

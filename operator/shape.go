@@ -52,7 +52,7 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 	return v.again
 }
 
-// brief leaves out what a brief look does not know for certain.
+// brief leaves out the explanations: a brief look does not know them for certain.
 func brief(items []item) []item {
 	for i := range items {
 		items[i].id, items[i].e, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}

@@ -16,13 +16,16 @@ import (
 // reads them last, so that a database which is gone takes only them.
 func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	m.mu.Lock()
-	runners := m.runners
+	runners, engines := m.runners, m.engines
 	m.mu.Unlock()
 	now, t := time.Now(), totals{
 		ages: map[string]float64{}, failing: map[string]float64{}, lost: map[int]int{},
 	}
 	for _, r := range runners {
 		t.add(now, r.Health())
+	}
+	for _, e := range engines {
+		t.dropped += int(e.DroppedTraces())
 	}
 	for _, c := range m.counters {
 		c.observe(o)

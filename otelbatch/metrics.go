@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -23,7 +24,11 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	runners []runner
+	engines []engine
 }
+
+// engine is an *autobatch.Engine.
+type engine interface{ DroppedTraces() uint64 }
 
 // runner is a *dltbatch.Runner.
 type runner interface {
@@ -69,6 +74,14 @@ func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*
 	}
 	m.watch(r)
 	return r, nil
+}
+
+// WatchEngine adds the trace contexts that an Engine has dropped to dltbatch.traces.dropped. Call it once for
+// each Engine: the Metrics keeps it as long as it lives.
+func (m *Metrics) WatchEngine(e *autobatch.Engine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.engines = append(m.engines, e)
 }
 
 func (m *Metrics) watch(r runner) {

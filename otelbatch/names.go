@@ -112,7 +112,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in gate other traits.", troubled)
 	i.pruned = b.counter("dltbatch.pruned", "{row}", "What retention removed: batches, orders, ids of the journal, acts of operators.")
 	i.lost = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
-	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without.")
+	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")
 
 	i.wait = b.histogram("dltbatch.batch.wait.duration", "s", "From Add, or from the requeue to the end of the lane, to the first attempt.", batchBounds)
 	i.attempt = b.histogram("dltbatch.attempt.duration", "s", "How long the POST of an attempt took, for each batch in it.", requestBounds, results)

@@ -28,10 +28,10 @@ func (t *Traces) TraceBatch(_ context.Context, orders []batch.Order) string {
 }
 
 // ObserveOrders is [autobatch.Options].Observer: it makes a span of each order that has become final, from
-// Add to now, with a link to its batch's context. Orders that expired before they were part of a
-// batch have none. The database's clock says when the order was added, this process's when it ended.
+// Add to now, with a link to its batch's context, which an order that expired before it was part of a
+// batch lacks. The database's clock says when the order was added, this process's when it ended.
 func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
-	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused {
+	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused && e.Kind != autobatch.EventExpired {
 		return
 	}
 	now, of := time.Now(), link(nil, e.TraceParent)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
+	storemem "github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -117,7 +119,7 @@ func TestSpansOfOrderEvents(t *testing.T) {
 		"failed":      {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderFailed)}, []string{"failed"}},
 		"again":       {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderQueued)}, nil},
 		"quarantined": {autobatch.OrderEvent{Kind: autobatch.EventRefused, Orders: verdict(batch.OrderQuarantined)}, []string{"quarantined"}},
-		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3}, nil},
+		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3, Orders: verdict(batch.OrderFailed)}, []string{"failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := &spans{}
@@ -133,6 +135,43 @@ func TestSpansOfOrderEvents(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+// An order that expires before it is part of a batch has its span, in the trace of who added it.
+func TestSpanOfAnExpiredOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := &spans{}
+		traces, err := NewTraces(made)
+		require.NoError(t, err)
+		e, err := autobatch.New(storemem.New(), batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+			return batch.Batch{}, nil
+		}), &autobatch.Options{Observer: traces.ObserveOrders})
+		require.NoError(t, err)
+		require.NoError(t, e.Add(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p"), Deadline: time.Now(), TraceParent: contexts()[0]}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, e.Run(ctx))
+		require.Len(t, made.all, 1)
+		assert.Equal(t, spanOrder, made.all[0].name)
+		assert.Equal(t, "failed", made.all[0].why)
+		assert.Equal(t, sampled(contexts()[0]), made.all[0].parent)
+	})
+}
+
+// The trace contexts that an Engine drops are counted with those of Runners.
+func TestWatchEngine(t *testing.T) {
+	b := newBook()
+	m, err := NewMetrics(b)
+	require.NoError(t, err)
+	m.watch(fixed{DroppedTraces: 2})
+	e, err := autobatch.New(storemem.New(), batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+		return batch.Batch{}, nil
+	}), nil)
+	require.NoError(t, err)
+	m.WatchEngine(e)
+	require.NoError(t, e.Add(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: "malformed"}))
+	require.NoError(t, b.collect())
+	assert.InDelta(t, 3, b.of("dltbatch.traces.dropped"), 1e-9)
 }
 
 // Orders of which none was sampled make no span, and their batch has no context.

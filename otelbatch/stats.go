@@ -22,7 +22,7 @@ var (
 	present     = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
 	tables      = label{key: "dltbatch.table", values: []string{
 		"attempted_batches", "attempts", "batch_acts", "batches", "bulk_parts", "bulks", "controls", "database", "final_orders",
-		"instances", "lane_acts", "log", "open_orders", "orders", "outcomes", "served", "services", "stream_ids", "streams", "tombstones", "transaction_receipts",
+		"instances", "lane_acts", "log", "open_orders", "orders", "outcomes", "served", "services", "stream_ids", "streams", "summaries", "tombstones", "transaction_receipts",
 		"transactions", "unsettled_batches", "waiting_batches",
 	}}
 )

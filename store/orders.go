@@ -87,9 +87,9 @@ type OrderEngine interface {
 	// none: a Builder refused them together. The State of each verdict is Queued.
 	SplitOrders(ctx context.Context, verdicts []OrderVerdict) (bool, error)
 	// ExpireOrders makes Queued orders whose deadline has passed Failed, with
-	// [batch.KindExpired], the earliest deadline first, up to limit, and returns their number.
-	// Its cost grows with it.
-	ExpireOrders(ctx context.Context, limit int) (int, error)
+	// [batch.KindExpired], the earliest deadline first, up to limit, and returns them as they are
+	// then. Its cost grows with their number. After an error they may have expired all the same.
+	ExpireOrders(ctx context.Context, limit int) ([]OrderVerdict, error)
 }
 
 // PartiesQuery asks for parties with something to do.

@@ -200,7 +200,10 @@ type Instance struct {
 	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
 	Version string `json:"version"`
-	Ledger  string `json:"ledger"`
+	// Schema is the version of the schema that its code knows: the store sets it. 0 where older code keeps
+	// the row, or the store has no schema.
+	Schema int64  `json:"schema,omitzero"`
+	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.
 	Settings map[string]string `json:"settings,omitempty"`
 	// Claims is how many batches it has claimed, or found the outcome of, without having written

@@ -12,10 +12,10 @@ import (
 // and all others read them (docs/design.md#counting-what-is-open). The texts are package operator's. A
 // Runner does without it; without it each process looks at all lanes for itself.
 type SummaryKeeper interface {
-	// Summary returns what is kept under a name, and the database's clock. Where nothing is, all but
+	// Summary returns the text under a name, and the database's clock. Where nothing is kept, all but
 	// Now is zero.
 	Summary(ctx context.Context, name string) (Summary, error)
-	// KeepSummary replaces what is kept, if it is at this turn still; true says that it did. A Text
+	// KeepSummary replaces a summary that is at this turn still; true says that it did. A Text
 	// "" leaves the text as it is. Now does not count. A name that is empty or not printable text of
 	// at most [batch.MaxInstanceLen] bytes gives a [*batch.InputError].
 	KeepSummary(ctx context.Context, name string, turn int64, next Summary) (bool, error)

@@ -80,9 +80,9 @@ func (c *counting) SettleableBatches(ctx context.Context, n int) ([]store.OrderB
 	return c.Store.SettleableBatches(ctx, n)
 }
 
-func (c *counting) ExpireOrders(ctx context.Context, n int) (int, error) {
+func (c *counting) ExpireOrders(ctx context.Context, n int) ([]store.OrderVerdict, error) {
 	if err := c.call(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	return c.Store.ExpireOrders(ctx, n)
 }

@@ -17,7 +17,7 @@ const (
 	// EventRefused: the Builder made no batch of Orders, and they have the states of their
 	// verdicts: two groups, or one Quarantined order.
 	EventRefused OrderEventKind = "refused"
-	// EventExpired: the deadlines of Count orders have passed.
+	// EventExpired: the deadlines of Orders, of any party, have passed.
 	EventExpired OrderEventKind = "expired"
 	// EventHeld: the store calls Batch final, but its orders cannot be settled.
 	EventHeld OrderEventKind = "held"

@@ -81,6 +81,6 @@ func (m *mortal) SplitOrders(ctx context.Context, v []store.OrderVerdict) (bool,
 	return step(m, func() (bool, error) { return m.watched.SplitOrders(ctx, v) })
 }
 
-func (m *mortal) ExpireOrders(ctx context.Context, n int) (int, error) {
-	return step(m, func() (int, error) { return m.watched.ExpireOrders(ctx, n) })
+func (m *mortal) ExpireOrders(ctx context.Context, n int) ([]store.OrderVerdict, error) {
+	return step(m, func() ([]store.OrderVerdict, error) { return m.watched.ExpireOrders(ctx, n) })
 }

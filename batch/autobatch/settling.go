@@ -140,24 +140,24 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 // expiring fails orders whose deadline passed before they were part of a batch.
 func (t *settler) expiring(ctx context.Context) error {
 	for {
-		var n int
-		err := t.retry(ctx, "", func() (err error) { n, err = t.expire(ctx); return err })
+		var expired []store.OrderVerdict
+		err := t.retry(ctx, "", func() (err error) { expired, err = t.expire(ctx); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
 		}
 		if err != nil {
 			return fmt.Errorf("autobatch: expire orders: %w", err)
 		}
-		if n > 0 {
-			t.report(ctx, OrderEvent{Kind: EventExpired, Count: n})
+		if len(expired) > 0 {
+			t.report(ctx, OrderEvent{Kind: EventExpired, Count: len(expired), Orders: expired})
 		}
-		if n < expirePage && !loop.Sleep(ctx, t.o.BatchInterval) {
+		if len(expired) < expirePage && !loop.Sleep(ctx, t.o.BatchInterval) {
 			return nil
 		}
 	}
 }
 
-func (t *settler) expire(ctx context.Context) (int, error) {
+func (t *settler) expire(ctx context.Context) ([]store.OrderVerdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
 	defer cancel()
 	return t.orders.ExpireOrders(ctx, expirePage)

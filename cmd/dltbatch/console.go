@@ -79,10 +79,12 @@ address, for a proxy that asks who comes. Failures are on the error output. The 
 		}); err != nil {
 			return errors.Join(err, l.Close())
 		}
-		return serve(ctx, l, &http.Server{
+		server := &http.Server{
 			Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: requestTime,
 			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-		})
+		}
+		server.RegisterOnShutdown(pages.Close)
+		return serve(ctx, l, server)
 	})
 }
 

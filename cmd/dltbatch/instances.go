@@ -24,7 +24,7 @@ object with "instances", each a store.Instance.`,
 			return err
 		}
 		return a.print(instanceList{some(s.Instances)}, func(p *page) {
-			t := p.table("NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION")
+			t := p.table("NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION", "SCHEMA")
 			for _, i := range s.Instances {
 				state := "live"
 				switch {
@@ -36,7 +36,7 @@ object with "instances", each a store.Instance.`,
 				if i.Shared {
 					state += ", name shared"
 				}
-				t.row(alarm(!i.Live || i.Paused || i.Shared), i.Name, state, age(i.Unseen)+" ago", when(i.Since), i.Claims, i.Ledger, i.Version)
+				t.row(alarm(!i.Live || i.Paused || i.Shared), i.Name, state, age(i.Unseen)+" ago", when(i.Since), i.Claims, i.Ledger, i.Version, i.Schema)
 			}
 			t.end()
 		})

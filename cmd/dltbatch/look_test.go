@@ -122,7 +122,7 @@ func TestStatusAndInstances(t *testing.T) {
 		assert.Regexp(s, `(?m)^open batches +2 in 1 lanes$`, text)
 		assert.Regexp(s, `(?m)^instances +1 live of 1$`, text)
 		assert.Len(s, reads[instanceList](s, "instances").Instances, 1)
-		assert.Regexp(s, `(?m)^host-7 +live .* ledger +v0\.1\.0$`, s.does("instances"))
+		assert.Regexp(s, `(?m)^host-7 +live .* ledger +v0\.1\.0 +\d+$`, s.does("instances"))
 		lanes := reads[laneList](s, "lanes")
 		require.Len(s, lanes.Lanes, 1)
 		assert.Equal(s, 2, lanes.Lanes[0].Waiting)

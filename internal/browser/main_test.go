@@ -20,7 +20,7 @@ var docs = flag.String("browser.docs", "", "the `folder` for pictures of the pag
 
 // chrome is the one browser of the tests; each test has a tab of its own, without cookies.
 var chrome struct {
-	ctx  context.Context //nolint:containedctx // chromedp's handle of a browser
+	ctx  context.Context // chromedp takes its handle of a browser as a context
 	stop func()
 	axe  string
 }

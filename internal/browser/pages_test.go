@@ -145,6 +145,7 @@ func query(pairs ...string) string {
 func pages() []page {
 	return []page{
 		{name: "home"},
+		{name: "kept", path: "?keep=1"},
 		{name: "lanes", path: "lanes"},
 		{name: "held", path: "lanes?held=1"},
 		{name: "lane", path: "lane" + query("service", "orders")},
@@ -231,8 +232,17 @@ func TestPages(t *testing.T) {
 			p.run(dark(false), chromedp.EmulateViewport(360, 700))
 			assert.LessOrEqual(t, asked[int](p, `document.documentElement.scrollWidth`), 360, "wider than a phone")
 			p.run(chromedp.EmulateViewport(1200, 900))
-			assert.Zero(t, asked[int](p, `document.scripts.length`))
-			if *docs != "" {
+			if pg.name == "kept" { // its script runs, and the policy lets it listen
+				assert.Equal(t, "function", asked[string](p, `typeof listen`))
+				assert.NotEmpty(t, asked[string](p, `new Promise((heard, failed) => {
+					const stream = new EventSource('live');
+					stream.addEventListener('look', event => { stream.close(); heard(event.data); });
+					stream.onerror = () => failed('no stream');
+				})`))
+			} else {
+				assert.Zero(t, asked[int](p, `document.scripts.length`))
+			}
+			if *docs != "" && pg.name != "kept" {
 				p.picture(pg.name)
 				if pg.name == "home" {
 					p.run(dark(true))

@@ -62,7 +62,7 @@ func newStand(t *testing.T) *stand {
 // person sits before the browser, or the shell, and is called now.
 type person struct {
 	*stand
-	ctx      context.Context //nolint:containedctx // chromedp's handle of a tab
+	ctx      context.Context // chromedp takes its handle of a tab as a context
 	clicks   int
 	commands int
 	called   time.Time

@@ -68,6 +68,6 @@ func (s *Orders) SplitOrders(ctx context.Context, verdicts []store.OrderVerdict)
 }
 
 // ExpireOrders is [store.OrderEngine].ExpireOrders.
-func (s *Orders) ExpireOrders(ctx context.Context, limit int) (int, error) {
-	return call(s.F, "ExpireOrders", func() (int, error) { return s.Orders.ExpireOrders(ctx, limit) })
+func (s *Orders) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdict, error) {
+	return call(s.F, "ExpireOrders", func() ([]store.OrderVerdict, error) { return s.Orders.ExpireOrders(ctx, limit) })
 }

@@ -227,7 +227,7 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 
 // ExpireOrders is [store.OrderEngine].ExpireOrders. It leaves orders that another call holds to
 // the next call.
-func (s *Store) ExpireOrders(ctx context.Context, limit int) (int, error) {
+func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdict, error) {
 	const op = "expire orders"
 	if s.d.AnyExpired != "" {
 		some, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (some bool, err error) {
@@ -235,24 +235,28 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (int, error) {
 			return some, err
 		})
 		if err != nil || !some {
-			return 0, err
+			return nil, err
 		}
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (int, error) {
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]store.OrderVerdict, error) {
 		now, err := Now(ctx, t)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		expired, err := Query(ctx, t, (*orderCols).dest, s.d.Expired, now, int64(max(0, limit)))
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		var changed []orderChange
+		var all []store.OrderVerdict
 		for i := range expired {
 			if next, ok := expired[i].row().Expire(FromMicro(now), FromMicro(expired[i].deadline)); ok {
 				changed = append(changed, orderChange{&expired[i], next})
+				ref := expired[i].ref()
+				ref.Version = next.Version
+				all = append(all, store.OrderVerdict{OrderRef: ref, State: next.State, Error: next.Error})
 			}
 		}
-		return len(changed), s.saveOrders(ctx, t, changed)
+		return all, s.saveOrders(ctx, t, changed)
 	})
 }

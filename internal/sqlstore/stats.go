@@ -18,6 +18,7 @@ func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	if err := i.Validate(); err != nil {
 		return s.d.Wrap(op, err)
 	}
+	i.Schema = s.d.Schema
 	detail, err := json.Marshal(i)
 	if err != nil {
 		return s.d.Wrap(op, err)

@@ -269,22 +269,24 @@ func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool,
 }
 
 // ExpireOrders is [store.OrderEngine].ExpireOrders.
-func (s *Store) ExpireOrders(ctx context.Context, limit int) (int, error) {
+func (s *Store) ExpireOrders(ctx context.Context, limit int) (all []store.OrderVerdict, err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	n := 0
-	for n < limit && s.orders.deadlines.len() > 0 {
+	for len(all) < limit && s.orders.deadlines.len() > 0 {
 		o := s.orders.deadlines.at(0)
 		row, ok := o.row.Expire(now, o.Deadline)
 		if !ok {
 			break
 		}
 		s.orders.put(o, row)
-		n++
+		why := *row.Error
+		all = append(all, store.OrderVerdict{
+			OrderRef: store.OrderRef{ID: o.ID, Version: row.Version, TraceParent: o.TraceParent, Created: o.created}, State: row.State, Error: &why,
+		})
 	}
-	return n, nil
+	return all, nil
 }

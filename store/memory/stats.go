@@ -34,7 +34,7 @@ func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	if was, known := s.stats.instances[i.ID]; known {
 		i.Since = was.Since
 	}
-	i.Unseen, i.Live, i.Shared = 0, false, false
+	i.Unseen, i.Live, i.Shared, i.Schema = 0, false, false, 0
 	s.stats.instances[i.ID] = cloneInstance(i)
 	return nil
 }

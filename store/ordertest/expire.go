@@ -1,6 +1,8 @@
 package ordertest
 
 import (
+	"fmt"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,16 +17,26 @@ func expireTests() []test {
 	}
 }
 
+// expire returns the number of orders that expired. Each is stored as it was returned.
 func (f *fixture) expire(limit int) int {
 	f.Helper()
-	n, err := f.st.ExpireOrders(f.ctx, limit)
+	all, err := f.st.ExpireOrders(f.ctx, limit)
 	require.NoError(f, err)
-	return n
+	for _, v := range all {
+		found, _, err := f.st.FinalOrders(f.ctx, []batch.OrderID{v.ID})
+		require.NoError(f, err)
+		require.Len(f, found, 1)
+		r := found[0]
+		want := store.OrderVerdict{OrderRef: store.OrderRef{ID: r.ID, Version: r.Version, TraceParent: r.TraceParent, Created: r.CreatedAt}, State: r.State, Error: r.Error}
+		assert.Equal(f, want, v)
+	}
+	return len(all)
 }
 
 func expireQueued(f *fixture) {
 	os := many("p", "o", 6)
 	for i, units := range []float64{3.5, 0.7, 0.5, 0, 0.6, 9.5} {
+		os[i].TraceParent = fmt.Sprintf("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b%d-01", i)
 		if units != 0 {
 			os[i].Deadline = f.now().Add(f.u(units))
 		}

@@ -15,7 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Delivering: as(s.delivering), Wrap: wrap,
+		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion,
 		KeepStats: as(s.withStats), ReadStats: as(s.withStats), KeepBulks: as(s.withBulks), ReadBulks: as(s.withBulks), KeepSummaries: as(s.withSummaries), ReadSummaries: as(s.withSummaries),
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{

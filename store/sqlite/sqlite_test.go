@@ -258,7 +258,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			require.NoError(t, s.AddOrders(ctx, batch.Order{ID: "o", Party: "a", Payload: []byte("p"), Deadline: time.Unix(1, 0)}))
 			expired, err := s.ExpireOrders(ctx, 9)
 			require.NoError(t, err)
-			require.Equal(t, 1, expired)
+			require.Len(t, expired, 1)
 			p, err := s.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
 			require.Equal(t, 1, p.Batches)

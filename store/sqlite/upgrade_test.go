@@ -147,6 +147,10 @@ func TestStatsUpgradeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[batch.State]int{batch.Submitting: n}, got.Open)
 	assert.Equal(t, int64(schemaVersion), got.Schema)
+	require.NoError(t, s.KeepInstance(ctx, store.Instance{ID: "i", Schema: 1}))
+	got, err = s.Stats(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, int64(schemaVersion), got.Instances[0].Schema, "which its code knows")
 	sizes := map[string]bool{}
 	for _, size := range got.Sizes {
 		sizes[size.Name] = size.Bytes > 0

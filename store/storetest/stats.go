@@ -324,7 +324,7 @@ func statsInstance(f *fixture) {
 	assert.Equal(f, 3, got.Flows[0].Final)
 	want := i
 	want.Flows = got.Flows
-	want.Since, want.Seen, want.Unseen, want.Live, want.Settings = got.Since, got.Seen, got.Unseen, got.Live, got.Settings
+	want.Since, want.Seen, want.Unseen, want.Live, want.Settings, want.Schema = got.Since, got.Seen, got.Unseen, got.Live, got.Settings, got.Schema
 	assert.Equal(f, want, got)
 
 	require.NoError(f, f.st.KeepInstance(f.ctx, store.Instance{ID: "other", Name: "a"}))

@@ -58,7 +58,7 @@ var bulksList = []mutant{
 	},
 	{
 		name: "history: sql: acts of one moment are on one page or on none", file: "internal/sqlstore/acts.go", pkg: "store/sqlite", test: "TestStore/acts",
-		old: "seq, position = math.MaxInt64, math.MaxInt64\n", new: "seq, position = 0, 0\n",
+		old: "seq, position = math.MaxInt64, math.MaxInt64\n", new: "seq, position = math.MinInt64, 0\n",
 	},
 	{
 		name: "causes: each process looks for itself", file: "operator/kept.go", pkg: "operator", test: "TestCausesKept",
@@ -66,7 +66,7 @@ var bulksList = []mutant{
 	},
 	{
 		name: "causes: all look again at once", file: "operator/kept.go", pkg: "operator", test: "TestCausesKept",
-		old: "err == nil && !mine", new: "false",
+		old: "err == nil && !mine", new: "mine && false",
 	},
 	{
 		name: "causes: a role that may only read sees none", file: "operator/kept.go", pkg: "operator", test: "TestCausesThatCannotBeKept",
@@ -74,7 +74,7 @@ var bulksList = []mutant{
 	},
 	{
 		name: "summaries: memory: anybody keeps one", file: "store/memory/summary.go", pkg: "store/memory", test: "TestStore/summary",
-		old: "known && was.Turn != turn", new: "false",
+		old: "known && was.Turn != turn", new: "known && turn < 0",
 	},
 	{
 		name: "summaries: sql: anybody keeps one", file: "internal/sqlstore/queries.go", pkg: "store/sqlite", test: "TestStore/summary",

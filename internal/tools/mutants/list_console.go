@@ -93,6 +93,22 @@ var consoleList = []mutant{
 		old: "if g.Example.ID == \"\" {\n", new: "if g.Example.ID == \"\" && r.Cause != CauseUnknown {\n",
 	},
 	{
+		name: "console: each stream looks for itself", file: "console/live.go", pkg: "console", test: "TestStreamsAreCheap",
+		old: "c.overview.lazy(ctx)", new: "c.overview.get(ctx)",
+	},
+	{
+		name: "console: a stream outlives the console", file: "console/live.go", pkg: "console", test: "TestLive$",
+		old: "case <-c.live.done:", new: "case <-(chan struct{})(nil):",
+	},
+	{
+		name: "console: any number of streams", file: "console/live.go", pkg: "console", test: "TestLive$",
+		old: "c.live.open.Add(1) > liveMost", new: "c.live.open.Add(1) < 0",
+	},
+	{
+		name: "console: a stream hears of no act", file: "console/live.go", pkg: "console", test: "TestLive$",
+		old: "case look != last:", new: "case last == 0:",
+	},
+	{
 		name: "console: a bulk action ends with its request", file: "console/carried.go", pkg: "console", test: "TestBulkUnderWay",
 		old: "context.WithCancel(context.WithoutCancel(ctx))", new: "context.WithCancel(ctx)",
 	},

@@ -154,4 +154,8 @@ var tracesList = []mutant{
 		name: "traces: a question from memory is no query", file: "monitor/memory.go", pkg: "otelbatch", test: "TestSpansInAnotherProcess",
 		old: "found = append(found, said.outcome(*v.Outcome))", new: "found = append(found, *v.Outcome)",
 	},
+	{
+		name: "traces: an order that expires has no span", file: "batch/autobatch/settling.go", pkg: "otelbatch", test: "TestSpanOfAnExpiredOrder",
+		old: "Count: len(expired), Orders: expired}", new: "Count: len(expired)}",
+	},
 }

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the streams that keep first pages up to date.
+const (
+	liveMost  = 100              // streams of one process
+	liveEvery = 2 * time.Second  // between looks at whether somebody has looked
+	liveBeat  = 16 * time.Second // between signs of life; a proxy closes a stream that is silent for long
+	liveFor   = 10 * time.Minute // then the browser asks again, and the application's authentication with it
+	liveWrite = 30 * time.Second // for one write
+	liveRetry = 30 * time.Second // before a browser whose stream has ended asks again
+)
+
+// live are the streams of a process.
+type live struct {
+	open atomic.Int64
+	done chan struct{} // closed at the end
+	end  sync.Once
+}
+
+// serveLive streams an event for each new look that all visitors share. A page that is kept up to date reads
+// itself again then: within seconds of an act, and else every half a minute. All streams together cost no more
+// than one page.
+func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
+	if c.live.open.Add(1) > liveMost {
+		c.live.open.Add(-1)
+		http.Error(w, "too many streams", http.StatusServiceUnavailable)
+		return
+	}
+	defer c.live.open.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(w)
+	send := func(text string) bool {
+		// A server whose writer has no deadline has none to extend.
+		_ = out.SetWriteDeadline(time.Now().Add(liveWrite))
+		_, err := fmt.Fprint(w, text)
+		return err == nil && out.Flush() == nil
+	}
+	if !send("retry: " + strconv.FormatInt(liveRetry.Milliseconds(), 10) + "\n\n") {
+		return
+	}
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	begin, sent, last := time.Now(), time.Now(), int64(0)
+	for time.Since(begin) < liveFor {
+		look := c.newest(r.Context())
+		switch {
+		case look != last:
+			if last, sent = look, time.Now(); !send("event: look\ndata: " + strconv.FormatInt(look, 10) + "\n\n") {
+				return
+			}
+		case time.Since(sent) >= liveBeat:
+			if sent = time.Now(); !send(": nothing new\n\n") {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-c.live.done:
+			return
+		}
+	}
+}
+
+// newest is the number of the newest look, after a further one where it is time for that. Where the store
+// fails no look is new; the page says so when it is read.
+func (c *Console) newest(ctx context.Context) int64 {
+	ctx, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	_, _, _ = c.overview.lazy(ctx)
+	return c.overview.reads.Load()
+}

@@ -1,0 +1,139 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// listens opens a stream, and returns its events as they come; the channel is closed at its end.
+func (p *person) listens() (events <-chan string) {
+	p.Helper()
+	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, p.url+"live", nil)
+	require.NoError(p, err)
+	resp, err := p.client.Do(r)
+	require.NoError(p, err)
+	require.Equal(p, http.StatusOK, resp.StatusCode)
+	assert.Equal(p, "text/event-stream", resp.Header.Get("Content-Type"))
+	assert.Equal(p, "no-store", resp.Header.Get("Cache-Control"))
+	all := make(chan string, 100)
+	go func() {
+		defer close(all)
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if look, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				all <- look
+			}
+		}
+	}()
+	return all
+}
+
+// A page that is kept up to date learns of a new look within seconds of an act. The streams end with the
+// console, and there are only so many.
+func TestLive(t *testing.T) {
+	p := newPerson(t)
+	page := p.get("?keep=1")
+	require.Len(t, page.all("script"), 1)
+	assert.Equal(t, "30", page.header.Get("Refresh"), "without the script")
+	assert.Empty(t, p.get("").all("script"))
+	script := p.get("live.js")
+	assert.Equal(t, "text/javascript; charset=utf-8", script.header.Get("Content-Type"))
+
+	events := p.listens()
+	first := <-events
+	p.add("s", "b1")
+	p.submit(p.get("lane?service=s"), "Pause", reason())
+	assert.NotEqual(t, first, <-events, "somebody has acted")
+	for _, method := range []string{http.MethodHead, http.MethodPost} {
+		assert.Equal(t, http.StatusNotFound, p.ask(method, p.url+"live", url.Values{}).status)
+	}
+	for range 99 {
+		p.listens()
+	}
+	resp, err := p.client.Get(p.url + "live")
+	require.NoError(t, err)
+	resp.Body.Close()
+	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "one too many")
+	p.pages.Close()
+	for range events { // until its end
+	}
+	after := p.listens()
+	<-after
+	_, open := <-after
+	assert.False(t, open, "a console that is closed has no streams")
+}
+
+// flushed counts what was sent.
+type flushed struct {
+	*httptest.ResponseRecorder
+	mu sync.Mutex
+	n  int
+}
+
+func (f *flushed) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	return len(b), nil
+}
+
+func (f *flushed) Flush() {}
+
+// Fifty streams together look no oftener than one page that is kept up to date. A silent one gives signs of
+// life, and each ends after a while, so that the browser is asked again who it is.
+func TestStreamsAreCheap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &counting{Full: memory.New()}
+		h, err := console.New(st, nil)
+		require.NoError(t, err)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?keep=1", nil))
+		once := st.surveys
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		var some []*flushed
+		begin := time.Now()
+		for range 50 {
+			w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+			some = append(some, w)
+			all.Go(func() { h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil)) })
+		}
+		all.Wait()
+		cancel()
+		assert.InDelta(t, 600, time.Since(begin).Seconds(), 5, "each has ended by itself")
+		assert.LessOrEqual(t, st.surveys, 21*once)
+		assert.GreaterOrEqual(t, st.surveys, 15, "and no seldomer")
+		for _, w := range some {
+			assert.GreaterOrEqual(t, w.n, 35, "a look each half a minute, and a sign of life between")
+		}
+	})
+}
+
+// A stream of a visitor who has gone ends.
+func TestAStreamThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}))
+		h, err := console.New(st, nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		h.ServeHTTP(&flushed{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil))
+		assert.Equal(t, time.Minute, time.Since(begin))
+	})
+}
