@@ -35,7 +35,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	if s.fresh.expected() {
-		if err := add(true); sqlState(err) != uniqueViolation {
+		// Where row-level security applies to this role, the server takes no COPY.
+		if err := add(true); sqlState(err) != featureNotSupported && sqlState(err) != uniqueViolation {
 			return err
 		}
 		s.fresh.known()
