@@ -70,25 +70,33 @@ func (all *entries) step(s *slot, ev *Event, now time.Time) Effects {
 	if by := all.streams.begun[s.about.group]; by != nil {
 		f.Live, f.Names, f.Heard = by.live, by.live && by.names, by.heard
 	}
-	e, out := s.Step(ev, now, f, all.rules)
-	all.set(s, e)
+	was := s.Phase
+	all.counts.add(&s.Entry, -1)
+	out := s.Step(ev, now, f, all.rules)
+	all.settle(s, was)
 	return out
 }
 
-// set replaces the entry of a slot. A slot whose entry says nothing any more is dropped, and may
-// become another batch's.
+// set replaces the entry of a slot.
 func (all *entries) set(s *slot, e Entry) {
-	if e.Phase == Watched && s.Phase != Watched && all.counts.watched >= maxWatched {
-		e = Entry{}
-	}
+	was := s.Phase
 	all.counts.add(&s.Entry, -1)
-	all.counts.add(&e, 1)
 	s.Entry = e
+	all.settle(s, was)
+}
+
+// settle counts a slot's entry, which was in phase was and has left the counts, as it is now. A slot
+// whose entry says nothing any more is dropped, and may become another batch's.
+func (all *entries) settle(s *slot, was Phase) {
+	if s.Phase == Watched && was != Watched && all.counts.watched >= maxWatched {
+		s.Entry = Entry{}
+	}
+	all.counts.add(&s.Entry, 1)
 	all.streams.join(s)
 	if all.times.plan(s) {
 		loop.Poke(all.wake)
 	}
-	if e.Phase == None && e.Due.IsZero() {
+	if s.Phase == None && s.Due.IsZero() {
 		delete(all.slots, s.key)
 		if len(all.spare) < maxSpare {
 			all.spare = append(all.spare, s)

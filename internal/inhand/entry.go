@@ -191,15 +191,14 @@ const (
 // polls reports whether the first question comes so soon that it is worth asking from memory.
 func (r Rules) polls() bool { return r.FirstPoll <= r.PollInterval/4 }
 
-// Step returns the entry after an event, and the effects. It is pure.
-func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects) {
-	var out Effects
+// Step lets an event change the entry, and returns the effects. It changes nothing else.
+func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 	switch ev.Kind {
 	case IsClaimed:
 		if e.Phase == Accepted {
 			e.flush(&out) // its claim has ended long ago, by the store's clock
 		}
-		e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
+		*e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
 	case Answered:
 		e.answered(ev, now, f, r, &out)
 	case Streamed:
@@ -232,7 +231,7 @@ func (e Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (Entry, Effects)
 	case Lost:
 		e.forget(&out) // the store's check finds out
 	}
-	return e, out
+	return out
 }
 
 // answered takes the result of an attempt. An acceptance waits where the answer to the next

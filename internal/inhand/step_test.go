@@ -179,10 +179,8 @@ func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) 
 					e = start(p)
 				}
 			}
-			before := e
-			after, out := e.Step(&ev, now, f, rules)
-			assert.Equal(t, want, cell(after, out), "%s, %s", cells[0], heads[j+1])
-			assert.Equal(t, before, e, "it is pure")
+			out := e.Step(&ev, now, f, rules)
+			assert.Equal(t, want, cell(e, out), "%s, %s", cells[0], heads[j+1])
 		}
 	}
 }

@@ -262,11 +262,12 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 		PostedAgo: time.Hour, Age: 2 * time.Hour, DoubtAgo: time.Hour, ResendLeft: -time.Minute,
 	}
 	live := inhand.Facts{Live: true}
-	e, _ := inhand.Entry{}.Step(&inhand.Event{Kind: inhand.Seen, Row: row, Next: poll}, now, live, rules)
-	e, _ = e.Step(&inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsValid)}, now, live, rules)
+	var e inhand.Entry
+	e.Step(&inhand.Event{Kind: inhand.Seen, Row: row, Next: poll}, now, live, rules)
+	e.Step(&inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsValid)}, now, live, rules)
 	later := now.Add(time.Second)
 	ev := written(found("a", store.IsValid), batch.Valid)
-	e, _ = e.Step(&ev, later, live, rules)
+	e.Step(&ev, later, live, rules)
 	got := e.Aged(later)
 	assert.Equal(t, inhand.Open, e.Phase)
 	assert.Equal(t, row.Budget, got.Budget)

@@ -35,7 +35,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	if s.fresh.expected() {
-		if err := add(true); sqlState(err) != uniqueViolation {
+		// Where row-level security applies to this role, the server takes no COPY.
+		if err := add(true); sqlState(err) != featureNotSupported && sqlState(err) != uniqueViolation {
 			return err
 		}
 		s.fresh.known()
@@ -121,20 +122,33 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 
 // addNew adds batches that are not known. What follows the last insert goes out with it.
 func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err error) {
-	rest := in
-	for n := chunk(rest, bytesOf); n < len(rest); n = chunk(rest, bytesOf) {
-		if err := t.insert(ctx, rest[:n], nil); err != nil {
-			return false, err
-		}
-		rest = rest[n:]
+	var last []conns.Statement
+	if c := t.copier(len(in)); c != nil {
+		err = t.copyNew(ctx, c, in)
+	} else {
+		last, err = t.insertNew(ctx, in)
 	}
-	statement, args := t.insertion(rest, sqlInsertNew, sqlInsertNewTraced)
-	last := []conns.Statement{{Text: statement, Args: args}}
+	if err != nil {
+		return false, err
+	}
 	if args := transactionArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTransactions, Args: args})
 	}
 	err = t.together(ctx, append(last, anyBuried(&buried))...)
 	return buried, err
+}
+
+// insertNew inserts all batches but the last, which are left to be inserted by the statement that it
+// returns.
+func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.Statement, err error) {
+	for n := chunk(in, bytesOf); n < len(in); n = chunk(in, bytesOf) {
+		if err := t.insert(ctx, in[:n], nil); err != nil {
+			return nil, err
+		}
+		in = in[n:]
+	}
+	statement, args := t.insertion(in, sqlInsertNew, sqlInsertNewTraced)
+	return []conns.Statement{{Text: statement, Args: args}}, nil
 }
 
 // anyBuried asks whether anything was buried, ever.

@@ -64,10 +64,15 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 // context that the schema can hold.
 func (t *session) insertion(in []*addition, plain, traced string) (statement string, args []any) {
 	args = insertArgs(in)
-	if !t.s.texts.Traced() || !slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" }) {
+	if !t.traced(in) {
 		return plain, args
 	}
 	return traced, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
+}
+
+// traced reports whether any of the batches has a trace context that the schema can hold.
+func (t *session) traced(in []*addition) bool {
+	return t.s.texts.Traced() && slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" })
 }
 
 // insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.

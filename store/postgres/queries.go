@@ -40,7 +40,7 @@ const (
 	// the lane that somebody saw before. See package position.
 	beginAdd   = beginSQL + "; " + takeNumber
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
-	writtenBy  = "3" // the schema version of this code
+	writtenBy  = "3" // the schema version of this code; writtenByCode is the same
 
 	// plan_cache_mode is one of three words, and safe to be sent back unchanged.
 	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
@@ -64,6 +64,12 @@ const (
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
 	SELECT seq FROM added`
+	// These two do it by COPY: see [session.copyNew].
+	copyBatches       = copyBatchesInto + `)` + copyRows
+	copyBatchesTraced = copyBatchesInto + `, trace_parent)` + copyRows
+	copyQueued        = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)` + copyRows
+	copyRows          = ` FROM STDIN (FORMAT binary)`
+	copyBatchesInto   = `COPY {batches} (` + colsInsert
 	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
 	// transaction. It saves a search of each unique index, and a second visit to each row.
 	sqlInsertNew    = insertNewQueued + insertBatches
@@ -79,7 +85,8 @@ const (
 	sqlInsertNewTraced = insertNewQueued + insertTraced
 	insertTraced       = insertInto + `, trace_parent)` + insertSelect + `, nullif(u.trace_parent, '')` + insertFrom + `, $16::text[])` + insertAs + `, trace_parent)`
 
-	insertInto = `INSERT INTO {batches} (seq, id_hash, header_signature, service_id, created_at, data_change_id,
+	insertInto = `INSERT INTO {batches} (` + colsInsert
+	colsInsert = `seq, id_hash, header_signature, service_id, created_at, data_change_id,
 		signer_public_key, trace, budget_attempts, budget_every_try, payload_hash, footprint, serialized_batch`
 	insertSelect = `
 	SELECT u.seq, u.id_hash, u.id, u.service_id, u.created_at, u.change, u.signer, u.trace, u.attempts, u.every_try,

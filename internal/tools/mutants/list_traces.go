@@ -8,7 +8,7 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: PostgreSQL does not write the context", file: "store/postgres/insert.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",
-		old: "if !t.s.texts.Traced() || !slices", new: "if t.s.texts.Traced() || !slices",
+		old: "return t.s.texts.Traced() && slices", new: "return !t.s.texts.Traced() && slices",
 	},
 	{
 		name: "traces: PostgreSQL writes a text for no context", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",

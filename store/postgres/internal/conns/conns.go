@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -59,6 +60,13 @@ type Tx interface {
 	// trip where that is possible. The server carries them out in their order, up to the first
 	// error.
 	Together(ctx context.Context, list ...Statement) error
+}
+
+// Copier is a [Tx] that also takes many rows at once.
+type Copier interface {
+	// Copy sends the rows of data behind a text, COPY ... FROM STDIN, in one trip. It reads data to
+	// its end, maybe in another goroutine, and no more once it has returned.
+	Copy(ctx context.Context, text string, data io.Reader) error
 }
 
 // Statement is one of several.

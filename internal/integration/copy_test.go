@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	driverpgx "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// copies are the COPY statements that a tracer of pgx was shown.
+type copies struct {
+	mu    sync.Mutex
+	begun []string
+	ended int
+}
+
+type copyKey struct{}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (c *copies) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, d driverpgx.TraceQueryStartData) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is := strings.HasPrefix(d.SQL, "COPY")
+	if is {
+		c.begun = append(c.begun, d.SQL)
+	}
+	return context.WithValue(ctx, copyKey{}, is)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (c *copies) TraceQueryEnd(ctx context.Context, _ *driverpgx.Conn, _ driverpgx.TraceQueryEndData) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if is, _ := ctx.Value(copyKey{}).(bool); is {
+		c.ended++
+	}
+}
+
+func (c *copies) take() (begun, ended int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begun, ended = len(c.begun), c.ended
+	c.begun, c.ended = nil, 0
+	return begun, ended
+}
+
+// many are batches with all kinds of columns.
+func many(n int) []batch.Batch {
+	list := make([]batch.Batch, n)
+	for i := range list {
+		b := &list[i]
+		*b = one(fmt.Sprintf(`lane "%d" \ ü`, i%7), fmt.Sprintf(`id %d \" ü`, i))
+		b.Payload = append(b.Payload, 0, 0xff, byte(i))
+		switch i % 4 {
+		case 0:
+			b.DataChangeID, b.SignerPublicKey = fmt.Sprint("change ", i), "key"
+		case 1:
+			b.Footprint = batch.Footprint{Writes: []string{fmt.Sprint("w", i)}}
+			b.Transactions = []batch.Transaction{{ID: fmt.Sprint("t", i), FamilyName: "family"}}
+		case 2:
+			b.Trace, b.Budget = true, batch.Budget{Attempts: i, EveryTry: true}
+		case 3:
+			b.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		}
+	}
+	list[7].Payload = make([]byte, 300_000) // several messages of COPY
+	return list
+}
+
+// rows are the rows of added batches in the order in which they were added, without the columns
+// that differ from Add to Add.
+func (s *space) rows() (all []string) {
+	s.t.Helper()
+	found, err := s.admin.Query(`SELECT (to_jsonb(b) - 'seq' - 'created_at')::text || (to_jsonb(w) - 'seq' - 'created_at')::text || (w.seq = b.seq)
+		|| (b.created_at - min(b.created_at) OVER ()) || coalesce((SELECT jsonb_agg(to_jsonb(x) - 'batch_seq') FROM ` + s.schema + `.transactions x WHERE x.batch_seq = b.seq)::text, '')
+		FROM ` + s.schema + `.batches b JOIN ` + s.schema + `.waiting_batches w USING (service_id, created_at) ORDER BY b.created_at`)
+	require.NoError(s.t, err)
+	defer func() { require.NoError(s.t, found.Close()) }()
+	for found.Next() {
+		var row string
+		require.NoError(s.t, found.Scan(&row))
+		all = append(all, row)
+	}
+	require.NoError(s.t, found.Err())
+	return all
+}
+
+// Many new batches go by COPY over pgx's own pool, and their rows are those of an INSERT. Where
+// one of them is known the store adds the others, and nothing after a conflict, as ever. A COPY that has
+// to wait ends with its context.
+func TestManyAreCopied(t *testing.T) {
+	t.Parallel()
+	const n = 250
+	list := many(n)
+	inserted := newSpace(t, libpq)
+	require.NoError(t, inserted.app().Add(t.Context(), list...))
+	want := inserted.rows()
+	require.Len(t, want, n)
+	for _, d := range []driver{pooled, pooledBounced, pooledSimple} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, d)
+			s.app()
+			var seen copies
+			c, err := pgxpool.ParseConfig(s.dsn)
+			require.NoError(t, err)
+			c.ConnConfig.Tracer = &seen
+			p, err := pgxpool.NewWithConfig(t.Context(), c)
+			require.NoError(t, err)
+			t.Cleanup(p.Close)
+			st, err := native.New(p, &postgres.Options{Schema: s.schema})
+			require.NoError(t, err)
+			copied := func(want int, what string) {
+				t.Helper()
+				begun, ended := seen.take()
+				assert.Equal(t, want, begun, what)
+				assert.Equal(t, want, ended, what)
+			}
+			few := one("few", "few")
+			require.NoError(t, st.Add(t.Context(), few))
+			copied(0, "one batch")
+			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.batches`)
+			other := s.app() // whose transaction holds up a COPY
+			x := other.mustBegin(t)
+			require.NoError(t, other.addTx(t.Context(), x, list[3]))
+			soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, st.Add(soon, list...), context.DeadlineExceeded)
+			require.NoError(t, x.rollback())
+			seen.take()
+			require.NoError(t, st.Add(t.Context(), list...))
+			copied(2, "batches, and that they wait")
+			assert.Equal(t, want, s.rows())
+
+			more := many(n + 50)
+			require.NoError(t, st.Add(t.Context(), more[n/2:]...))
+			copied(1, "some are known")
+			assert.Len(t, s.rows(), n+50)
+			more = many(n + 60) // and after a known one nothing is copied for a while
+			more[0].Payload = []byte("other")
+			require.ErrorIs(t, st.Add(t.Context(), more...), batch.ErrConflict)
+			assert.Len(t, s.rows(), n+50)
+			copied(0, "after a known one")
+			var left int
+			require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%' AND query LIKE 'COPY%'`).Scan(&left))
+			assert.Zero(t, left, "transactions that nobody ends")
+		})
+	}
+}

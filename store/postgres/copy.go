@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// copyLeast is from how many new batches on an Add copies them. COPY costs the server less for each
+// row than an INSERT, and it costs two trips more.
+const copyLeast = 100
+
+const (
+	copyBatchesColumns = 13 // of colsInsert
+	copyQueuedColumns  = 6
+	writtenByCode      = 3
+)
+
+// copier returns the connection if it can copy so many new batches, and nil otherwise.
+func (t *session) copier(rows int) conns.Copier {
+	if rows < copyLeast {
+		return nil
+	}
+	c, _ := t.tx.(conns.Copier)
+	return c
+}
+
+// copyNew is sqlInsertNew by COPY. The rows go into each index in the same order, so that two calls
+// with the same batches wait for each other in one direction only, whichever way they add them.
+func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
+	text, columns := copyBatches, uint16(copyBatchesColumns)
+	if t.traced(in) {
+		text, columns = copyBatchesTraced, copyBatchesColumns+1
+	}
+	err := c.Copy(ctx, t.s.sql(text), &copied{n: len(in), row: func(b []byte, i int) []byte {
+		return appendBatch(b, in[i], columns)
+	}})
+	if err != nil {
+		return err
+	}
+	version := store.NewRow().Version
+	return c.Copy(ctx, t.s.sql(copyQueued), &copied{n: len(in), row: func(b []byte, i int) []byte {
+		return appendQueued(b, in[i], version)
+	}})
+}
+
+// copied reads rows as COPY takes them (PostgreSQL's documentation, COPY, binary format).
+type copied struct {
+	n    int                          // rows
+	row  func(b []byte, i int) []byte // appends a row
+	next int                          // the next row
+	rest []byte                       // of what was made and not yet read
+	made []byte                       // has the rest
+	at   uint8                        // the part that comes next: the head, rows, or nothing
+}
+
+// The head of the format: its signature, no flags, and no extension. Its end is a row of -1 columns.
+const (
+	copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+	copyEnd  = "\xff\xff"
+)
+
+// Read fills p, so that messages to the server are large.
+func (c *copied) Read(p []byte) (n int, err error) {
+	for {
+		done := copy(p[n:], c.rest)
+		n, c.rest = n+done, c.rest[done:]
+		if n == len(p) {
+			return n, nil
+		}
+		switch {
+		case c.at == 0:
+			c.made, c.at = append(c.made[:0], copyHead...), 1
+		case c.at == 1 && c.next < c.n:
+			c.made = c.row(c.made[:0], c.next)
+			c.next++
+		case c.at == 1:
+			c.made, c.at = append(c.made[:0], copyEnd...), 2
+		case n > 0:
+			return n, nil
+		default:
+			return 0, io.EOF
+		}
+		c.rest = c.made
+	}
+}
+
+// appendBatch appends a row of copyBatches, or with a column more of copyBatchesTraced.
+func appendBatch(b []byte, a *addition, columns uint16) []byte {
+	b = binary.BigEndian.AppendUint16(b, columns)
+	b = appendInt(b, a.Seq)
+	b = appendValue(b, a.IDHash[:])
+	b = appendValue(b, a.ID)
+	b = appendValue(b, a.Service)
+	b = appendInt(b, a.At)
+	b = appendValue(b, a.DataChangeID)
+	b = appendValue(b, a.SignerPublicKey)
+	b = appendBool(b, a.Trace)
+	b = appendInt(b, int64(a.Budget.Attempts))
+	b = appendBool(b, a.Budget.EveryTry)
+	b = appendValue(b, a.PayloadHash[:])
+	b = appendOrNull(b, a.FootprintCol)
+	b = appendValue(b, a.Payload)
+	if columns > copyBatchesColumns {
+		b = appendOrNull(b, a.TraceParent)
+	}
+	return b
+}
+
+// appendQueued appends a row of copyQueued.
+func appendQueued(b []byte, a *addition, version int64) []byte {
+	b = binary.BigEndian.AppendUint16(b, copyQueuedColumns)
+	b = appendInt(b, a.Seq)
+	b = appendValue(b, a.Service)
+	b = appendInt(b, a.At)
+	b = appendInt(b, version)
+	b = appendBool(b, false) // requeued
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(b, 2), writtenByCode)
+}
+
+func appendInt(b []byte, n int64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), uint64(n))
+}
+
+func appendBool(b []byte, yes bool) []byte {
+	if yes {
+		return append(b, 0, 0, 0, 1, 1)
+	}
+	return append(b, 0, 0, 0, 1, 0)
+}
+
+func appendValue[T ~string | ~[]byte](b []byte, value T) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
+}
+
+// appendOrNull appends NULL for no bytes.
+func appendOrNull[T ~string | ~[]byte](b []byte, value T) []byte {
+	if len(value) == 0 {
+		return append(b, 0xff, 0xff, 0xff, 0xff)
+	}
+	return appendValue(b, value)
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// noCopy is a script whose connections refuse to copy.
+type noCopy struct {
+	script
+	copies int
+}
+
+func (n *noCopy) Acquire(context.Context) (conns.Conn, error) {
+	return &noCopyConn{&scriptConn{s: &n.script}, n}, nil
+}
+
+type noCopyConn struct {
+	*scriptConn
+	n *noCopy
+}
+
+func (c *noCopyConn) Copy(context.Context, string, io.Reader) error {
+	c.n.copies++
+	return stateError(featureNotSupported)
+}
+
+// Where the server takes no COPY, as with row-level security, the batches are inserted.
+func TestWhereNothingMayBeCopied(t *testing.T) {
+	n := &noCopy{script: script{answers: map[string][][]any{}}}
+	list := make([]batch.Batch, copyLeast)
+	for i := range list {
+		list[i] = batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("a")}
+		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(1001 + i)}) // of the second try
+	}
+	s, _, err := Over(n, nil)
+	require.NoError(t, err)
+	s.checked.Store(true)
+	require.NoError(t, s.Add(t.Context(), list...))
+	assert.Equal(t, 1, n.copies)
+	n.answers["ON CONFLICT"] = nil
+	for i := range list {
+		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(2001 + i)})
+	}
+	require.NoError(t, s.Add(t.Context(), list...))
+	assert.Equal(t, 1, n.copies, "the next one does not try")
+}
+
+// Rows for COPY are the same bytes however they are read, and each Read is as large as it can be.
+func TestCopiedRows(t *testing.T) {
+	row := func(b []byte, i int) []byte { return append(b, bytes.Repeat([]byte{byte('a' + i)}, 3*i)...) }
+	want := copyHead
+	for i := range 20 {
+		want += string(row(nil, i))
+	}
+	want += copyEnd
+	require.NoError(t, iotest.TestReader(&copied{n: 20, row: row}, []byte(want)))
+	for size := 1; size < 2*len(want); size++ {
+		var got []byte
+		for c := (&copied{n: 20, row: row}); ; {
+			p := make([]byte, size)
+			n, err := c.Read(p)
+			got = append(got, p[:n]...)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.True(t, n == size || len(got) == len(want), "%d bytes of %d", n, size)
+		}
+		assert.Equal(t, want, string(got))
+	}
+}

@@ -1,0 +1,46 @@
+package native
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// slow reads for a while.
+type slow struct {
+	begun chan struct{}
+	done  bool
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	close(s.begun)
+	time.Sleep(20 * time.Millisecond)
+	s.done = true
+	return len(p), nil
+}
+
+// Once a COPY has returned nobody reads the caller's payloads: it waits for a Read that is under way,
+// and there is none after it.
+func TestNothingIsReadAfterACopy(t *testing.T) {
+	s := &slow{begun: make(chan struct{})}
+	u := &untilCopied{r: s}
+	type result struct {
+		n   int
+		err error
+	}
+	read := make(chan result)
+	go func() {
+		n, err := u.Read(make([]byte, 3))
+		read <- result{n, err}
+	}()
+	<-s.begun
+	u.end()
+	require.True(t, s.done, "the COPY has returned while its rows are read")
+	assert.Equal(t, result{3, nil}, <-read)
+	n, err := u.Read(make([]byte, 1))
+	assert.Zero(t, n)
+	assert.ErrorIs(t, err, io.ErrClosedPipe)
+}
