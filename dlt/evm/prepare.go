@@ -94,8 +94,8 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if settled := p.c.settle(v); !v.none && v.deep.number < settled {
-		return nil, p.notYet("the node is behind: block %d is deep, and %d was", v.deep.number, settled)
+	if settled := p.c.settle(v); settled > 0 && (v.none || v.deep.number < settled) {
+		return nil, p.notYet("the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
 	}
 	nonce, err := p.nonce(ctx, v, latest, pending)
 	if err != nil {

@@ -3,6 +3,7 @@ package evm_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
 	"net/http"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -110,4 +113,101 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that has so few blocks that none is deep is behind, too, once another one was: its counts are
+// of the past.
+func TestANodeWithHardlyAnyBlocksIsBehind(t *testing.T) {
+	node, url := newScript(t)
+	priced(node, big.NewInt(1e9), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	c, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}})
+	require.NoError(t, err)
+	b := intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000})
+	_, err = c.Prepare(t.Context(), attempt(b, 1))
+	require.NoError(t, err)
+	for _, head := range []uint64{99, 2, 1, 0} {
+		back := newer(node, head)
+		_, err = c.Prepare(t.Context(), attempt(b, 1))
+		assert.Equal(t, batch.KindNotYet, dlt.Kind(err), "head %d: %v", head, err)
+		assert.ErrorContains(t, err, fmt.Sprintf("its last block is %d, and block 98 was deep", head))
+		back()
+	}
+}
+
+// A deep block is a proof against a batch only if it was read whole: with its list of transactions, and
+// none of them is the batch's own, in whatever letters the node writes it.
+func TestOnlyAWholeBlockIsAProof(t *testing.T) {
+	const at = 80
+	for name, c := range map[string]struct {
+		change func(block map[string]any, ours string)
+		void   bool
+		fails  string
+	}{
+		"another's":   {change: func(map[string]any, string) {}, void: true},
+		"our own":     {change: func(b map[string]any, ours string) { theTx(b)["hash"] = ours }},
+		"upper case":  {change: func(b map[string]any, ours string) { theTx(b)["hash"] = "0x" + strings.ToUpper(ours[2:]) }},
+		"no hash":     {change: func(b map[string]any, _ string) { delete(theTx(b), "hash") }, fails: "without hash"},
+		"no list":     {change: func(b map[string]any, _ string) { delete(b, "transactions") }, fails: "leaves out its transactions"},
+		"null":        {change: func(b map[string]any, _ string) { b["transactions"] = nil }, fails: "leaves out its transactions"},
+		"a permit":    {change: func(b map[string]any, _ string) { b["transactions"] = []any{} }, void: true}, // of EIP-7702
+		"hashes only": {change: func(b map[string]any, ours string) { b["transactions"] = []any{ours} }, fails: "block 80"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, url := newScript(t)
+			priced(node, big.NewInt(1e9), 0)
+			signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+			require.NoError(t, err)
+			o := &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}
+			client, err := evm.NewSigner(url, 1337, signer, o)
+			require.NoError(t, err)
+			b := intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000})
+			a := attempt(b, 1)
+			a.Prepared, err = client.Prepare(t.Context(), a)
+			require.NoError(t, err)
+			_, _, hashes, err := evm.Slot(a.Prepared)
+			require.NoError(t, err)
+			node.on("eth_getTransactionCount", func(params []any) (any, string) {
+				var height uint64
+				if text, ok := params[1].(string); ok && strings.HasPrefix(text, "0x") {
+					_, err := fmt.Sscanf(text, "0x%x", &height)
+					assert.NoError(t, err)
+				} else {
+					height = 100
+				}
+				if height < at {
+					return "0x0", ""
+				}
+				return "0x1", ""
+			})
+			before := node.byName["eth_getBlockByNumber"]
+			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+				doc, refusal := before(params)
+				if block := doc.(map[string]any); block["number"] == hexNumber(at) {
+					block["transactions"] = []any{map[string]any{"hash": someone, "from": evmtest.Dev(0).Address(), "nonce": "0x0"}}
+					c.change(block, hashes[0])
+				}
+				return doc, refusal
+			})
+			st, err := client.BatchStatuses(t.Context(), b.Service, []batch.Attempt{a})
+			if c.fails != "" {
+				require.ErrorContains(t, err, c.fails)
+				assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
+			} else {
+				require.NoError(t, err)
+			}
+			if !c.void {
+				assert.Empty(t, st)
+				return
+			}
+			require.Len(t, st, 1)
+			assert.Equal(t, batch.ReportedVoid, st[0].Reported)
+		})
+	}
+}
+
+// theTx is the only transaction of a block.
+func theTx(block map[string]any) map[string]any {
+	return block["transactions"].([]any)[0].(map[string]any)
 }

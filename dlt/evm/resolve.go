@@ -248,21 +248,25 @@ func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error
 	if err := json.Unmarshal(a.result, &doc); err != nil {
 		return usage{}, false, f.fail("block %d: %v", height, err)
 	}
+	if doc.Transactions == nil { // not an empty list, which is one
+		return usage{}, false, f.fail("block %d: the node leaves out its transactions", height)
+	}
 	if b.number != height {
 		return usage{}, false, f.fail("block %d: the node answers with block %d", height, b.number)
 	}
 	u = usage{by: byAnother, block: b}
 	for _, tx := range doc.Transactions {
-		if slices.ContainsFunc(f.ours, func(h evmtx.Hash) bool { return tx.Hash == h.String() }) {
+		hash, ok := evmtx.ParseHash(tx.Hash)
+		if ok && slices.Contains(f.ours, hash) {
 			return usage{by: byOurs, block: b}, true, nil
 		}
 		nonce, err := quantity(tx.Nonce)
 		from, bad := evmtx.ParseAddress(tx.From)
-		if err != nil || bad != nil {
-			return usage{}, false, f.fail("block %d: a transaction without sender or nonce", height)
+		if err != nil || bad != nil || !ok {
+			return usage{}, false, f.fail("block %d: a transaction without hash, sender or nonce", height)
 		}
 		if from == f.sender && nonce == f.nonce {
-			u.hash = tx.Hash
+			u.hash = hash.String()
 		}
 	}
 	return u, u.hash != "", nil

@@ -22,7 +22,7 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: void by an earlier transaction of its own", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestIntentPlays/geth/VoidKnowsItsOwn",
-		old: "slices.ContainsFunc(f.ours, func", new: "slices.ContainsFunc(f.ours[len(f.ours):], func",
+		old: "slices.Contains(f.ours, hash)", new: "slices.Contains(f.ours[len(f.ours):], hash)",
 	},
 	{
 		name: "intents: only the last transaction is looked for", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/ReplacedButOldOneMined",
@@ -99,6 +99,18 @@ var intentList = []mutant{
 	{
 		name: "intents: a refusal of the signer is not heard", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
 		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil:",
+	},
+	{
+		name: "intents: a node with hardly any blocks is believed", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestANodeWithHardlyAnyBlocksIsBehind",
+		old: "settled > 0 && (v.none || v.deep.number < settled)", new: "!v.none && v.deep.number < settled",
+	},
+	{
+		name: "intents: void by a block without its transactions", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "if doc.Transactions == nil {", new: "if false {",
+	},
+	{
+		name: "intents: void by its own transaction in other letters", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "if ok && slices.Contains(f.ours, hash) {", new: "if ok && hash.String() == tx.Hash && slices.Contains(f.ours, hash) {",
 	},
 	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
