@@ -3,6 +3,7 @@ package dltbatch_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,17 +20,19 @@ import (
 // starting is a ledger without events whose status queries fail while it is down.
 type starting struct {
 	*ledgermem.Ledger
-	down bool
+	down atomic.Bool
 }
 
 func newStarting() *starting {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.Streams = false
-	return &starting{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), down: true}
+	s := &starting{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits})}
+	s.down.Store(true)
+	return s
 }
 
 func (s *starting) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	if s.down {
+	if s.down.Load() {
 		return nil, errors.New("still starting")
 	}
 	return s.Ledger.BatchStatuses(ctx, service, attempts)
@@ -51,7 +54,7 @@ func TestARestartCallsNobody(t *testing.T) {
 		r = newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
 		stop = running(t, r)
 		time.Sleep(3 * time.Second)
-		ledger.down = false
+		ledger.down.Store(false)
 		await(t, r, b)
 		require.NoError(t, stop())
 		assert.Empty(t, seen.of(batch.EventDecision))
@@ -69,7 +72,7 @@ func TestAClockThatWasAheadSilencesNothing(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
 		st.StepClock(-24 * time.Hour)
-		ledger.down = false
+		ledger.down.Store(false)
 		began := time.Now()
 		await(t, r, b)
 		assert.Less(t, time.Since(began), 15*time.Minute)
