@@ -26,6 +26,7 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, unsalted{memory.New()}, ledgermem.New(harmless), nil)
 		stop := running(t, r)
+		synctest.Wait() // while it starts, the first question may have to wait
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")

@@ -42,6 +42,6 @@ func Example_wrappedStore() {
 	fmt.Println(err)
 	// Output:
 	// 0 lost
-	// 14 lost
+	// 16 lost
 	// <nil>
 }

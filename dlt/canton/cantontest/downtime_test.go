@@ -189,7 +189,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	defer next.end()
 	known := !pruned && (isPaid || fault.Reject != "") // the completion says so
 	sure := known || (decided > 0 && !pruned)
-	time.Sleep(4 * time.Minute)
+	time.Sleep(15 * time.Minute) // a new process gives a ledger that does not answer ten
 	rec, err := st.Get(t.Context(), key)
 	require.NoError(t, err)
 	if !sure {
