@@ -86,27 +86,6 @@ func (c *RowCols) OutcomeDest() []any {
 	}
 }
 
-// OpenCols are the values of an open row that may change, in the order of Dest but for the prepared bytes:
-// due, as the database has it, stands in their place.
-func OpenCols(r *store.Row, receipts int64, due any) []any {
-	kind, message := ErrorCols(r.Error)
-	return append(make([]any, 0, 33),
-		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.ClaimExpires),
-		ToMicro(r.NotBefore), ToMicro(r.NextCheck), ToMicro(r.AskedAt), ToMicro(r.LastPost), ToMicro(r.SettlesAt),
-		int64(r.DoubtAttempt), ToMicro(r.DoubtSince), ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
-		kind, message, r.Decision, receipts, due, r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
-}
-
-// FinalCols are the number of a batch and the values of its final row, in the order of OutcomeDest.
-func FinalCols(seq int64, r *store.Row, receipts int64) []any {
-	kind, message := ErrorCols(r.Error)
-	return []any{
-		seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), ToMicro(r.AskedAt),
-		ToMicro(r.LastPost), ToMicro(r.SettlesAt), ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled, r.Quarantined,
-	}
-}
-
 // Row is the row in the columns, without its receipts.
 func (c *RowCols) Row() store.Row {
 	r := store.Row{

@@ -52,6 +52,70 @@ func textArray(n int, at func(i int) string) string {
 	return string(append(b, '}'))
 }
 
+// rowArrays collects rows: each column is an array.
+type rowArrays struct {
+	n       int64
+	most    int
+	columns [][]byte
+	next    int // column of the row
+}
+
+// row begins a row, one of so many at most.
+func (a *rowArrays) row(most int) *rowArrays {
+	a.n, a.most, a.next = a.n+1, most, 0
+	return a
+}
+
+// column is the row's next column, up to its value.
+func (a *rowArrays) column() *[]byte {
+	if a.n == 1 {
+		a.columns = append(a.columns, append(make([]byte, 0, 2+18*a.most), '{'))
+	} else {
+		a.columns[a.next] = append(a.columns[a.next], ',')
+	}
+	a.next++
+	return &a.columns[a.next-1]
+}
+
+func (a *rowArrays) ints(list ...int64) *rowArrays {
+	for _, v := range list {
+		c := a.column()
+		*c = strconv.AppendInt(*c, v, 10)
+	}
+	return a
+}
+
+func (a *rowArrays) bools(list ...bool) *rowArrays {
+	for _, v := range list {
+		c := a.column()
+		*c = strconv.AppendBool(*c, v)
+	}
+	return a
+}
+
+func (a *rowArrays) texts(list ...string) *rowArrays {
+	for _, v := range list {
+		c := a.column()
+		*c = append(append(append(*c, '"'), escaped(v)...), '"')
+	}
+	return a
+}
+
+func (a *rowArrays) null() *rowArrays {
+	c := a.column()
+	*c = append(*c, "NULL"...)
+	return a
+}
+
+// args are the columns.
+func (a *rowArrays) args() []any {
+	args := make([]any, len(a.columns))
+	for i, c := range a.columns {
+		args[i] = string(append(c, '}'))
+	}
+	return args
+}
+
 func escaped(text string) string {
 	if strings.ContainsAny(text, `"\`) {
 		return arrayEscapes.Replace(text)

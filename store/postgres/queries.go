@@ -151,8 +151,7 @@ const (
 	FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::boolean[], $5::text[], $6::integer[], $8::integer[])
 		AS u (seq, position, id, valid, message, at, size)`
 
-	// changedRows are the values of [sqlstore.OpenCols] between number and version that was read, and
-	// service and order key.
+	// changedRows are the values of [rowArrays.attempted]; $2 is the version that was read.
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],

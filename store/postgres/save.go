@@ -31,7 +31,7 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	}
 	steps := [...]struct {
 		statement string
-		rows      [][]any
+		rows      rowArrays
 	}{
 		{statement: sqlUpdateAttempted}, {statement: sqlDeleteWaiting}, {statement: sqlDeleteAttempted}, {statement: sqlDeleteOutcomes},
 		{statement: sqlInsertWaiting}, {statement: sqlInsertAttempted}, {statement: sqlInsertOutcomes},
@@ -39,38 +39,64 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	const update, remove, insert = 0, 0, 3 // and the place of a row
 	for _, s := range changed {
 		from, to := placeOf(s.Was), placeOf(s.Now)
-		add := func(step place, row ...any) { steps[step].rows = append(steps[step].rows, row) }
-		open := func() []any {
-			return slices.Concat([]any{s.Seq, s.Was.Version}, sqlstore.OpenCols(&s.Now, s.Had, sqlstore.DueAt(s.Now)), []any{s.ServiceID, s.CreatedAt})
-		}
-		switch {
-		case from == inAttempted && to == inAttempted:
-			add(update, open()...)
+		if from == inAttempted && to == inAttempted {
+			steps[update].rows.row(len(changed)).attempted(s)
 			continue
-		case from == inWaiting:
-			add(remove+from, s.Seq, s.Was.Version, s.ServiceID, s.CreatedAt)
-		default:
-			add(remove+from, s.Seq, s.Was.Version)
 		}
-		switch to {
+		gone := steps[remove+from].rows.row(len(changed))
+		if gone.ints(s.Seq, s.Was.Version); from == inWaiting {
+			gone.texts(s.ServiceID).ints(s.CreatedAt)
+		}
+		switch made := steps[insert+to].rows.row(len(changed)); to {
 		case inWaiting: // it was never attempted, and these are all that such a row has
-			add(insert+to, s.Seq, s.Now.Version, s.Now.Requeued, s.ServiceID, s.CreatedAt)
+			made.ints(s.Seq, s.Now.Version).bools(s.Now.Requeued).texts(s.ServiceID).ints(s.CreatedAt)
 		case inAttempted:
-			add(insert+to, open()...)
+			made.attempted(s)
 		default:
-			add(insert+to, sqlstore.FinalCols(s.Seq, &s.Now, s.Had)...)
+			made.final(s)
 		}
 	}
 	for _, step := range steps {
-		n, err := t.ExecAll(ctx, step.statement, step.rows)
+		if step.rows.n == 0 {
+			continue
+		}
+		n, err := t.Exec(ctx, step.statement, step.rows.args()...)
 		if err != nil {
 			return err
 		}
-		if n != int64(len(step.rows)) {
-			return fmt.Errorf("%w: %d rows written, want %d", sqlstore.ErrMoved, n, len(step.rows))
+		if n != step.rows.n {
+			return fmt.Errorf("%w: %d rows written, want %d", sqlstore.ErrMoved, n, step.rows.n)
 		}
 	}
 	return nil
+}
+
+// attempted adds a row in the order of changedRows.
+func (a *rowArrays) attempted(s *sqlstore.Stored) {
+	r := &s.Now
+	a.ints(s.Seq, s.Was.Version, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures),
+		sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince),
+		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).bools(r.Refused, r.Requeued)
+	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy).bools(r.AtEnd)
+	a.ints(r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt))
+	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt)
+}
+
+// final adds a row in the order of sqlInsertOutcomes.
+func (a *rowArrays) final(s *sqlstore.Stored) {
+	r := &s.Now
+	a.ints(s.Seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt)).bools(r.Requeued)
+	a.failure(r.Error).ints(s.Had).bools(r.OrdersSettled, r.Quarantined)
+}
+
+// failure adds two columns.
+func (a *rowArrays) failure(e *batch.SubmissionError) *rowArrays {
+	if e == nil {
+		return a.null().texts("")
+	}
+	return a.texts(string(e.Kind), e.Message)
 }
 
 // saveReceipts replaces the receipts that differ from the database's.

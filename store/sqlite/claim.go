@@ -105,7 +105,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 			continue
 		}
 		// It goes back to the monitor.
-		n, err := t.Exec(ctx, sqlUpdateOpen, append(openCols(&r.Row, c.Had), c.Seq, c.Now.Version)...)
+		n, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)
 		}

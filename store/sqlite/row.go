@@ -80,7 +80,7 @@ func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
 	var n int64
 	var err error
 	if prev, next := s.Was, s.Now; !prev.Final() && !next.Final() {
-		n, err = t.Exec(ctx, sqlUpdateOpen, append(openCols(&next, s.Had), s.Seq, prev.Version)...)
+		n, err = t.Exec(ctx, sqlUpdateOpen, append(openArgs(next, s.Had), s.Seq, prev.Version)...)
 	} else {
 		if !prev.Final() {
 			n, err = t.Exec(ctx, sqlDeleteOpen, s.Seq, prev.Version)
@@ -90,9 +90,9 @@ func (t *session) save(ctx context.Context, s *sqlstore.Stored) error {
 		switch {
 		case err != nil || n != 1:
 		case next.Final():
-			n, err = t.Exec(ctx, sqlInsertFinal, sqlstore.FinalCols(s.Seq, &next, s.Had)...)
+			n, err = t.Exec(ctx, sqlInsertFinal, finalArgs(s.Seq, next, s.Had)...)
 		default:
-			n, err = t.Exec(ctx, sqlInsertOpen, append(openCols(&next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
+			n, err = t.Exec(ctx, sqlInsertOpen, append(openArgs(next, s.Had), s.Seq, s.ServiceID, s.CreatedAt)...)
 		}
 	}
 	if err == nil && n != 1 {
@@ -118,8 +118,23 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 	return nil
 }
 
-// openCols are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
-func openCols(r *store.Row, receipts int64) []any { return sqlstore.OpenCols(r, receipts, dueAt(*r)) }
+// openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
+func openArgs(r store.Row, receipts int64) []any {
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return append(make([]any, 0, 33),
+		int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.ClaimExpires),
+		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
+		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
+		kind, message, r.Decision, receipts, dueAt(r), r.ClaimedBy, r.AtEnd,
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+}
+
+func finalArgs(seq int64, r store.Row, receipts int64) []any {
+	kind, message := sqlstore.ErrorCols(r.Error)
+	return []any{seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt), r.Requeued, kind, message, receipts, r.OrdersSettled,
+		r.Quarantined}
+}
 
 // dueAt is NULL for a row that is not the monitor's, so that the index of due rows holds no
 // others; and never before the end of a claim.

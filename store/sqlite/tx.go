@@ -66,7 +66,7 @@ func (t *session) Exec(ctx context.Context, statement string, args ...any) (int6
 
 // Query is Exec for rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	s, err := t.stmt(ctx, statement) //nolint:sqlclosecheck // the session closes it
+	s, err := t.stmt(ctx, statement)
 	if err != nil {
 		return nil, err
 	}
