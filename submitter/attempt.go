@@ -84,9 +84,11 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 		if end != nil {
 			defer func() { end(err) }()
 		}
-		var stop context.CancelFunc
-		ctx, stop = s.bounded(ctx, until) // again: Trace may return a context without a deadline
-		defer stop()
+		if _, ok := ctx.Deadline(); !ok { // Trace has returned a context of its own
+			var stop context.CancelFunc
+			ctx, stop = s.bounded(ctx, until)
+			defer stop()
+		}
 	}
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {

@@ -200,8 +200,8 @@ var monitorList = []mutant{
 	},
 	{
 		name: "trace: a request has the time limit of its caller alone", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequest",
-		old: "ctx, stop = s.bounded(ctx, until) // again",
-		new: "_, stop = s.bounded(ctx, until) // again",
+		old: "ctx, stop = s.bounded(ctx, until)",
+		new: "_, stop = s.bounded(ctx, until)",
 	},
 	{
 		name: "a decision after evidence lacks the ledger's words", file: "monitor/decide.go", pkg: "monitor", test: "TestADecisionHasTheLedgersWords",
