@@ -34,7 +34,21 @@ func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (d
 	if err := checkOrder(traits, o.Strategy); err != nil {
 		return traits, err
 	}
+	if err := checkRenewal(traits, o); err != nil {
+		return traits, err
+	}
 	return traits, checkRetention(traits, o)
+}
+
+// checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's
+// client prepares before each POST. Where Prepare took as long as it may, no time would be left for
+// the POST: the batch would be put back and claimed again, for ever and without an error.
+func checkRenewal(traits dlt.Traits, o Options) error {
+	if least := 2*o.RequestTimeout + o.margin(); traits.Prepares && traits.Renews && o.ClaimTTL <= least {
+		return optionError("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than twice RequestTimeout (%s) and its margin (%s): the ledger %q prepares before each POST (dlt.Traits.Renews)",
+			o.RequestTimeout, o.margin(), traits.Name))
+	}
+	return nil
 }
 
 // checkOrder refuses a strategy that relies on the order of submission if the ledger does not

@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,47 @@ func TestTombstonesGoByService(t *testing.T) {
 		assert.Equal(t, []batch.ID{"a"}, inner.Log("s"), "executed once")
 		require.NoError(t, stop())
 	})
+}
+
+// A claim of a ledger that prepares before each POST needs time for both requests: otherwise a slow
+// preparation puts the batch back each time, without an error. Where bytes are kept, they are
+// prepared once.
+func TestAClaimHasTimeForBothRequests(t *testing.T) {
+	const least = 7 * time.Second // twice RequestTimeout, and the margin of a third of it
+	for name, c := range map[string]struct {
+		ttl    time.Duration
+		renews bool
+		held   bool
+	}{
+		"too short":        {least, true, true},
+		"just long enough": {least + 1, true, false},
+		"kept":             {least, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := ledgermem.New(nil)
+				ledger := differing(prepared{inner}, func(_ batch.ServiceID, t *dlt.Traits) { t.Prepares, t.Renews, t.Resolves = true, c.renews, false })
+				seen := &events{}
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{RequestTimeout: 3 * time.Second, ClaimTTL: c.ttl, QuickRetries: -1, Observer: seen})
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				time.Sleep(time.Minute)
+				require.NoError(t, stop())
+				if !c.held {
+					assert.Equal(t, []batch.ID{"a"}, inner.Log("s"))
+					return
+				}
+				assert.Empty(t, inner.Log("s"), "nothing was sent")
+				i := slices.IndexFunc(seen.all, func(e batch.Event) bool { return e.Kind == batch.EventLaneHeld })
+				require.GreaterOrEqual(t, i, 0)
+				var in *batch.InputError
+				require.ErrorAs(t, seen.all[i].Err, &in)
+				assert.Equal(t, "Options.ClaimTTL", in.Field)
+				assert.Equal(t, "7s", in.Value)
+				assert.Contains(t, in.Want, "dlt.Traits.Renews")
+			})
+		})
+	}
 }
 
 // A service that its ledger cannot serve is held with its reason, and the others go on.

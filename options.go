@@ -30,9 +30,10 @@ type Options struct {
 	RequestTimeout time.Duration
 	// ClaimTTL is how long an instance may take to post the batches that it claimed. After it,
 	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
-	// margin of a third of it (at least 100 ms, at most 5 s). Defaults to 60 s. With a shorter
-	// time the lanes of an instance that died go on sooner. But less is claimed at once, and fewer
-	// quick retries fit into a claim.
+	// margin of a third of it (at least 100 ms, at most 5 s), and longer than twice RequestTimeout
+	// plus that margin where the ledger prepares before each POST (dlt.Traits.Renews). Defaults to
+	// 60 s. With a shorter time the lanes of an instance that died go on sooner. But less is claimed
+	// at once, and fewer quick retries fit into a claim.
 	ClaimTTL time.Duration
 	// FirstPoll is the time from acceptance to the first status query about a batch. The pause
 	// doubles up to PollInterval. Defaults to 10 ms. A longer time suits a ledger that commits in

@@ -28,6 +28,10 @@ var preparedList = []mutant{
 		old: "(c.Prepared == nil || t.Renews)", new: "c.Prepared == nil",
 	},
 	{
+		name: "prepared: a claim has no time for both requests", file: "gate.go", pkg: ".", test: "TestAClaimHasTimeForBothRequests",
+		old: "traits.Prepares && traits.Renews && o.ClaimTTL <= least", new: "traits.Prepares && traits.Renews && o.ClaimTTL < least",
+	},
+	{
 		name: "prepared: a client's other bytes are posted", file: "submitter/prepare.go", pkg: "submitter", test: "TestWhatIsKeptGrows",
 		old: "case !bytes.HasPrefix(kept, c.Prepared):", new: "case false:",
 	},
