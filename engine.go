@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/submitter"
 )
 
-// engine is one Run: the rooms and their connections.
+// engine is one Run: the parts and their connections.
 type engine struct {
 	r         *Runner
 	queuer    *queuer.Queuer
@@ -146,27 +146,27 @@ func (e *engine) run(ctx context.Context) error {
 	defer kept()
 	var keepers sync.WaitGroup
 	keepers.Go(func() { e.keeper.Run(keeping) })
-	var rooms sync.WaitGroup
-	rooms.Go(func() {
+	var parts sync.WaitGroup
+	parts.Go(func() {
 		e.keep(ctx, "queuer", e.queuer.Run)
 	})
-	rooms.Go(func() {
+	parts.Go(func() {
 		e.keep(ctx, "monitor", e.monitor.Run)
 	})
-	rooms.Go(func() { e.submitter.Run(ctx) })
+	parts.Go(func() { e.submitter.Run(ctx) })
 	if e.r.o.Retention > 0 {
-		rooms.Go(func() {
+		parts.Go(func() {
 			e.keep(ctx, "retention", e.retain)
 		})
 	}
 	if s, ok := e.r.store.given().(store.Upkeeper); ok {
-		rooms.Go(func() {
+		parts.Go(func() {
 			e.keep(ctx, "upkeep", func(ctx context.Context) { e.upkeep(ctx, s) })
 		})
 	}
 	shown := e.newPresence()
 	if shown != nil {
-		rooms.Go(func() {
+		parts.Go(func() {
 			e.keep(ctx, "stats", func(ctx context.Context) {
 				shown.run(ctx, e.r.o.ClaimTTL/4, func(err error) { e.r.trouble("stats", err) })
 			})
@@ -183,7 +183,7 @@ func (e *engine) run(ctx context.Context) error {
 	rest := make(chan struct{})
 	go func() {
 		defer close(rest)
-		rooms.Wait()
+		parts.Wait()
 		kept()
 		keepers.Wait()
 		e.recorder.Close()
@@ -209,12 +209,12 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// keep runs a room until ctx is done. A room retries its own failures; a panic starts it anew.
-func (e *engine) keep(ctx context.Context, room string, run func(context.Context)) {
-	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, func(err error) { e.r.trouble(room, err) })
+// keep runs a part until ctx is done. A part retries its own failures; a panic starts it anew.
+func (e *engine) keep(ctx context.Context, part string, run func(context.Context)) {
+	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, func(err error) { e.r.trouble(part, err) })
 }
 
-// tableOptions join the table in hand to the rooms.
+// tableOptions join the table in hand to the parts.
 func (e *engine) tableOptions() inhand.Options {
 	o := e.r.o
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)

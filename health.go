@@ -91,10 +91,10 @@ type Health struct {
 	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
-	// service leaves the list once the ledger accepts something of it again.
+	// service leaves the list once the ledger accepts or commits something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
-	// HeldServices are the services that are not served: their ledger cannot do what the
-	// options need, or they belong to another ledger. Explain of a batch and
+	// HeldServices are the services that this Run does not serve: options, ledger and store do
+	// not fit, or another ledger has them. A lane held for another reason is not among them. Explain of a batch and
 	// batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: any successful call clears a failure.

@@ -14,8 +14,8 @@ const (
 	plotWide   = 240
 	plotHigh   = 48
 	plotInset  = 2
-	growCounts = 4  // each above the one before: then the queue grows
-	growShare  = 20 // if by more than this part of what leaves
+	growCounts = 4  // the queue grows if so many counts are each above the one before,
+	growShare  = 20 // and by more than 1/growShare of what becomes final
 )
 
 // flowBody are the numbers and plots of the last minutes.

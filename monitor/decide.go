@@ -269,7 +269,7 @@ func (d *decider) noTrace() Verdict {
 		}
 		return d.found(store.NoTrace)
 	}
-	if !f.Ended { // where a duplicate would be executed, trust only this process's clock
+	if !f.Ended { // nobody recorded the end of the last POST: by our clock it may still run (see ended)
 		if late := d.late(); late > 0 {
 			return d.wait(late)
 		}

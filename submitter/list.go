@@ -25,8 +25,8 @@ func (s *sender) lot(r run, i int) (n int) {
 
 // recordable returns for how many of n batches, sent in one request, its result is recorded.
 // Success and doubt hold for each batch. If the ledger certainly took none, only the first
-// counts as failed: the others are put back like batches that were not sent. A list that was
-// refused, or cannot be taken yet, says nothing about any batch; its batches go one by one.
+// counts as failed: the others are put back like batches that were not sent. A refused list, or
+// one that cannot be taken yet, never comes here: post sends its batches one by one.
 func recordable(n int, err error) int {
 	switch dlt.Kind(err) {
 	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected, batch.KindNotYet:

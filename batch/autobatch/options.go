@@ -84,7 +84,7 @@ type Options struct {
 	// database that hangs sooner, and cuts off long writes.
 	StoreTimeout time.Duration
 
-	// Operation: the Runner beside it, stops and reports.
+	// Operation: links to the Runner, the time for a stop, traces and reports.
 
 	// Check checks a new batch before it is stored. Use the local check of a ledger's client,
 	// or Runner.Check. A batch that it refuses counts as if the Builder had returned no batch:

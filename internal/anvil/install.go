@@ -18,7 +18,7 @@ import (
 // Variable is the environment variable that names an anvil to use instead.
 const Variable = "ANVIL"
 
-// ErrMissing means that there is no anvil, and that none can be installed.
+// ErrMissing means that there is no anvil, or none of Version.
 var ErrMissing = errors.New("anvil is not installed")
 
 // lock names the package and its hash. It holds no address, so that npm asks its own registry.
@@ -33,8 +33,8 @@ const Version = "1.7.1"
 const packaged = runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
 
 // Find finds anvil: as [Variable] says, on the PATH, or where [Program] installed it before. On the
-// PATH it has to be of [Version], unless there is no package for this machine. Where it is missing,
-// the error is [ErrMissing].
+// PATH it has to be of [Version], unless there is no package for this machine. Where none of
+// these is there, the error is [ErrMissing]; where Variable names none, it is that of exec.LookPath.
 func Find() (string, error) {
 	if name := os.Getenv(Variable); name != "" {
 		return exec.LookPath(name)

@@ -59,7 +59,7 @@ func (o *Options) write(all []store.Outcome) {
 	}
 }
 
-// Table takes the events of the rooms, lets them happen to the entries, and carries out the
+// Table takes the events of the parts, lets them happen to the entries, and carries out the
 // effects. All methods may be called concurrently.
 type Table struct {
 	o    Options

@@ -26,6 +26,7 @@ var (
 	//        25ms  9dc729aa100e... -> Pending
 	seenArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
 	// 11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
+	// (status 200 and the time 0.650854s, without a space between)
 	polled = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
 	//   0.048 raw < {...}
 	frame    = regexp.MustCompile(`^\s*(\d+\.\d+) raw ([<>]) (.*)$`)

@@ -126,7 +126,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "sqlite: the receipts of the verdict before stay", file: "store/sqlite/row.go", pkg: "store/sqlite", test: "TestStore/record",
-		old: "if _, err := t.Exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {", new: "if _, err := t.exec(ctx, sqlDeleteReceipts, -s.Seq); err != nil {",
+		old: "if _, err := t.Exec(ctx, sqlDeleteReceipts, s.Seq); err != nil {", new: "if _, err := t.Exec(ctx, sqlDeleteReceipts, -s.Seq); err != nil {",
 	},
 	// Drawn statements whose loss no test noticed.
 	{

@@ -45,7 +45,7 @@ var seenList = []mutant{
 	},
 	{
 		name: "observers: a queue without a bound", file: "internal/lossy/lossy.go", pkg: "internal/lossy", test: "TestQueueIsBoundedAndInOrder",
-		old: "\tif len(q.queue) >= q.most {\n", new: "\tif q.n < 0 {\n",
+		old: "\tif len(q.queue) >= q.most {\n", new: "\tif len(q.queue) < 0 {\n",
 	},
 	{
 		name: "observers: what is lost is not counted", file: "internal/lossy/lossy.go", pkg: ".", test: "TestAnObserverThatBlocksLosesItsOwnEventsOnly",
