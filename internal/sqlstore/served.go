@@ -49,27 +49,18 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 		return nil, nil
 	}
 	var known map[string]string
-	look := func(ctx context.Context, t Tx) (err error) {
+	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		known, err = served(ctx, t, services)
 		return err
+	})
+	var missing []store.Served
+	for _, want := range services {
+		if _, there := known[string(want.Service)]; !there {
+			missing = append(missing, want)
+		}
 	}
-	unknown := func(want store.Served) bool {
-		_, there := known[string(want.Service)]
-		return !there
-	}
-	if err = s.d.Read(ctx, op, look); err == nil && slices.ContainsFunc(services, unknown) {
-		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
-			if err := look(ctx, t); err != nil {
-				return err
-			}
-			var missing []store.Served
-			for _, want := range services {
-				if unknown(want) {
-					missing = append(missing, want)
-				}
-			}
-			return s.serve(ctx, t, missing, known)
-		})
+	if err == nil && len(missing) > 0 {
+		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error { return s.serve(ctx, t, missing, known) })
 	}
 	if err != nil {
 		return nil, err
@@ -107,9 +98,13 @@ func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known 
 	if err != nil {
 		return err
 	}
-	attempted, err := Query(ctx, t, Value[string], s.d.AttemptedServices, serviceNames(t, services), int64(store.ServedReach))
-	if err != nil {
-		return err
+	var attempted []string
+	// What was attempted counts only where the database's ledger is another one (see store.Serving).
+	if database != "" && slices.ContainsFunc(services, func(want store.Served) bool { return want.Ledger != database }) {
+		attempted, err = Query(ctx, t, Value[string], s.d.AttemptedServices, serviceNames(t, services), int64(store.ServedReach))
+		if err != nil {
+			return err
+		}
 	}
 	var record []store.Served
 	var names []string
@@ -121,13 +116,13 @@ func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known 
 			record, names = append(record, want), append(names, name)
 		}
 	}
-	if len(record) == 0 {
-		return nil
+	if len(record) > 0 {
+		did, err := t.Exec(ctx, sqlServe, serviceNames(t, record), texts(t, names))
+		if err != nil || int(did) == len(services) {
+			return err
+		}
 	}
-	if _, err := t.Exec(ctx, sqlServe, serviceNames(t, record), texts(t, names)); err != nil {
-		return err
-	}
-	recorded, err := served(ctx, t, record) // another call may have been faster
+	recorded, err := served(ctx, t, services) // another call was faster for some of them, or may have been
 	maps.Copy(known, recorded)
 	return err
 }

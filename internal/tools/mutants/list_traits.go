@@ -71,6 +71,14 @@ var traitsList = []mutant{
 		old: "if attempted && databases != \"\" {", new: "if attempted && wanted == \"\" {",
 	},
 	{
+		name: "routes: what was attempted is looked for where it means nothing", file: "internal/sqlstore/served.go", pkg: "store/sqlite", test: "TestStore/ledger",
+		old: "return want.Ledger != database", new: "return want.Ledger == database",
+	},
+	{
+		name: "routes: who was faster is not read", file: "internal/sqlstore/served.go", pkg: "store/sqlite", test: "TestStore/ledger",
+		old: "if err != nil || int(did) == len(services) {", new: "if err != nil || did >= 0 {",
+	},
+	{
 		name: "routes: who serves is forgotten", file: "gate.go", pkg: ".", test: "TestRoutesOfAnOlderDatabase",
 		old: "if recorded == \"\" || recorded == wanted {", new: "if recorded != wanted || recorded == wanted {",
 	},
