@@ -262,6 +262,9 @@ func (b *evmBackend) save() error {
 	if json.Unmarshal(text, &state) != nil || json.Unmarshal(state["best_block_number"], &head) != nil || json.Unmarshal(state["blocks"], &blocks) != nil {
 		return nil // only a part of it was written
 	}
+	if !ofOneMoment(text) {
+		return nil
+	}
 	blocks = slices.DeleteFunc(blocks, func(block json.RawMessage) bool {
 		var doc struct {
 			Header struct{ Number, Timestamp string }
@@ -280,6 +283,44 @@ func (b *evmBackend) save() error {
 	}
 	b.savedAt, b.height = info.ModTime(), head
 	return nil
+}
+
+// ofOneMoment reports whether each account has sent as many transactions as the blocks of a state file have.
+// anvil does not stop while it writes, so that the accounts may be those after a block that is missing. A
+// node that starts with such a file has an effect that no block explains, which no chain of several nodes
+// can have: the nonce stays used, and who used it cannot be told.
+func ofOneMoment(text []byte) bool {
+	var state struct {
+		Accounts map[string]struct{ Nonce uint64 }
+		Blocks   []struct {
+			Transactions []struct{ Transaction struct{ Hash string } }
+		}
+		Transactions []struct {
+			Info struct {
+				Hash string `json:"transaction_hash"`
+				From string
+			}
+		}
+	}
+	if json.Unmarshal(text, &state) != nil {
+		return false
+	}
+	from, sent := map[string]string{}, map[string]uint64{}
+	for _, tx := range state.Transactions {
+		from[tx.Info.Hash] = tx.Info.From
+	}
+	for _, block := range state.Blocks {
+		for _, tx := range block.Transactions {
+			sent[from[tx.Transaction.Hash]]++
+		}
+	}
+	for lane := range lanes {
+		payer := payer(lane).Address()
+		if sent[payer] != state.Accounts[payer].Nonce {
+			return false
+		}
+	}
+	return true
 }
 
 // payday is how many blocks there are between two times at which all accounts have funds: a
