@@ -25,7 +25,7 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 # long simulations on one processor, requests one after another to EVM nodes, whose signatures are
 # slow with it (one kind of node, and one seed, is raced where several run the same), and the
 # programs' -h, which builds them all.
-PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAGivenUpIntentIsNotRequeued$$|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.

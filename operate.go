@@ -47,7 +47,8 @@ func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.B
 // [Runner.Explain]), and for a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. The decision is about the attempt that seen shows: a later attempt is
 // another doubt and gives [batch.ErrMovedOn]. A wrong decision breaks the promise "at most
-// once in effect", or loses the batch.
+// once in effect", or loses the batch. Where prepared bytes may be sent again for ever (dlt.Forever),
+// Unknown only sends them again, and Rejected is for good: such a batch is not requeued.
 func (r *Runner) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
 	return r.desk.Decide(ctx, seen, to, by)
 }

@@ -22,7 +22,7 @@ var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Submitting, ba
 
 var bulkKinds = []batch.ErrorKind{
 	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
-	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled,
+	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,
 }
 
 var bulkCauses = []batch.Cause{

@@ -79,7 +79,8 @@ func (d *Desk) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By)
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that it
 // is sent again) or Rejected. It also ends a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. A wrong decision breaks the promise "at most once in effect", or loses the
-// batch.
+// batch. Where prepared bytes may be sent again for ever (dlt.Forever), Unknown only sends them again,
+// and Rejected is for good: such a batch is not requeued.
 func (d *Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
 	return d.acts.Decide(ctx, seen, to, by)
 }

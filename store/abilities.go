@@ -171,12 +171,15 @@ type Operator interface {
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or at
 	// the end; at the end its CreatedAt is the present time, as if it were added now. It ends
-	// a quarantine, and does not release the lane.
+	// a quarantine, and does not release the lane. A batch that was given up
+	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
 	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
 	// stand as needing a decision. A waiting batch (Delayed or Unknown) may be decided while
-	// an earlier attempt is in doubt. No policy follows.
+	// an earlier attempt is in doubt. No policy follows. Where kept bytes may be sent again for
+	// ever, Unknown does not end the doubt, and Rejected is for good
+	// (docs/design.md#prepared-bytes).
 	Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)

@@ -57,6 +57,9 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
 	}
+	if r.Error != nil && r.Error.Kind == batch.KindGivenUp {
+		return r, fmt.Errorf("%w: it was given up while what was sent for it could still take effect, and what was sent is not known any more", batch.ErrNotAllowed)
+	}
 	if r.OrdersSettled {
 		return r, fmt.Errorf("%w: its orders are settled, and may be part of another batch", batch.ErrNotAllowed)
 	}
@@ -95,12 +98,18 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 	}
 	switch to {
 	case batch.Unknown:
-		r.clearDoubt()
+		if !r.sameBytesForEver() {
+			r.clearDoubt()
+		}
 		r.Refused = false
 		r.claimableAgain(now)
 	case batch.Rejected:
+		kind := batch.KindCancelled
+		if r.sameBytesForEver() {
+			kind = batch.KindGivenUp
+		}
 		r.LastPost = r.posted()
-		r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: batch.Excerpt(reason, batch.MaxErrorText)}
+		r.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(reason, batch.MaxErrorText)}
 		r.final(to, now)
 	default:
 		r.LastPost = r.posted()
@@ -109,4 +118,14 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 	}
 	r.Version++
 	return r, nil
+}
+
+// sameBytesForEver reports whether each further attempt sends what the attempts in doubt have sent, on
+// a ledger that never executes it twice. A person's word about such a doubt is not needed for a resend,
+// and is not trusted: the doubt ends with the ledger's word only. Otherwise a batch whose budget is
+// used up afterwards would be rejected, its kept bytes forgotten, and the same effect made again under
+// other bytes, while the first may still come (docs/design.md#prepared-bytes).
+func (r Row) sameBytesForEver() bool {
+	const atLeast = 100 * 365 * 24 * time.Hour // dlt.Forever, as far as a time can be in the future
+	return r.Prepared != nil && r.DoubtAttempt != 0 && r.ResendUntil.Sub(r.DoubtSince) > atLeast
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -60,6 +61,50 @@ func TestRequeue(t *testing.T) {
 	next, err = cancelled.Requeue(start, store.Requeue{Quiet: time.Hour})
 	require.NoError(t, err)
 	assert.True(t, next.Ready(start), "it was never posted")
+}
+
+// Where each attempt sends the same kept bytes, for ever, a person's word does not end a doubt, and
+// what is given up does not come back: its bytes are forgotten, and others would make its effect twice.
+func TestAPersonsWordAboutKeptBytes(t *testing.T) {
+	now := start.Add(time.Hour)
+	for name, c := range map[string]struct {
+		rule store.Resend
+		kept []byte
+		same bool
+	}{
+		"kept, for ever":    {store.Resend{HarmlessFor: dlt.Forever}, []byte("nonce 7"), true},
+		"nothing kept":      {store.Resend{HarmlessFor: dlt.Forever}, nil, false},
+		"kept, for an hour": {store.Resend{HarmlessFor: time.Hour}, []byte("begin 7"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := store.NewRow().Claim(start, ttl, c.rule)
+			r.Prepared = c.kept
+			again, err := r.Decide(now, batch.Unknown, "")
+			require.NoError(t, err)
+			assert.Equal(t, c.kept, again.Prepared)
+			assert.True(t, again.Ready(now))
+			assert.True(t, again.Resendable(now, ttl, c.rule))
+			assert.Equal(t, c.same, again.DoubtAttempt != 0)
+			_, err = again.Cancel(now, "")
+			if c.same {
+				require.ErrorIs(t, err, batch.ErrInDoubt)
+			} else {
+				require.NoError(t, err)
+			}
+
+			over, err := r.Decide(now, batch.Rejected, "gone")
+			require.NoError(t, err)
+			assert.Nil(t, over.Prepared)
+			_, err = over.Requeue(now, store.Requeue{})
+			if c.same {
+				assert.Equal(t, &batch.SubmissionError{Kind: batch.KindGivenUp, Message: "gone"}, over.Error)
+				require.ErrorIs(t, err, batch.ErrNotAllowed)
+			} else {
+				assert.Equal(t, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "gone"}, over.Error)
+				require.NoError(t, err)
+			}
+		})
+	}
 }
 
 func TestDecide(t *testing.T) {

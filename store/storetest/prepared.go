@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,7 @@ func preparedTests() []test {
 		{name: "or is void, whichever comes first", run: preparedOrVoid},
 		{name: "does not raise the version", run: preparedVersion},
 		{name: "ends when the batch is final", run: preparedFinal},
+		{name: "outlives an operator's word", run: preparedDecided},
 		{name: "is any bytes, within its bounds", run: preparedBounds},
 		{name: "is kept of many at once", run: preparedMany},
 		{name: "is kept of what is stored", run: preparedNone},
@@ -268,6 +270,24 @@ func preparedFinal(f *fixture) {
 		f.each(f.submitted, store.Accepted, id)
 		f.each(f.monitored, store.IsCommitted, id)
 	}
+}
+
+// preparedDecided: bytes that may be sent again for ever.
+func preparedDecided(f *fixture) {
+	forEver := resend(math.MaxInt64, 0)
+	f.add(bt("s", "a"))
+	f.takeBy(forEver, "a")
+	f.keep(f.prepared("a", "kept"))
+	f.pass(2)
+	require.NoError(f, f.decide("a", batch.Unknown, "not there"))
+	require.ErrorIs(f, f.cancel("a", "not wanted"), batch.ErrInDoubt)
+	c := f.takeBy(forEver, "a")[0]
+	assert.Equal(f, "kept", string(c.Prepared))
+	assert.True(f, c.Doubt, "an operator's word does not end it")
+	f.pass(2)
+	require.NoError(f, f.decide("a", batch.Rejected, "never mind"))
+	assert.Equal(f, "given_up: never mind", f.get("a").Error.Error())
+	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
 }
 
 func preparedBounds(f *fixture) {

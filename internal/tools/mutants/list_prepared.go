@@ -28,6 +28,22 @@ var preparedList = []mutant{
 		old: "(c.Prepared == nil || t.Renews)", new: "c.Prepared == nil",
 	},
 	{
+		name: "given up: a person's word ends the doubt of kept bytes", file: "store/operate.go", pkg: "store", test: "TestAPersonsWordAboutKeptBytes",
+		old: "if !r.sameBytesForEver() {", new: "if true {",
+	},
+	{
+		name: "given up: a person's word ends the doubt of kept bytes, and the budget the batch", file: "store/operate.go", pkg: "dlt/evm", test: "TestAWrongNotCommittedPaysOnce",
+		old: "if !r.sameBytesForEver() {", new: "if true {",
+	},
+	{
+		name: "given up: it is requeued", file: "store/operate.go", pkg: "dlt/evm", test: "TestAGivenUpIntentIsNotRequeued",
+		old: "r.Error.Kind == batch.KindGivenUp {", new: "r.Error.Kind == batch.KindExhausted {",
+	},
+	{
+		name: "given up: so is what has a limit", file: "store/operate.go", pkg: "store", test: "TestAPersonsWordAboutKeptBytes",
+		old: "r.ResendUntil.Sub(r.DoubtSince) > atLeast", new: "r.ResendUntil.After(r.DoubtSince)",
+	},
+	{
 		name: "prepared: a claim has no time for both requests", file: "gate.go", pkg: ".", test: "TestAClaimHasTimeForBothRequests",
 		old: "traits.Prepares && traits.Renews && o.ClaimTTL <= least", new: "traits.Prepares && traits.Renews && o.ClaimTTL < least",
 	},

@@ -1,0 +1,140 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// untilPersonIsAsked makes expensive blocks until a batch at its limit of fees needs a decision.
+func (p *playing) untilPersonIsAsked(s *stage, b batch.Batch) {
+	p.becomes(b, batch.Pending)
+	for range 500 {
+		s.setBaseFee(50)
+		s.mine(1)
+		time.Sleep(time.Minute)
+		if p.record(b).Decision != "" {
+			return
+		}
+	}
+	require.Fail(s, "nobody is asked")
+}
+
+// atItsLimit brings an intent to a decision.
+func atItsLimit(s *stage, budget batch.Budget) (from evmtest.Account, p *playing, b batch.Batch) {
+	from = s.account()
+	s.mine(4)
+	o := afterTwo()
+	o.MaxFeePerGas = big.NewInt(5e9)
+	p, _ = s.execute(o, from)
+	b = s.intent(from, 10)
+	b.Budget = budget
+	p.add(b)
+	p.untilPersonIsAsked(s, b)
+	return from, p, b
+}
+
+// An intent that a person has given up may still be executed. It is not requeued, before nor after: it
+// would get the next nonce.
+func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
+	for name, executed := range map[string]bool{"in the pool": false, "executed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+				from, p, b := atItsLimit(s, batch.Budget{})
+				ctx, by := context.Background(), batch.By{Actor: "ann", Reason: "given up"}
+				_, err := p.Decide(ctx, p.record(b), batch.Rejected, by)
+				require.NoError(t, err)
+				s.setBaseFee(1)
+				if executed {
+					s.mine(6)
+					require.Equal(t, []int64{10}, s.paid(from))
+				}
+				_, err = p.Requeue(ctx, p.record(b), by)
+				require.ErrorIs(t, err, batch.ErrNotAllowed)
+				s.mine(6)
+				time.Sleep(time.Minute)
+				s.mine(6)
+				assert.Equal(t, []int64{10}, s.paid(from), "once")
+				assert.Equal(t, batch.KindGivenUp, p.record(b).Error.Kind)
+			})
+		})
+	}
+}
+
+// A person's wrong "not committed", and then no node until the budget is used up: the batch stays in
+// doubt, and ends with the ledger's word.
+func TestAWrongNotCommittedPaysOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, p, b := atItsLimit(s, batch.Budget{Attempts: 5, EveryTry: true})
+		ctx, by := context.Background(), batch.By{Actor: "ann", Reason: "not there"}
+		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{Answer: evmtest.AnswerReset} })
+		_, err := p.Decide(ctx, p.record(b), batch.Unknown, by)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+		require.NotEqual(t, batch.Rejected, p.record(b).State, "its transaction is in the pool")
+		_, err = p.Cancel(ctx, p.record(b), by)
+		require.Error(t, err)
+		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+		s.setBaseFee(1)
+		p.mineUntil(b, batch.Committed)
+		assert.Equal(t, []int64{10}, s.paid(from), "once")
+	})
+}
+
+// The same for an order: it is not put back for another batch, which would have another nonce.
+func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from := s.account()
+		s.mine(4)
+		o := afterTwo()
+		o.MaxFeePerGas = big.NewInt(5e9)
+		st := memory.New()
+		p := s.runLedger(st, s.signing(o, s.keys(from)), queuer.Serial{})
+		var made []batch.Batch
+		engine, err := autobatch.New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+			b, err := evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000}.Batch(batch.ID(fmt.Sprintf("of %s, %d", orders[0].ID, len(made))), string(party))
+			made = append(made, b)
+			return b, err
+		}), &autobatch.Options{Wake: func(s batch.ServiceID) { p.Wake(s) }})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- engine.Run(ctx) }()
+		defer func() { stop(); require.NoError(t, <-done) }()
+		require.NoError(t, engine.Add(ctx, batch.Order{ID: "order", Party: batch.ServiceID(from.Address()), Payload: []byte("pay 10")}))
+		time.Sleep(5 * time.Second)
+		require.Len(t, made, 1)
+		b := made[0]
+		p.untilPersonIsAsked(s, b)
+		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{Answer: evmtest.AnswerReset} })
+		_, err = p.Decide(ctx, p.record(b), batch.Unknown, batch.By{Actor: "ann", Reason: "not there"})
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })
+		s.setBaseFee(1)
+		p.mineUntil(b, batch.Committed)
+		time.Sleep(time.Minute)
+		assert.Len(t, made, 1)
+		assert.Equal(t, []int64{10}, s.paid(from), "once")
+		final, _, err := st.FinalOrders(ctx, []batch.OrderID{"order"})
+		require.NoError(t, err)
+		require.Len(t, final, 1)
+		assert.Equal(t, batch.OrderConfirmed, final[0].State)
+	})
+}
