@@ -224,6 +224,7 @@ func FuzzAlternatives(f *testing.F) {
 // FuzzKeptList: what is kept is refused, or it is the one encoding of a slot.
 func FuzzKeptList(f *testing.F) {
 	f.Add([]byte{2, 2})
+	f.Add(append([]byte{2, 2}, make([]byte, 8+2*64+9)...)) // two of no fees, and a turn of the first
 	f.Fuzz(func(t *testing.T, kept []byte) {
 		again, err := evm.ListAgain(kept)
 		if err == nil {
