@@ -56,7 +56,7 @@ soak:
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
-	$(GO) test ./dlt/evm -count=1 -timeout 24h -v -run 'TestFaults|TestIntentFaults' -evm.seeds=10000
+	$(GO) test ./dlt/evm -count=1 -timeout 24h -v -run 'TestFaults|TestAlternativeFaults|TestIntentFaults' -evm.seeds=10000
 	$(GO) test ./dlt/evm -count=1 -timeout 12h -v -run TestRateUnevenly -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h

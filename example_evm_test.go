@@ -65,6 +65,67 @@ func Example_evm() {
 	// Output: committed in a block: true for 21000 gas
 }
 
+// payWithAlternatives is the snippet of docs/evm.md#alternatives.
+func payWithAlternatives(ctx context.Context, runner *dltbatch.Runner, cheap, dearer, dearest []byte) error {
+	payload, err := evm.Alternatives(cheap, dearer, dearest) // each signed, with the same nonce
+	if err != nil {
+		return err
+	}
+	b, err := evm.NewBatch(payload) // the id is the hash of the first one
+	if err != nil {
+		return err
+	}
+	err = runner.Add(ctx, b)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	rec, err := runner.Await(ctx, b.Key())
+	stop()
+	if err := <-done; err != nil {
+		return err
+	}
+	if err != nil || rec.State != batch.Committed {
+		return fmt.Errorf("%s: %w", rec.State, err)
+	}
+	receipt, err := evm.ReadReceipt(rec.Receipts[0])
+	fmt.Println(rec.State, "in a block:", receipt.Block > 0, "for at most 4 gwei:", receipt.GasPrice.Cmp(big.NewInt(4e9)) <= 0)
+	return err
+}
+
+// A payment that is signed three times, with rising fees: the lowest that pays the price of the chain is sent.
+func Example_evmAlternatives() {
+	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	node.SetBaseFee(big.NewInt(2e9))
+	var signed [3][]byte
+	for i, gwei := range []int64{1, 4, 16} {
+		wei := big.NewInt(gwei * 1e9)
+		signed[i], _ = evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address(), Tip: wei, FeeCap: wei})
+	}
+	ledger, err := evm.New(node.URL(), 1337, &evm.Options{Finality: evm.After(2)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ledger.CloseIdleConnections()
+	runner, err := dltbatch.New(memory.New(), ledger, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := payWithAlternatives(context.Background(), runner, signed[0], signed[1], signed[2]); err != nil {
+		fmt.Println(err)
+	}
+	// Output: committed in a block: true for at most 4 gwei: true
+}
+
 // payByIntent is the snippet of docs/evm.md#intents.
 func payByIntent(ctx context.Context, st store.Store, url, genesis string, key []byte, to string) error {
 	signer, err := evm.NewKeySigner(key) // or your own evm.Signer, before a service that has the keys

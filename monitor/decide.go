@@ -106,6 +106,7 @@ type decider struct{ data }
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	o := &store.Outcome{
 		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.next(),
+		Prepared: d.f.Prepared,
 	}
 	if d.k.Status != nil {
 		o.Attempt = d.k.Status.Attempt
@@ -297,14 +298,13 @@ func (d *decider) stalled() Verdict {
 	return v
 }
 
-// void handles the end of what was prepared. The outcome names the bytes that the ledger was asked
-// about: the row may keep others by now.
+// void handles the end of what was prepared, which are the bytes that the ledger was asked about: the
+// row may keep others by now.
 func (d *decider) void() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
 	}
 	v := d.found(store.IsVoid)
-	v.Outcome.Prepared = d.f.Prepared
 	d.lastIfSpent(v.Outcome)
 	return v
 }

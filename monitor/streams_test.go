@@ -402,9 +402,13 @@ func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 		var mu sync.Mutex
 		var gone []string
 		word := batch.ReportedCommitted
+		prepared := map[batch.ID]string{}
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 			mu.Lock()
 			defer mu.Unlock()
+			for _, a := range as {
+				prepared[a.ID] = string(a.Prepared)
+			}
 			return saying(word)(ctx, s, as)
 		}
 		_, stop := w.start(t, func(o *monitor.Options) {
@@ -418,9 +422,10 @@ func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 		mu.Unlock()
 		settle(7 * time.Second)
 		assert.Equal(t, []string{"a unknown"}, gone)
-		w.wrote(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "b"}}}, store.Row{State: batch.Committed, Version: 4})
+		w.wrote(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "b"}}, Prepared: []byte("kept")}, store.Row{State: batch.Committed, Version: 4})
 		settle(5 * time.Minute)
 		assert.Equal(t, []string{"a unknown", "b unknown"}, gone)
+		assert.Equal(t, map[batch.ID]string{"a": "", "b": "kept"}, prepared, "the ledger is asked by the bytes that found the commit")
 		asked := len(w.asked("a"))
 		settle(5 * time.Minute)
 		assert.Len(t, w.asked("a"), asked, "it is let go")

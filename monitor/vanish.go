@@ -8,7 +8,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // watch asks about commits that the ledger may yet take back, ten times while each may vanish:
@@ -24,11 +23,10 @@ func (m *memory) watch(ctx context.Context) {
 
 // watchOnce asks about all of them, and returns the time to the next look.
 func (m *memory) watchOnce(ctx context.Context) time.Duration {
-	var rows []store.InFlight
+	rows := m.table.Watched()
 	pause := time.Duration(math.MaxInt64)
-	for _, key := range m.table.Watched() {
-		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key}})
-		pause = min(pause, m.o.Traits(key.Service).Vanish/10)
+	for _, f := range rows {
+		pause = min(pause, m.o.Traits(f.Key.Service).Vanish/10)
 	}
 	if len(rows) == 0 {
 		pause = 0

@@ -28,7 +28,7 @@ func Abilities(s Store) []Ability {
 		ability[Lister](s, "store.Lister", "no Idle, and no strategy that relies on the ledger's order"),
 		ability[Counter](s, "store.Counter", "nobody sees how many batches wait"),
 		ability[Pruner](s, "store.Pruner", "final batches are kept for ever"),
-		ability[PreparedKeeper](s, "store.PreparedKeeper", "no ledger that prepares batches, such as Canton, or EVM intents"),
+		ability[PreparedKeeper](s, "store.PreparedKeeper", "no ledger that prepares batches, such as Canton and EVM chains"),
 		ability[WitnessReader](s, "store.WitnessReader", "a resolver gets no witnesses, so more doubts need a person"),
 		ability[Ledgers](s, "store.Ledgers", "nothing notices that batches belong to another ledger; no dlt.Router"),
 		ability[Operator](s, "store.Operator", "no Cancel, Requeue, Decide and Acquit"),

@@ -103,9 +103,9 @@ type Outcome struct {
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed.
 	Settle time.Duration
-	// Prepared, with an IsVoid, are the bytes that the finding is about, nil for none. The row's
-	// version alone does not fence it: a slow submitter keeps bytes, and posts them, without
-	// raising the version.
+	// Prepared are the bytes that a monitor asked the ledger about, nil for none. An IsVoid is about
+	// these bytes, and the row's version alone does not fence it: a slow submitter keeps bytes, and
+	// posts them, without raising the version. With other findings no store reads them.
 	Prepared []byte
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError

@@ -25,12 +25,12 @@ type sender struct {
 // batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
 // post is the last request. If none was made, an error beside that says why, and is never doubt.
 func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (post store.Post, err error) {
-	first := claims[0]
+	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
 	g := s.gates.of(first.Key.Service)
 	prepared := first.Prepared
-	ready := !s.prepares(first)
+	ready := !s.prepares(*first)
 	for try := 0; ; try++ {
 		probe, ok := g.enter(time.Now())
 		if !ok {

@@ -18,8 +18,8 @@ import (
 // where the result is not the ledger's word: the row has moved on, the store failed, or the
 // client did. The error is never doubt: no request that could take effect was sent. A stop
 // cuts off the ledger's answer, but not the write.
-func (s *sender) prepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
-	kept, said, err = s.askToPrepare(ctx, c, payload, until)
+func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
+	kept, said, err = s.askToPrepare(ctx, *c, payload, until)
 	switch {
 	case err != nil:
 		return nil, said, err
@@ -30,6 +30,7 @@ func (s *sender) prepare(ctx context.Context, c store.Claim, payload []byte, unt
 	case len(kept) == len(c.Prepared): // nothing new needs no keeping
 		return c.Prepared, said, nil
 	}
+	c.Was = nil // the prepared bytes will be part of the row, and Was does not have them
 	// A stop does not cut this off: whether it was written would not be known.
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()

@@ -260,9 +260,6 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
-		if s.sender.prepares(r.Batches[i]) {
-			r.Batches[i].Was = nil // the prepared bytes will be part of the row, and Was does not have them
-		}
 		n := 1
 		if i >= alone {
 			n = s.sender.lot(r, i)

@@ -14,33 +14,84 @@ import (
 // maxSize is the longest transaction that nodes take, in bytes.
 const maxSize = 128 << 10
 
-// NewBatch returns the batch of a signed transaction: its id is the hash, and its service the
-// account that signed, both as 0x and lower-case hex. It keeps the slice. The error is a
-// [*batch.InputError]. What depends on the chain, [Client.Check] tests.
-func NewBatch(signed []byte) (batch.Batch, error) {
-	tx, sender, err := parse(signed)
+// NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives] has
+// made: its id is the hash of the transaction, or of the first one, and its service the account that
+// signed, both as 0x and lower-case hex. It keeps the slice. The error is a [*batch.InputError]. What
+// depends on the chain, [Client.Check] tests.
+func NewBatch(payload []byte) (batch.Batch, error) {
+	p, err := parse(payload)
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	return batch.Batch{ID: batch.ID(tx.Hash().String()), Service: service(sender), Payload: signed}, nil
+	return batch.Batch{ID: p.id(), Service: service(p.sender), Payload: payload}, nil
 }
 
 func service(a evmtx.Address) batch.ServiceID { return batch.ServiceID(a.String()) }
 
+// payment is a payload that was read: one transaction, or alternatives whose fees rise, of which the
+// chain executes one at most.
+type payment struct {
+	raws    [][]byte
+	txs     []*evmtx.Tx
+	hashes  []evmtx.Hash
+	senders []evmtx.Address // nil where a payload was read before
+	sender  evmtx.Address
+}
+
+// id is the hash of the first transaction. So a transaction that is a batch by itself already cannot
+// begin another batch of the store.
+func (p *payment) id() batch.ID { return batch.ID(p.hashes[0].String()) }
+
 // parse reads a payload and recovers its sender.
-func parse(payload []byte) (*evmtx.Tx, evmtx.Address, error) {
-	if len(payload) > maxSize {
-		return nil, evmtx.Address{}, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(payload)) + " bytes", Want: "131072 at most"}
-	}
-	if len(payload) > 1 && payload[0] == '0' && payload[1] == 'x' {
-		return nil, evmtx.Address{}, &batch.InputError{Field: "payload", Value: "0x...", Want: "the bytes of a signed transaction, not their hex digits"}
-	}
-	tx, err := evmtx.Decode(payload)
+func parse(payload []byte) (*payment, error) {
+	p, err := decodePayload(payload)
 	if err != nil {
-		return nil, evmtx.Address{}, err
+		return nil, err
 	}
-	sender, err := tx.Sender()
-	return tx, sender, err
+	for i, tx := range p.txs {
+		sender, err := tx.Sender()
+		if err != nil {
+			return nil, p.at(i, err)
+		}
+		p.senders = append(p.senders, sender)
+	}
+	p.sender = p.senders[0]
+	return p, p.agree()
+}
+
+// decodePayload reads a payload, and not who signed it.
+func decodePayload(payload []byte) (*payment, error) {
+	raws, err := splitPayload(payload)
+	if err != nil {
+		return nil, err
+	}
+	p := &payment{raws: raws}
+	for i, raw := range raws {
+		tx, err := decode(raw)
+		if err != nil {
+			return nil, p.at(i, err)
+		}
+		p.txs, p.hashes = append(p.txs, tx), append(p.hashes, evmtx.Keccak(raw))
+	}
+	return p, nil
+}
+
+// at names the place of a transaction among alternatives in an input error.
+func (p *payment) at(i int, err error) error {
+	if in, ok := errors.AsType[*batch.InputError](err); ok && len(p.raws) > 1 {
+		in.Field = place(i) + "." + in.Field
+	}
+	return err
+}
+
+func decode(raw []byte) (*evmtx.Tx, error) {
+	if len(raw) > maxSize {
+		return nil, &batch.InputError{Field: "payload", Value: strconv.Itoa(len(raw)) + " bytes", Want: "131072 at most"}
+	}
+	if len(raw) > 1 && raw[0] == '0' && raw[1] == 'x' {
+		return nil, &batch.InputError{Field: "payload", Value: "0x...", Want: "the bytes of a signed transaction, not their hex digits"}
+	}
+	return evmtx.Decode(raw)
 }
 
 // senders remembers who signed some payloads, by their hashes: to recover that from a signature costs
@@ -53,55 +104,62 @@ type senders struct {
 const maxSenders = 10_000
 
 // parse is the function of that name. The hash covers every byte, so a remembered result is true.
-func (s *senders) parse(payload []byte) (*evmtx.Tx, evmtx.Address, error) {
+func (s *senders) parse(payload []byte) (*payment, error) {
 	hash := evmtx.Keccak(payload)
 	s.mu.Lock()
 	sender, known := s.by[hash]
 	s.mu.Unlock()
 	if known {
-		tx, err := evmtx.Decode(payload)
-		return tx, sender, err
+		p, err := decodePayload(payload)
+		if err == nil {
+			p.sender = sender
+		}
+		return p, err
 	}
-	tx, sender, err := parse(payload)
+	p, err := parse(payload)
 	if err != nil {
-		return tx, sender, err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil || len(s.by) >= maxSenders {
 		s.by = map[evmtx.Hash]evmtx.Address{}
 	}
-	s.by[hash] = sender
-	return tx, sender, nil
+	s.by[hash] = p.sender
+	return p, nil
 }
 
-// Check implements [dlt.Checker]. It refuses every batch whose payload is not the canonical
-// encoding of one signed transaction of this chain, of type 0 with a chain id, 1, 2 or 4, by the
-// account that the service names; whose id is not the hash; and which the chain could never
-// execute: a priority fee above the fee cap, or less gas than the transaction itself costs. The
-// error is a [*batch.InputError].
+// Check implements [dlt.Checker]. It refuses every batch whose payload is neither the canonical
+// encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0 with a
+// chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or that of the
+// first one; and which the chain could never execute: a priority fee above the fee cap, or less gas
+// than the transaction itself costs. The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
-	_, _, err := c.read(b.Key(), b.Payload)
+	_, err := c.read(b.Key(), b.Payload)
 	return err
 }
 
-func (c *Client) read(key batch.Key, payload []byte) (*evmtx.Tx, evmtx.Address, error) {
-	tx, sender, err := c.senders.parse(payload)
-	if err == nil {
-		err = c.fits(tx)
+func (c *Client) read(key batch.Key, payload []byte) (*payment, error) {
+	p, err := c.senders.parse(payload)
+	if err != nil {
+		return nil, withKey(err, key)
 	}
-	if err == nil && key.Service != service(sender) {
-		err = &batch.InputError{Field: "service", Value: batch.Excerpt(string(key.Service), 80), Want: sender.String() + ", the account that signed"}
-	}
-	if hash := batch.ID(""); err == nil {
-		if hash = batch.ID(evmtx.Keccak(payload).String()); key.ID != hash {
-			err = &batch.InputError{Field: "id", Value: batch.Excerpt(string(key.ID), 80), Want: string(hash) + ", the hash of the payload"}
+	for i, tx := range p.txs {
+		if err := c.fits(tx); err != nil {
+			return nil, withKey(p.at(i, err), key)
 		}
 	}
-	if in, ok := errors.AsType[*batch.InputError](err); ok {
-		in.Key = key
+	if key.Service != service(p.sender) {
+		return nil, &batch.InputError{Key: key, Field: "service", Value: batch.Excerpt(string(key.Service), 80), Want: p.sender.String() + ", the account that signed"}
 	}
-	return tx, sender, err
+	if key.ID != p.id() {
+		of := "the hash of the payload"
+		if len(p.txs) > 1 {
+			of = "the hash of " + place(0)
+		}
+		return nil, &batch.InputError{Key: key, Field: "id", Value: batch.Excerpt(string(key.ID), 80), Want: string(p.id()) + ", " + of}
+	}
+	return p, nil
 }
 
 // fits reports what keeps a transaction from ever being executed on this chain.

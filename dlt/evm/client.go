@@ -19,6 +19,7 @@ var (
 	_ dlt.Ledger      = (*Client)(nil)
 	_ dlt.Checker     = (*Client)(nil)
 	_ dlt.Resolver    = (*Client)(nil)
+	_ dlt.Preparer    = (*Client)(nil)
 	_ dlt.EventSource = (*Client)(nil)
 )
 
@@ -107,6 +108,9 @@ func traits(o Options) dlt.Traits {
 		Resolves:      true,
 		Streams:       o.HeadInterval > 0,
 		Checks:        true,
+		// Of alternatives all hashes are kept, and which may be sent. One transaction keeps nothing.
+		Prepares: true,
+		Renews:   true,
 	}
 }
 

@@ -2,6 +2,7 @@ package evm_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,20 +50,24 @@ type door struct {
 	// intents says that the batches are intents: nobody needs to fill gaps, since the client leaves
 	// none.
 	intents bool
-	named   map[string]batch.ID // intents by their data
+	named   map[string]batch.ID // by their data
+	lists   bool                // the batches are alternatives
 }
 
 // contract is where code lies that takes back every call.
 const contract = "0x00000000000000000000000000000000000c0de0"
 
-func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
+func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool) *dlttest.Harness {
 	d := &door{
-		t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
+		t: t, lists: lists, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
 		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0", named: map[string]batch.ID{},
 	}
 	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
 		client, err := evm.New("http://"+d.addr, 1337, &o)
 		require.NoError(t, err)
+		if lists {
+			return keepingOf(client, false), client.CloseIdleConnections
+		}
 		return client, client.CloseIdleConnections
 	}, heads)
 }
@@ -75,7 +80,7 @@ func openIntents(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest
 		require.NoError(t, err)
 		client, err := evm.NewSigner("http://"+d.addr, 1337, signer, &evm.SignerOptions{Options: o})
 		require.NoError(t, err)
-		return &keeping{SigningClient: client, kept: map[batch.Key][]byte{}}, client.CloseIdleConnections
+		return keepingOf(client, true), client.CloseIdleConnections
 	}, heads)
 }
 
@@ -156,9 +161,18 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 		d.named[content] = id
 		return b
 	}
-	raw, hash := from.Sign(evmtest.Unsigned{ChainID: 1337, Nonce: d.made[s], To: to, Gas: 60_000, Data: []byte(content)})
+	u := evmtest.Unsigned{ChainID: 1337, Nonce: d.made[s], To: to, Gas: 60_000, Data: []byte(content)}
+	raw, hash := from.Sign(u)
 	d.nonce[batch.ID(hash)], d.by[batch.ID(hash)] = d.made[s], from
 	d.made[s]++
+	if d.lists {
+		u.Tip, u.FeeCap = big.NewInt(2e9), big.NewInt(60e9)
+		higher, other := from.Sign(u)
+		payload, err := evm.Alternatives(raw, higher)
+		require.NoError(d.t, err)
+		d.named[hash], d.named[other] = batch.ID(hash), batch.ID(hash)
+		raw = payload
+	}
 	return batch.Batch{ID: batch.ID(hash), Service: s, Payload: raw}
 }
 
@@ -240,7 +254,9 @@ func (d *door) id(raw []byte) batch.ID {
 	if !d.intents {
 		b, err := evm.NewBatch(raw)
 		require.NoError(d.t, err)
-		return b.ID
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return cmp.Or(d.named[string(b.ID)], b.ID)
 	}
 	tx, err := evmtx.Decode(raw)
 	require.NoError(d.t, err)
@@ -249,14 +265,20 @@ func (d *door) id(raw []byte) batch.ID {
 	return d.named[string(tx.Data)]
 }
 
-// keeping is a client that signs, and the store and the lanes around it: it prepares before each
-// post, keeps that, and sends one at a time of an account.
+// keeping is the store and the lanes around a client: it prepares before each post, keeps that, and
+// sends one at a time of an account where the nonces are not chosen yet.
 type keeping struct {
-	*evm.SigningClient
-	lanes sync.Map
+	client dlt.Preparer
+	serial bool
+	lanes  sync.Map
 
 	mu   sync.Mutex
 	kept map[batch.Key][]byte
+}
+
+func keepingOf(l dlt.Ledger, serial bool) dlt.Ledger {
+	k := &keeping{client: l.(dlt.Preparer), serial: serial, kept: map[batch.Key][]byte{}}
+	return dlt.Wrap(l, dlt.Hooks{Submit: k.submit, BatchStatuses: k.statuses})
 }
 
 func (k *keeping) of(key batch.Key) []byte {
@@ -271,33 +293,35 @@ func (k *keeping) keep(key batch.Key, bytes []byte) {
 	k.kept[key] = bytes
 }
 
-func (k *keeping) Submit(ctx context.Context, a batch.Attempt) error {
-	lane, _ := k.lanes.LoadOrStore(a.Service, &sync.Mutex{})
-	lane.(*sync.Mutex).Lock()
-	defer lane.(*sync.Mutex).Unlock()
+func (k *keeping) submit(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+	if k.serial {
+		lane, _ := k.lanes.LoadOrStore(a.Service, &sync.Mutex{})
+		lane.(*sync.Mutex).Lock()
+		defer lane.(*sync.Mutex).Unlock()
+	}
 	a.Prepared = k.of(a.Key)
-	prepared, err := k.Prepare(ctx, a)
+	prepared, err := k.client.Prepare(ctx, a)
 	for range 100 { // until the one before it is mined
 		if dlt.Kind(err) != batch.KindNotYet || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
-		prepared, err = k.Prepare(ctx, a)
+		prepared, err = k.client.Prepare(ctx, a)
 	}
 	if err != nil {
 		return err
 	}
 	a.Prepared = prepared
 	k.keep(a.Key, prepared)
-	return k.SigningClient.Submit(ctx, a)
+	return next(ctx, a)
 }
 
-func (k *keeping) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (k *keeping) statuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
 		attempts[i].Prepared = k.of(attempts[i].Key)
 	}
-	return k.SigningClient.BatchStatuses(ctx, service, attempts)
+	return next(ctx, service, attempts)
 }
 
 // pass lets the node answer, and bends the answers.
@@ -430,8 +454,17 @@ func TestConformance(t *testing.T) {
 	}{"geth": {evmtest.Geth, 5 * time.Millisecond}, "anvil": {node: evmtest.Anvil}} {
 		t.Run(name, func(t *testing.T) {
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
-				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads)
+				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads, false)
 			})
+		})
+	}
+}
+
+// The same suite for batches of alternatives.
+func TestAlternativeConformance(t *testing.T) {
+	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
+		t.Run(string(p), func(t *testing.T) {
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &evmtest.Options{Personality: p}, 0, true) })
 		})
 	}
 }

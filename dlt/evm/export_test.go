@@ -21,6 +21,36 @@ func SlotGas(prepared []byte) (uint64, error) {
 	return s.gas, nil
 }
 
+// List shows what is kept for alternatives: the places of those that went out, one for each turn.
+func List(prepared []byte) (turns []int, hashes []string, err error) {
+	s, err := decodeList(prepared)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range s.turns {
+		turns = append(turns, t.entry)
+	}
+	for _, e := range s.entries {
+		hashes = append(hashes, e.hash.String())
+	}
+	return turns, hashes, nil
+}
+
+// Split returns the transactions of a payload.
+func Split(payload []byte) ([][]byte, error) { return splitPayload(payload) }
+
+// ListAgain decodes what is kept for alternatives, and encodes it again.
+func ListAgain(prepared []byte) ([]byte, error) {
+	s, err := decodeList(prepared)
+	if err != nil {
+		return nil, err
+	}
+	return s.encodeList(), nil
+}
+
+// MaxTurns is how many turns a slot of alternatives has room for.
+const MaxTurns = maxTurns
+
 // MaxEntries is how many transactions a slot has room for.
 const MaxEntries = maxEntries
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -25,16 +26,21 @@ var seeds = flag.Int("evm.seeds", 6, "seeds of TestFaults")
 // TestFaults delivers payments while everything goes wrong: answers are lost, late, stale or
 // nonsense, pools forget, blocks are replaced, the node is killed, and processes end and begin. At
 // the end the chain says, block by block, that each payment was made once.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { allFaults(t, false) }
+
+// TestAlternativeFaults is TestFaults for payments with several fees, while the price leaps.
+func TestAlternativeFaults(t *testing.T) { allFaults(t, true) }
+
+func allFaults(t *testing.T, lists bool) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
 		t.Run(fmt.Sprintf("%s/%d", p, seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { faults(t, p, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { faults(t, p, uint64(seed), lists) })
 		})
 	}
 }
 
-func faults(t *testing.T, p evmtest.Personality, seed uint64) {
+func faults(t *testing.T, p evmtest.Personality, seed uint64, lists bool) {
 	const accounts, each = 5, 8
 	s := simulated(t, evmtest.Options{
 		Personality: p, BlockTime: 3 * time.Second, DumpInterval: 2 * time.Second,
@@ -60,10 +66,19 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64) {
 	adds, err := dltbatch.New(store, s.client(evm.Options{Finality: evm.After(8)}), nil)
 	require.NoError(t, err)
 	want := map[string][]batch.ID{}
+	ids := map[batch.ID]batch.ID{} // of the batches, by their transactions
 	var all []batch.Batch
 	for n := range uint64(each) {
 		for i := range accounts {
 			b := s.pay(evmtest.Dev(i), n, 1)
+			if lists {
+				b = s.alternatives(evmtest.Dev(i), evmtest.Unsigned{Nonce: n, To: evmtest.Dev(9).Address(), Value: big.NewInt(1)}, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 120))
+				for at := range 3 {
+					ids[s.alone(b, at).ID] = b.ID
+				}
+			} else {
+				ids[b.ID] = b.ID
+			}
 			all = append(all, b)
 			want[evmtest.Dev(i).Address()] = append(want[evmtest.Dev(i).Address()], b.ID)
 		}
@@ -92,6 +107,10 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64) {
 			stops[i] = start()
 		case 2:
 			s.node.Forget()
+		case 3, 4, 5:
+			if lists {
+				s.setBaseFee(int64(random.IntN(90)))
+			}
 		}
 		if random.IntN(100) == 0 {
 			hour++
@@ -100,10 +119,13 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64) {
 	for _, stop := range stops {
 		stop()
 	}
-	executed := map[string][]batch.ID{}
+	executed, risen := map[string][]batch.ID{}, 0
 	for _, b := range s.node.Blocks() {
 		for _, tx := range b.Transactions {
-			executed[tx.From] = append(executed[tx.From], batch.ID(tx.Hash))
+			executed[tx.From] = append(executed[tx.From], ids[batch.ID(tx.Hash)])
+			if lists && batch.ID(tx.Hash) != ids[batch.ID(tx.Hash)] {
+				risen++
+			}
 		}
 	}
 	assert.Equal(t, want, executed, "each payment once, in the order of nonces")
@@ -113,4 +135,5 @@ func faults(t *testing.T, p evmtest.Personality, seed uint64) {
 		assert.Equal(t, batch.Committed, rec.State, "%s after attempt %d: %v", b.Key(), rec.Attempt, rec.Error)
 	}
 	assert.Empty(t, seen.of(batch.EventVanished))
+	t.Logf("seed %d: %d of %d were executed with higher fees", seed, risen, len(all))
 }

@@ -61,6 +61,9 @@ func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
 	return out, true
 }
 
+// pays reports whether a block after this head may take the fees: not where the base fee is higher.
+func (f Fee) pays(head block) bool { return head.baseFee == nil || f.FeeCap.Cmp(head.baseFee) >= 0 }
+
 func largest(a, b *big.Int) *big.Int {
 	if a.Cmp(b) >= 0 {
 		return a

@@ -136,7 +136,9 @@ func (s *stage) intentTo(from evmtest.Account, i evm.Intent) batch.Batch {
 }
 
 // paid returns the values of an account's transactions, in order, as the chain says.
-func (s *stage) paid(from evmtest.Account) (values []int64) {
+func (s *stage) paid(from evmtest.Account) (values []int64) { return s.paidFrom(from.Address()) }
+
+func (s *stage) paidFrom(address string) (values []int64) {
 	var head string
 	s.call(&head, "eth_blockNumber")
 	last, err := strconv.ParseUint(head[2:], 16, 64)
@@ -147,7 +149,7 @@ func (s *stage) paid(from evmtest.Account) (values []int64) {
 		}
 		s.call(&b, "eth_getBlockByNumber", "0x"+strconv.FormatUint(n, 16), true)
 		for _, tx := range b.Transactions {
-			if tx.From == from.Address() {
+			if tx.From == address {
 				v, err := strconv.ParseInt(tx.Value[2:], 16, 64)
 				require.NoError(s, err)
 				values = append(values, v)
@@ -186,20 +188,7 @@ func afterTwo() evm.SignerOptions {
 }
 
 // TestIntentPlays plays everything on three kinds of nodes, in virtual time.
-func TestIntentPlays(t *testing.T) {
-	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider} {
-		for name, a := range intentPlays {
-			if a.not == p {
-				continue
-			}
-			t.Run(string(p)+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					a.do(simulated(t, evmtest.Options{Personality: p, SlotsInAnEpoch: 1}))
-				})
-			})
-		}
-	}
-}
+func TestIntentPlays(t *testing.T) { playAll(t, intentPlays, false) }
 
 func intentsInOrder(s *stage) {
 	from, other := s.account(), s.account()

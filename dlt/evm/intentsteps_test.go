@@ -120,22 +120,29 @@ type crew struct {
 	adds      *dltbatch.Runner
 }
 
-// crew starts three processes that have the keys of an account. Each chooses other fees, so that no two
-// sign the same bytes.
-func (s *stage) crew(from evmtest.Account, stops func(step) bool) *crew {
-	c := &crew{stage: s, store: memory.New()}
-	var err error
-	c.adds, err = dltbatch.New(c.store, s.signing(afterTwo(), s.keys(from)), nil)
-	require.NoError(s, err)
-	for i := range int64(3) {
+// signers is what the processes of an account's intents have: its keys. Each chooses other fees, so that
+// no two sign the same bytes.
+func (s *stage) signers(from evmtest.Account) func(i int64) dlt.Ledger {
+	return func(i int64) dlt.Ledger {
 		o := afterTwo()
 		o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
 			f, err := evm.DefaultFees(ctx, m)
 			f.FeeCap = new(big.Int).Add(f.FeeCap, big.NewInt(i))
 			return f, err
 		}
+		return s.signing(o, s.keys(from))
+	}
+}
+
+// crew starts three processes, each with a client of its own.
+func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *crew {
+	c := &crew{stage: s, store: memory.New()}
+	var err error
+	c.adds, err = dltbatch.New(c.store, client(0), nil)
+	require.NoError(s, err)
+	for i := range int64(3) {
 		p := &process{stops: stops, thaw: make(chan struct{}), ended: make(chan error, 1)}
-		ledger := dlt.Wrap(s.signing(o, s.keys(from)), dlt.Hooks{
+		ledger := dlt.Wrap(client(i), dlt.Hooks{
 			Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
 				p.pass(signing)
 				return next(ctx, a)
@@ -225,7 +232,7 @@ func (c *crew) oneSlot(b batch.Batch) {
 func twoPreparesOneSlot(s *stage) {
 	from := s.account()
 	s.mine(4)
-	c := s.crew(from, func(at step) bool { return at == ready })
+	c := s.crew(s.signers(from), func(at step) bool { return at == ready })
 	b := s.intent(from, 10)
 	require.NoError(s, c.adds.Add(context.Background(), b))
 	for range 2000 {
@@ -251,7 +258,10 @@ func twoPreparesOneSlot(s *stage) {
 
 // A process ends at each step, on the way to the first transaction and on the way to a replacement; the
 // others go on. Then it wakes up, and its late write and its late POST change nothing.
-func crashAtEveryStep(s *stage) {
+func crashAtEveryStep(s *stage) { crashes(s, s.signers, s.intent) }
+
+// crashes is crashAtEveryStep for payments of a kind.
+func crashes(s *stage, client func(evmtest.Account) func(int64) dlt.Ledger, pay func(evmtest.Account, int64) batch.Batch) {
 	s.mine(4)
 	type one struct {
 		*crew
@@ -265,7 +275,7 @@ func crashAtEveryStep(s *stage) {
 		for n := 1; n <= 2; n++ {
 			from, tr := s.account(), &trap{at: at, n: n}
 			value := int64(10 + len(all))
-			x := one{s.crew(from, tr.springs), tr, from, value, s.intent(from, value)}
+			x := one{s.crew(client(from), tr.springs), tr, from, value, pay(from, value)}
 			require.NoError(s, x.adds.Add(context.Background(), x.b))
 			all = append(all, x)
 		}

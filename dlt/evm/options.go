@@ -20,6 +20,7 @@ const (
 	DefaultVanish                = 15 * time.Minute
 	DefaultMaxInFlightPerService = 16
 	DefaultMaxResponse           = 32 << 20
+	DefaultBumpAfter             = 3
 )
 
 // idle is how long an unused connection is kept: less than the minute of most load balancers,
@@ -80,6 +81,11 @@ type Options struct {
 	// between blocks is a good value. Defaults to 0: no such questions.
 	HeadInterval time.Duration
 
+	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the same
+	// nonce, with higher fees, goes out: the next one of [Alternatives], or a replacement of an
+	// intent's. At least LateArrival passes before that. Defaults to 3.
+	BumpAfter uint64
+
 	// NoFloorGas makes Check accept transactions with less gas than EIP-7623 (Prague) asks for:
 	// for chains without it.
 	NoFloorGas bool
@@ -106,6 +112,9 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 	}
 	if c.Finality.byTag() || c.Finality.instant {
 		c.Vanish = 0
+	}
+	if c.BumpAfter == 0 {
+		c.BumpAfter = DefaultBumpAfter
 	}
 	if c.Name == "" {
 		c.Name = "evm:" + strconv.FormatUint(chain, 10)

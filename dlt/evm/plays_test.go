@@ -53,15 +53,19 @@ var plays = map[string]play{
 }
 
 // TestPlays plays everything on three kinds of nodes, in virtual time.
-func TestPlays(t *testing.T) {
+func TestPlays(t *testing.T) { playAll(t, plays, false) }
+
+func playAll(t *testing.T, all map[string]play, lists bool) {
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider} {
-		for name, a := range plays {
+		for name, a := range all {
 			if a.not == p {
 				continue
 			}
 			t.Run(string(p)+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					a.do(simulated(t, evmtest.Options{Personality: p, SlotsInAnEpoch: 1}))
+					s := simulated(t, evmtest.Options{Personality: p, SlotsInAnEpoch: 1})
+					s.lists = lists
+					a.do(s)
 				})
 			})
 		}
@@ -83,6 +87,7 @@ func TestPlaysOverHTTP(t *testing.T) {
 	} {
 		both := maps.Clone(plays)
 		maps.Copy(both, intentPlays)
+		maps.Copy(both, alternativePlays)
 		for name, a := range both {
 			if a.inside || a.not == evmtest.Anvil {
 				continue
@@ -127,12 +132,20 @@ func TestOtherChainOfAnvil(t *testing.T) {
 func sameBytesTwice(s *stage) {
 	c := s.client(evm.Options{Finality: evm.Instant()})
 	b := s.pay(s.account(), 0, 1)
+	a := batch.Attempt{Key: b.Key(), Payload: b.Payload}
+	send := func(n int) {
+		var err error
+		a.Number = n
+		a.Prepared, err = c.Prepare(context.Background(), a)
+		require.NoError(s, err)
+		require.NoError(s, c.Submit(context.Background(), a))
+	}
 	for i := range 3 {
-		require.NoError(s, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 1 + i, Payload: b.Payload}))
+		send(1 + i)
 	}
 	s.mine(3) // so that a backend that is behind has it, too
 	for i := range 3 {
-		require.NoError(s, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 4 + i, Payload: b.Payload}))
+		send(4 + i)
 	}
 	for range 20 {
 		st, err := c.BatchStatuses(context.Background(), b.Service, []batch.Attempt{{Key: b.Key()}})
@@ -286,6 +299,13 @@ func killedUnmines(s *stage) {
 	p.add(b)
 	p.becomes(b, batch.Pending, batch.Unknown)
 	s.mine(1)
+	for range 100 {
+		if p.record(b).State == batch.Valid {
+			break
+		}
+		s.call(nil, "eth_chainId") // backends take turns, and one of them has the block
+		time.Sleep(s.unit)
+	}
 	p.becomes(b, batch.Valid)
 	s.node.Kill()
 	require.NoError(s, s.node.Resume())
@@ -589,13 +609,15 @@ func TestCountGoesDown(t *testing.T) {
 func (s *stage) fault(f func(evmtest.Point) evmtest.Fault) { s.faults.Store(&f) }
 
 // nonce returns the account's next nonces.
-func (s *stage) nonce(a evmtest.Account) (latest, pending uint64) {
+func (s *stage) nonce(a evmtest.Account) (latest, pending uint64) { return s.nonceOf(a.Address()) }
+
+func (s *stage) nonceOf(address string) (latest, pending uint64) {
 	if s.node != nil {
-		return s.node.Nonce(a.Address())
+		return s.node.Nonce(address)
 	}
 	for tag, out := range map[string]*uint64{"latest": &latest, "pending": &pending} {
 		var text string
-		s.call(&text, "eth_getTransactionCount", a.Address(), tag)
+		s.call(&text, "eth_getTransactionCount", address, tag)
 		n, ok := new(big.Int).SetString(text[2:], 16)
 		require.True(s, ok)
 		*out = n.Uint64()

@@ -17,7 +17,7 @@ const opPrepare = "prepare"
 // Prepare implements [dlt.Preparer]. For a batch of which nothing is kept it chooses the account's
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
-// higher fees to them, once the last one has waited for SignerOptions.BumpAfter blocks and the
+// higher fees to them, once the last one has waited for Options.BumpAfter blocks and the
 // limit allows it. Where the Signer refuses that and the node has forgotten all of them, it returns
 // the same bytes, too, as long as the last ones pay the base fee. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
 // Signer or Fees that fails is ErrNotYet, and so is a node that answers, but cannot say the account's
@@ -206,7 +206,7 @@ func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
 		_, err = s.tx(s.last(), p.in, p.c.chain)
 	}
 	if err != nil {
-		return nil, p.broken(opPrepare, err)
+		return nil, p.c.broken(opPrepare, err)
 	}
 	if !s.canRise() {
 		return kept, nil
@@ -215,7 +215,7 @@ func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if latest > s.nonce || !s.stalled(p.head, p.o.BumpAfter) { // mined, by whomever; or it may yet be
+	if latest > s.nonce || !s.stalled(p.head, p.c.o.BumpAfter) { // mined, by whomever; or it may yet be
 		return kept, nil
 	}
 	p.market.Last = s.last().fee
@@ -232,13 +232,22 @@ func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
 // forgotten reports whether the node knows none of a slot's transactions, and the last one pays the
 // base fee. Then that one can go out again as it is, and needs no higher fees.
 func (p *preparing) forgotten(ctx context.Context, s *slot) bool {
-	if s.last().fee.FeeCap.Cmp(p.market.BaseFee) < 0 {
+	if !s.last().fee.pays(p.head) {
 		return false
 	}
+	all, err := p.c.forgotten(ctx, p.e, s.hashes())
+	return err == nil && all
+}
+
+// forgotten asks whether a node knows none of some transactions.
+func (c *Client) forgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash) (bool, error) {
 	var reqs []request
-	for _, h := range s.hashes() {
+	for _, h := range hashes {
 		reqs = append(reqs, request{"eth_getTransactionByHash", []any{h.String()}})
 	}
-	answers, err := p.c.ask(ctx, opPrepare, p.e, reqs)
-	return err == nil && !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() })
+	answers, err := c.ask(ctx, opPrepare, e, reqs)
+	if err != nil {
+		return false, c.typed(opPrepare, err)
+	}
+	return !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() }), nil
 }

@@ -17,26 +17,25 @@ import (
 const opResolve = "resolve"
 
 // Resolve implements [dlt.Resolver]. A transaction can never take effect once a deep block has
-// used its nonce, for another transaction or for this one, which reverted. Nothing else ends its
-// life, neither time nor a pool that forgets it. NotCommitted means that such a block, or receipt,
-// was read. The error is a [*dlt.Error].
+// used its nonce, for another transaction or for this one, which reverted; alternatives have one
+// nonce. Nothing else ends its life, neither time nor a pool that forgets it. NotCommitted means that
+// such a block, or receipt, was read. The error is a [*dlt.Error].
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-	tx, sender, err := c.read(d.Key, d.Payload)
+	p, err := c.read(d.Key, d.Payload)
 	if err != nil {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
-	hash := evmtx.Keccak(d.Payload)
 	for _, e := range c.inTurn() {
 		var found dlt.Evidence
-		if found, err = c.resolve(ctx, e, hash, sender, tx.Nonce); err == nil || ctx.Err() != nil {
+		if found, err = c.resolve(ctx, e, p); err == nil || ctx.Err() != nil {
 			return found, err
 		}
 	}
 	return dlt.CannotTell, err
 }
 
-func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, sender evmtx.Address, nonce uint64) (dlt.Evidence, error) {
-	statuses, err := c.statuses(ctx, e, []subject{{hash, sender.String()}})
+func (c *Client) resolve(ctx context.Context, e *endpoint, p *payment) (dlt.Evidence, error) {
+	statuses, err := c.statuses(ctx, e, []asked{{id: p.id(), account: p.sender.String(), hashes: p.hashes}}, nil)
 	if err != nil {
 		return dlt.CannotTell, err
 	}
@@ -52,7 +51,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, hash evmtx.Hash, send
 		return dlt.InFlight, nil
 	}
 	// A pool may show a transaction that a deep block has overtaken.
-	proof, err := c.whoUsed(ctx, opResolve, e, sender, nonce, unknownHeight, []evmtx.Hash{hash})
+	proof, err := c.whoUsed(ctx, opResolve, e, p.sender, p.txs[0].Nonce, unknownHeight, p.hashes)
 	if err != nil {
 		return dlt.CannotTell, err
 	}

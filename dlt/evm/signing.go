@@ -19,11 +19,8 @@ var (
 	_ dlt.EventSource = (*SigningClient)(nil)
 )
 
-// The defaults of [SignerOptions], whose comments give the reasons.
-const (
-	DefaultSignTimeout = 5 * time.Second
-	DefaultBumpAfter   = 3
-)
+// DefaultSignTimeout is the default of [SignerOptions].SignTimeout.
+const DefaultSignTimeout = 5 * time.Second
 
 // SignerOptions are the options of [NewSigner]. The zero value of each field is its default.
 type SignerOptions struct {
@@ -41,10 +38,6 @@ type SignerOptions struct {
 	// dltbatch.Options.RequestTimeout, which bounds the questions to the node before them, too.
 	// Defaults to 5 s.
 	SignTimeout time.Duration
-	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the same
-	// nonce, with higher fees, goes out. At least Options.LateArrival passes before that. Defaults
-	// to 3.
-	BumpAfter uint64
 }
 
 func (o *SignerOptions) withDefaults() (SignerOptions, error) {
@@ -68,9 +61,6 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 	}
 	if c.SignTimeout == 0 {
 		c.SignTimeout = DefaultSignTimeout
-	}
-	if c.BumpAfter == 0 {
-		c.BumpAfter = DefaultBumpAfter
 	}
 	if c.Fees == nil {
 		c.Fees = DefaultFees
@@ -110,7 +100,6 @@ func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*Signing
 		return nil, err
 	}
 	t := c.traits
-	t.Prepares, t.Renews = true, true
 	// The statuses themselves say when a nonce is lost, and so nothing else is asked for evidence.
 	t.Resolves, t.Stale = false, 0
 	// Once a batch is final nothing says which of its transactions it was.
@@ -199,26 +188,20 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	}
 	s, err := decodeSlot(a.Prepared)
 	if err != nil {
-		return c.broken(opSubmit, err)
+		return c.c.broken(opSubmit, err)
 	}
 	tx, err := s.tx(s.last(), in, c.c.chain)
 	if err != nil {
-		return c.broken(opSubmit, err)
+		return c.c.broken(opSubmit, err)
 	}
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
 	i := c.c.preferred.Load()
-	one := sending{Client: c.c, e: c.c.endpoints[i], a: a, tx: tx, sender: sender, slot: s.hashes()}
+	one := sending{Client: c.c, e: c.c.endpoints[i], a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
 	err = dlt.At(one.e.shown, one.submit(ctx))
 	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
 		c.c.leave(i)
 	}
 	return err
-}
-
-// broken is the error for kept bytes that are not this client's: nothing is posted by them, and
-// nothing is void because of them.
-func (c *SigningClient) broken(op string, err error) error {
-	return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: c.c.show(err.Error())}
 }
 
 var errUnposted = errors.New("nothing was prepared, and so nothing was sent")

@@ -10,22 +10,32 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// slot is what a batch keeps (batch.Attempt.Prepared): one nonce, and each transaction that was
-// signed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
-// executed, and every process can look for each. It grows by entries, and no entry ever changes.
+// slot is what a batch keeps (batch.Attempt.Prepared): one nonce, and each transaction that may be
+// executed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
+// executed, and every process can look for each. It grows, and nothing in it ever changes.
+//
+// The slot of an intent has what was signed, and grows by that. The slot of alternatives has all of
+// them from the beginning, because others may have them, too, and grows by turns.
 type slot struct {
 	nonce   uint64
 	gas     uint64
 	maxFee  *big.Int // the batch's own limit
 	entries []entry
+	turns   []turn // of alternatives; nil for an intent
 }
 
-// entry is a signed transaction, without the parts that the intent and the slot have.
+// entry is a signed transaction, without the parts that the payload and the slot have.
 type entry struct {
-	height uint64 // the node's head when it was signed
+	height uint64 // the node's head when it was signed; 0 for an alternative
 	fee    Fee
-	sig    [65]byte // r, s and the parity
+	sig    [65]byte // r, s and the parity; zero for an alternative
 	hash   evmtx.Hash
+}
+
+// turn says that from a height on an alternative, and each before it, may be sent.
+type turn struct {
+	entry  int
+	height uint64 // the node's head
 }
 
 const (
@@ -36,6 +46,24 @@ const (
 	entrySize   = 8 + 2*feeSize + 65 + 32
 	maxEntries  = (dlt.MaxPrepared - slotHead) / entrySize
 )
+
+// Of the slot of alternatives.
+const (
+	listVersion = 2
+	listHead    = 1 + 1 + 8
+	listEntry   = 2*feeSize + 32
+	turnSize    = 1 + 8
+	maxTurns    = (dlt.MaxPrepared - listHead - MaxAlternatives*listEntry) / turnSize
+)
+
+// newList returns the slot of alternatives of which none may be sent yet.
+func newList(p *payment) *slot {
+	s := &slot{nonce: p.txs[0].Nonce, maxFee: p.txs[len(p.txs)-1].FeeCap}
+	for i, tx := range p.txs {
+		s.entries = append(s.entries, entry{fee: Fee{Tip: tx.Tip, FeeCap: tx.FeeCap}, hash: p.hashes[i]})
+	}
+	return s
+}
 
 func (s *slot) encode() []byte {
 	b := []byte{slotVersion}
@@ -48,10 +76,27 @@ func (s *slot) encode() []byte {
 	return b
 }
 
+// encodeList is encode for alternatives.
+func (s *slot) encodeList() []byte {
+	b := []byte{listVersion, byte(len(s.entries))}
+	b = binary.BigEndian.AppendUint64(b, s.nonce)
+	for _, e := range s.entries {
+		b = append(appendFee(appendFee(b, e.fee.Tip), e.fee.FeeCap), e.hash[:]...)
+	}
+	for _, t := range s.turns {
+		b = t.append(b)
+	}
+	return b
+}
+
 func (e *entry) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, e.height)
 	b = appendFee(appendFee(b, e.fee.Tip), e.fee.FeeCap)
 	return append(append(b, e.sig[:]...), e.hash[:]...)
+}
+
+func (t turn) append(b []byte) []byte {
+	return binary.BigEndian.AppendUint64(append(b, byte(t.entry)), t.height)
 }
 
 func appendFee(b []byte, v *big.Int) []byte { return append(b, v.FillBytes(make([]byte, feeSize))...) }
@@ -75,7 +120,45 @@ func decodeSlot(b []byte) (*slot, error) {
 	return s, nil
 }
 
-func (s *slot) last() entry { return s.entries[len(s.entries)-1] }
+// decodeList is decodeSlot for alternatives.
+func decodeList(b []byte) (*slot, error) {
+	fail := func() (*slot, error) { return nil, fmt.Errorf("%w: %d bytes", errSlot, len(b)) }
+	if len(b) < listHead || b[0] != listVersion {
+		return fail()
+	}
+	n := int(b[1])
+	turns := len(b) - listHead - n*listEntry
+	if n < 2 || n > MaxAlternatives || turns < turnSize || turns%turnSize != 0 || turns/turnSize > maxTurns {
+		return fail()
+	}
+	s := &slot{nonce: binary.BigEndian.Uint64(b[2:])}
+	rest := b[listHead:]
+	for range n {
+		e := entry{fee: Fee{Tip: new(big.Int).SetBytes(rest[:feeSize]), FeeCap: new(big.Int).SetBytes(rest[feeSize : 2*feeSize])}}
+		copy(e.hash[:], rest[2*feeSize:])
+		s.entries, rest = append(s.entries, e), rest[listEntry:]
+	}
+	s.maxFee = s.entries[n-1].fee.FeeCap
+	for ; len(rest) > 0; rest = rest[turnSize:] {
+		t := turn{int(rest[0]), binary.BigEndian.Uint64(rest[1:])}
+		if t.entry >= n || len(s.turns) > 0 && t.entry < s.turns[len(s.turns)-1].entry {
+			return fail()
+		}
+		s.turns = append(s.turns, t)
+	}
+	return s, nil
+}
+
+// last is the transaction that goes out next: the highest that may. Its height is that since which it may.
+func (s *slot) last() entry {
+	if s.turns == nil {
+		return s.entries[len(s.entries)-1]
+	}
+	t := s.turns[len(s.turns)-1]
+	e := s.entries[t.entry]
+	e.height = t.height
+	return e
+}
 
 func (s *slot) hashes() []evmtx.Hash {
 	out := make([]evmtx.Hash, len(s.entries))
@@ -114,10 +197,28 @@ func (s *slot) canRise() bool {
 	return len(s.entries) < maxEntries && s.least().FeeCap.Cmp(s.maxFee) <= 0
 }
 
+// turn returns the place of the alternative that goes out last.
+func (s *slot) turn() int { return s.turns[len(s.turns)-1].entry }
+
+// above returns the lowest alternative from a place on that pays the base fee at this head; ok is false
+// where none does.
+func (s *slot) above(from int, head block) (i int, ok bool) {
+	for i = from; i < len(s.entries); i++ {
+		if s.entries[i].fee.pays(head) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// mayTurn reports whether there is room for another turn of the same alternative. Each alternative
+// above it keeps its room.
+func (s *slot) mayTurn() bool { return len(s.turns)+MaxAlternatives < maxTurns }
+
 // stalled reports whether a transaction that waits at this head may wait for want of a higher fee.
 func (s *slot) stalled(head block, after uint64) bool {
 	last := s.last()
-	return head.number >= last.height+after || head.baseFee != nil && last.fee.FeeCap.Cmp(head.baseFee) < 0
+	return head.number >= last.height+after || !last.fee.pays(head)
 }
 
 // free is a height at which the slot's nonce was free, of a block that was deep when it was chosen: the

@@ -39,7 +39,10 @@ type stage struct {
 	lagging bool
 	faults  atomic.Pointer[func(evmtest.Point) evmtest.Fault]
 	hidden  atomic.Bool // questions for statuses find nothing
-	id      int
+	// lists makes of each payment several alternatives.
+	lists bool
+	made  []evmtest.Account
+	id    int
 }
 
 // simulated returns a stage of a node in memory, for a bubble of synctest.
@@ -120,14 +123,14 @@ func (s *stage) reorg(depth int, with ...batch.Batch) {
 	if s.node != nil {
 		raw := make([][]byte, len(with))
 		for i, b := range with {
-			raw[i] = b.Payload
+			raw[i] = s.raw(b, 0)
 		}
 		require.NoError(s, s.node.Reorg(depth, raw...))
 		return
 	}
 	list := [][]any{}
 	for i, b := range with {
-		list = append(list, []any{toHex(b.Payload), i})
+		list = append(list, []any{toHex(s.raw(b, 0)), i})
 	}
 	s.call(nil, "anvil_reorg", depth, list)
 }
@@ -153,6 +156,7 @@ func (s *stage) account() evmtest.Account {
 	s.id++
 	a := evmtest.Named(s.Name() + strconv.Itoa(s.id) + time.Now().String())
 	s.setBalance(a.Address(), evmtest.Ether(10))
+	s.made = append(s.made, a)
 	return a
 }
 
@@ -162,6 +166,9 @@ func (s *stage) pay(from evmtest.Account, nonce uint64, value int64) batch.Batch
 }
 
 func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
+	if s.lists {
+		return s.alternatives(from, u, feeOf(1, 30), feeOf(2, 60), feeOf(4, 120))
+	}
 	u.ChainID = s.chain
 	raw, hash := from.Sign(u)
 	b, err := evm.NewBatch(raw)
@@ -170,8 +177,47 @@ func (s *stage) sign(from evmtest.Account, u evmtest.Unsigned) batch.Batch {
 	return b
 }
 
+// feeOf returns fees that are given in gwei.
+func feeOf(tip, feeCap float64) evm.Fee {
+	return evm.Fee{Tip: big.NewInt(int64(tip * 1e9)), FeeCap: big.NewInt(int64(feeCap * 1e9))}
+}
+
+// alternatives is one batch with several fees.
+func (s *stage) alternatives(from evmtest.Account, u evmtest.Unsigned, fees ...evm.Fee) batch.Batch {
+	u.ChainID = s.chain
+	var all [][]byte
+	var first string
+	for i, f := range fees {
+		u.Tip, u.FeeCap = f.Tip, f.FeeCap
+		raw, hash := from.Sign(u)
+		if all = append(all, raw); i == 0 {
+			first = hash
+		}
+	}
+	payload, err := evm.Alternatives(all...)
+	require.NoError(s, err)
+	b, err := evm.NewBatch(payload)
+	require.NoError(s, err)
+	require.Equal(s, first, string(b.ID))
+	return b
+}
+
+// raw returns a transaction of a batch.
+func (s *stage) raw(b batch.Batch, i int) []byte {
+	all, err := evm.Split(b.Payload)
+	require.NoError(s, err)
+	return all[i]
+}
+
+// alone returns an alternative as a batch by itself.
+func (s *stage) alone(b batch.Batch, i int) batch.Batch {
+	one, err := evm.NewBatch(s.raw(b, i))
+	require.NoError(s, err)
+	return one
+}
+
 // foreign sends a transaction past the library, as another wallet does.
-func (s *stage) foreign(b batch.Batch) { s.call(nil, "eth_sendRawTransaction", toHex(b.Payload)) }
+func (s *stage) foreign(b batch.Batch) { s.call(nil, "eth_sendRawTransaction", toHex(s.raw(b, 0))) }
 
 // executed returns how often each transaction of an account was executed, and in which order, as
 // the chain says, block by block.
@@ -200,6 +246,9 @@ func (s *stage) client(o evm.Options) *evm.Client {
 	}
 	if s.node == nil { // in real time
 		o.Grace, o.LateArrival, o.Vanish = 10*s.unit, 10*s.unit, 100*s.unit
+	}
+	if s.lists { // the first of each is executed
+		o.BumpAfter = 1000
 	}
 	c, err := evm.New(s.url, s.chain, &o)
 	require.NoError(s, err)

@@ -24,38 +24,92 @@ const opStatuses = "batch statuses"
 // BatchStatuses implements [dlt.BatchStatusReader]. It first fixes the node's head and the last
 // deep block, and then compares everything with them: Committed and Invalid (reverted) mean a
 // receipt in a deep block, Valid a receipt in a later one, Pending a transaction in the node's
-// pool, and Unknown none of it. Answers that contradict each other are left out. An id that is not
-// a hash has no answer. Errors are [*dlt.Error]s; the answers beside an error are good.
+// pool, and Unknown none of it. Of [Alternatives] it looks for each, sent or not, from the first
+// Prepare on; Stalled means that none is in a block, the last one that was sent has waited for
+// Options.BumpAfter blocks or no longer pays the base fee, and a higher one does. It also means that
+// one waits so long for another nonce of its account, which can be sent again only
+// once nothing behind it is under way. Answers that contradict each other are left out. An id that is
+// not a hash has no answer. Errors are [*dlt.Error]s; the answers beside an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	var all []subject
-	seen := make(map[evmtx.Hash]struct{}, len(attempts))
+	var all []asked
+	var broken error
+	seen := make(map[batch.ID]struct{}, len(attempts))
 	for _, a := range attempts {
 		h, ok := evmtx.ParseHash(string(a.ID))
-		if _, twice := seen[h]; ok && !twice && h.String() == string(a.ID) {
-			seen[h] = struct{}{}
-			all = append(all, subject{h, string(a.Service)})
+		if _, twice := seen[a.ID]; !ok || twice || h.String() != string(a.ID) {
+			continue
 		}
-	}
-	var out []batch.Status
-	for part := range slices.Chunk(all, maxIDs) {
-		statuses, err := c.askInTurn(ctx, part)
-		if out = append(out, statuses...); err != nil {
-			return out, err
+		seen[a.ID] = struct{}{}
+		one := asked{id: a.ID, account: string(a.Service), hashes: []evmtx.Hash{h}}
+		if len(a.Prepared) > 0 {
+			s, err := decodeList(a.Prepared)
+			if err != nil {
+				broken = c.broken(opStatuses, fmt.Errorf("batch %s: %w", a.Key, err))
+				continue
+			}
+			one.hashes, one.slot = s.hashes(), s
 		}
+		all = append(all, one)
 	}
-	return out, nil
+	out, err := c.lookFor(ctx, all, c.waits)
+	if err == nil {
+		err = broken
+	}
+	return out, err
 }
 
-// subject is a transaction that is asked about.
-type subject struct {
-	hash    evmtx.Hash
-	account string // that signed it
+// waits finishes the status of alternatives that are in no block.
+func (c *Client) waits(_ context.Context, _ *endpoint, p *picture, one asked, st batch.Status) (batch.Status, error) {
+	s := one.slot
+	latest, ok := p.next[count{one.account, "latest"}]
+	if s == nil || st.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.stalled(p.head, c.o.BumpAfter) {
+		return st, nil
+	}
+	_, higher := s.above(s.turn()+1, p.head)
+	switch {
+	case higher, latest < s.nonce && s.mayTurn():
+		st.Reported = batch.ReportedStalled
+	case s.turn() == len(s.entries)-1:
+		st.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
+	default:
+		st.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
+	}
+	return st, nil
+}
+
+// asked is a batch that is asked about: transactions of an account, of which at most one is executed.
+type asked struct {
+	id      batch.ID
+	account string
+	hashes  []evmtx.Hash
+	slot    *slot // nil where nothing is kept
+}
+
+// finisher finishes the status of a batch that is in no block. Without a status of it there is no answer.
+type finisher func(ctx context.Context, e *endpoint, p *picture, one asked, st batch.Status) (batch.Status, error)
+
+// lookFor asks about batches, at most maxIDs transactions at a time. The answers beside an error, which
+// is the first one, are good.
+func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out []batch.Status, first error) {
+	for len(all) > 0 {
+		n, size := 0, 0
+		for n < len(all) && (n == 0 || size+len(all[n].hashes) <= maxIDs) {
+			size += len(all[n].hashes)
+			n++
+		}
+		statuses, err := c.askInTurn(ctx, all[:n], finish)
+		if out = append(out, statuses...); err != nil && first == nil {
+			first = err
+		}
+		all = all[n:]
+	}
+	return out, first
 }
 
 // askInTurn asks the nodes until one answers.
-func (c *Client) askInTurn(ctx context.Context, all []subject) (out []batch.Status, err error) {
+func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher) (out []batch.Status, err error) {
 	for _, e := range c.inTurn() {
-		if out, err = c.statuses(ctx, e, all); len(out) > 0 || err == nil || ctx.Err() != nil {
+		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -63,23 +117,39 @@ func (c *Client) askInTurn(ctx context.Context, all []subject) (out []batch.Stat
 }
 
 // statuses asks one node.
-func (c *Client) statuses(ctx context.Context, e *endpoint, all []subject) ([]batch.Status, error) {
+func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish finisher) (out []batch.Status, err error) {
 	p, err := c.pictured(ctx, e, all)
 	if p == nil {
 		return nil, err
 	}
-	return p.statuses(), err
+	first := 0
+	for _, one := range all {
+		st, ok := p.together(first, len(one.hashes))
+		first += len(one.hashes)
+		if ok && finish != nil && (st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown) {
+			var failed error
+			if st, failed = finish(ctx, e, p, one, st); failed != nil && err == nil {
+				err = failed
+			}
+		}
+		if ok && st.Reported != 0 {
+			st.ID = one.id
+			out = append(out, st)
+		}
+	}
+	return out, err
 }
 
 // pictured asks one node. Beside an error the picture has the answers that came; without a view
 // there is none.
-func (c *Client) pictured(ctx context.Context, e *endpoint, all []subject) (*picture, error) {
-	p := &picture{
-		known: make([]known, len(all)), pooled: make([]*pooled, len(all)), canonical: map[uint64]evmtx.Hash{}, next: map[string]uint64{},
-	}
+func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*picture, error) {
+	p := &picture{canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}}
 	for _, one := range all {
-		p.hashes, p.accounts = append(p.hashes, one.hash), append(p.accounts, one.account)
+		for _, h := range one.hashes {
+			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil && one.slot.turns != nil)
+		}
 	}
+	p.known, p.pooled = make([]known, len(p.hashes)), make([]*pooled, len(p.hashes))
 	p.receipts = c.mined.of(p.hashes)
 	first, heights := p.first()
 	v, answers, err := c.look(ctx, opStatuses, e, first)
@@ -95,12 +165,12 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []subject) (*pic
 	errs = append(errs, p.takeReceipts(answers[len(heights):]))
 	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,
 	// and whether the pool has the transactions without receipts, and can mine them.
-	more, heights, accounts := p.rest()
+	more, heights, counts := p.rest()
 	answers, err = c.ask(ctx, opStatuses, e, more)
 	if err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
 	} else {
-		errs = append(errs, p.takeBlocks(answers, heights), p.takeNext(answers[len(heights):], accounts), p.takeKnown(answers[len(heights)+len(accounts):]))
+		errs = append(errs, p.takeBlocks(answers, heights), p.takeNext(answers[len(heights):], counts), p.takeKnown(answers[len(heights)+len(counts):]))
 	}
 	c.remember(p)
 	if err := errors.Join(errs...); err != nil {
@@ -140,14 +210,19 @@ type picture struct {
 	view
 	hashes    []evmtx.Hash
 	accounts  []string
+	rises     []bool // it may be replaced
 	answered  []bool
 	receipts  []*receipt // nil where the node has none
 	old       []bool     // the receipt is remembered, and only its block was asked for
 	known     []known
 	pooled    []*pooled
 	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height
-	next      map[string]uint64     // the nonce after all that the pool can mine, by account
+	next      map[count]uint64
 }
+
+// count is the question for an account's next nonce: after the last block ("latest"), or after all
+// that the pool can mine ("pending").
+type count struct{ account, tag string }
 
 // first returns the first questions: the heights whose blocks it returns, those of the receipts that
 // are remembered, and then all other receipts.
@@ -213,8 +288,8 @@ func (p *picture) takeReceipts(answers []answer) error {
 }
 
 // rest returns the questions that are left: first the heights whose blocks it returns, then the
-// accounts of transactions without a receipt, and then these transactions, in their order.
-func (p *picture) rest() (reqs []request, heights []uint64, accounts []string) {
+// next nonces of accounts of transactions without a receipt, and then these transactions, in their order.
+func (p *picture) rest() (reqs []request, heights []uint64, counts []count) {
 	p.canonical[p.head.number] = p.head.hash
 	if p.deep.hash != (evmtx.Hash{}) {
 		p.canonical[p.deep.number] = p.deep.hash
@@ -230,12 +305,17 @@ func (p *picture) rest() (reqs []request, heights []uint64, accounts []string) {
 			continue
 		}
 		open = append(open, request{"eth_getTransactionByHash", []any{p.hashes[i].String()}})
-		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad == nil && !slices.Contains(accounts, p.accounts[i]) {
-			accounts = append(accounts, p.accounts[i])
-			reqs = append(reqs, request{"eth_getTransactionCount", []any{p.accounts[i], "pending"}})
+		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad != nil {
+			continue
+		}
+		for _, tag := range [...]string{"pending", "latest"} {
+			if c := (count{p.accounts[i], tag}); (tag == "pending" || p.rises[i]) && !slices.Contains(counts, c) {
+				counts = append(counts, c)
+				reqs = append(reqs, request{"eth_getTransactionCount", []any{c.account, c.tag}})
+			}
 		}
 	}
-	return append(reqs, open...), heights, accounts
+	return append(reqs, open...), heights, counts
 }
 
 // takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
@@ -256,15 +336,15 @@ func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
 }
 
 // takeNext reads the first answers, about the next nonces of accounts.
-func (p *picture) takeNext(answers []answer, accounts []string) error {
+func (p *picture) takeNext(answers []answer, counts []count) error {
 	var errs []error
-	for i, a := range accounts {
+	for i, c := range counts {
 		n, err := number(answers[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("next nonce of %s: %w", a, err))
+			errs = append(errs, fmt.Errorf("next nonce of %s: %w", c.account, err))
 			continue
 		}
-		p.next[a] = n
+		p.next[c] = n
 	}
 	return errors.Join(errs...)
 }
@@ -273,7 +353,7 @@ func (p *picture) takeNext(answers []answer, accounts []string) error {
 // was lost: no block can have it before.
 func (p *picture) gapped(i int) bool {
 	nonce, err := quantity(p.pooled[i].Nonce)
-	next, asked := p.next[p.accounts[i]]
+	next, asked := p.next[count{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
 }
 
@@ -282,7 +362,7 @@ func (p *picture) gapped(i int) bool {
 // transaction while it made a block may keep it so for ever, and has no use for the same bytes again.
 func (p *picture) heldBack(i int) bool {
 	nonce, err := quantity(p.pooled[i].Nonce)
-	next, asked := p.next[p.accounts[i]]
+	next, asked := p.next[count{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce == next
 }
 
@@ -356,15 +436,28 @@ func gwei(wei *big.Int) string {
 	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
-// statuses draws the conclusions. It is pure.
-func (p *picture) statuses() (out []batch.Status) {
-	for i, h := range p.hashes {
-		if s, ok := p.status(i); ok {
-			s.ID = batch.ID(h.String())
-			out = append(out, s)
+// together is the status of some transactions of one nonce, of which one takes effect at most. A
+// transaction without an answer leaves it open, unless another one was executed. It is pure.
+func (p *picture) together(first, n int) (best batch.Status, ok bool) {
+	rank := func(r batch.Reported) int {
+		switch r {
+		case batch.ReportedCommitted, batch.ReportedInvalid:
+			return 3
+		case batch.ReportedValid:
+			return 2
+		case batch.ReportedPending:
+			return 1
+		}
+		return 0
+	}
+	ok = true
+	for i := first; i < first+n; i++ {
+		st, answered := p.status(i)
+		if ok = ok && answered; answered && (best.Reported == 0 || rank(st.Reported) >= rank(best.Reported)) {
+			best = st
 		}
 	}
-	return out
+	return best, ok || rank(best.Reported) == 3
 }
 
 func (p *picture) status(i int) (batch.Status, bool) {

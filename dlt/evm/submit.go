@@ -20,17 +20,27 @@ import (
 
 const opSubmit = "submit"
 
-// Submit implements [dlt.Submitter]. It posts one transaction, and only if no nonce of the
-// account is missing before it: otherwise its error is [dlt.ErrNotYet]. nil means that a node has
-// the transaction in its pool or in a block, no more. The error is a [*dlt.Error]. If the node
-// could not be reached, this Submit fails and the next one goes to the next fallback.
+// Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that Prepare has
+// chosen last, and only if no nonce of the account is missing before it: otherwise its error is
+// [dlt.ErrNotYet]. nil means that a node has a transaction of the batch in its pool or in a block, no
+// more. The error is a [*dlt.Error]; alternatives that were not prepared are [dlt.ErrMisconfigured]. If
+// the node could not be reached, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
-	tx, sender, err := c.read(a.Key, a.Payload)
+	p, err := c.read(a.Key, a.Payload)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
+	at := 0
+	if len(p.txs) > 1 {
+		s, err := p.slot(a.Prepared)
+		if err != nil {
+			return c.broken(opSubmit, err)
+		}
+		at = s.turn()
+	}
+	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.raws[at]
 	i := c.preferred.Load()
-	s := sending{Client: c, e: c.endpoints[i], a: a, tx: tx, sender: sender}
+	s := sending{Client: c, e: c.endpoints[i], a: a, tx: p.txs[at], sender: p.sender, ours: p.hashes}
 	err = dlt.At(s.e.shown, s.submit(ctx))
 	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
 		c.leave(i)
@@ -38,16 +48,23 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
+// broken is the error for kept bytes that are not this client's: nothing is posted by them, and
+// nothing is void because of them.
+func (c *Client) broken(op string, err error) error {
+	return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: c.show(err.Error())}
+}
+
 // sending is one Submit.
 type sending struct {
 	*Client
 	e      *endpoint
-	a      batch.Attempt
+	a      batch.Attempt // of the one transaction
 	tx     *evmtx.Tx
 	sender evmtx.Address
-	// slot has all transactions of the batch and its nonce, this one's among them. Without one this
-	// is the only one.
-	slot []evmtx.Hash
+	// ours are all transactions of the batch, of one nonce, this one among them.
+	ours []evmtx.Hash
+	// voids says that the batch gets another nonce where this one is somebody else's.
+	voids bool
 }
 
 func (s *sending) submit(ctx context.Context) error {
@@ -245,14 +262,11 @@ func (s *sending) fail(kind error, v verdict) error {
 	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
 }
 
-// isKnown asks whether the node has the transaction, or another of its slot, in its pool or in a block.
+// isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a block.
 func (s *sending) isKnown(ctx context.Context) (bool, error) {
 	var reqs []request
-	for _, h := range s.slot {
+	for _, h := range s.ours {
 		reqs = append(reqs, ownRequests(h.String())...)
-	}
-	if s.slot == nil {
-		reqs = ownRequests(string(s.a.ID))
 	}
 	answers, err := s.ask(ctx, opSubmit, s.e, reqs)
 	if err != nil {
@@ -281,10 +295,10 @@ func (s *sending) used(ctx context.Context, v verdict) error {
 		}
 		return s.fail(dlt.ErrDoubt, v)
 	}
-	if s.slot != nil { // the statuses prove who did, and then the batch gets another nonce
+	if s.voids { // the statuses prove who did, and then the batch gets another nonce
 		return s.fail(dlt.ErrDoubt, v)
 	}
-	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, unknownHeight, []evmtx.Hash{evmtx.Keccak(s.a.Payload)})
+	proof, err := s.whoUsed(ctx, opSubmit, s.e, s.sender, s.tx.Nonce, unknownHeight, s.ours)
 	if err != nil || proof.by != byAnother {
 		return s.fail(dlt.ErrDoubt, v)
 	}

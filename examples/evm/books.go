@@ -21,12 +21,16 @@ var (
 	elsewhere = evmtest.Named("elsewhere").Address()
 )
 
-// payment is a signed transaction that pays an invoice. Its data is the invoice's number, and its
-// value as many wei.
+// prices are the most that a payment offers for a unit of gas, in gwei. Each payment is signed once for
+// each price: so its fees can rise, although the process that sends has no key.
+var prices = [...]int64{3, 12, 48}
+
+// payment pays an invoice. Its data is the invoice's number, and its value as many wei.
 type payment struct {
 	invoice, account int
 	nonce            uint64
 	batch            batch.Batch
+	hashes           []string // of its transactions, by price
 }
 
 // books are the application's own: it has the keys, and gives each transaction of an account the
@@ -45,12 +49,20 @@ func newBooks(chain uint64, accounts int) *books {
 // sign signs a payment of an invoice. The lane of its batch is the account.
 func (b *books) sign(invoice, account int) (payment, error) {
 	p := payment{invoice: invoice, account: account, nonce: b.next[account]}
-	raw, _ := evmtest.Dev(account).Sign(evmtest.Unsigned{
-		ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: 25_000,
-		Data: binary.BigEndian.AppendUint32(nil, uint32(invoice)),
-	})
-	var err error
-	if p.batch, err = evm.NewBatch(raw); err != nil {
+	var all [][]byte
+	for _, gwei := range prices {
+		raw, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
+			ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: 25_000,
+			Data: binary.BigEndian.AppendUint32(nil, uint32(invoice)),
+			Tip:  big.NewInt(gwei * 1e9 / 3), FeeCap: big.NewInt(gwei * 1e9),
+		})
+		all, p.hashes = append(all, raw), append(p.hashes, hash)
+	}
+	payload, err := evm.Alternatives(all...)
+	if err != nil {
+		return p, err
+	}
+	if p.batch, err = evm.NewBatch(payload); err != nil {
 		return p, err
 	}
 	b.next[account]++

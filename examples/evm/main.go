@@ -1,6 +1,7 @@
-// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while another
-// wallet takes nonces of these accounts, the chain replaces its last blocks, and the node and the
-// process that sends are killed with kill -9. At the end the chain itself is read, block by block:
+// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while the base fee
+// leaps, another wallet takes nonces of these accounts, the chain replaces its last blocks, and the node
+// and the process that sends are killed with kill -9. Each payment is signed three times with rising fees,
+// so that they rise although the process that sends has no key. At the end the chain itself is read, block by block:
 // every invoice was paid exactly once. The node is a real anvil where there is one, and otherwise a
 // simulated one. You need not install anything.
 //
@@ -33,9 +34,10 @@ type config struct {
 }
 
 // about is what -h prints before the flags.
-const about = `Evm pays invoices from accounts of an EVM chain, while a foreign wallet takes nonces, blocks are
-replaced, and the node and the sending process are killed with kill -9. The chain itself is read at
-the end, block by block: every invoice was paid exactly once.
+const about = `Evm pays invoices from accounts of an EVM chain, while the base fee leaps, a foreign wallet takes
+nonces, blocks are replaced, and the node and the sending process are killed with kill -9. Each payment
+is signed with three fees. The chain itself is read at the end, block by block: every invoice was paid
+exactly once.
 
 usage: go run ./examples/evm [flags]
 `

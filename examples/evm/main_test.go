@@ -92,12 +92,13 @@ func TestRun(t *testing.T) {
 			out := p.out.String()
 			t.Log(out)
 			for what, times := range map[string]int{
-				"another wallet with the key": 2, "the chain replaces blocks": 2, "kill -9 of the node": 1, "the node is back": 1,
+				"the base fee leaps": 2, "another wallet with the key": 2, "the chain replaces blocks": 2, "kill -9 of the node": 1, "the node is back": 1,
 				"kill -9 of the process that sends": 1, "the process that sends has started": 2,
 				"PROVED: 80 invoices were paid, each exactly once": 1,
 			} {
 				assert.Equal(t, times, strings.Count(out, what), what)
 			}
+			assert.NotContains(t, out, "rose for 0 of them")
 			p.requireClean(t)
 		})
 	}
@@ -107,7 +108,7 @@ func TestRun(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	p := newProgram(t, "-node", simulatedNode, "-over", "1m")
 	require.NoError(t, p.Start())
-	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "transactions signed") }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "payments signed") }, time.Minute, 20*time.Millisecond)
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Error(t, p.Wait())
 	require.Equal(t, 130, p.ProcessState.ExitCode(), &p.out)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,10 +69,15 @@ func prove(out io.Writer, p proof) error {
 	if p.balance.Cmp(want) != 0 {
 		complain("the shop has %s wei, want %s", p.balance, want)
 	}
-	rejected := 0
+	rejected, risen := 0, 0
 	for _, pay := range p.books.inOrder() {
 		rec := p.records[pay.batch.ID]
-		block, mined := at[string(pay.batch.ID)]
+		place := slices.IndexFunc(pay.hashes, func(hash string) bool { _, is := at[hash]; return is })
+		var block number
+		mined := place >= 0
+		if mined {
+			block = at[pay.hashes[place]]
+		}
 		switch {
 		case rec.State == batch.Rejected:
 			rejected++
@@ -81,16 +87,20 @@ func prove(out io.Writer, p proof) error {
 		case rec.State != batch.Committed || !mined:
 			complain("invoice %d: %s is %q, in a block: %v", pay.invoice, pay.batch.ID, rec.State, mined)
 		default:
-			if r, err := evm.ReadReceipt(rec.Receipts[0]); err != nil || r.Block != uint64(block) {
+			if r, err := evm.ReadReceipt(rec.Receipts[0]); err != nil || r.Block != uint64(block) || r.Hash != pay.hashes[place] {
 				complain("invoice %d: its receipt names block %d, the chain has it in block %d (%v)", pay.invoice, r.Block, block, err)
+			}
+			if place > 0 {
+				risen++
 			}
 		}
 	}
 	if len(wrong) > 0 {
 		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong[:min(10, len(wrong))]...))
 	}
-	fmt.Fprintf(out, "\n  signed    %d transactions for %d invoices: %d were signed anew, since another wallet had used their nonce\n",
+	fmt.Fprintf(out, "\n  signed    %d payments for %d invoices: %d were signed anew, since another wallet had used their nonce\n",
 		len(p.books.signed), p.invoices, rejected)
+	fmt.Fprintf(out, "  fees      rose for %d of them: a dearer one of the %d transactions of the payment was executed\n", risen, len(prices))
 	fmt.Fprintf(out, "  foreign   %d transactions of that wallet, in the same accounts\n", others)
 	fmt.Fprintf(out, "  the shop  has %s wei, the sum of all invoices\n", p.balance)
 	fmt.Fprintf(out, "PROVED: %d invoices were paid, each exactly once, in the order of each account's nonces\n", p.invoices)

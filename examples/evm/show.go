@@ -59,8 +59,10 @@ type strike struct {
 
 var story = []strike{
 	{.10, (*show).foreignWallet},
+	{.20, (*show).leap},
 	{.25, (*show).reorg},
 	{.40, (*show).killNode},
+	{.50, (*show).leap},
 	{.60, (*show).killWorker},
 	{.75, (*show).foreignWallet},
 	{.90, (*show).reorg},
@@ -193,6 +195,13 @@ func (s *show) foreignWallet(ctx context.Context) (bool, error) {
 	raw, hash, nonce := s.books.take(account)
 	s.say("another wallet with the key of a%d takes its nonce %d: %.10s...", account, nonce, hash)
 	return true, s.chain.call(ctx, nil, "eth_sendRawTransaction", raw)
+}
+
+// leap lets the base fee leap above the lower prices. It falls again by an eighth with each block.
+func (s *show) leap(ctx context.Context) (bool, error) {
+	const gwei = 30
+	s.say("the base fee leaps to %d gwei: payments that offer %d now offer more", gwei, prices[0])
+	return true, s.chain.call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", number(gwei*1e9))
 }
 
 // reorg lets the chain replace its last blocks by empty ones, once there is something in them.

@@ -52,8 +52,8 @@ func open(ctx context.Context, j job) (*service, error) {
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
 		Strategy: queuer.Pipelined(16),
-		// A dead process's claim expires after two seconds; by default after sixty.
-		RequestTimeout: time.Second, ClaimTTL: 2 * time.Second, Drain: 3 * time.Second,
+		// A dead process's claim expires after three seconds; by default after sixty.
+		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, Drain: 3 * time.Second,
 		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, RetryDelay: blockTime,
 	})
 	if err != nil {

@@ -31,7 +31,8 @@ const (
 	Open
 	// Committing: the commit is known, and is being written or waits for the end of a live claim.
 	Committing
-	// Watched: the store says Committed, and the ledger may yet take that back.
+	// Watched: the store says Committed, and the ledger may yet take that back. Of the row only the
+	// prepared bytes are known, by which the commit was found.
 	Watched
 )
 
@@ -311,7 +312,7 @@ func (e *Entry) commit(o store.Outcome, out *Effects) {
 		o = join(e.Unwritten, o)
 		e.take()
 	case e.Phase == Open && o.Was == nil:
-		o.Ref, o.Version, o.Was = e.Row.Ref, e.Row.Version, e.Row.Was
+		o.Ref, o.Version, o.Was, o.Prepared = e.Row.Ref, e.Row.Version, e.Row.Was, e.Row.Prepared
 	}
 	out.add(o)
 	e.Phase, e.Ask = Committing, time.Time{}
@@ -321,6 +322,7 @@ func (e *Entry) commit(o store.Outcome, out *Effects) {
 // knows the claim's version.
 func join(accepted, committed store.Outcome) store.Outcome {
 	accepted.Finding, accepted.Receipts, accepted.Query = store.IsCommitted, committed.Receipts, committed.Query
+	accepted.Prepared = committed.Prepared
 	return accepted
 }
 
@@ -421,6 +423,7 @@ func (e *Entry) written(ev *Event, now time.Time, f Facts, r Rules, out *Effects
 		e.forget(out)
 	case row.State == batch.Committed && f.Vanish > 0:
 		*e = Entry{Phase: Watched, Until: now.Add(f.Vanish)}
+		e.Row.Prepared = o.Prepared
 	case row.Final(), row.State.Claimable():
 		if row.State == batch.Committed {
 			e.take() // the store knows

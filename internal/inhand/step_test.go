@@ -136,6 +136,20 @@ func TestAStreamedCommitThatComesEarly(t *testing.T) {
 	check(t, table, inhand.Facts{}, early)
 }
 
+// A commit names the prepared bytes by which it was found, also where it is one write with the acceptance.
+func TestACommitNamesWhatWasPrepared(t *testing.T) {
+	for _, p := range []inhand.Phase{inhand.None, inhand.Accepted, inhand.Open} {
+		e := in(p)
+		ev := inhand.Event{Kind: inhand.Found, Outcome: found("a", store.IsCommitted)}
+		ev.Outcome.Prepared, e.Row.Prepared = []byte("kept"), []byte("kept")
+		out := e.Step(&ev, now, inhand.Facts{}, rules)
+		for _, o := range out.Write() {
+			assert.Equal(t, "kept", string(o.Prepared), phases[p])
+		}
+		assert.Len(t, out.Write(), 1, phases[p])
+	}
+}
+
 // Where a stream reports events, they cause the questions.
 func TestPhasesWithALiveStream(t *testing.T) {
 	table := `

@@ -302,8 +302,9 @@ func (t *Table) Lost(all []store.Outcome) {
 	}
 }
 
-// Watched returns the commits that the ledger may yet take back.
-func (t *Table) Watched() (keys []batch.Key) {
+// Watched returns the commits that the ledger may yet take back: their keys, and the prepared bytes
+// by which each was found.
+func (t *Table) Watched() (rows []store.InFlight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entries.counts.watched == 0 {
@@ -314,12 +315,12 @@ func (t *Table) Watched() (keys []batch.Key) {
 		if s.Phase != Watched {
 			continue
 		}
-		keys = append(keys, key)
+		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared})
 		if !now.Before(s.Until) {
 			t.entries.set(s, Entry{}) // it is asked about for the last time
 		}
 	}
-	return keys
+	return rows
 }
 
 // Unwatch ends the watch of commits: the ledger has taken them back.

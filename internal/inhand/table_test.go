@@ -352,14 +352,22 @@ func TestCommitsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.traits.Vanish = time.Minute
-		for _, id := range []string{"a", "b"} {
-			r.wrote(commit(id), batch.Committed, 3)
+		a, b := commit("a"), commit("b")
+		b.Prepared = []byte("kept")
+		r.wrote(a, batch.Committed, 3)
+		r.wrote(b, batch.Committed, 3)
+		watched := func(id, prepared string) store.InFlight {
+			f := store.InFlight{Ref: store.Ref{Key: key(id)}}
+			if prepared != "" {
+				f.Prepared = []byte(prepared)
+			}
+			return f
 		}
-		assert.ElementsMatch(t, []batch.Key{key("a"), key("b")}, r.Watched())
+		assert.ElementsMatch(t, []store.InFlight{watched("a", ""), watched("b", "kept")}, r.Watched())
 		r.Unwatch([]batch.Key{key("a")})
-		assert.Equal(t, []batch.Key{key("b")}, r.Watched())
+		assert.Equal(t, []store.InFlight{watched("b", "kept")}, r.Watched())
 		time.Sleep(time.Minute)
-		assert.Equal(t, []batch.Key{key("b")}, r.Watched(), "for the last time")
+		assert.Equal(t, []store.InFlight{watched("b", "kept")}, r.Watched(), "for the last time")
 		assert.Empty(t, r.Watched())
 		r.stop()
 	})

@@ -10,7 +10,7 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: nonce too low is no doubt", file: evmDir + "/submit.go", pkg: evmDir, test: "TestIntentPlays/geth/UsedNonceIsDoubt",
-		old: "if s.slot != nil { // the", new: "if false { // the",
+		old: "if s.voids { // the", new: "if false { // the",
 	},
 	{
 		name: "intents: void by a block that is not deep", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
@@ -25,8 +25,8 @@ var intentList = []mutant{
 		old: "slices.Contains(f.ours, hash)", new: "slices.Contains(f.ours[len(f.ours):], hash)",
 	},
 	{
-		name: "intents: only the last transaction is looked for", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestIntentPlays/geth/ReplacedButOldOneMined",
-		old: "st, ok := p.together(first, len(h.entries))", new: "st, ok := p.together(first+len(h.entries)-1, 1)",
+		name: "intents: only the last transaction is looked for", file: evmDir + "/status.go", pkg: evmDir, test: "TestIntentPlays/geth/ReplacedButOldOneMined",
+		old: "st, ok := p.together(first, len(one.hashes))", new: "st, ok := p.together(first+len(one.hashes)-1, 1)",
 	},
 	{
 		name: "intents: a replacement raises one fee", file: evmDir + "/slot.go", pkg: evmDir, test: "TestIntentPlays/geth/BumpBothFees",

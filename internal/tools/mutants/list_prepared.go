@@ -69,7 +69,7 @@ var preparedList = []mutant{
 	},
 	{
 		name: "void: it is about what the row keeps by now", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverything$",
-		old: "\tv.Outcome.Prepared = d.f.Prepared\n", new: "",
+		old: "\t\tPrepared: d.f.Prepared,\n", new: "",
 	},
 	{
 		name: "stalled: it costs a try", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideEverything$",

@@ -1,0 +1,498 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// alternativePlays are played by batches of several signed transactions.
+var alternativePlays = map[string]play{
+	"AlternativesRise":            {do: alternativesRise},
+	"AlternativesRiseInALane":     {do: alternativesInALane},
+	"LowAlternativeMined":         {do: lowMined, inside: true},
+	"UnsentAlternativeMined":      {do: unsentMined},
+	"AlternativesOfTwoForks":      {do: twoForks},
+	"AlternativesCrash":           {do: alternativesCrash},
+	"ForeignTakesTheAlternatives": {do: foreignTakesAlternatives},
+	"AlternativesTooLow":          {do: alternativesTooLow},
+	"PoolForgetsAlternatives":     {do: poolForgetsAlternatives},
+}
+
+// TestAlternativePlays plays everything on three kinds of nodes, in virtual time.
+func TestAlternativePlays(t *testing.T) { playAll(t, alternativePlays, false) }
+
+// TestPlaysOfAlternatives plays what is played with single transactions. Every promise about these is one
+// about alternatives, too.
+func TestPlaysOfAlternatives(t *testing.T) { playAll(t, plays, true) }
+
+// waiting starts a Runner, and adds a batch of an account with some fees, which waits in the pool.
+func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee) (*playing, *slots, batch.Batch) {
+	from := s.account()
+	s.mine(4)
+	k := &slots{}
+	p := s.runLedger(memory.New(), seeing(s.client(o), k), strategy)
+	b := s.alternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(10)}, fees...)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	return p, k, b
+}
+
+// paidBy returns the values that the account of a batch has paid, in order, as the chain says.
+func (s *stage) paidBy(b batch.Batch) []int64 { return s.paidFrom(string(b.Service)) }
+
+// turns returns the places of the alternatives that went out, as the last attempt knew them, and all
+// hashes.
+func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string) {
+	t.Helper()
+	all := k.all(b)
+	require.NotEmpty(t, all)
+	turns, hashes, err := evm.List(all[len(all)-1])
+	require.NoError(t, err)
+	for i, one := range all[1:] {
+		require.Equal(t, all[i], one[:len(all[i])], "it grows by appending")
+	}
+	return turns, hashes
+}
+
+// risen makes blocks of a base fee until an alternative goes out; what is in the pool then is in no block.
+func (p *playing) risen(k *slots, b batch.Batch, at int, baseFee int64) {
+	p.Helper()
+	for range 300 {
+		if turns, _ := k.turns(p, b); turns[len(turns)-1] >= at {
+			return
+		}
+		p.setBaseFee(baseFee)
+		p.mine(1)
+		time.Sleep(4 * p.unit)
+	}
+	turns, _ := k.turns(p, b)
+	require.Equal(p, at, turns[len(turns)-1], "%v %s", p.record(b).Error, p.record(b).Decision)
+}
+
+// executedAs makes sure that a batch is committed, and by which of its alternatives.
+func (p *playing) executedAs(b batch.Batch, at int) {
+	p.Helper()
+	rec := p.mineUntil(b, batch.Committed)
+	r, err := evm.ReadReceipt(rec.Receipts[0])
+	require.NoError(p, err)
+	assert.Equal(p, string(p.alone(b, at).ID), r.Hash)
+	assert.Equal(p, []int64{10}, p.paidBy(b))
+	for _, never := range []batch.State{batch.Rejected, batch.Invalid} {
+		assert.NotContains(p, p.seen.states(b), never)
+	}
+}
+
+// The price leaps: the next alternative that pays it goes out, and is executed. Fees rise without a key.
+// The commit stays one while it may vanish.
+func alternativesRise(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
+	turns, _ := k.turns(s, b)
+	require.Equal(s, []int{0}, turns)
+	p.risen(k, b, 1, 10)
+	turns, _ = k.turns(s, b)
+	assert.Equal(s, []int{0, 2}, turns, "the second pays too little, and the fourth too much")
+	p.executedAs(b, 2)
+	for range 20 {
+		time.Sleep(60 * s.unit)
+		s.mine(1)
+	}
+	assert.Empty(s, p.seen.of(batch.EventVanished))
+	assert.Empty(s, p.seen.of(batch.EventDecision))
+}
+
+// Several of an account are under way when the price leaps: all rise, and are executed in their order.
+func alternativesInALane(s *stage) {
+	from := s.account()
+	s.mine(4)
+	k := &slots{}
+	p := s.runLedger(memory.New(), seeing(s.client(afterTwo().Options), k), queuer.Pipelined(16))
+	var all []batch.Batch
+	for i := range int64(5) {
+		fees := []evm.Fee{feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100)}
+		if i == 2 {
+			fees = fees[:2] // it never pays the high price
+		}
+		all = append(all, s.alternatives(from, evmtest.Unsigned{Nonce: uint64(i), To: evmtest.Dev(9).Address(), Value: big.NewInt(10 + i)}, fees...))
+	}
+	p.add(all...)
+	for _, b := range all {
+		p.becomes(b, batch.Pending)
+	}
+	p.risen(k, all[0], 2, 50)
+	for _, b := range all {
+		p.mineUntil(b, batch.Committed)
+	}
+	assert.Equal(s, []int64{10, 11, 12, 13, 14}, s.paidFrom(from.Address()))
+}
+
+// A higher one is in the pool here, and a lower one is mined elsewhere: that is the payment.
+func lowMined(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 100))
+	cheap := len(s.node.Blocks())
+	p.risen(k, b, 1, 50)
+	s.setBaseFee(1)
+	require.NoError(s, s.node.Reorg(len(s.node.Blocks())-cheap, s.raw(b, 0)))
+	p.executedAs(b, 0)
+}
+
+// One that the library has not sent is mined, since somebody else had it: that is the payment, too.
+func unsentMined(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
+	s.foreign(s.alone(b, 2))
+	p.executedAs(b, 2)
+	turns, _ := k.turns(s, b)
+	assert.Equal(s, []int{0}, turns)
+}
+
+// One is mined, and on the fork that replaces its block another one.
+func twoForks(s *stage) {
+	p, _, b := s.waiting(queuer.Serial{}, evm.Options{Finality: evm.After(6)}, feeOf(.1, 3), feeOf(.2, 6))
+	s.mine(2)
+	p.becomes(b, batch.Valid)
+	s.reorg(2, s.alone(b, 1))
+	p.executedAs(b, 1)
+}
+
+// A process ends at each step, on the way to the first alternative and on the way to the next one.
+func alternativesCrash(s *stage) {
+	client := func(evmtest.Account) func(int64) dlt.Ledger {
+		return func(int64) dlt.Ledger { return s.client(afterTwo().Options) }
+	}
+	crashes(s, client, func(from evmtest.Account, value int64) batch.Batch {
+		return s.alternatives(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(value)}, feeOf(.1, 3), feeOf(.2, 100), feeOf(.4, 200))
+	})
+}
+
+// Somebody else uses the nonce: once that is deep the batch ends Rejected with the other's hash, whichever
+// of its alternatives were sent, and its lane goes on.
+func foreignTakesAlternatives(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
+	from := s.made[len(s.made)-1]
+	theirs := s.sign(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(5e9), FeeCap: big.NewInt(150e9)})
+	next := s.alternatives(from, evmtest.Unsigned{Nonce: 1, To: evmtest.Dev(9).Address(), Value: big.NewInt(20)}, feeOf(.1, 3), feeOf(.2, 100))
+	p.add(next)
+	_, hashes := k.turns(s, b)
+	s.foreign(theirs)
+	s.drop(batch.Batch{ID: batch.ID(hashes[0])})
+	rec := p.mineUntil(b, batch.Rejected)
+	assert.Contains(s, rec.Error.Error(), "nonce 0 was used by transaction "+string(theirs.ID))
+	p.mineUntil(next, batch.Committed)
+	assert.Equal(s, []int64{99, 20}, s.paidBy(b))
+	for _, kept := range k.all(b) {
+		_, again, err := evm.List(kept)
+		require.NoError(s, err)
+		assert.Equal(s, hashes, again, "nothing but these was sent")
+	}
+}
+
+// None of them pays the price: the batch waits, and after StuckAfter a person hears why. Once the price
+// falls the payment is made.
+func alternativesTooLow(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
+	for range 5000 {
+		s.setBaseFee(50)
+		s.mine(1)
+		time.Sleep(8 * s.unit)
+		if p.record(b).Decision != "" {
+			break
+		}
+	}
+	rec := p.record(b)
+	require.NotEmpty(s, rec.Decision)
+	assert.Regexp(s, "the highest of 2 alternatives pays at most 6 gwei|base fee", rec.Decision)
+	assert.Len(s, p.seen.of(batch.EventDecision), 1)
+	turns, _ := k.turns(s, b)
+	assert.Equal(s, []int{0}, turns, "one that cannot be mined now helps nothing")
+	s.setBaseFee(1)
+	rec = p.mineUntil(b, batch.Committed)
+	assert.Len(s, rec.Receipts, 1)
+	assert.Equal(s, []int64{10}, s.paidBy(b))
+}
+
+// The pool has forgotten all: the highest that was sent goes out again, however long that takes.
+func poolForgetsAlternatives(s *stage) {
+	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 100))
+	p.risen(k, b, 1, 10)
+	times := 1
+	if s.node == nil {
+		times = 3 // geth's pool has it again in the end
+	}
+	for n := range times {
+		attempt := p.record(b).Attempt
+		_, hashes := k.turns(s, b)
+		s.drop(batch.Batch{ID: batch.ID(hashes[1])})
+		s.setBaseFee(10)
+		s.mine(4) // longer than it would wait for a higher one
+		for range 1000 {
+			if _, pending := s.nonceOf(string(b.Service)); p.record(b).Attempt > attempt && pending == 1 {
+				break
+			}
+			time.Sleep(s.unit)
+		}
+		turns, _ := k.turns(s, b)
+		assert.Equal(s, 1, slices.Max(turns), "after %d times", n+1)
+	}
+	p.executedAs(b, 1)
+}
+
+// What a node holds back from its blocks is replaced by the next one, which waits for its time. Where there
+// is none, the status says so.
+func TestHeldBackAlternative(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
+		p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60), feeOf(.4, 120))
+		_, hashes := k.turns(t, b)
+		require.True(t, s.node.HoldBack(hashes[0]))
+		s.mine(2)
+		p.stays(b, 100, batch.Unknown, batch.Valid)
+		turns, _ := k.turns(t, b)
+		require.Equal(t, []int{0}, turns, "it has not waited for three blocks")
+		p.executedAs(b, 1)
+
+		_, k, b = s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60))
+		for i := range 2 {
+			p.risen(k, b, i, 1)
+			_, hashes = k.turns(t, b)
+			require.True(t, s.node.HoldBack(hashes[i]))
+		}
+		s.mine(5)
+		st, err := s.client(afterTwo().Options).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: k.all(b)[len(k.all(b))-1]}})
+		require.NoError(t, err)
+		require.Len(t, st, 1)
+		assert.Equal(t, batch.ReportedPending, st[0].Reported)
+		assert.Contains(t, st[0].Message, "it is the last of 2 alternatives")
+	})
+}
+
+// Nothing is posted of alternatives that were not kept before, or of other ones.
+func TestAlternativesAreKeptFirst(t *testing.T) {
+	s, url := newScript(t)
+	c := newClient(t, url, nil)
+	b, err := evm.NewBatch(payloadOf(t, three(nil)))
+	require.NoError(t, err)
+	other, err := evm.NewBatch(payloadOf(t, three(func(tx *evmtx.Tx) { tx.Value = big.NewInt(7) })))
+	require.NoError(t, err)
+	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
+	kept, err := c.Prepare(t.Context(), attempt(other, 1))
+	require.NoError(t, err)
+	for name, prepared := range map[string][]byte{"nothing": nil, "another payload's": kept, "an intent's": make([]byte, 300), "half of it": kept[:len(kept)-3]} {
+		a := attempt(b, 1)
+		a.Prepared = prepared
+		require.ErrorIs(t, c.Submit(t.Context(), a), dlt.ErrMisconfigured, name)
+		if prepared != nil {
+			_, err = c.Prepare(t.Context(), a)
+			require.ErrorIs(t, err, dlt.ErrMisconfigured, name)
+		}
+	}
+	a := attempt(b, 1)
+	a.Prepared = kept[:len(kept)-3]
+	_, err = c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{a})
+	require.ErrorIs(t, err, dlt.ErrMisconfigured)
+	assert.Zero(t, s.sends())
+	single := signed(nil)
+	kept, err = c.Prepare(context.Background(), attempt(single, 1))
+	require.NoError(t, err)
+	assert.Empty(t, kept, "one transaction keeps nothing")
+}
+
+// Each hash of the payload is looked for, whichever was sent; what is executed decides, and nothing else.
+func TestAllAlternativesAreLookedFor(t *testing.T) {
+	all := three(nil)
+	b, err := evm.NewBatch(payloadOf(t, all))
+	require.NoError(t, err)
+	for at := range all {
+		one, err := evm.NewBatch(all[at])
+		require.NoError(t, err)
+		for name, c := range map[string]struct {
+			receipt func() any
+			pooled  bool
+			want    batch.Reported
+			proof   dlt.Evidence
+		}{
+			"executed": {func() any { return receiptIn(one.ID, 80, nil) }, false, batch.ReportedCommitted, dlt.Committed},
+			"reverted": {func() any { return receiptIn(one.ID, 80, map[string]any{"status": "0x0"}) }, false, batch.ReportedInvalid, dlt.NotCommitted},
+			"not deep": {func() any { return receiptIn(one.ID, 95, nil) }, false, batch.ReportedValid, dlt.InFlight},
+			"pooled":   {func() any { return nil }, true, batch.ReportedPending, dlt.InFlight},
+			"nowhere":  {func() any { return nil }, false, batch.ReportedUnknown, dlt.InFlight},
+		} {
+			s, url := newScript(t)
+			s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x4", "" })
+			cl := newClient(t, url, &evm.Options{BumpAfter: 1000})
+			a := attempt(b, 1)
+			a.Prepared, err = cl.Prepare(t.Context(), a)
+			require.NoError(t, err)
+			s.on("eth_getTransactionReceipt", func(params []any) (any, string) {
+				if params[0] == string(one.ID) {
+					return c.receipt(), ""
+				}
+				return nil, ""
+			})
+			s.on("eth_getTransactionByHash", func(params []any) (any, string) {
+				if c.pooled && params[0] == string(one.ID) {
+					return map[string]any{"hash": string(one.ID), "blockHash": nil, "nonce": "0x4", "maxFeePerGas": "0x1"}, ""
+				}
+				return nil, ""
+			})
+			ask := batch.Attempt{Key: a.Key, Prepared: a.Prepared}
+			got, err := cl.BatchStatuses(t.Context(), b.Service, []batch.Attempt{ask, ask})
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			assert.Equal(t, b.ID, got[0].ID)
+			assert.Equal(t, c.want, got[0].Reported, "%s, %d", name, at)
+			found, err := cl.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
+			require.NoError(t, err)
+			assert.Equal(t, c.proof, found, "%s, %d", name, at)
+			// "Nonce too low" and "underpriced" are no reason for anything, while the node has one of them.
+			for _, text := range []string{"nonce too low", "replacement transaction underpriced", "insufficient funds"} {
+				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+				a.Number = 2
+				err = cl.Submit(t.Context(), a)
+				if name == "nowhere" {
+					assert.Error(t, err, text)
+				} else {
+					assert.NoError(t, err, "%s, %s, %d", text, name, at)
+				}
+			}
+		}
+	}
+}
+
+// A deep block with one of the alternatives is no proof against the batch, where the receipts are behind: it
+// is the payment. With another transaction it is one, and only then a refusal. "Nonce too low" by itself is
+// doubt.
+func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
+	all := three(nil)
+	b, err := evm.NewBatch(payloadOf(t, all))
+	require.NoError(t, err)
+	own, err := evm.NewBatch(all[2])
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		hash     string
+		evidence dlt.Evidence
+		kind     batch.ErrorKind
+	}{
+		"an alternative": {string(own.ID), dlt.InFlight, batch.KindDoubt},
+		"another's":      {someone, dlt.NotCommitted, batch.KindRejected},
+		"nobody's":       {"", dlt.InFlight, batch.KindDoubt},
+	} {
+		s, url := newScript(t)
+		used := uint64(77)
+		s.on("eth_getTransactionCount", func(params []any) (any, string) {
+			var n uint64
+			if tag, ok := params[1].(string); ok && tag != "latest" && tag != "pending" {
+				_, _ = fmt.Sscanf(tag, "0x%x", &n)
+				if c.hash != "" && n >= used {
+					return "0x5", ""
+				}
+			}
+			return "0x4", ""
+		})
+		blocks := s.byName["eth_getBlockByNumber"]
+		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			block, refusal := blocks(params)
+			if params[0] == "0x4d" {
+				block.(map[string]any)["transactions"] = []any{map[string]any{"hash": c.hash, "from": string(b.Service), "nonce": "0x4"}}
+			}
+			return block, refusal
+		})
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "nonce too low" })
+		client := newClient(t, url, nil)
+		a := attempt(b, 1)
+		a.Prepared, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		assert.Equal(t, c.kind, dlt.Kind(client.Submit(t.Context(), a)), name)
+		found, err := client.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
+		require.NoError(t, err)
+		assert.Equal(t, c.evidence, found, name)
+	}
+}
+
+// Which alternative may be sent follows from what is kept and what the node says of blocks, price and nonce.
+func TestPrepareChoosesTheAlternative(t *testing.T) {
+	b, err := evm.NewBatch(payloadOf(t, three(nil))) // of nonce 4, and at most 1000, 1100 and 1210 wei
+	require.NoError(t, err)
+	s, url := newScript(t)
+	head, price, next, pooled := uint64(100), int64(500), "0x4", false
+	blocks := s.byName["eth_getBlockByNumber"]
+	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		if params[0] != "latest" {
+			return blocks(params)
+		}
+		block := blockAt(head)
+		block["baseFeePerGas"] = fmt.Sprintf("0x%x", price)
+		return block, ""
+	})
+	s.on("eth_getTransactionCount", func([]any) (any, string) { return next, "" })
+	s.on("eth_getTransactionByHash", func([]any) (any, string) {
+		if pooled {
+			return map[string]any{"hash": "0x", "blockHash": nil}, ""
+		}
+		return nil, ""
+	})
+	client := newClient(t, url, nil)
+	var kept []byte
+	step := func(name string, change func(), want ...int) {
+		t.Helper()
+		s.mu.Lock()
+		change()
+		s.mu.Unlock()
+		a := attempt(b, 1)
+		a.Prepared = kept
+		kept, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err, name)
+		turns, hashes, err := evm.List(kept)
+		require.NoError(t, err, name)
+		assert.Equal(t, want, turns, name)
+		assert.Len(t, hashes, 3, name)
+	}
+	again := func(name string, change func(), want ...int) { t.Helper(); kept = nil; step(name, change, want...) }
+
+	again("the first pays", func() {}, 0)
+	again("the second pays", func() { price = 1001 }, 1)
+	again("none pays", func() { price = 2000 }, 0)
+	step("none pays yet", func() { head += 10 }, 0)
+	step("the last pays", func() { price = 1200 }, 0, 2)
+	step("there is no higher one", func() { head += 10; pooled = true }, 0, 2)
+	again("anew", func() { price = 500 }, 0)
+	step("two blocks are too few", func() { head += 2 }, 0)
+	step("three are not", func() { head++ }, 0, 1)
+	step("two blocks again", func() { head += 2 }, 0, 1)
+	step("the nonce is used", func() { head += 10; next = "0x5" }, 0, 1)
+	step("another nonce has to be mined before", func() { next = "0x3" }, 0, 1, 1)
+	step("it has just been sent again", func() {}, 0, 1, 1)
+	step("the node has forgotten all", func() { head += 10; next, pooled = "0x4", false }, 0, 1, 1, 1)
+	step("it waits in the pool", func() { head += 3; pooled = true }, 0, 1, 1, 1, 2)
+
+	again("anew", func() { pooled = false }, 0)
+	for range evm.MaxTurns + 1 { // it is forgotten again and again
+		s.mu.Lock()
+		head += 3
+		s.mu.Unlock()
+		a := attempt(b, 1)
+		a.Prepared = kept
+		kept, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err)
+	}
+	turns, _, err := evm.List(kept)
+	require.NoError(t, err)
+	assert.Len(t, turns, evm.MaxTurns-evm.MaxAlternatives, "each alternative above it keeps its room")
+	step("and it rises all the same", func() { pooled = true; head += 3 }, append(turns, 1)...)
+	step("and again", func() { head += 3 }, append(turns, 1, 2)...)
+	assert.LessOrEqual(t, len(kept), dlt.MaxPrepared)
+}

@@ -1,0 +1,43 @@
+package evmtx
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// EncodeStrings returns the RLP list of some strings of bytes.
+func EncodeStrings(items [][]byte) []byte {
+	var content []byte
+	for _, item := range items {
+		content = appendBytes(content, item)
+	}
+	return appendList(nil, content)
+}
+
+// DecodeStrings reads a list of strings of bytes and nothing behind it. It reads one string more
+// than most at the most. The strings share raw's memory. The error is about the list's field.
+func DecodeStrings(field string, raw []byte, most int) (items [][]byte, err error) {
+	fail := func(err error) ([][]byte, error) {
+		return nil, &batch.InputError{Field: field, Want: "the canonical RLP of a list of strings", Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
+	}
+	list, content, rest, err := split(raw)
+	if err == nil && !list {
+		err = errKind
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if len(rest) > 0 {
+		return nil, &batch.InputError{Field: field, Value: fmt.Sprintf("%d bytes", len(raw)), Want: fmt.Sprintf("%d: nothing behind it", len(raw)-len(rest)), Err: ErrTrailing}
+	}
+	r := reader{rest: content}
+	for len(r.rest) > 0 && len(items) <= most {
+		item := r.bytes(field)
+		if r.err != nil {
+			return fail(r.err)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
