@@ -53,7 +53,7 @@ var house = []struct {
 	{"internal/explain", []string{"batch", "store"}},
 	{"internal/acts", []string{"batch", "store"}},
 	{"operator", []string{"batch", "store", "internal/acts", "internal/whole", "internal/explain", "internal/relied"}},
-	{"console", []string{"batch", "store", "operator"}},
+	{"console", []string{"batch", "store", "operator", "internal/loop"}},
 	{"cmd/dltbatch", []string{"batch", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
 // Bounds of the bulk actions that one process carries out.
@@ -88,12 +89,20 @@ func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
 	c := v.Console // not the visit, which ends before
 	ended, err := c.carried.start(ctx, token, func(ctx context.Context) string {
 		defer c.overview.forget()
-		_, err := c.bulks.Resume(ctx, token, by, nil)
+		// Nobody else recovers here, as the server does for a request.
+		err := loop.Contain(func() error {
+			_, err := c.bulks.Resume(ctx, token, by, nil)
+			return err
+		})
 		switch {
 		case err == nil, errors.Is(err, batch.ErrMovedOn), errors.Is(err, context.Canceled):
 			return "" // its progress says so
 		}
-		c.log.ErrorContext(ctx, "console: a bulk action ended early", slog.String("token", token), slog.Any("error", err))
+		attrs := []any{slog.String("token", token), slog.Any("error", err)}
+		if p, is := errors.AsType[*loop.PanicError](err); is {
+			attrs = append(attrs, slog.String("stack", string(p.Stack)))
+		}
+		c.log.ErrorContext(ctx, "console: a bulk action ended early", attrs...)
 		why, _ := explained(err)
 		return why.text
 	})

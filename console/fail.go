@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -59,6 +60,9 @@ func explained(err error) (refused, failure) {
 			text = fmt.Sprintf("%s %q is wrong: want %s.", in.Field, in.Value, in.Want)
 		}
 		return refused{http.StatusBadRequest, "The request is wrong", text}, f
+	}
+	if _, is := errors.AsType[*loop.PanicError](err); is {
+		return refused{http.StatusInternalServerError, "The database failed", "The store or its driver panicked. The log of the console's process has the panic."}, f
 	}
 	if s, is := errors.AsType[*operator.SettingsError](err); is {
 		f.To, f.Name = link("lane", "service", string(s.Service))+"#settings", "the settings on record"

@@ -192,6 +192,26 @@ func TestBulkEndsEarly(t *testing.T) {
 	p.once(names(3))
 }
 
+// A panic of the store, or of its driver, ends the action and not the process. The page says so, and a
+// person goes on.
+func TestBulkThatPanics(t *testing.T) {
+	st := memory.New()
+	s := &slow{Full: st, do: func(context.Context) error { panic("driver of postgres://ada:" + secret + "@db") }}
+	s.left.Store(2)
+	p := visits(t, st, s, byHeader)
+	p.serves(nil, "s")
+	p.add("s", names(3)...)
+	page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "3"))
+	assert.Contains(t, page.text(), "It ended early here. The store or its driver panicked.")
+	assert.Contains(t, p.log.String(), "panic: driver of")
+	assert.Contains(t, p.log.String(), "stack=")
+	assert.Contains(t, p.log.String(), "slow")
+	still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
+	end := p.until(p.submit(still, "Go on", reason("confirm", "3")), "It is finished")
+	assert.Contains(t, end.text(), "it was done to 3 of them")
+	p.once(names(3))
+}
+
 // One process carries out four at once, and a selection that waits for its turn is kept.
 func TestBulksAtOnce(t *testing.T) {
 	goOn := make(chan struct{})

@@ -72,17 +72,16 @@ func (d *Desk) keep(ctx context.Context, k keptLook, turn store.StatsTurn, now t
 	_, _ = d.store.KeepSummary(ctx, keptCauses, turn.Turn, next)
 }
 
-// keptOf reads a kept report. A text of other code has none, and the report of a look that took little time
-// does not count.
+// keptOf reads a kept report. A text of other code has none. The report of a look that took little time
+// does not count, nor does a report from before the clock stepped back: nobody knows its age.
 func keptOf(s store.Summary) (kept keptLook, is bool) {
-	is = s.Text != "" && json.Unmarshal([]byte(s.Text), &kept) == nil && kept.Took >= dearLook
+	is = s.Text != "" && json.Unmarshal([]byte(s.Text), &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(s.Now)
 	return kept, is
 }
 
-// asOf is the report as it is read at a moment of the database's clock. A clock that stepped back makes no
-// negative age.
+// asOf is the report as it is read at a moment of the database's clock, not before the look.
 func (k keptLook) asOf(now time.Time) Causes {
 	c := k.Causes
-	c.Age = max(0, now.Sub(c.At))
+	c.Age = now.Sub(c.At)
 	return c
 }

@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,7 @@ import (
 type wide struct {
 	store.Full
 	takes  time.Duration
+	reads  time.Duration // to read what is kept
 	mu     sync.Mutex
 	looks  int
 	keeps  error
@@ -36,6 +38,14 @@ func (w *wide) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 		time.Sleep(w.takes)
 	}
 	return w.Full.Survey(ctx, q)
+}
+
+func (w *wide) Summary(ctx context.Context, name string) (store.Summary, error) {
+	s, err := w.Full.Summary(ctx, name)
+	if w.reads > 0 {
+		time.Sleep(w.reads)
+	}
+	return s, err
 }
 
 func (w *wide) KeepSummary(ctx context.Context, name string, turn int64, next store.Summary) (bool, error) {
@@ -85,12 +95,14 @@ func TestCausesKept(t *testing.T) {
 		assert.Equal(t, 1, w.looks)
 
 		time.Sleep(10 * time.Second)
+		w.reads = time.Millisecond // all read before one of them begins
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() { causes(w.desk(t), true) })
 		}
 		all.Wait()
 		assert.Equal(t, 2, w.looks, "one looks again")
+		w.reads = 0
 		read, took = causes(other, true)
 		assert.Zero(t, took)
 		assert.Less(t, read.Age, 5*time.Second)
@@ -115,6 +127,48 @@ func TestCausesKept(t *testing.T) {
 		writes := w.writes
 		causes(other, true)
 		assert.Equal(t, writes, w.writes)
+	})
+}
+
+// The database's clock steps back. A look from before is not of the past, and nobody knows its age: it does
+// not count, in any process, and the next look replaces it. A look that is older than the step goes on.
+func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.New()
+		w := &wide{Full: m, takes: 2 * time.Second}
+		o := newOffice(t, w)
+		o.serves(traits, queuer.Serial{}, "s")
+		o.lane("s", 3)
+		causes := func(d *operator.Desk) operator.Causes {
+			c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
+			assert.NoError(t, err)
+			return c
+		}
+		paused := func(c operator.Causes) bool {
+			return slices.ContainsFunc(c.Groups, func(g operator.Group) bool { return g.Cause == batch.CausePaused })
+		}
+		require.False(t, paused(causes(o.Desk)))
+		m.StepClock(-5 * time.Minute)
+		_, err := o.Pause(o.ctx(), batch.Only("s"), ada)
+		require.NoError(t, err)
+		time.Sleep(4 * time.Minute)
+		var reads [2]operator.Causes
+		var both sync.WaitGroup
+		for i := range reads {
+			both.Go(func() { reads[i] = causes(w.desk(t)) })
+		}
+		both.Wait()
+		for i, read := range reads {
+			assert.True(t, paused(read), "what is true now, %d", i)
+			assert.Zero(t, read.Age)
+		}
+		assert.Equal(t, 3, w.looks, "nobody reads the look of before while another looks")
+		time.Sleep(90 * time.Second)
+		m.StepClock(-time.Minute)
+		again := causes(o.Desk)
+		assert.Equal(t, 3, w.looks)
+		assert.Equal(t, reads[0].At, again.At, "all read the look that replaced it")
+		assert.Equal(t, 30*time.Second, again.Age)
 	})
 }
 

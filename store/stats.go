@@ -87,16 +87,23 @@ type StatsTurn struct {
 	Rest time.Time // nobody counts before
 }
 
-// Due reports whether to count now. A time ahead of the clock by more than any rule sets it comes
-// from before the clock stepped back, and does not count.
+// Due reports whether to count now. What comes from before the clock stepped back does not matter: kept
+// counts that are ahead of the clock, with the rest after them, and a rest that is ahead of it by more than
+// any rule sets it.
 func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
-	old := now.Sub(t.At) >= q.OlderThan || t.At.After(now)
+	if t.At.After(now) {
+		return true
+	}
 	rests := t.Rest.After(now) && t.Rest.Sub(now) <= statsShare*StatsLimit
-	return old && !rests
+	return now.Sub(t.At) >= q.OlderThan && !rests
 }
 
-// Take returns the row while a process counts.
+// Take returns the row while a process counts. Its At is zero where the kept counts are ahead of the clock:
+// so its Rest matters.
 func (t StatsTurn) Take(now time.Time) StatsTurn {
+	if t.At.After(now) {
+		t.At = time.Time{}
+	}
 	t.Turn++
 	t.Rest = now.Add(statsLease)
 	return t

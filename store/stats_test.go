@@ -45,6 +45,17 @@ func TestStatsTurn(t *testing.T) {
 	for name, stepped := range map[string]store.StatsTurn{"taken": taken, "counted": counted, "slow": slow, "failed": failed} {
 		assert.True(t, stepped.Due(start.Add(-time.Hour), q), "%s: the clock has stepped back", name)
 	}
+	for _, back := range []time.Duration{time.Microsecond, time.Minute, 5 * time.Minute, time.Hour} {
+		now := start.Add(-back)
+		assert.True(t, slow.Due(now, q), "a rest of before the clock stepped back by %s", back)
+		mine := slow.Take(now)
+		assert.False(t, mine.Due(now.Add(20*time.Second-1), q), "somebody counts since the clock stepped back by %s", back)
+		assert.True(t, mine.Due(now.Add(20*time.Second), q))
+		failed := mine.End(now.Add(10*time.Second), time.Time{}, 10*time.Second)
+		assert.False(t, failed.Due(now.Add(510*time.Second-1), q), "the count failed after the clock stepped back by %s", back)
+		assert.True(t, failed.Due(now.Add(510*time.Second), q))
+	}
+	assert.Equal(t, counted.At, counted.Take(start.Add(time.Minute)).At, "counts stay while somebody counts")
 }
 
 func TestStatsAsOf(t *testing.T) {

@@ -179,6 +179,50 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	}
 }
 
+// A schema without the tables of bulk actions and summaries serves everything else. One migration
+// brings both, so that code of the version before goes on working; a process that was running before
+// has them, too.
+func TestMigrateForOperators(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			ctx := t.Context()
+			s := newSpace(t, d)
+			st, other := s.open(nil), s.open(nil)
+			require.NoError(t, st.MigrateTo(ctx, 6))
+			b, by := one("a", 1), batch.By{Actor: "ada", Reason: "why"}
+			require.NoError(t, st.Add(ctx, b))
+			seen, err := st.Get(ctx, b.Key())
+			require.NoError(t, err)
+			_, err = st.Cancel(ctx, seen, by)
+			require.NoError(t, err)
+			acts, _, err := st.Acts(ctx, store.ActsQuery{})
+			require.NoError(t, err)
+			require.Len(t, acts, 1, "the list of all acts reads the whole table")
+			calls := map[string]func() error{
+				"ListBulks":   func() error { _, err := st.ListBulks(ctx, 1); return err },
+				"AddBulk":     func() error { _, err := st.AddBulk(ctx, "token", "{}", []string{"{}"}, 0); return err },
+				"Summary":     func() error { _, err := st.Summary(ctx, "causes"); return err },
+				"KeepSummary": func() error { _, err := st.KeepSummary(ctx, "causes", 0, store.Summary{}); return err },
+			}
+			for name, call := range calls {
+				require.ErrorIs(t, call(), postgres.ErrNotMigrated, name)
+			}
+			require.NoError(t, other.MigrateTo(ctx, 7))
+			for name, call := range calls {
+				require.NoError(t, call(), name)
+			}
+			again, _, err := st.Acts(ctx, store.ActsQuery{})
+			require.NoError(t, err)
+			assert.Equal(t, acts, again)
+			require.NoError(t, st.MigrateTo(ctx, 6))
+			for name, call := range calls {
+				require.ErrorIs(t, call(), postgres.ErrNotMigrated, name)
+			}
+		})
+	}
+}
+
 // Reserved words of SQL, and prefixes, are only names. Two stores in one schema do not see
 // each other.
 func TestNames(t *testing.T) {

@@ -210,8 +210,8 @@ const (
 
 	// Before the first count there is no row.
 	sqlStatsTurn = `SELECT coalesce(max(s.turn), 0), coalesce(max(s.at), 0), coalesce(max(s.rest_until), 0), coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
-	sqlTakeStats = `INSERT INTO {stats} AS s (id, turn, at, rest_until, totals) VALUES (1, $2::bigint, 0, $3::bigint, '')
-	ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, rest_until = excluded.rest_until WHERE s.turn = $1::bigint`
+	sqlTakeStats = `INSERT INTO {stats} AS s (id, turn, at, rest_until, totals) VALUES (1, $2::bigint, $3::bigint, $4::bigint, '')
+	ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until WHERE s.turn = $1::bigint`
 	sqlRestStats = `UPDATE {stats} SET rest_until = $2::bigint WHERE id = 1 AND turn = $1::bigint`
 	sqlKeepStats = `UPDATE {stats} SET at = $2::bigint, rest_until = $3::bigint, totals = $4::text WHERE id = 1 AND turn = $1::bigint`
 	sqlStats     = `SELECT coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`

@@ -95,7 +95,7 @@ func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (taken takenTurn
 		taken.before = store.Totals{} // of other code: the new counts replace it
 	}
 	taken.StatsTurn = turn.Take(taken.now)
-	n, err := t.Exec(ctx, sqlTakeStats, turn.Turn, taken.Turn, ToMicro(taken.Rest))
+	n, err := t.Exec(ctx, sqlTakeStats, turn.Turn, taken.Turn, ToMicro(taken.At), ToMicro(taken.Rest))
 	return taken, n == 1, err
 }
 

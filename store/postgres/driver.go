@@ -16,7 +16,8 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
 		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion,
-		KeepStats: as(s.withStats), ReadStats: as(s.withStats), KeepBulks: as(s.withBulks), ReadBulks: as(s.withBulks), KeepSummaries: as(s.withSummaries), ReadSummaries: as(s.withSummaries),
+		KeepStats: as(s.withStats), ReadStats: as(s.withStats), KeepBulks: as(s.withOperator), ReadBulks: as(s.withOperator),
+		KeepSummaries: as(s.withOperator), ReadSummaries: as(s.withOperator),
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,

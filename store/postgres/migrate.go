@@ -26,12 +26,11 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
 // version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
-// contexts of batches, orderTraceVersion for those of orders, bulksVersion the tables of bulk actions,
-// summaryVersion the table of summaries.
+// contexts of batches, orderTraceVersion for those of orders, operatorVersion the tables of bulk actions
+// and summaries.
 const (
-	schemaVersion     = 8
-	summaryVersion    = 8
-	bulksVersion      = 7
+	schemaVersion     = 7
+	operatorVersion   = 7
 	orderTraceVersion = 6
 	traceVersion      = 5
 	statsVersion      = 4
@@ -128,8 +127,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	}, backoff.WithContext(b, ctx))
 	s.checked.Store(false)
 	s.hasStats.Store(false)
-	s.hasBulks.Store(false)
-	s.hasSummaries.Store(false)
+	s.hasOperator.Store(false)
 	return wrap(op, err)
 }
 

@@ -37,24 +37,23 @@ type shared = sqlstore.Store
 // number of stores and processes on one schema.
 type Store struct {
 	shared
-	pool         conns.Pool
-	o            Options
-	names        names
-	texts        *sqlstore.Texts
-	checked      atomic.Bool                    // the settings and the schema's version are good
-	hasStats     atomic.Bool                    // the schema has the tables of the stats
-	hasBulks     atomic.Bool                    // and of bulk actions
-	hasSummaries atomic.Bool                    // and of summaries
-	lanes        atomic.Pointer[position.Lanes] // where they begin; nil: at their front
-	watched      atomic.Pointer[time.Time]      // the time of the next look at the schema's version
-	hidden       atomic.Pointer[hidden]         // the last hidden batch that a claim found
-	noLocks      atomic.Bool                    // this role may not read pg_locks
-	sawOpen      atomic.Bool                    // the last scan found lanes
-	careful      atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
-	fresh        freshness
-	added        *sqlstore.Fresh // until it is claimed
-	unknown      atomic.Bool     // the last claim read batches that are not in added
-	listed       *listed
+	pool        conns.Pool
+	o           Options
+	names       names
+	texts       *sqlstore.Texts
+	checked     atomic.Bool                    // the settings and the schema's version are good
+	hasStats    atomic.Bool                    // the schema has the tables of the stats
+	hasOperator atomic.Bool                    // and of bulk actions and summaries
+	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
+	watched     atomic.Pointer[time.Time]      // the time of the next look at the schema's version
+	hidden      atomic.Pointer[hidden]         // the last hidden batch that a claim found
+	noLocks     atomic.Bool                    // this role may not read pg_locks
+	sawOpen     atomic.Bool                    // the last scan found lanes
+	careful     atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
+	fresh       freshness
+	added       *sqlstore.Fresh // until it is claimed
+	unknown     atomic.Bool     // the last claim read batches that are not in added
+	listed      *listed
 
 	monitored underWay
 	oldest    [sqlstore.AgingIDs + 1]oldest // where Prune begins to look

@@ -24,14 +24,9 @@ func (s *Store) withStats(ctx context.Context, op string, do func(ctx context.Co
 	return s.with(ctx, op, &s.hasStats, statsVersion, "stats", do)
 }
 
-// withBulks is tx for the tables of bulk actions, which an earlier schema does not have.
-func (s *Store) withBulks(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.with(ctx, op, &s.hasBulks, bulksVersion, "bulk actions", do)
-}
-
-// withSummaries is tx for the table of summaries, which an earlier schema does not have.
-func (s *Store) withSummaries(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.with(ctx, op, &s.hasSummaries, summaryVersion, "summaries", do)
+// withOperator is tx for the tables of bulk actions and summaries, which an earlier schema does not have.
+func (s *Store) withOperator(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.with(ctx, op, &s.hasOperator, operatorVersion, "bulk actions and summaries", do)
 }
 
 // with is tx for tables that came with a version of the schema. has remembers that they are there.

@@ -17,8 +17,9 @@ func (s *Store) driver() sqlstore.Driver {
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
 		Delivering: as(s.read), Wrap: wrap, Schema: schemaVersion,
 		KeepStats: as(s.with(statsVersion, s.write)), ReadStats: as(s.with(statsVersion, s.read)),
-		KeepBulks: as(s.with(bulksVersion, s.write)), ReadBulks: as(s.with(bulksVersion, s.read)),
-		KeepSummaries: as(s.with(summaryVersion, s.write)), ReadSummaries: as(s.with(summaryVersion, s.read)), Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
+		KeepBulks: as(s.with(operatorVersion, s.write)), ReadBulks: as(s.with(operatorVersion, s.read)),
+		KeepSummaries: as(s.with(operatorVersion, s.write)), ReadSummaries: as(s.with(operatorVersion, s.read)),
+		Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
 			Look:          sqlLook,

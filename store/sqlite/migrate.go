@@ -25,12 +25,11 @@ const MigrationsTable = "dltbatch_migrations"
 
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. statsVersion has the tables of the stats, traceVersion the
-// column for the trace contexts of batches, orderTraceVersion for those of orders, bulksVersion the
-// tables of bulk actions, summaryVersion the table of summaries.
+// column for the trace contexts of batches, orderTraceVersion for those of orders, operatorVersion the
+// tables of bulk actions and summaries.
 const (
-	schemaVersion     = 7
-	summaryVersion    = 7
-	bulksVersion      = 6
+	schemaVersion     = 6
+	operatorVersion   = 6
 	orderTraceVersion = 5
 	traceVersion      = 4
 	statsVersion      = 3

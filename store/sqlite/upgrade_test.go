@@ -231,6 +231,45 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 	require.ErrorContains(t, err, "CHECK")
 }
 
+// A database without the tables of bulk actions and summaries serves everything else. One migration
+// brings both, so that code of the version before goes on working; a process that was running before
+// has them, too.
+func TestOperatorUpgrade(t *testing.T) {
+	ctx := t.Context()
+	s, err := New(openClock(t, t.TempDir()+"/q.db", &clock{}), &Options{AllowNormal: true})
+	require.NoError(t, err)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(), goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
+	require.NoError(t, err)
+	_, err = p.UpTo(ctx, 5)
+	require.NoError(t, err)
+	b, by := batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}, batch.By{Actor: "ada", Reason: "why"}
+	require.NoError(t, s.Add(ctx, b))
+	seen, err := s.Get(ctx, b.Key())
+	require.NoError(t, err)
+	_, err = s.Cancel(ctx, seen, by)
+	require.NoError(t, err)
+	acts, _, err := s.Acts(ctx, store.ActsQuery{})
+	require.NoError(t, err)
+	require.Len(t, acts, 1, "the list of all acts reads the whole table")
+	calls := map[string]func() error{
+		"ListBulks":   func() error { _, err := s.ListBulks(ctx, 1); return err },
+		"AddBulk":     func() error { _, err := s.AddBulk(ctx, "token", "{}", []string{"{}"}, 0); return err },
+		"Summary":     func() error { _, err := s.Summary(ctx, "causes"); return err },
+		"KeepSummary": func() error { _, err := s.KeepSummary(ctx, "causes", 0, store.Summary{}); return err },
+	}
+	for name, call := range calls {
+		require.ErrorIs(t, call(), ErrNotMigrated, name)
+	}
+	_, err = p.UpTo(ctx, 6)
+	require.NoError(t, err)
+	for name, call := range calls {
+		require.NoError(t, call(), name)
+	}
+	again, _, err := s.Acts(ctx, store.ActsQuery{})
+	require.NoError(t, err)
+	assert.Equal(t, acts, again)
+}
+
 // On a schema that is more than one version further on every call gives that error, and nothing is
 // done. On the next version everything goes on.
 func TestNewerSchema(t *testing.T) {

@@ -287,6 +287,11 @@ func statsBack(f *fixture) {
 	got = f.stats()
 	assert.True(f, f.near(f.now(), got.At))
 	assert.Len(f, got.Instances, 1)
+	f.step(-5 * time.Minute) // less than the longest rest
+	did, err = f.st.RefreshStats(f.ctx, store.RefreshQuery{By: "me"})
+	require.NoError(f, err)
+	assert.True(f, did, "nor for the rest after the count")
+	assert.True(f, f.stats().At.Before(got.At))
 }
 
 // whom are the ids of the instances, in their order.

@@ -69,6 +69,10 @@ var bulksList = []mutant{
 		old: "err == nil && !mine", new: "mine && false",
 	},
 	{
+		name: "causes: a look of before the clock stepped back is new", file: "operator/kept.go", pkg: "operator", test: "TestCausesKeptWhenTheClockStepsBack",
+		old: " && !kept.Causes.At.After(s.Now)", new: "",
+	},
+	{
 		name: "causes: a role that may only read sees none", file: "operator/kept.go", pkg: "operator", test: "TestCausesThatCannotBeKept",
 		old: "keeps = err == nil\n", new: "keeps = err == nil\n\t\tif !keeps {\n\t\t\treturn Causes{}, err\n\t\t}\n",
 	},

@@ -121,6 +121,11 @@ var consoleList = []mutant{
 		old: "err = confirmed(v.form, strconv.Itoa(p.Selected)); err != nil", new: "err = nil; err != nil",
 	},
 	{
+		name: "console: a panic in a bulk action ends the process", file: "console/carried.go", pkg: "console", test: "TestBulkThatPanics",
+		old: "err := loop.Contain(func() error {\n\t\t\t_, err := c.bulks.Resume(ctx, token, by, nil)\n\t\t\treturn err\n\t\t})",
+		new: "_, err := c.bulks.Resume(ctx, token, by, nil)",
+	},
+	{
 		name: "console: a bulk action hides why it ended", file: "console/carried.go", pkg: "console", test: "TestBulkEndsEarly",
 		old: "return why.text", new: "return why.text[:0]",
 	},

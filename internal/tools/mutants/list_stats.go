@@ -4,11 +4,19 @@ package main
 var statsList = []mutant{
 	{
 		name: "stats: counts are never old", file: "store/stats.go", pkg: "store", test: "TestStatsTurn",
-		old: "old := now.Sub(t.At) >= q.OlderThan || t.At.After(now)", new: "old := now.Sub(t.At) > q.OlderThan || t.At.After(now)",
+		old: "now.Sub(t.At) >= q.OlderThan &&", new: "now.Sub(t.At) > q.OlderThan &&",
 	},
 	{
 		name: "stats: a clock that steps back stops the counts", file: "store/stats.go", pkg: "store", test: "TestStatsTurn",
-		old: "old := now.Sub(t.At) >= q.OlderThan || t.At.After(now)", new: "old := now.Sub(t.At) >= q.OlderThan",
+		old: "\tif t.At.After(now) {\n\t\treturn true\n", new: "\tif t.At.After(now) {\n\t\treturn false\n",
+	},
+	{
+		name: "stats: the rest after a count of before the clock stepped back counts", file: "store/stats.go", pkg: "store/memory", test: "TestStore/stats/a_clock_that_steps_back",
+		old: "\tif t.At.After(now) {\n\t\treturn true\n", new: "\tif t.At.After(now) {\n\t\treturn !t.Rest.After(now) || t.Rest.Sub(now) > statsShare*StatsLimit\n",
+	},
+	{
+		name: "stats: after the clock stepped back all count at once", file: "store/stats.go", pkg: "store", test: "TestStatsTurn",
+		old: "\t\tt.At = time.Time{}\n", new: "\t\tt.At = t.At.Add(0)\n",
 	},
 	{
 		name: "stats: a rest of before the clock stepped back counts", file: "store/stats.go", pkg: "store", test: "TestStatsTurn",
