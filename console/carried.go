@@ -45,7 +45,7 @@ func (u *carried) start(ctx context.Context, token string, do func(ctx context.C
 	case u.closed:
 		return nil, &refused{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
 	case u.stops[token] != nil:
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing has begun, and nothing is wrong
 	case len(u.stops) >= carriedMost:
 		return nil, &refused{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/stretchr/testify/assert"
@@ -70,6 +69,6 @@ func actsOfAll(f *fixture) {
 func actsPlaces(f *fixture) {
 	for _, after := range []store.Cursor{"x", "e30", "\x00", store.CursorAfter(f.now(), "a")} {
 		_, _, err := f.st.Acts(f.ctx, store.ActsQuery{After: after})
-		assert.ErrorIs(f, err, batch.ErrInvalidInput, fmt.Sprintf("%q", after))
+		assert.ErrorIs(f, err, batch.ErrInvalidInput, "%q", after)
 	}
 }

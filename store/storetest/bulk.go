@@ -89,12 +89,11 @@ func bulkFence(f *fixture) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			switch _, err := f.st.SetBulk(f.ctx, "a", 1, "mine", &store.BulkPart{Text: "mine"}); {
-			case err == nil:
-				done.Add(1)
-			default:
+			if _, err := f.st.SetBulk(f.ctx, "a", 1, "mine", &store.BulkPart{Text: "mine"}); err != nil {
 				assert.ErrorIs(f, err, batch.ErrMovedOn)
+				return
 			}
+			done.Add(1)
 		})
 	}
 	wg.Wait()
