@@ -3,6 +3,7 @@ package evm_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/big"
@@ -39,6 +40,7 @@ var intentPlays = map[string]play{
 	"ReplacedButOldOneMined":          {do: replacedButOldOneMined, inside: true},
 	"UsedNonceIsDoubt":                {do: usedNonceIsDoubt},
 	"VoidKnowsItsOwn":                 {do: voidKnowsItsOwn},
+	"BlocksWithoutTheirLists":         {do: blocksWithoutLists},
 	"LimitOfFeesNeedsADecision":       {do: limitOfFees},
 	"BumpDoesNotSpendBudget":          {do: bumpSpendsNothing, not: evmtest.Anvil, why: "it forgets what is too cheap, and to send that again is a try"},
 	"IntentRevertIsInvalidWhenDeep":   {do: intentReverts},
@@ -495,6 +497,79 @@ func (w withoutReceipts) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 var byHash = regexp.MustCompile(`"method":"(eth_getTransactionReceipt|eth_getTransactionByHash)","params":\["0x[0-9a-f]{64}"\]`)
+
+// A node has lost the lists and receipts of its blocks, and has their headers and the state: the account's
+// nonce is used, by nobody that it shows. That is no proof, and the payment is made once.
+func blocksWithoutLists(s *stage) {
+	from := s.account()
+	s.mine(4)
+	var lost atomic.Bool
+	o := afterTwo()
+	o.Client = &http.Client{Transport: withoutLists{s.http.Transport, &lost}}
+	p, k := s.execute(o, from)
+	b := s.intent(from, 10)
+	p.add(b)
+	p.becomes(b, batch.Pending)
+	lost.Store(true)
+	s.mine(6)
+	require.Equal(s, []int64{10}, s.paid(from))
+	p.stays(b, 60, batch.Committed, batch.Invalid, batch.Rejected)
+	lost.Store(false)
+	p.mineUntil(b, batch.Committed)
+	nonce, _, _ := k.last(s, b)
+	assert.Zero(s, nonce)
+	assert.Equal(s, []int64{10}, s.paid(from))
+}
+
+// withoutLists makes a node that knows of no transaction by its hash, and whose whole blocks are empty.
+type withoutLists struct {
+	http.RoundTripper
+	on *atomic.Bool
+}
+
+func (w withoutLists) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !w.on.Load() {
+		return w.RoundTripper.RoundTrip(r)
+	}
+	resp, err := withoutReceipts{w.RoundTripper}.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	var doc any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	text, err = json.Marshal(unlisted(doc))
+	if err != nil {
+		return nil, err
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	return resp, nil
+}
+
+// unlisted empties each list of transactions.
+func unlisted(doc any) any {
+	switch v := doc.(type) {
+	case []any:
+		for i := range v {
+			v[i] = unlisted(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = unlisted(v[name])
+		}
+		if _, is := v["transactions"].([]any); is {
+			v["transactions"] = []any{}
+		}
+	}
+	return doc
+}
 
 // At the limit nothing is replaced any more, and after StuckAfter a person hears of it. Once the
 // price falls the payment is made.

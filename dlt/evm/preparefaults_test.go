@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -142,17 +145,26 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 	const at = 80
 	for name, c := range map[string]struct {
 		change func(block map[string]any, ours string)
-		void   bool
+		want   batch.Reported // 0: no answer
 		fails  string
 	}{
-		"another's":   {change: func(map[string]any, string) {}, void: true},
+		"another's":   {change: func(map[string]any, string) {}, want: batch.ReportedVoid},
 		"our own":     {change: func(b map[string]any, ours string) { theTx(b)["hash"] = ours }},
 		"upper case":  {change: func(b map[string]any, ours string) { theTx(b)["hash"] = "0x" + strings.ToUpper(ours[2:]) }},
 		"no hash":     {change: func(b map[string]any, _ string) { delete(theTx(b), "hash") }, fails: "without hash"},
 		"no list":     {change: func(b map[string]any, _ string) { delete(b, "transactions") }, fails: "leaves out its transactions"},
 		"null":        {change: func(b map[string]any, _ string) { b["transactions"] = nil }, fails: "leaves out its transactions"},
-		"a permit":    {change: func(b map[string]any, _ string) { b["transactions"] = []any{} }, void: true}, // of EIP-7702
 		"hashes only": {change: func(b map[string]any, ours string) { b["transactions"] = []any{ours} }, fails: "block 80"},
+		// A node that has headers and state may lack the list of this block, or a part of it.
+		"an empty list":       {change: func(b map[string]any, _ string) { b["transactions"] = []any{} }, want: batch.ReportedPending},
+		"only another sender": {change: func(b map[string]any, _ string) { theTx(b)["from"] = evmtest.Dev(3).Address() }, want: batch.ReportedPending},
+		"only another nonce":  {change: func(b map[string]any, _ string) { theTx(b)["nonce"] = "0x1" }, want: batch.ReportedPending},
+		"an authorization":    {change: authorizes(0, 1337, 0, "0x4"), want: batch.ReportedVoid},
+		"one for any chain":   {change: authorizes(0, 0, 0, "0x4"), want: batch.ReportedVoid},
+		"one of another":      {change: authorizes(3, 1337, 0, "0x4"), want: batch.ReportedPending},
+		"one for a chain":     {change: authorizes(0, 1338, 0, "0x4"), want: batch.ReportedPending},
+		"one of nonce 1":      {change: authorizes(0, 1337, 1, "0x4"), want: batch.ReportedPending},
+		"one of no effect":    {change: authorizes(0, 1337, 0, "0x2"), want: batch.ReportedPending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, url := newScript(t)
@@ -197,13 +209,37 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			if !c.void {
+			if c.want == 0 {
 				assert.Empty(t, st)
 				return
 			}
 			require.Len(t, st, 1)
-			assert.Equal(t, batch.ReportedVoid, st[0].Reported)
+			assert.Equal(t, c.want, st[0].Reported)
+			if c.want == batch.ReportedPending {
+				assert.Contains(t, st[0].Message, "the node does not show by whom")
+			}
 		})
+	}
+}
+
+// authorizes puts an authorization of a development account (EIP-7702) into a block, in a stranger's
+// transaction of a type.
+func authorizes(account int, chain int64, nonce uint64, kind string) func(map[string]any, string) {
+	return func(block map[string]any, _ string) {
+		block["transactions"] = []any{map[string]any{
+			"hash": someone, "from": evmtest.Dev(5).Address(), "nonce": "0x7", "type": kind, "authorizationList": []any{authorization(account, chain, nonce)},
+		}}
+	}
+}
+
+// authorization is a signed authorization of a development account, as nodes show it.
+func authorization(account int, chain int64, nonce uint64) map[string]any {
+	auth := evmtx.Authorization{ChainID: big.NewInt(chain), Address: evmtx.Address{19: 9}, Nonce: nonce}
+	hash := auth.SigningHash()
+	sig := ecdsa.SignCompact(secp256k1.PrivKeyFromBytes(evmtest.Dev(account).Key()), hash[:], false)
+	return map[string]any{
+		"chainId": "0x" + big.NewInt(chain).Text(16), "address": auth.Address.String(), "nonce": hexNumber(nonce), "yParity": hexNumber(uint64(sig[0] - 27)),
+		"r": "0x" + new(big.Int).SetBytes(sig[1:33]).Text(16), "s": "0x" + new(big.Int).SetBytes(sig[33:]).Text(16),
 	}
 }
 

@@ -65,7 +65,7 @@ const (
 	byNobody  user = iota // in no deep block
 	byOurs                // a receipt will say so
 	byAnother             // for good
-	bySomeone             // in a deep block whose state the node no longer has
+	bySomeone             // in a deep block, and the node does not show by whom
 )
 
 var evidenceBy = map[user]dlt.Evidence{
@@ -86,10 +86,10 @@ func (u usage) text(nonce uint64) string {
 	return fmt.Sprintf("nonce %d was used by transaction %s in block %d", nonce, u.hash, u.block.number)
 }
 
-// whoUsed finds out which transaction used an account's nonce, up to the last deep block. The
-// absence of a receipt proves nothing, since another node may answer each question: a finding is
-// always a block that was read whole, and the same chain's counts say that this block used the
-// nonce. free is a height at which the nonce was free, of a block that is never taken back: a node that no
+// whoUsed finds out which transaction used an account's nonce, up to the last deep block. What is not
+// there proves nothing, neither a receipt nor a transaction in a block's list: another node may answer each
+// question, and some have headers and state without the list. A finding is always a transaction, or an
+// authorization of the account, that stands in a block. free is a height at which the nonce was free, of a block that is never taken back: a node that no
 // longer has the state of that time still has the blocks.
 func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce, free uint64, ours []evmtx.Hash) (usage, error) {
 	v, _, err := c.look(ctx, op, e, nil)
@@ -228,7 +228,13 @@ func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
 	if err != nil || found {
 		return u, err
 	}
-	return f.byAuthorization(ctx, u)
+	if err := f.agrees(ctx, u.block); err != nil {
+		return usage{}, err
+	}
+	if !f.authorized(a) {
+		u.by = bySomeone
+	}
+	return u, nil
 }
 
 // userIn reads the whole block at a height. found means that a transaction in it used the nonce.
@@ -330,23 +336,67 @@ func (s *searched) reach(a evmtx.Address, nonce, height uint64) {
 	s.by[searchedFor{a, nonce}] = height
 }
 
-// byAuthorization makes sure that a block without the transaction used the nonce all the same, by
-// both counts of one chain.
-func (f *finder) byAuthorization(ctx context.Context, u usage) (usage, error) {
-	if u.block.number == 0 {
-		return usage{}, f.fail("block 0 used nonce %d", f.nonce)
+// agrees makes sure that a block without the transaction used the nonce all the same, by both counts of
+// one chain.
+func (f *finder) agrees(ctx context.Context, b block) error {
+	if b.number == 0 {
+		return f.fail("block 0 used nonce %d", f.nonce)
 	}
-	before, err := f.countAt(ctx, u.block.number-1)
+	before, err := f.countAt(ctx, b.number-1)
 	if err != nil {
-		return usage{}, err
+		return err
 	}
-	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), map[string]any{"blockHash": u.block.hash.String(), "requireCanonical": true})
+	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), map[string]any{"blockHash": b.hash.String(), "requireCanonical": true})
 	if err != nil {
-		return usage{}, err
+		return err
 	}
 	after, err := number(a)
 	if err != nil || before > f.nonce || after <= f.nonce {
-		return usage{}, f.fail("nonce %d, between blocks %d and %d: %v", f.nonce, u.block.number-1, u.block.number, errors.Join(err, fmt.Errorf("counts %d and %d", before, after)))
+		return f.fail("nonce %d, between blocks %d and %d: %v", f.nonce, b.number-1, b.number, errors.Join(err, fmt.Errorf("counts %d and %d", before, after)))
 	}
-	return u, nil
+	return nil
+}
+
+// authorized reports whether a block shows an authorization of the account that uses up the nonce
+// (EIP-7702). A block without one proves nothing: its list may be missing, or code of the account has used
+// the nonce for a contract.
+func (f *finder) authorized(a answer) bool {
+	var doc struct {
+		Transactions []struct {
+			Type  json.RawMessage `json:"type"`
+			Auths []struct {
+				ChainID string          `json:"chainId"`
+				Address string          `json:"address"`
+				Nonce   json.RawMessage `json:"nonce"`
+				YParity json.RawMessage `json:"yParity"`
+				R       string          `json:"r"`
+				S       string          `json:"s"`
+			} `json:"authorizationList"`
+		} `json:"transactions"`
+	}
+	if json.Unmarshal(a.result, &doc) != nil {
+		return false
+	}
+	for _, tx := range doc.Transactions {
+		if kind, err := quantity(tx.Type); err != nil || kind != uint64(evmtx.SetCode) {
+			continue
+		}
+		for _, one := range tx.Auths {
+			nonce, err := quantity(one.Nonce)
+			parity, bad := quantity(one.YParity)
+			code, wrong := evmtx.ParseAddress(one.Address)
+			chain := hexBig(one.ChainID)
+			if errors.Join(err, bad, wrong) != nil || nonce != f.nonce || parity > 1 || chain == nil {
+				continue
+			}
+			if !chain.IsUint64() || chain.Uint64() != 0 && chain.Uint64() != f.chain {
+				continue // the chain passes over it
+			}
+			auth := evmtx.Authorization{ChainID: chain, Address: code, Nonce: nonce, YParity: byte(parity), R: hexBig(one.R), S: hexBig(one.S)}
+			if signer, err := auth.Authority(); err == nil && signer == f.sender {
+				return true
+			}
+		}
+	}
+	return false
 }

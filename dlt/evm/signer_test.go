@@ -314,7 +314,7 @@ func TestVoidWithoutState(t *testing.T) {
 		for range 2 {
 			st := ask(b, kept)
 			assert.Equal(t, batch.ReportedPending, st.Reported)
-			assert.Contains(t, st.Message, "the node cannot tell any more by whom")
+			assert.Contains(t, st.Message, "the node does not show by whom")
 		}
 		st := ask(b, kept)
 		assert.Equal(t, batch.ReportedVoid, st.Reported)

@@ -13,8 +13,8 @@ import (
 // BatchStatuses implements [dlt.BatchStatusReader]. It looks for every transaction that is kept for
 // a batch, and what [Client.BatchStatuses] says of one holds for the batch. Stalled means that none
 // is in a block, the last one has waited for Options.BumpAfter blocks, and a higher fee is
-// within the limit. Void means that a deep block, which was read whole, gives the nonce to another
-// transaction; or that nothing is kept, and so nothing was sent. Errors are [*dlt.Error]s; the
+// within the limit. Void means that a deep block shows another transaction, or an authorization, that has
+// the nonce; or that nothing is kept, and so nothing was sent. Errors are [*dlt.Error]s; the
 // answers beside an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	if err := ctx.Err(); err != nil {
@@ -68,7 +68,7 @@ func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, one a
 	case proof.by == byOurs: // its receipt will say so
 		return batch.Status{}, nil
 	case proof.by == bySomeone:
-		text := fmt.Sprintf("nonce %d is used in a deep block, and the node cannot tell any more by whom", s.nonce)
+		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}, nil
 	case st.Reported == batch.ReportedPending && late && s.canRise():
 		st.Reported = batch.ReportedStalled

@@ -306,6 +306,7 @@ func TestResolve(t *testing.T) {
 	}
 	theirs := map[string]any{"hash": someone, "from": from, "nonce": "0x0"}
 	stranger := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x0"}
+	permit := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x1", "type": "0x4", "authorizationList": []any{authorization(3, 0, 0), authorization(0, 0, 0)}}
 	ours := map[string]any{"hash": string(b.ID), "from": from, "nonce": "0x0"}
 	for name, c := range map[string]struct {
 		count, blocks, byName func([]any) (any, string)
@@ -318,7 +319,9 @@ func TestResolve(t *testing.T) {
 		"somebody in the last deep block":    {count: count(90, nil), blocks: with(90, theirs), want: dlt.NotCommitted},
 		"somebody in block 1":                {count: count(1, nil), blocks: with(1, theirs), want: dlt.NotCommitted},
 		"ours, whose receipt lags":           {count: count(77, nil), blocks: with(77, ours), want: dlt.InFlight},
-		"an authorization":                   {count: count(77, nil), blocks: with(77, stranger), want: dlt.NotCommitted},
+		"an authorization":                   {count: count(77, nil), blocks: with(77, stranger, permit), want: dlt.NotCommitted},
+		"a block that does not show it":      {count: count(77, nil), blocks: with(77, stranger), want: dlt.CannotTell},
+		"a block whose list is empty":        {count: count(77, nil), want: dlt.CannotTell},
 		"in time, and the state goes back":   {count: count(77, pruned), blocks: with(77, theirs), want: dlt.NotCommitted},
 		"long ago, and the state is gone":    {count: count(20, pruned), blocks: with(20, theirs), want: dlt.CannotTell},
 		"long ago, and the node finds it":    {count: count(20, pruned), blocks: with(20, theirs), byName: func([]any) (any, string) { return map[string]any{"blockNumber": "0x14"}, "" }, want: dlt.NotCommitted},

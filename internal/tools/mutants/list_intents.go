@@ -109,6 +109,18 @@ var intentList = []mutant{
 		old: "if doc.Transactions == nil {", new: "if false {",
 	},
 	{
+		name: "intents: void by a block that does not show by whom", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof|TestIntentPlays/geth/BlocksWithoutTheirLists",
+		old: "if !f.authorized(a) {", new: "if false {",
+	},
+	{
+		name: "intents: void by another account's authorization", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "err == nil && signer == f.sender {", new: "err == nil && signer != (evmtx.Address{}) {",
+	},
+	{
+		name: "intents: void by an authorization for another chain", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "chain.Uint64() != 0 && chain.Uint64() != f.chain {", new: "chain.Uint64() == f.chain+2 {",
+	},
+	{
 		name: "intents: void by its own transaction in other letters", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "if ok && slices.Contains(f.ours, hash) {", new: "if ok && hash.String() == tx.Hash && slices.Contains(f.ours, hash) {",
 	},

@@ -282,29 +282,45 @@ func (tx *Tx) Sign(key *secp256k1.PrivateKey) {
 
 // Sender recovers the account that signed. s must be in the lower half of the order (EIP-2), or a
 // stranger could make a second transaction of it, with another hash.
-func (tx *Tx) Sender() (Address, error) {
+func (tx *Tx) Sender() (Address, error) { return signedBy(tx.SigningHash(), tx.YParity, tx.R, tx.S) }
+
+// Authority recovers the account that signed the authorization (EIP-7702). A chain takes no other
+// signature either.
+func (a *Authorization) Authority() (Address, error) {
+	if a.YParity > 1 {
+		return Address{}, &batch.InputError{Field: "y_parity", Value: strconv.Itoa(int(a.YParity)), Want: "0 or 1", Err: ErrSignature}
+	}
+	return signedBy(a.SigningHash(), a.YParity, a.R, a.S)
+}
+
+// SigningHash returns the hash that the account signs.
+func (a *Authorization) SigningHash() Hash {
+	return Keccak(appendList([]byte{5}, appendUint(appendBytes(appendBig(nil, a.ChainID), a.Address[:]), a.Nonce)))
+}
+
+// signedBy recovers the account that signed a hash.
+func signedBy(hash Hash, parity byte, sigR, sigS *big.Int) (Address, error) {
 	fail := func(field string, v *big.Int, want string) (Address, error) {
 		return Address{}, &batch.InputError{Field: field, Value: batch.Excerpt(v.String(), 80), Want: want, Err: ErrSignature}
 	}
-	r, ok := scalar(tx.R)
+	r, ok := scalar(sigR)
 	if !ok {
-		return fail("r", tx.R, "1 to the order of secp256k1")
+		return fail("r", sigR, "1 to the order of secp256k1")
 	}
-	s, ok := scalar(tx.S)
+	s, ok := scalar(sigS)
 	if !ok {
-		return fail("s", tx.S, "1 to the order of secp256k1")
+		return fail("s", sigS, "1 to the order of secp256k1")
 	}
 	if s.IsOverHalfOrder() {
-		return fail("s", tx.S, "the lower half of the order of secp256k1 (EIP-2)")
+		return fail("s", sigS, "the lower half of the order of secp256k1 (EIP-2)")
 	}
 	var compact [65]byte
-	compact[0] = 27 + tx.YParity
+	compact[0] = 27 + parity
 	r.PutBytesUnchecked(compact[1:33])
 	s.PutBytesUnchecked(compact[33:])
-	hash := tx.SigningHash()
 	key, _, err := ecdsa.RecoverCompact(compact[:], hash[:])
 	if err != nil {
-		return fail("r", tx.R, "a signature that a key has made")
+		return fail("r", sigR, "a signature that a key has made")
 	}
 	return KeyAddress(key), nil
 }

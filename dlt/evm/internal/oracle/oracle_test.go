@@ -113,6 +113,13 @@ func compare(t *testing.T, their *types.Transaction, ours *evmtx.Tx) {
 	for i, a := range their.SetCodeAuthorizations() {
 		require.Equal(t, a.Address.Bytes(), ours.Auths[i].Address[:])
 		require.Equal(t, a.Nonce, ours.Auths[i].Nonce)
+		require.Equal(t, a.SigHash().Hex(), ours.Auths[i].SigningHash().String())
+		their, err := a.Authority()
+		account, bad := ours.Auths[i].Authority()
+		require.Equal(t, err == nil, bad == nil, "%v, %v", err, bad)
+		if err == nil {
+			require.Equal(t, their.Hex(), account.Checksum())
+		}
 	}
 }
 
