@@ -1,7 +1,6 @@
 package evm_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,22 +18,7 @@ func TestAReceiptIsAskedForOnce(t *testing.T) {
 	head, receipts, fork := uint64(100), 0, map[uint64]string{}
 	var mined any = receiptIn(b.ID, 95, nil)
 	s.on("eth_getTransactionReceipt", func([]any) (any, string) { receipts++; return mined, "" })
-	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
-		n := head
-		if tag := params[0].(string); tag != "latest" {
-			if _, err := fmt.Sscanf(tag, "0x%x", &n); err != nil {
-				return nil, err.Error()
-			}
-		}
-		if n > head {
-			return nil, ""
-		}
-		block := blockAt(n)
-		if hash := fork[n]; hash != "" {
-			block["hash"] = hash
-		}
-		return block, ""
-	})
+	s.on("eth_getBlockByNumber", blocksUpTo(&head, fork))
 	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
 	ask := func(want batch.Reported, asked int) {
 		t.Helper()

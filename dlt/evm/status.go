@@ -463,6 +463,8 @@ func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 func (p *picture) status(i int) (batch.Status, bool) {
 	r := p.receipts[i]
 	switch {
+	case r != nil && p.isBehind(r.block.number):
+		return batch.Status{}, false // neither deep nor taken back: ask again
 	case r != nil && !p.isDeep(r.block.number):
 		return batch.Status{Reported: batch.ReportedValid}, true
 	case r != nil && p.canonical[r.block.number] != r.block.hash:

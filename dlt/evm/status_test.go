@@ -125,34 +125,82 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	}
 }
 
-// A backend that is behind takes nothing back: what was deep once is deep.
+// A backend that is behind takes nothing back of what was deep once, and says nothing of it either.
 func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
 	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return receiptIn(b.ID, 90, nil), "" })
 	head := uint64(100)
-	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
-		var n uint64
-		if tag := params[0].(string); tag == "latest" {
-			n = head
-		} else if _, err := fmt.Sscanf(tag, "0x%x", &n); err != nil {
-			return nil, err.Error()
-		}
-		return blockAt(n), ""
-	})
+	s.on("eth_getBlockByNumber", blocksUpTo(&head, nil))
 	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
-	for range 5 {
-		got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
-		require.NoError(t, err)
-		require.Len(t, got, 1)
-		assert.Equal(t, batch.ReportedCommitted, got[0].Reported)
+	for _, one := range []struct {
+		head uint64
+		want batch.Reported
+	}{{100, batch.ReportedCommitted}, {99, 0}, {91, 0}, {90, 0}, {89, 0}, {100, batch.ReportedCommitted}} {
 		s.mu.Lock()
-		head--
+		head = one.head
 		s.mu.Unlock()
+		assert.Equal(t, one.want, reported(t, c, b), "head %d", one.head)
 	}
-	fresh, err := newClient(t, url, &evm.Options{Finality: evm.After(10)}).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
+	s.mu.Lock()
+	head = 99
+	s.mu.Unlock()
+	assert.Equal(t, batch.ReportedValid, reported(t, newClient(t, url, &evm.Options{Finality: evm.After(10)}), b), "a client that has seen no more")
+}
+
+// A node stands still on a fork, with nothing upon its last block, and others have shown a higher block to
+// be deep. That says nothing of its own blocks: they may be orphans.
+func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
+	s, url := newScript(t)
+	b := signed(nil)
+	head, fork := uint64(100), map[uint64]string{}
+	var receipt any
+	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return receipt, "" })
+	s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
+	s.on("eth_getBlockByNumber", blocksUpTo(&head, fork))
+	c := newClient(t, url, &evm.Options{Finality: evm.After(10)})
+	assert.Equal(t, batch.ReportedUnknown, reported(t, c, b))
+	s.mu.Lock()
+	head, fork[80], receipt = 80, someone, receiptIn(b.ID, 80, map[string]any{"blockHash": someone})
+	s.mu.Unlock()
+	for range 3 { // the receipt is remembered after the first
+		assert.Zero(t, reported(t, c, b))
+	}
+	s.mu.Lock()
+	head = 90
+	s.mu.Unlock()
+	assert.Equal(t, batch.ReportedCommitted, reported(t, c, b), "with enough blocks upon it")
+}
+
+// blocksUpTo is a chain with this head, on which blocks of some heights have other hashes.
+func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) {
+	return func(params []any) (any, string) {
+		n := *head
+		if tag := params[0].(string); tag != "latest" {
+			if _, err := fmt.Sscanf(tag, "0x%x", &n); err != nil {
+				return nil, err.Error()
+			}
+		}
+		if n > *head {
+			return nil, ""
+		}
+		block := blockAt(n)
+		if hash := fork[n]; hash != "" {
+			block["hash"] = hash
+		}
+		return block, ""
+	}
+}
+
+// reported is the answer about a batch, 0 if there is none.
+func reported(t *testing.T, c *evm.Client, b batch.Batch) batch.Reported {
+	t.Helper()
+	got, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 	require.NoError(t, err)
-	assert.Equal(t, batch.ReportedValid, fresh[0].Reported, "a client that has seen no more")
+	if len(got) == 0 {
+		return 0
+	}
+	return got[0].Reported
 }
 
 // Without the block by which depth is measured there is no answer, and the error says what to do.

@@ -29,15 +29,17 @@ type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
-	// settled is the highest block that any node has shown to be deep. A node that is behind takes
-	// nothing of that back: its blocks up to that height are as deep as they were.
+	// settled is the highest block that any node has shown to be deep. A node whose own deep block is lower
+	// is behind. It takes nothing back, and proves nothing above its own deep block: the blocks of a node
+	// that stands still on a fork may be orphans.
 	settled uint64
 }
 
 // isDeep reports whether a block of this height counts as deep.
-func (v view) isDeep(number uint64) bool {
-	return !v.none && number <= v.deep.number || v.settled > 0 && number <= v.settled
-}
+func (v view) isDeep(number uint64) bool { return !v.none && number <= v.deep.number }
+
+// isBehind reports whether a block of this height was shown to be deep, and not by this node.
+func (v view) isBehind(number uint64) bool { return number <= v.settled && !v.isDeep(number) }
 
 // settle raises and returns the highest block that was shown to be deep.
 func (c *Client) settle(v view) uint64 {

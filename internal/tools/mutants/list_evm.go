@@ -23,6 +23,10 @@ var evmList = []mutant{
 		old: "v.settled = c.settle(v)", new: "_ = c.settle(v)",
 	},
 	{
+		name: "evm: an orphan of a node that is behind is deep", file: "dlt/evm/view.go", pkg: "dlt/evm", test: "TestAnOrphanOfANodeThatIsBehindIsNotDeep",
+		old: "return !v.none && number <= v.deep.number }", new: "return !v.none && number <= max(v.deep.number, v.settled) }",
+	},
+	{
 		name: "evm: nonce too low is a refusal", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestResolve",
 		old: "if err != nil || proof.by != byAnother {", new: "if err != nil {",
 	},
