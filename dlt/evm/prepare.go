@@ -20,8 +20,9 @@ const opPrepare = "prepare"
 // higher fees to them, once the last one has waited for Options.BumpAfter blocks and the
 // limit allows it. Where the Signer refuses that and the node has forgotten all of them, it returns
 // the same bytes, too, as long as the last ones pay the base fee. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
-// Signer or Fees that fails is ErrNotYet, and so is a node that answers, but cannot say the account's
-// nonce after the last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
+// Signer or Fees that fails is ErrNotYet, and so are kept bytes that this client cannot read, and a node
+// that answers, but cannot say the account's nonce after the last deep block or gives no estimate of this
+// call's gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -33,7 +34,7 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 	if len(a.Prepared) == 0 {
 		out, err = p.first(ctx)
 	} else {
-		out, err = p.renew(ctx, a.Prepared)
+		out, err = p.renew(ctx, a.Key, a.Prepared)
 	}
 	err = dlt.At(p.e.shown, unposted(err))
 	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
@@ -200,13 +201,13 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 }
 
 // renew returns the slot as it is, or with another entry.
-func (p *preparing) renew(ctx context.Context, kept []byte) ([]byte, error) {
+func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]byte, error) {
 	s, err := decodeSlot(kept)
 	if err == nil {
 		_, err = s.tx(s.last(), p.in, p.c.chain)
 	}
 	if err != nil {
-		return nil, p.c.broken(opPrepare, err)
+		return nil, p.c.broken(opPrepare, key, err)
 	}
 	if !s.canRise() {
 		return kept, nil

@@ -14,8 +14,8 @@ import (
 // at first the lowest one that pays the base fee, or the first one where none does. Once that one has
 // waited for Options.BumpAfter blocks, or no longer pays the base fee, the next one that does is
 // added. Nothing is added where the nonce is used, and nothing higher where another nonce of the account
-// has to be mined before it, or where the node has forgotten all of them. Its
-// error is a [*dlt.Error].
+// has to be mined before it, or where the node has forgotten all of them. Kept
+// bytes that this client cannot read are [dlt.ErrNotYet]. The error is a [*dlt.Error].
 func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if !isList(a.Payload) {
 		return a.Prepared, nil
@@ -25,7 +25,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
 	i := c.preferred.Load()
-	out, err := c.raise(ctx, c.endpoints[i], p, a.Prepared)
+	out, err := c.raise(ctx, c.endpoints[i], a.Key, p, a.Prepared)
 	err = dlt.At(c.endpoints[i].shown, unposted(err))
 	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
 		c.leave(i)
@@ -43,12 +43,12 @@ func (p *payment) slot(kept []byte) (*slot, error) {
 }
 
 // raise returns what is kept as it is, or with another turn.
-func (c *Client) raise(ctx context.Context, e *endpoint, p *payment, kept []byte) ([]byte, error) {
+func (c *Client) raise(ctx context.Context, e *endpoint, key batch.Key, p *payment, kept []byte) ([]byte, error) {
 	s := newList(p)
 	if len(kept) > 0 {
 		var err error
 		if s, err = p.slot(kept); err != nil {
-			return nil, c.broken(opPrepare, err)
+			return nil, c.broken(opPrepare, key, err)
 		}
 	}
 	v, answers, err := c.look(ctx, opPrepare, e, []request{{"eth_getTransactionCount", []any{p.sender.String(), "latest"}}})

@@ -22,6 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -228,10 +229,12 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 			"of a later kind": {Key: b.Key(), Number: 1, Payload: b.Payload, Prepared: append([]byte{2}, kept[1:]...)},
 		} {
 			err := c.Submit(t.Context(), bad)
-			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%s: %v", name, err)
+			assert.Equal(t, batch.KindNotYet, dlt.Kind(err), "%s: %v", name, err)
+			require.ErrorContains(t, err, bad.Key.String(), name)
 			if len(bad.Prepared) > 0 {
 				_, err = c.Prepare(t.Context(), bad)
-				assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%s: %v", name, err)
+				assert.Equal(t, batch.KindNotYet, dlt.Kind(err), "%s: %v", name, err)
+				require.ErrorContains(t, err, bad.Key.String(), name)
 			}
 		}
 		_, pending := s.nonce(from)
@@ -239,11 +242,46 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 		for name, prepared := range map[string][]byte{"cut": kept[:len(kept)-1], "of a later kind": append([]byte{2}, kept[1:]...)} {
 			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: prepared}})
 			assert.Empty(t, st, name)
-			assert.Error(t, err, name)
+			assert.NoError(t, err, name)
 		}
 		st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 		require.NoError(t, err)
 		assert.Equal(t, batch.ReportedVoid, st[0].Reported)
+	})
+}
+
+// Bytes that were kept of one batch cannot be read, as those of a later version: its lane waits, and a
+// person hears of it. No other lane does.
+func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		from, other := s.account(), s.account()
+		s.mine(4)
+		st, bad := memory.New(), s.intent(from, 10)
+		require.NoError(t, st.Add(t.Context(), bad))
+		claimed, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{bad.Service}, Limit: 1, Window: 1, TTL: time.Second, Instance: "later"},
+			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+		require.NoError(t, err)
+		claim := claimed.Runs[0].Batches[0]
+		_, err = st.KeepPrepared(t.Context(), []store.Prepared{{Ref: claim.Ref, Version: claim.Version, Bytes: []byte("of a later version")}})
+		require.NoError(t, err)
+		_, err = st.Record(t.Context(), []store.Outcome{{Ref: claim.Ref, Version: claim.Version, By: batch.BySubmitter, Finding: store.Failed, Attempt: 1}})
+		require.NoError(t, err)
+		p := s.runLedger(st, s.signing(afterTwo(), s.keys(from, other)), queuer.Serial{})
+		for i := range 5 {
+			good := s.intent(other, int64(20+i))
+			p.add(good)
+			p.mineUntil(good, batch.Committed)
+		}
+		for range 500 {
+			if p.record(bad).Decision != "" {
+				break
+			}
+			time.Sleep(time.Minute)
+		}
+		assert.Contains(t, p.record(bad).Decision, "batch "+bad.Key().String()+": the kept bytes are no slot")
+		assert.Empty(t, p.seen.of(batch.EventPaused))
+		assert.Empty(t, s.paid(from))
 	})
 }
 

@@ -178,9 +178,9 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 }
 
 // Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
-// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet]. nil
-// means that a node has a transaction of the batch in its pool or in a block, no more. The error is
-// a [*dlt.Error].
+// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet], and so it
+// is for kept bytes that this client cannot read. nil means that a node has a transaction of the batch in
+// its pool or in a block, no more. The error is a [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -188,11 +188,11 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	}
 	s, err := decodeSlot(a.Prepared)
 	if err != nil {
-		return c.c.broken(opSubmit, err)
+		return c.c.broken(opSubmit, a.Key, err)
 	}
 	tx, err := s.tx(s.last(), in, c.c.chain)
 	if err != nil {
-		return c.c.broken(opSubmit, err)
+		return c.c.broken(opSubmit, a.Key, err)
 	}
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
 	i := c.c.preferred.Load()

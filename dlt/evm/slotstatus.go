@@ -14,14 +14,14 @@ import (
 // a batch, and what [Client.BatchStatuses] says of one holds for the batch. Stalled means that none
 // is in a block, the last one has waited for Options.BumpAfter blocks, and a higher fee is
 // within the limit. Void means that a deep block shows another transaction, or an authorization, that has
-// the nonce; or that nothing is kept, and so nothing was sent. Errors are [*dlt.Error]s; the
+// the nonce; or that nothing is kept, and so nothing was sent. Kept bytes that this client cannot read have
+// no answer. Errors are [*dlt.Error]s; the
 // answers beside an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: err}
 	}
 	var all []asked
-	var broken error
 	seen := map[batch.Key]bool{}
 	for _, a := range attempts {
 		if seen[a.Key] {
@@ -35,15 +35,11 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 		s, err := decodeSlot(a.Prepared)
 		sender, bad := evmtx.ParseAddress(string(a.Service))
 		if err = errors.Join(err, bad); err != nil {
-			broken = c.c.broken(opStatuses, fmt.Errorf("batch %s: %w", a.Key, err))
-			continue
+			continue // no error either: the others have theirs, and this one's lack of an answer calls a person
 		}
 		all = append(all, asked{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s})
 	}
 	statuses, err := c.c.lookFor(ctx, all, c.open)
-	if err == nil {
-		err = broken
-	}
 	return append(out, statuses...), err
 }
 

@@ -29,10 +29,9 @@ const opStatuses = "batch statuses"
 // Options.BumpAfter blocks or no longer pays the base fee, and a higher one does. It also means that
 // one waits so long for another nonce of its account, which can be sent again only
 // once nothing behind it is under way. Answers that contradict each other are left out. An id that is
-// not a hash has no answer. Errors are [*dlt.Error]s; the answers beside an error are good.
+// not a hash has no answer, and neither have kept bytes that this client cannot read. Errors are [*dlt.Error]s; the answers beside an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	var all []asked
-	var broken error
 	seen := make(map[batch.ID]struct{}, len(attempts))
 	for _, a := range attempts {
 		h, ok := evmtx.ParseHash(string(a.ID))
@@ -44,18 +43,13 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 		if len(a.Prepared) > 0 {
 			s, err := decodeList(a.Prepared)
 			if err != nil {
-				broken = c.broken(opStatuses, fmt.Errorf("batch %s: %w", a.Key, err))
-				continue
+				continue // no error either: the others have theirs, and this one's lack of an answer calls a person
 			}
 			one.hashes, one.slot = s.hashes(), s
 		}
 		all = append(all, one)
 	}
-	out, err := c.lookFor(ctx, all, c.waits)
-	if err == nil {
-		err = broken
-	}
-	return out, err
+	return c.lookFor(ctx, all, c.waits)
 }
 
 // waits finishes the status of alternatives that are in no block.

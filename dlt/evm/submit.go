@@ -22,9 +22,9 @@ const opSubmit = "submit"
 
 // Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that Prepare has
 // chosen last, and only if no nonce of the account is missing before it: otherwise its error is
-// [dlt.ErrNotYet]. nil means that a node has a transaction of the batch in its pool or in a block, no
-// more. The error is a [*dlt.Error]; alternatives that were not prepared are [dlt.ErrMisconfigured]. If
-// the node could not be reached, this Submit fails and the next one goes to the next fallback.
+// [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept bytes this client
+// cannot read. nil means that a node has a transaction of the batch in its pool or in a block, no
+// more. The error is a [*dlt.Error]. If the node could not be reached, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	if len(p.txs) > 1 {
 		s, err := p.slot(a.Prepared)
 		if err != nil {
-			return c.broken(opSubmit, err)
+			return c.broken(opSubmit, a.Key, err)
 		}
 		at = s.turn()
 	}
@@ -49,9 +49,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // broken is the error for kept bytes that are not this client's: nothing is posted by them, and
-// nothing is void because of them.
-func (c *Client) broken(op string, err error) error {
-	return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: c.show(err.Error())}
+// nothing is void because of them. Other batches go on.
+func (c *Client) broken(op string, key batch.Key, err error) error {
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf("batch %s: %v", key, err))}
 }
 
 // sending is one Submit.

@@ -125,6 +125,10 @@ var intentList = []mutant{
 		old: "if ok && slices.Contains(f.ours, hash) {", new: "if ok && hash.String() == tx.Hash && slices.Contains(f.ours, hash) {",
 	},
 	{
+		name: "intents: one batch's kept bytes close the endpoint", file: evmDir + "/submit.go", pkg: evmDir, test: "TestKeptBytesThatNobodyReadsHoldUpOneLane",
+		old: "Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(\"batch %s", new: "Kind: dlt.ErrMisconfigured, Message: c.show(fmt.Sprintf(\"batch %s",
+	},
+	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
 		old: "len(s.entries) < maxEntries && ", new: "",
 	},
