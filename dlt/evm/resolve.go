@@ -153,6 +153,11 @@ func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return f.countOf(a, height)
+}
+
+// countOf reads the answer to a question for a next nonce after a block.
+func (f *finder) countOf(a answer, height uint64) (uint64, error) {
 	if a.err != nil && classify(a.err) != classBusy {
 		return 0, fmt.Errorf("%w: %w", errNoState, f.fail("next nonce after block %d: %s", height, a.err.Message))
 	}

@@ -369,6 +369,101 @@ func TestVoidWithoutState(t *testing.T) {
 	})
 }
 
+// Intents that wait for lower prices, and that the node has forgotten, cost the others no time: their nonces
+// are asked for together.
+func TestStuckIntentsDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		s.mine(4)
+		c, requests, ask, _ := fifty(s)
+		s.mine(4)
+		requests.Store(0)
+		st, err := c.BatchStatuses(t.Context(), "", ask)
+		require.NoError(t, err)
+		assert.Len(t, st, 50)
+		assert.LessOrEqual(t, requests.Load(), int64(5))
+	})
+}
+
+// Nonces of many intents are used by another wallet. It takes long to find out by whom, so the answers about
+// the others come before that is done, and each of the intents has its turn.
+func TestASearchDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+		s.mine(4)
+		c, _, ask, accounts := fifty(s)
+		for _, a := range accounts[:49] {
+			s.foreign(s.pay(a, 0, 99))
+		}
+		s.mine(40)
+		void := map[batch.ID]bool{}
+		for range 500 {
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			st, err := c.BatchStatuses(ctx, "", ask)
+			cancel()
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), 15*time.Second)
+			require.Greater(t, len(st), 1)
+			committed := 0
+			for _, one := range st {
+				if one.Reported == batch.ReportedCommitted {
+					committed++
+					continue
+				}
+				require.Equal(t, batch.ReportedVoid, one.Reported, one.Message)
+				void[one.ID] = true
+			}
+			require.Equal(t, 1, committed)
+			if len(void) == 49 {
+				return
+			}
+		}
+		assert.Len(t, void, 49, "each has its turn")
+	})
+}
+
+// fifty are prepared intents of fifty accounts, on the way to whose node each request takes a while. Only the
+// last one is posted.
+func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.Attempt, accounts []evmtest.Account) {
+	for range 50 {
+		accounts = append(accounts, s.account())
+	}
+	requests = &atomic.Int64{}
+	o := afterTwo()
+	o.Client = &http.Client{Transport: distant{s.http.Transport, requests}}
+	c = s.signing(o, s.keys(accounts...))
+	for i, a := range accounts {
+		b := s.intent(a, int64(10+i))
+		one := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+		var err error
+		one.Prepared, err = c.Prepare(s.Context(), one)
+		require.NoError(s, err)
+		if i == 49 {
+			require.NoError(s, c.Submit(s.Context(), one))
+		}
+		one.Payload = nil
+		ask = append(ask, one)
+	}
+	return c, requests, ask, accounts
+}
+
+// distant is a way to a node on which each request takes a while.
+type distant struct {
+	http.RoundTripper
+	n *atomic.Int64
+}
+
+func (f distant) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.n.Add(1)
+	select {
+	case <-time.After(200 * time.Millisecond):
+		return f.RoundTripper.RoundTrip(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
 // countsBlocks counts the whole blocks that are asked for.
 type countsBlocks struct {
 	http.RoundTripper

@@ -1,9 +1,12 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -39,37 +42,129 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 		}
 		all = append(all, asked{id: a.ID, account: sender.String(), hashes: s.hashes(), slot: s})
 	}
-	statuses, err := c.c.lookFor(ctx, all, c.open)
-	return append(out, statuses...), err
+	used := map[batch.ID]usedSlot{}
+	statuses, err := c.c.lookFor(ctx, all, func(ctx context.Context, e *endpoint, p *picture, all []*open) error {
+		return c.open(ctx, e, p, all, used)
+	})
+	for _, st := range statuses { // another node has an answer
+		delete(used, st.ID)
+	}
+	more, failed := c.whoUsed(ctx, used)
+	if err == nil {
+		err = failed
+	}
+	return slices.Concat(out, statuses, more), err
 }
 
-// open finishes the status of a batch that is in no block: another transaction may have its nonce.
-// Beside an error there is no status.
-func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, one asked, st batch.Status) (batch.Status, error) {
-	s := one.slot
-	late := s.stalled(p.head, c.c.o.BumpAfter)
-	if st.Reported == batch.ReportedPending && !late {
-		return st, nil
+// usedSlot is a batch in no block, whose nonce is used in a deep one.
+type usedSlot struct {
+	e    *endpoint // that says so
+	open open
+	late bool
+}
+
+// open finishes the statuses of batches that are in no block. Another transaction may have their nonces: it
+// asks for all of them at once, after the deep block, and leaves those that are used to whoUsed, which
+// takes its time. Beside an error of its own a batch has no status.
+func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
+	var reqs []request
+	var late []bool
+	var waiting []*open
+	for _, o := range all {
+		l := o.slot.stalled(p.head, c.c.o.BumpAfter)
+		if o.st.Reported == batch.ReportedPending && !l {
+			continue
+		}
+		waiting, late = append(waiting, o), append(late, l)
+		if !p.none {
+			reqs = append(reqs, request{"eth_getTransactionCount", []any{o.account, hexQuantity(p.deep.number)}})
+		}
 	}
-	sender, err := evmtx.ParseAddress(one.account)
+	f := finder{Client: c.c, op: opStatuses, e: e}
+	answers, err := c.c.ask(ctx, opStatuses, e, reqs)
 	if err != nil {
-		return batch.Status{}, err
+		err = dlt.At(e.shown, c.c.typed(opStatuses, err))
 	}
-	proof, err := c.c.whoUsed(ctx, opStatuses, e, sender, s.nonce, s.free(c.c.o.Finality), one.hashes)
+	for i, o := range waiting {
+		next, failed := uint64(0), err
+		if !p.none && failed == nil {
+			next, failed = f.countOf(answers[i], p.deep.number)
+		}
+		switch {
+		case failed != nil:
+			o.st, first = batch.Status{}, cmp.Or(first, failed)
+		case next > o.slot.nonce:
+			used[o.id] = usedSlot{e, *o, late[i]}
+			o.st = batch.Status{}
+		default:
+			o.st = o.concluded(late[i], usage{by: byNobody})
+		}
+	}
+	return first
+}
+
+// whoUsed finishes the statuses of batches whose nonces are used, in any order, so that none is always among
+// the last. It takes no more than half of the time that is left, and one batch: the others have no answer
+// yet, and are asked about again.
+func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot) (out []batch.Status, first error) {
+	begun := time.Now()
+	end, bounded := ctx.Deadline()
+	done := 0
+	for id, u := range used {
+		if bounded && done > 0 && time.Since(begun) > time.Until(end) {
+			break
+		}
+		done++
+		proof, err := c.userOf(ctx, u)
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		if st := u.open.concluded(u.late, proof); st.Reported != 0 {
+			st.ID = id
+			out = append(out, st)
+		}
+	}
+	return out, first
+}
+
+// userOf asks the nodes in turn who used a slot's nonce, until one shows it.
+func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, err error) {
+	sender, err := evmtx.ParseAddress(u.open.account)
+	if err != nil {
+		return usage{}, err
+	}
+	s := u.open.slot
+	ask := func(e *endpoint) (usage, error) {
+		return c.c.whoUsed(ctx, opStatuses, e, sender, s.nonce, s.free(c.c.o.Finality), u.open.hashes)
+	}
+	proof, err = ask(u.e)
+	for _, e := range c.c.inTurn() {
+		if e == u.e || err == nil && proof.by != bySomeone || ctx.Err() != nil {
+			continue
+		}
+		if other, failed := ask(e); failed == nil && (err != nil || other.by != byNobody) {
+			proof, err = other, nil
+		}
+	}
+	return proof, err
+}
+
+// concluded is the status of a batch that is in no block, after what is known of its nonce.
+func (o *open) concluded(late bool, proof usage) batch.Status {
+	st, s := o.st, o.slot
 	switch {
-	case err != nil:
-		return batch.Status{}, err
 	case proof.by == byAnother:
-		return batch.Status{Reported: batch.ReportedVoid, Message: proof.text(s.nonce)}, nil
+		return batch.Status{Reported: batch.ReportedVoid, Message: proof.text(s.nonce)}
 	case proof.by == byOurs: // its receipt will say so
-		return batch.Status{}, nil
+		return batch.Status{}
 	case proof.by == bySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
-		return batch.Status{Reported: batch.ReportedPending, Message: text}, nil
+		return batch.Status{Reported: batch.ReportedPending, Message: text}
 	case st.Reported == batch.ReportedPending && late && s.canRise():
 		st.Reported = batch.ReportedStalled
 	case st.Reported == batch.ReportedPending && late:
 		st.Message += fmt.Sprintf("; the limit is %s gwei, after %d transactions", gwei(s.maxFee), len(s.entries))
 	}
-	return st, nil
+	return st
 }

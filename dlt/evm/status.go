@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -52,23 +53,25 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	return c.lookFor(ctx, all, c.waits)
 }
 
-// waits finishes the status of alternatives that are in no block.
-func (c *Client) waits(_ context.Context, _ *endpoint, p *picture, one asked, st batch.Status) (batch.Status, error) {
-	s := one.slot
-	latest, ok := p.next[count{one.account, "latest"}]
-	if s == nil || st.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.stalled(p.head, c.o.BumpAfter) {
-		return st, nil
+// waits finishes the statuses of alternatives that are in no block.
+func (c *Client) waits(_ context.Context, _ *endpoint, p *picture, all []*open) error {
+	for _, o := range all {
+		s := o.slot
+		latest, ok := p.next[count{o.account, "latest"}]
+		if s == nil || o.st.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.stalled(p.head, c.o.BumpAfter) {
+			continue
+		}
+		_, higher := s.above(s.turn()+1, p.head)
+		switch {
+		case higher, latest < s.nonce && s.mayTurn():
+			o.st.Reported = batch.ReportedStalled
+		case s.turn() == len(s.entries)-1:
+			o.st.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
+		default:
+			o.st.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
+		}
 	}
-	_, higher := s.above(s.turn()+1, p.head)
-	switch {
-	case higher, latest < s.nonce && s.mayTurn():
-		st.Reported = batch.ReportedStalled
-	case s.turn() == len(s.entries)-1:
-		st.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
-	default:
-		st.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
-	}
-	return st, nil
+	return nil
 }
 
 // asked is a batch that is asked about: transactions of an account, of which at most one is executed.
@@ -79,12 +82,23 @@ type asked struct {
 	slot    *slot // nil where nothing is kept
 }
 
-// finisher finishes the status of a batch that is in no block. Without a status of it there is no answer.
-type finisher func(ctx context.Context, e *endpoint, p *picture, one asked, st batch.Status) (batch.Status, error)
+// open is a batch with its status so far.
+type open struct {
+	asked
+	st batch.Status
+}
 
-// lookFor asks about batches, at most maxIDs transactions at a time. The answers beside an error, which
-// is the first one, are good.
+// finisher finishes the statuses of batches that are in no block. A status of the zero value is no answer.
+type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
+
+// lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the time is
+// not enough for all, no batch is always among the last. The answers beside an error, which is the first
+// one, are good.
 func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out []batch.Status, first error) {
+	if len(all) > 0 {
+		i := rand.IntN(len(all))
+		all = slices.Concat(all[i:], all[:i])
+	}
 	for len(all) > 0 {
 		n, size := 0, 0
 		for n < len(all) && (n == 0 || size+len(all[n].hashes) <= maxIDs) {
@@ -116,19 +130,29 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 	if p == nil {
 		return nil, err
 	}
+	var found, waiting []*open
 	first := 0
 	for _, one := range all {
 		st, ok := p.together(first, len(one.hashes))
 		first += len(one.hashes)
-		if ok && finish != nil && (st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown) {
-			var failed error
-			if st, failed = finish(ctx, e, p, one, st); failed != nil && err == nil {
-				err = failed
-			}
+		if !ok {
+			continue
 		}
-		if ok && st.Reported != 0 {
-			st.ID = one.id
-			out = append(out, st)
+		o := &open{one, st}
+		found = append(found, o)
+		if st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown {
+			waiting = append(waiting, o)
+		}
+	}
+	if finish != nil {
+		if failed := finish(ctx, e, p, waiting); err == nil {
+			err = failed
+		}
+	}
+	for _, o := range found {
+		if o.st.Reported != 0 {
+			o.st.ID = o.id
+			out = append(out, o.st)
 		}
 	}
 	return out, err

@@ -13,8 +13,8 @@ var intentList = []mutant{
 		old: "if s.voids { // the", new: "if false { // the",
 	},
 	{
-		name: "intents: void by a block that is not deep", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
-		old: "count, err := f.countAt(ctx, v.deep.number)", new: "v.deep = v.head\n\tcount, err := f.countAt(ctx, v.deep.number)",
+		name: "intents: void by a block that is not deep", file: evmDir + "/view.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
+		old: "v.deep.number = v.head.number - f.blocks // its", new: "v.deep.number = v.head.number // its",
 	},
 	{
 		name: "intents: void without a trace", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestVoidOnlyOnProof",
@@ -127,6 +127,14 @@ var intentList = []mutant{
 	{
 		name: "intents: one batch's kept bytes close the endpoint", file: evmDir + "/submit.go", pkg: evmDir, test: "TestKeptBytesThatNobodyReadsHoldUpOneLane",
 		old: "Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(\"batch %s", new: "Kind: dlt.ErrMisconfigured, Message: c.show(fmt.Sprintf(\"batch %s",
+	},
+	{
+		name: "intents: each that is stuck is asked about by itself", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestStuckIntentsDelayNobody",
+		old: "case next > o.slot.nonce:", new: "case next >= o.slot.nonce:",
+	},
+	{
+		name: "intents: searches take the time of the others", file: evmDir + "/slotstatus.go", pkg: evmDir, test: "TestASearchDelaysNobody",
+		old: "time.Since(begun) > time.Until(end) {", new: "time.Since(begun) > time.Until(end)+time.Hour {",
 	},
 	{
 		name: "intents: replacements without end", file: evmDir + "/slot.go", pkg: evmDir, test: "TestSlotIsBounded",
