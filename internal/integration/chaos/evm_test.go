@@ -184,6 +184,28 @@ func (r rpc) nonce(a evmtest.Account, tag string) (uint64, error) {
 	return r.quantity("eth_getTransactionCount", a.Address(), tag)
 }
 
+// about is what the node shows of an account, for whoever asks why its lane stands still.
+func (r rpc) about(account string) string {
+	var next, pending, funds string
+	var pool json.RawMessage
+	head, err := r.quantity("eth_blockNumber")
+	err = errors.Join(err, r.call(&next, "eth_getTransactionCount", account, "latest"), r.call(&pending, "eth_getTransactionCount", account, "pending"),
+		r.call(&funds, "eth_getBalance", account, "latest"), r.call(&pool, "txpool_contentFrom", account))
+	var used []string
+	for n := range head + 1 {
+		var block struct {
+			Transactions []struct{ From, Nonce, Hash string }
+		}
+		err = errors.Join(err, r.call(&block, "eth_getBlockByNumber", "0x"+strconv.FormatUint(n, 16), true))
+		for _, tx := range block.Transactions {
+			if tx.From == account {
+				used = append(used, fmt.Sprintf("%s in %d by %s", tx.Nonce, n, tx.Hash))
+			}
+		}
+	}
+	return fmt.Sprintf("%s at block %d: next nonce %s, with the pool %s, funds %s, pool %s, nonces used: %s; %v", account, head, next, pending, funds, pool, strings.Join(used, ", "), err)
+}
+
 // evmBackend is anvil. Its chain is as durable as the file that it writes once a second.
 type evmBackend struct {
 	rpc

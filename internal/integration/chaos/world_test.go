@@ -170,6 +170,9 @@ func (w *world) rest(st *postgres.Store) {
 		case <-ctx.Done():
 			for _, r := range open {
 				w.t.Errorf("open: %s %s attempt %d doubt since %v decision %q error %v", r.Key, r.State, r.Attempt, r.DoubtSince, r.Decision, r.Error)
+				if w.kind == evmNode {
+					w.t.Log(w.chain().about(string(r.Service)))
+				}
 			}
 			for _, s := range w.slots {
 				w.t.Logf("%s", &s.current().tail)
