@@ -745,9 +745,13 @@ func TestHeldBack(t *testing.T) {
 		assert.Empty(t, s.executed(other))
 		st, err := c.BatchStatuses(t.Context(), first.Service, []batch.Attempt{{Key: first.Key()}, {Key: next.Key()}})
 		require.NoError(t, err)
-		assert.Equal(t, batch.ReportedPending, st[0].Reported)
-		assert.Contains(t, st[0].Message, "the node holds it back from its blocks")
-		assert.Equal(t, batch.ReportedUnknown, st[1].Reported, "behind it")
+		by := map[batch.ID]batch.Status{}
+		for _, one := range st {
+			by[one.ID] = one
+		}
+		assert.Equal(t, batch.ReportedPending, by[first.ID].Reported)
+		assert.Contains(t, by[first.ID].Message, "the node holds it back from its blocks")
+		assert.Equal(t, batch.ReportedUnknown, by[next.ID].Reported, "behind it")
 		s.foreign(s.sign(other, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(22), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)}))
 		s.mine(4)
 		assert.Equal(t, []int64{22, 21}, s.paid(other))

@@ -307,10 +307,11 @@ func (b *evmBackend) save() error {
 	return nil
 }
 
-// ofOneMoment reports whether each account has sent as many transactions as the blocks of a state file have.
-// anvil does not stop while it writes, so that the accounts may be those after a block that is missing. A
-// node that starts with such a file has an effect that no block explains, which no chain of several nodes
-// can have: the nonce stays used, and who used it cannot be told.
+// ofOneMoment reports whether each account has sent as many transactions as the blocks of a state file have,
+// and whether there is a receipt for just these. anvil does not stop while it writes, so that the accounts
+// or the receipts may be those after a block that is missing. A node that starts with such a file has an
+// effect that no block explains, or for ever a receipt of a block that it does not have, which no chain of
+// several nodes can have.
 func ofOneMoment(text []byte) bool {
 	var state struct {
 		Accounts map[string]struct{ Nonce uint64 }
@@ -334,7 +335,11 @@ func ofOneMoment(text []byte) bool {
 	for _, block := range state.Blocks {
 		for _, tx := range block.Transactions {
 			sent[from[tx.Transaction.Hash]]++
+			delete(from, tx.Transaction.Hash)
 		}
+	}
+	if len(from) > 0 {
+		return false
 	}
 	for lane := range lanes {
 		payer := payer(lane).Address()
