@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"net/url"
@@ -132,9 +133,16 @@ func (c *Client) inTurn() []*endpoint {
 	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
 }
 
-// leave makes the endpoint after i the one for submissions.
-func (c *Client) leave(i uint32) {
-	c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
+// onPreferred asks the endpoint for submissions, and names it in the error. Where it is not reached, the
+// next endpoint is the one for submissions from then on; a call that was stopped says nothing of it.
+func (c *Client) onPreferred(ctx context.Context, ask func(e *endpoint) error) error {
+	i := c.preferred.Load()
+	e := c.endpoints[i]
+	err := dlt.At(e.shown, ask(e))
+	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
+		c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
+	}
+	return err
 }
 
 // nonces remembers, for a while, which nonce of an account a node takes next, because it has

@@ -28,18 +28,16 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 	if err != nil {
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
 	}
-	i := c.c.preferred.Load()
-	p := preparing{SigningClient: c, e: c.c.endpoints[i], in: in, sender: sender, salt: saltOf(a.Key)}
 	var out []byte
-	if len(a.Prepared) == 0 {
-		out, err = p.first(ctx)
-	} else {
-		out, err = p.renew(ctx, a.Key, a.Prepared)
-	}
-	err = dlt.At(p.e.shown, unposted(err))
-	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
-		c.c.leave(i)
-	}
+	err = c.c.onPreferred(ctx, func(e *endpoint) (err error) {
+		p := preparing{SigningClient: c, e: e, in: in, sender: sender, salt: saltOf(a.Key)}
+		if len(a.Prepared) == 0 {
+			out, err = p.first(ctx)
+		} else {
+			out, err = p.renew(ctx, a.Key, a.Prepared)
+		}
+		return unposted(err)
+	})
 	return out, err
 }
 

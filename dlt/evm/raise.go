@@ -24,12 +24,11 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if err != nil {
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
-	i := c.preferred.Load()
-	out, err := c.raise(ctx, c.endpoints[i], a.Key, p, a.Prepared)
-	err = dlt.At(c.endpoints[i].shown, unposted(err))
-	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
-		c.leave(i)
-	}
+	var out []byte
+	err = c.onPreferred(ctx, func(e *endpoint) (err error) {
+		out, err = c.raise(ctx, e, a.Key, p, a.Prepared)
+		return unposted(err)
+	})
 	return out, err
 }
 

@@ -195,13 +195,10 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 		return c.c.broken(opSubmit, a.Key, err)
 	}
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
-	i := c.c.preferred.Load()
-	one := sending{Client: c.c, e: c.c.endpoints[i], a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
-	err = dlt.At(one.e.shown, one.submit(ctx))
-	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
-		c.c.leave(i)
-	}
-	return err
+	return c.c.onPreferred(ctx, func(e *endpoint) error {
+		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
+		return one.submit(ctx)
+	})
 }
 
 var errUnposted = errors.New("nothing was prepared, and so nothing was sent")

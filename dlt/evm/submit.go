@@ -39,13 +39,10 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 		at = s.turn()
 	}
 	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.raws[at]
-	i := c.preferred.Load()
-	s := sending{Client: c, e: c.endpoints[i], a: a, tx: p.txs[at], sender: p.sender, ours: p.hashes}
-	err = dlt.At(s.e.shown, s.submit(ctx))
-	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
-		c.leave(i)
-	}
-	return err
+	return c.onPreferred(ctx, func(e *endpoint) error {
+		s := sending{Client: c, e: e, a: a, tx: p.txs[at], sender: p.sender, ours: p.hashes}
+		return s.submit(ctx)
+	})
 }
 
 // broken is the error for kept bytes that are not this client's: nothing is posted by them, and
