@@ -216,7 +216,7 @@ var list = []mutant{
 		old: "return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)", new: "return !d.f.Budget.Exhausted(d.f.Spent)",
 	},
 	{
-		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("4000"),
+		name: "a failure of another attempt counts", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideFailedThatNamesAnEarlierAttempt",
 		old: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {", new: "if false {",
 	},
 	{
