@@ -70,7 +70,7 @@ var postgresList = []mutant{
 		name: "postgres: Add inserts into services", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestOpenAddTxHoldsUpNoClaim/native",
 		old: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n",
 		new: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n" +
-			"	if _, err := t.Exec(ctx, sqlNewLanes, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
+			"	if _, err := t.Exec(ctx, `INSERT INTO {services} (service_id) SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING`, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
 	},
 	{
 		name: "postgres: lanes that others hold are taken for new ones", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestAClaimFromNewLanesDoesNotBeginTwice",
