@@ -84,9 +84,9 @@ type Driver struct {
 	// KeepStats is Write and ReadStats is Read for the tables of a [store.StatsKeeper]; they fail
 	// where the schema has no such tables yet.
 	KeepStats, ReadStats Run
-	// KeepBulks and ReadBulks are the same for the tables of a [store.BulkKeeper].
+	// KeepBulks and ReadBulks are such a Write and Read for the tables of a [store.BulkKeeper].
 	KeepBulks, ReadBulks Run
-	// KeepSummaries and ReadSummaries are the same for the table of a [store.SummaryKeeper].
+	// KeepSummaries and ReadSummaries are such a Write and Read for the table of a [store.SummaryKeeper].
 	KeepSummaries, ReadSummaries Run
 	// Counting is Snapshot for a count, which reads all open rows: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
