@@ -18,7 +18,7 @@ const (
 	keepEvery  = 30 * time.Second // between looks of a page that is kept up to date
 )
 
-// overview is what the first page rests on.
+// overview has the data of the first page.
 type overview struct {
 	causes  operator.Causes
 	stats   store.Stats
@@ -27,7 +27,7 @@ type overview struct {
 }
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
-	// After an act of a visitor an earlier look will not do.
+	// A kept report of causes serves only as long as no visitor has acted since the last look.
 	acts := c.overview.acts.Load()
 	if o.causes, err = c.desk.Causes(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
 		return o, err

@@ -34,7 +34,7 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {
 		q.Within = defaultWithin
 	}
-	// Where no look can be read or kept, as with a role that may only read, this one is all the same.
+	// A caller whose role may not read or keep reports makes a look of its own, without an error.
 	was, err := d.store.Summary(ctx, keptCauses)
 	keeps := err == nil
 	kept, is := keptOf(was)

@@ -103,9 +103,9 @@ func (r Row) Monitored(now time.Time) bool {
 	return false
 }
 
-// Attempted reports whether the batch was ever claimed: while it is under way it counts as
-// earlier in its lane than any batch that became visible after that. A batch that was put at
-// the end does not, until it is claimed again.
+// Attempted reports whether the batch was claimed, and was not put at the end of its lane since.
+// While an attempted batch is open it counts as earlier in its lane than any batch that became
+// visible after its claim.
 func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
 
 // ready reports whether the row may be claimed now.

@@ -14,12 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// consent is who acts, why, and whether that person was asked.
+// consent holds the actor of an act, the reason, and whether the act needs a typed confirmation.
 type consent struct {
 	a    *app
 	by   batch.By
 	yes  bool
-	asks bool // the act is confirmed by typing
+	asks bool // the person types a word to confirm
 }
 
 // acting adds the flags of an act.
@@ -48,7 +48,7 @@ func (t *consent) who() (batch.By, error) {
 	return t.by, nil
 }
 
-// confirm shows the batches or lanes of an act, and wants a word typed until ctx is done.
+// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done.
 func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
 	if !t.asks || t.yes {
 		return nil
@@ -61,7 +61,7 @@ func (t *consent) confirm(ctx context.Context, word, question string, people fun
 		err  error
 	}
 	typed := make(chan answer, 1)
-	go func() { // nothing ends a read from a terminal
+	go func() { // ctx does not end a read from a terminal
 		line, err := bufio.NewReader(t.a.in).ReadString('\n')
 		typed <- answer{line, err}
 	}()

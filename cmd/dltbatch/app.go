@@ -26,7 +26,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
-	user     func() (string, error) // the operating system's name of who calls
+	user     func() (string, error) // the operating system's name of the caller
 	open     func(ctx context.Context, t target) (*database, error)
 	colour   bool // out is a terminal
 
@@ -66,7 +66,7 @@ const (
 	exitSchema   = 7
 )
 
-// exitCodes is what scripts may rely on.
+// exitCodes describes the exit codes. Scripts may rely on them.
 var exitCodes = [...]string{
 	exitDone:     "done",
 	exitFailed:   "failed: the database was not reached, or gave an error",
@@ -149,7 +149,7 @@ func (a *app) fail(err error, code int) {
 	}
 }
 
-// tell writes a line on the error output; where nobody reads that, nothing can be done.
+// tell writes a line on the error output. It ignores the write's error, since it has no other output.
 func (a *app) tell(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {

@@ -76,7 +76,7 @@ func texts[T ~string](list []T) []string {
 	return out
 }
 
-// writeFile writes a new file, and no half of one.
+// writeFile writes a new file, and removes it after an error.
 func writeFile(path string, sel operator.Selection) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

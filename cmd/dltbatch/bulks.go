@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// carried is a bulk action with what was not done.
+// carried is a bulk action with its acts that were not done.
 type carried struct {
 	operator.Progress
 	NotDone []operator.NotDone `json:"not_done"`
@@ -42,7 +42,7 @@ action, as that of "dltbatch bulk run".`,
 	})
 }
 
-// carryOut goes on with an action, and prints what came of it.
+// carryOut goes on with an action, and prints its report.
 func (a *app) carryOut(ctx context.Context, db *database, token string, by batch.By) error {
 	s := operator.NewBulks(db.desk)
 	before, err := s.Get(ctx, token)
@@ -55,9 +55,9 @@ func (a *app) carryOut(ctx context.Context, db *database, token string, by batch
 		}
 	})
 	if err != nil && p.Next == before.Next {
-		return err // it says all
+		return err // nothing more was done: the error says all
 	}
-	free := context.WithoutCancel(ctx) // what was done by then is worth knowing
+	free := context.WithoutCancel(ctx) // a cancelled action has a report, too
 	if shown := a.bulkReport(free, db, token); err == nil || !errors.Is(shown, errLeft) {
 		return errors.Join(err, shown)
 	}

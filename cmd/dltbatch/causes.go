@@ -66,7 +66,7 @@ func (p *page) causes(c operator.Causes) {
 	}
 }
 
-// group shows the example of a group, and what to do.
+// group shows the example of a group, and the remedy.
 func (p *page) group(g operator.Group) {
 	p.line("")
 	if g.Why != "" {

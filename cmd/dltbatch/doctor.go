@@ -13,12 +13,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// finding is what doctor says about one thing.
+// finding is doctor's result of one check.
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
 	Found string `json:"found"`
-	Do    string `json:"do,omitzero"` // what to do; "" where nothing is
+	Do    string `json:"do,omitzero"` // what to do; "" if the finding is good
 }
 
 // diagnosis is an answer of doctor.
@@ -43,7 +43,7 @@ func (x *exam) bad(check, do, format string, args ...any) {
 	x.list = append(x.list, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
 }
 
-// say is good, or bad with what to do.
+// say adds a finding: good if ok, else bad with the remedy do.
 func (x *exam) say(ok bool, check, do, format string, args ...any) {
 	if ok {
 		x.good(check, format, args...)
@@ -52,7 +52,7 @@ func (x *exam) say(ok bool, check, do, format string, args ...any) {
 	}
 }
 
-// none is good where a list is empty, and else bad, with its first entries.
+// none adds a finding: good if a list is empty, else bad with the list's first entries.
 func (x *exam) none(check, empty, do string, list []string) {
 	const most = 5
 	named := strings.Join(list[:min(len(list), most)], ", ")
@@ -288,7 +288,7 @@ func (x *exam) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// instances looks at who runs.
+// instances looks at the instances that run.
 func (x *exam) instances(ctx context.Context) error {
 	s, err := x.db.stats(ctx, false)
 	if err != nil {
@@ -317,7 +317,7 @@ func (x *exam) instances(ctx context.Context) error {
 	return nil
 }
 
-// lanes looks at what instances rely on, and at what people left paused.
+// lanes looks at the settings that instances rely on, and at lanes that people left paused.
 func (x *exam) lanes(ctx context.Context) error {
 	surveyor, ok := x.db.Store.(store.Surveyor)
 	if !ok {

@@ -12,11 +12,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lanes is an answer of lanes.
+// laneList is an answer of lanes.
 type laneList struct {
 	Everything batch.Control      `json:"everything"`
 	Lanes      []store.LaneCounts `json:"lanes"`
-	// Controls are of the lanes that are paused, halted or have a policy.
+	// Controls are the controls of lanes that are paused, halted or have a policy.
 	Controls []batch.Control  `json:"controls"`
 	Next     *batch.ServiceID `json:"next,omitempty"` // for --after; absent at the end
 }

@@ -1,5 +1,5 @@
-// Command dltbatch shows and mends the batches in a store of dltbatch: which of them wait and why,
-// who did something about it, and every act that a person may do. It needs the database and no
+// Command dltbatch shows and mends the batches in a store of dltbatch: the waiting batches and the
+// cause, the acts of operators upon them, and every act that a person may do. It needs the database and no
 // ledger.
 //
 //	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest

@@ -38,7 +38,7 @@ func newest(files fs.FS) (last int64, err error) {
 	return last, err
 }
 
-// version returns the last migration that was made; 0 for none. It changes nothing.
+// version returns the number of the last migration that was made, or 0. It changes nothing.
 func (db *database) version(ctx context.Context, t target) (have int64, err error) {
 	switch {
 	case db.pool != nil:
@@ -63,7 +63,7 @@ func (db *database) version(ctx context.Context, t target) (have int64, err erro
 type schema struct {
 	Have int64 `json:"have"` // 0: no schema
 	Want int64 `json:"want"` // the last that this program knows
-	// Current says that nothing is to be done: it is at this version, or at the next.
+	// Current says that the schema needs no migration: it is at version Want, or at the next.
 	Current bool `json:"current"`
 }
 

@@ -57,7 +57,7 @@ func (e *exam) maxIDs() int {
 	return e.traits.MaxIDsPerQuery
 }
 
-// many makes batches, and submits the first and the last of them.
+// many makes batches. It submits the first and the last, and returns once both are committed.
 func (e *exam) many(n int) []batch.Batch {
 	e.Helper()
 	bs := make([]batch.Batch, n)

@@ -66,9 +66,9 @@ type replayed struct {
 // inquiry collects replays until they settle whether the receipts of a batch exist.
 type inquiry struct {
 	ids     []string // of the batch's transactions
-	own     string   // the cursor just below the greatest
+	own     string   // the cursor just below the greatest of ids
 	seen    bool     // the node has replayed something
-	missing bool     // only the proof that the node replays is missing
+	missing bool     // the receipts are missing, if the node replays anything at all
 }
 
 // take reads one replay; the replays with greater cursors come first. done means that no more

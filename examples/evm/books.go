@@ -70,8 +70,8 @@ func (b *books) sign(invoice, account int) (payment, error) {
 	return p, nil
 }
 
-// take signs, as another wallet with the same key does that knows nothing of this one, a transaction
-// with the nonce that the next payment of the account will have.
+// take signs a transaction with the nonce that the next payment of the account will have, as another
+// wallet with the same key does, which does not know of that payment.
 func (b *books) take(account int) (raw, hash string, nonce uint64) {
 	nonce = b.next[account]
 	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{

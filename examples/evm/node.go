@@ -10,8 +10,8 @@ import (
 )
 
 // Times are scaled down together, so that minutes of a chain fit into seconds. A block counts as
-// deep above what a reorganization (3 blocks) and a kill (the second since the node last wrote its
-// state) take back together.
+// deep once it lies further back than a reorganization (3 blocks) and a kill (all blocks since the
+// node last wrote its state, a second's) take back together.
 const (
 	blockTime  = 250 * time.Millisecond
 	depth      = 10

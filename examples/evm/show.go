@@ -116,7 +116,7 @@ func (s *show) start() (err error) {
 	return err
 }
 
-// step adds the next payments, lets strike what is to strike, and shows the state.
+// step adds the next payments, does the next strike if it is due, and shows the state.
 func (s *show) step(ctx context.Context) error {
 	due := s.c.invoices
 	if s.c.over > 0 {
@@ -134,7 +134,7 @@ func (s *show) step(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if done || s.added == s.c.invoices && s.paid == s.c.invoices { // nothing is left to strike at
+		if done || s.added == s.c.invoices && s.paid == s.c.invoices { // no payment is left to strike at
 			s.strikes = s.strikes[1:]
 		}
 	}

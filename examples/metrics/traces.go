@@ -89,7 +89,7 @@ func deliver(ctx context.Context, dir string) error {
 	return errors.Join(err, <-ended, s.close(ctx)) // Run gives the observers time
 }
 
-// span is what a saver gets.
+// span is a span as a saver gets it.
 type span struct {
 	Process           int
 	Trace, ID, Parent string

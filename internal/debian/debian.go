@@ -1,5 +1,5 @@
-// Package debian installs Debian's packages, for tests that need a program of them, or takes one program
-// out of a package.
+// Package debian installs Debian's packages, or takes one program out of a package, for tests that need
+// the program.
 package debian
 
 import (
@@ -19,7 +19,7 @@ const (
 	policyText = "#!/bin/sh\nexit 101\n"
 )
 
-// Install installs packages, without those that they only recommend. Only root can.
+// Install installs packages, without packages that they only recommend. Only root can.
 func Install(names ...string) (err error) {
 	if os.Getuid() != 0 {
 		return fmt.Errorf("%v: not installed, and only root can install it", names)
@@ -49,7 +49,7 @@ func apt(dir string, args ...string) error {
 
 // Extract takes a program out of a package and puts it at to, whose folder it makes: it installs nothing,
 // and so starts no server of the package. file is its path in the package, such as "usr/bin/promtool".
-// Root brings the lists of packages up to date where the package is not found without that.
+// If the package is not found, root brings the lists of packages up to date and tries again.
 func Extract(name, file, to string) error {
 	dir, err := os.MkdirTemp("", "dltbatch-debian-")
 	if err != nil {

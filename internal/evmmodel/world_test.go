@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// rules are what the processes keep to. Each field but given breaks one of them.
+// rules are the rules of the processes. Each field but given breaks one of them.
 type rules struct {
 	given bool // the nonce is part of the payload
 
 	// Of nonces that the client chooses:
-	keepsUnfenced    bool // bytes are kept whatever the row says
+	keepsUnfenced    bool // the row keeps bytes without a look at its present bytes
 	postsUnkept      bool // bytes are sent before they are kept
 	nonceAtTheHead   bool // a nonce follows a block that may be taken back
 	voidsUnfinal     bool // a slot is given up for a block that may be taken back
 	voidsUnseen      bool // a slot is given up since its receipt is missing, while its nonce is used
 	voidsInDoubt     bool // a slot is given up whatever the chain says
-	voidsOthersSlots bool // a slot is given up that is not the one which was seen
+	voidsOthersSlots bool // a process gives up another slot than it saw
 	// Of given nonces:
 	rejectsUnfinal bool // another's transaction in a block that may be taken back ends the payment
 	rejectsUnseen  bool // a missing receipt does, while the nonce is used
@@ -55,7 +55,7 @@ const (
 	rejected
 )
 
-// kept is what a row keeps: a slot's nonce, and how many of its bytes. No bytes mean no slot.
+// kept is the content of a row: a slot's nonce, and how many of its bytes. No bytes mean no slot.
 type kept struct{ nonce, n int8 }
 
 // stage is how far a process is with its claim.
@@ -78,7 +78,7 @@ type process struct {
 	entry   int8
 }
 
-// verdict is what a monitor concludes.
+// verdict is a monitor's conclusion.
 type verdict int8
 
 const (

@@ -15,8 +15,8 @@ import (
 const (
 	// briefRows is how many rows of a table one statement of a brief look reads.
 	briefRows = 50_000
-	// briefLanes is how few lanes these rows may belong to: where lanes are longer, it costs less to
-	// look each of them up than to read all of their rows.
+	// briefLanes is the smallest number of lanes that such rows may belong to. With fewer, and so longer,
+	// lanes it costs less to look each of them up than to read all of their rows.
 	briefLanes = 50
 	// briefBeside is how many rows about other lanes such a statement may read.
 	briefBeside = 1000
@@ -51,8 +51,8 @@ func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Sur
 	return found, nil
 }
 
-// briefPart reads lanes of one moment. more says that there may be lanes behind them, and long that
-// nothing was read, since the next lanes are long.
+// briefPart reads lanes at one moment. more says that there may be lanes behind them; long says that
+// it read nothing, since the next lanes are long.
 func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
 	if found, err = moment(ctx, t); err != nil {
 		return found, false, false, err
@@ -109,9 +109,9 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 // span is the lanes behind one and up to another.
 type span struct {
 	after batch.ServiceID
-	start bool // from the first one on
+	start bool // from the first lane on
 	to    batch.ServiceID
-	bound bool // by to
+	bound bool // ends with to
 }
 
 // where adds the conditions on a column of services.
@@ -228,12 +228,12 @@ func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 	return lanes
 }
 
-// briefLane is a lane of its count and its rows that were attempted. It uses the first of rows, which
-// are zero.
+// briefLane makes a lane of its count and its attempted rows. It fills the first of rows, which are
+// zero before.
 func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
 	l := store.LaneSurvey{Service: batch.ServiceID(c.service), Waiting: int(c.n)}
 	n := 0
-	var front *briefCols // of what waits
+	var front *briefCols // the first waiting row
 	for i := range tried {
 		if r := &tried[i]; r.attempted() {
 			r.fill(&rows[n])
@@ -271,8 +271,8 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	return l
 }
 
-// briefBesides is besides. It reads what is kept about all lanes of the span, unless that is much more than
-// what is kept about these.
+// briefBesides is besides for lanes of a span. It reads the controls and ledgers of the whole span, unless
+// the span has many more than these lanes; then it reads theirs alone.
 func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) (b beside, err error) {
 	names := make([]batch.ServiceID, len(lanes))
 	for i := range lanes {

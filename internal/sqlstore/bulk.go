@@ -141,5 +141,5 @@ func noBulk(token string) error {
 	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
 }
 
-// isToken reports whether a token may be one: what is none is not sent to the database.
+// isToken reports whether a text can be a token. The database gets no other text.
 func isToken(token string) bool { return store.ValidBulkToken(token) == nil }

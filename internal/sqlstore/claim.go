@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Window is what a driver has read of a lane for a claim.
+// Window has the rows of a lane that a driver read for a claim.
 type Window interface {
 	// Wants is how many waiting rows the lane wants.
 	Wants() (service batch.ServiceID, rows int)
@@ -17,8 +17,8 @@ type Window interface {
 
 // PlanLanes plans lanes one after the other into out, until left claims are made, and returns how many are
 // left then. wait adds the waiting rows to windows, planned takes the rows as a plan has changed them.
-// Waiting rows are read only of lanes that the limit lets through; where a round finds fewer rows than
-// wanted, the next round reads a few more lanes.
+// PlanLanes reads waiting rows only of lanes that the limit lets through; after a round with fewer rows
+// than wanted, the next round reads a few more lanes.
 func PlanLanes[W Window](windows []W, now time.Time, q store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
 	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
 ) (int, error) {

@@ -16,22 +16,22 @@ const FreshBytes = 12 << 20
 // freshEntry is about the memory that an entry takes beside its texts and bytes.
 const freshEntry = 256
 
-// freshTurn is how many batches find no room until one takes the place of others. Entries that
-// this process never claims, because another process did or their lane is paused, so leave in
-// the end. More would push out batches that are about to be claimed, where many wait.
+// freshTurn is how many batches find no room before one takes the place of others. So entries that
+// this process never claims, because another process did or their lane is paused, leave in the
+// end. A smaller number would push out batches that are about to be claimed, where many wait.
 const freshTurn = 8
 
 // Fresh holds batches that this process has just added, so that its own claims need not read them
-// back. It holds only what never changes while the row exists, under the number of the row. It is
-// no more than a shortcut: any entry may be missing, and a claim reads from the database that the
-// row exists and where it stands. Its methods may be called concurrently.
+// back. It holds only the parts that never change while the row exists, under the number of the row.
+// It is no more than a shortcut: any entry may be missing, and a claim reads the existence and the
+// place of the row from the database. Its methods may be called concurrently.
 type Fresh struct {
 	most int
 
 	mu      sync.Mutex
 	entries map[int64]freshBatch
 	size    int // bytes of all entries
-	refused int // since one took the place of others
+	refused int // batches without room since one took the place of others
 }
 
 // FreshBatch is the part of an entry that a claim needs to choose.
@@ -54,8 +54,8 @@ type freshBatch struct {
 func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]freshBatch{}} }
 
 // Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it
-// before others can see the batch. Where the transaction that added it is then not committed without
-// a doubt, call Take. created is the order key of the batch.
+// before others can see the batch. If the transaction that added it then fails, or may have failed,
+// call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
 	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)

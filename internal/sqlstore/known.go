@@ -15,7 +15,7 @@ type KnownRow struct {
 	Next *store.Row // in the answer
 }
 
-// SortKnown applies the outcomes that come with their rows. It returns those whose row [Advances] or
+// SortKnown applies the outcomes that come with their rows. It returns the outcomes whose row [Advances] or
 // [Finishes], which drivers write without reading the row, and the places of all others.
 func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time) (advance, finish []KnownRow, rest []int) {
 	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first

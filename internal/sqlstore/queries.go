@@ -12,7 +12,7 @@ type Queries struct {
 	// Look finds the batch of the hash $1: the columns of a record with prepared and at_end, and then
 	// orders_settled, the footprint and the clock.
 	Look string
-	// Turn makes claims forget where lane $1 begins; "" where claims do not remember.
+	// Turn makes claims forget the beginning of lane $1; it is "" in a driver whose claims do not remember.
 	Turn string
 	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
 	AllLanesFirst, AllLanesAfter string
@@ -20,22 +20,22 @@ type Queries struct {
 	Counts string
 	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first {rows} rows by
 	// lane, for {lanes} lanes at most: see [briefCount]. BriefRows, before conditions on a.service_id,
-	// are the rows that were attempted. BriefAll says that BriefCounts counts these, too, and that each
-	// lane comes with its first row.
+	// reads the attempted rows. BriefAll says that BriefCounts counts these, too, and that each lane comes
+	// with its first row.
 	BriefCounts, BriefCountsEnd, BriefRows string
 	BriefAll                               bool
-	// CountOpen counts everything that is open, as of $1: rows of kind, name, code, number and time.
+	// CountOpen counts all open batches, as of $1: rows of kind, name, code, number and time.
 	// [CountBeside] is its end.
 	CountOpen string
 
 	// LockOrders reads the open orders of the ids $1, LockBatchOrders the orders in the
 	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
 	LockOrders, LockBatchOrders string
-	// These write rows of ExecAll. The first and the second begin with number and version, and
-	// write only a row that still has it.
+	// These write rows of ExecAll. The rows of UpdateOrders and DeleteOpenOrders begin with number and
+	// version, and both write only a row that still has this version.
 	UpdateOrders, DeleteOpenOrders, InsertFinalOrders string
-	// AnyExpired says whether an order has expired, where a look that only reads is worth it;
-	// Expired reads up to $2 that have at $1.
+	// AnyExpired says whether an order has expired; it is "" in a driver that gains nothing by a look
+	// that only reads. Expired reads up to $2 orders that have expired at $1.
 	AnyExpired, Expired string
 	// Settleable returns up to $1 final batches of orders that are not settled; SQLite sorts them
 	// by numbers first.
@@ -60,7 +60,7 @@ type Queries struct {
 	// Payloads reads number, id, service and payload of the batches $1.
 	Payloads string
 	// Witnesses finds up to $6 final batches of the states $4 among the $5 batches before batch $1, which is in doubt
-	// and has the id $2 and the service $3: the youngest first, and of those that were final before the doubt.
+	// and has the id $2 and the service $3: the youngest first, and only batches that were final before the doubt.
 	Witnesses string
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string

@@ -21,7 +21,7 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept
 		sqlKeepTraits, name, traits, seen)
 }
 
-// once returns the text that is kept. Where it is to be written it reads it again afterwards:
+// once returns the kept text. If it wanted to write the text it reads it again afterwards:
 // another call may have been faster.
 func (s *Store) once(ctx context.Context, op, read string, of []any, wanted func(kept string) bool, write string, args ...any) (kept string, err error) {
 	look := func(ctx context.Context, t Tx) (err error) {
@@ -99,7 +99,7 @@ func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known 
 		return err
 	}
 	var attempted []string
-	// What was attempted counts only where the database's ledger is another one (see store.Serving).
+	// Attempted batches matter only if the database's ledger is another one (see store.Serving).
 	if database != "" && slices.ContainsFunc(services, func(want store.Served) bool { return want.Ledger != database }) {
 		attempted, err = Query(ctx, t, Value[string], s.d.AttemptedServices, serviceNames(t, services), int64(store.ServedReach))
 		if err != nil {

@@ -76,7 +76,7 @@ type takenTurn struct {
 	before store.Totals
 }
 
-// takeStats takes the turn, where it is due and nobody else takes it.
+// takeStats takes the turn, if it is due and no other process has it.
 func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (taken takenTurn, mine bool, err error) {
 	type row struct {
 		turn, at, rest, now int64

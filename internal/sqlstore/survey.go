@@ -71,7 +71,7 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 	return found, nil
 }
 
-// moment reads the clock, and the control of all lanes.
+// moment reads the clock, and the control that holds for everything.
 func moment(ctx context.Context, t Tx) (found store.Survey, err error) {
 	now, err := Now(ctx, t)
 	if err != nil {
@@ -82,7 +82,7 @@ func moment(ctx context.Context, t Tx) (found store.Survey, err error) {
 	return found, err
 }
 
-// beside is what is kept of lanes beside their batches.
+// beside has the controls and the ledgers of lanes.
 type beside struct {
 	controls map[batch.ServiceID]batch.Control
 	ledgers  map[string]string
@@ -96,7 +96,7 @@ func besides(ctx context.Context, t Tx, lanes []batch.ServiceID) (b beside, err 
 	return b, err
 }
 
-// lane is a lane with what is kept beside it.
+// lane makes a lane of its rows, its control and its ledger.
 func (b beside) lane(service batch.ServiceID, rows []store.LaneRow, waiting int) store.LaneSurvey {
 	l := store.LaneSurvey{
 		Service: service, Ledger: b.ledgers[string(service)], Rows: rows, Waiting: waiting, Control: b.controls[service],

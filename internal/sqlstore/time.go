@@ -39,7 +39,7 @@ func ClaimTTL(us, of, attempt int64) time.Duration {
 // NeverDue is later than any clock.
 const NeverDue = math.MaxInt64
 
-// Ahead returns q.Ahead in microseconds; a century, which no check is away, where it is 0.
+// Ahead returns q.Ahead in microseconds; if it is 0, a century, since every check is nearer.
 func Ahead(q store.PendingQuery) int64 {
 	if q.Ahead <= 0 {
 		return (100 * 365 * 24 * time.Hour).Microseconds()
@@ -48,7 +48,7 @@ func Ahead(q store.PendingQuery) int64 {
 }
 
 // DueAt is when the monitor asks about a row: at its next check, and never before the end of
-// a claim of which nothing was heard. It is [NeverDue] for a row that is not the monitor's.
+// a claim whose attempt has no report. It is [NeverDue] for a row that is not the monitor's.
 func DueAt(r store.Row) int64 {
 	switch {
 	case r.State == batch.Submitting && !r.ClaimExpires.Equal(r.LastPost):

@@ -38,7 +38,7 @@ type Tx interface {
 	// It leaves out batches that are not stored. It returns the clock in microseconds, read
 	// under the locks.
 	Load(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
-	// Attempted is Load for rows that were attempted, or at least those, without receipts.
+	// Attempted is Load without receipts. It finds all attempted rows, and may find others.
 	Attempted(ctx context.Context, seqs []int64) (found map[int64]*Stored, now int64, err error)
 	// SetPrepared writes the prepared bytes, or none, of rows that are still at their versions.
 	SetPrepared(ctx context.Context, set []*Stored) error
@@ -70,28 +70,28 @@ func Runner[T Tx](run func(ctx context.Context, op string, do func(ctx context.C
 
 // Driver holds the parts that each database does in its own way.
 type Driver struct {
-	// Read runs what only reads; several statements may see several moments.
+	// Read runs statements that only read; each may see a moment of its own.
 	Read Run
-	// Snapshot is Read where all statements see one moment.
+	// Snapshot is Read for statements that must all see one moment.
 	Snapshot Run
 	// Surveying is Snapshot for statements that read tables in the order of an index.
 	Surveying Run
-	// Write runs what also writes, Adding what gives out order keys.
+	// Write runs statements that also write, Adding those statements that give out order keys.
 	Write, Adding Run
-	// Pruning runs what Prune removes at once: up to PruneChunk rows of a kind.
+	// Pruning runs one removal of Prune: up to PruneChunk rows of a kind.
 	Pruning    Run
 	PruneChunk int
 	// KeepStats is Write and ReadStats is Read for the tables of a [store.StatsKeeper]; they fail
 	// where the schema has no such tables yet.
 	KeepStats, ReadStats Run
-	// KeepBulks and ReadBulks are the same for the tables of a [store.BulkKeeper].
+	// KeepBulks and ReadBulks are such a Write and Read for the tables of a [store.BulkKeeper].
 	KeepBulks, ReadBulks Run
-	// KeepSummaries and ReadSummaries are the same for the table of a [store.SummaryKeeper].
+	// KeepSummaries and ReadSummaries are such a Write and Read for the table of a [store.SummaryKeeper].
 	KeepSummaries, ReadSummaries Run
-	// Counting is Snapshot for a count, which reads all that is open: it gives up after
+	// Counting is Snapshot for a count, which reads all open rows: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
 	Counting Run
-	// Delivering is Read for what delivers payloads.
+	// Delivering is Read for statements that deliver payloads.
 	Delivering Run
 	// Sizes are the sizes of the database's parts.
 	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
@@ -151,15 +151,16 @@ func (t *Texts) Of(statement string) string {
 	return text
 }
 
-// What a schema may lack: of a schema without the column of batches the column of orders is missing, too.
+// These are the columns for trace contexts that a schema may lack. A schema without the column of batches
+// has no column of orders either.
 const (
 	lacksOrders = 1 + iota
 	lacksBatches
 )
 
 // Trace says whether the schema has the columns for the trace contexts of batches and of orders, which
-// came later. Where a column is missing, statements read none, and an add keeps none. Until somebody
-// says so, the schema has both.
+// came later. Without a column, statements read no trace context, and an Add keeps none. Until the first
+// call the statements use both columns.
 func (t *Texts) Trace(batches, orders bool) {
 	switch {
 	case !batches:
@@ -197,8 +198,8 @@ func QueryMany[T any](ctx context.Context, t Tx, n int, dest func(*T) []any, sta
 	return found, nil
 }
 
-// Each reads the rows of a statement one by one, until read returns an error. The row is read's
-// only until it returns.
+// Each passes the rows of a statement to read, one by one, until read returns an error. read must not
+// keep its row: Each uses it again.
 func Each[T any](ctx context.Context, t Tx, dest func(*T) []any, read func(row *T) error, statement string, args ...any) (err error) {
 	rows, err := t.Query(ctx, statement, args...)
 	if err != nil {
@@ -275,7 +276,7 @@ func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64,
 	return seqs, nil
 }
 
-// seq is the number of a batch. The error wraps batch.ErrNotFound where there is none.
+// seq is the number of a batch. The error wraps batch.ErrNotFound if the batch is not stored.
 func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
 	seqs, err := Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: key} })
 	if err == nil && seqs[0] == 0 {

@@ -44,8 +44,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
-// hold keeps what an Add has written for this process's own claims. They see it only once it is
-// committed; where that fails, or is not certain, forget follows.
+// hold keeps the batches of an Add for this process's own claims. Claims see them only once the
+// transaction is committed; if the commit fails, or is not certain, forget follows.
 func (s *Store) hold(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
@@ -108,7 +108,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	for i, a := range sorted { // so that each goes to the end of its index
 		a.Seq = seqs[i]
 	}
-	var buried bool // anything was, ever
+	var buried bool // the database has tombstones
 	if fresh && len(twins) == 0 {
 		buried, err = t.addNew(ctx, sorted)
 	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
@@ -120,7 +120,7 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	return t.unqueue(ctx, sorted)
 }
 
-// addNew adds batches that are not known. What follows the last insert goes out with it.
+// addNew adds batches that are not known. The statements behind the last insert go out with it.
 func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err error) {
 	var last []conns.Statement
 	if c := t.copier(len(in)); c != nil {
@@ -151,7 +151,7 @@ func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.S
 	return []conns.Statement{{Text: statement, Args: args}}, nil
 }
 
-// anyBuried asks whether anything was buried, ever.
+// anyBuried asks whether the database has tombstones.
 func anyBuried(yes *bool) conns.Statement {
 	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
 		for rows.Next() {
@@ -202,8 +202,8 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 }
 
 // orderKeys gives n batches or orders their order keys, max(clock, the lane's last + 1 us), 1 us apart
-// within the call, and returns one number for each. of says where each goes; statement and more are as
-// for before.
+// within the call, and returns one number for each. of returns the lane of each; statement and more are
+// as for before.
 func (t *session) orderKeys(ctx context.Context, statement string, n int, of func(i int) (lane batch.ServiceID, at *int64), more ...any) (seqs []int64, err error) {
 	last := map[batch.ServiceID]int64{}
 	var lanes []batch.ServiceID
@@ -231,8 +231,8 @@ func (t *session) orderKeys(ctx context.Context, statement string, n int, of fun
 const seqBlock = 1000
 
 // before reads the facts for an addition of n: the clock, n numbers, and into last the last
-// order key of each of these lanes or parties, where that may be ahead of the clock. more are
-// further arguments of the statement.
+// order key of each of these lanes or parties, if it may be ahead of the clock. more are further
+// arguments of the statement.
 func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
 		kind    int
@@ -349,8 +349,8 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 	return known, nil
 }
 
-// unqueue removes added batches that retention had removed before: only their tombstones are
-// kept.
+// unqueue removes added batches whose tombstones show that retention had removed them before: only
+// their tombstones stay.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	buried, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlBuried,
 		intArray(len(in), func(i int) int64 { return in[i].Seq }))

@@ -128,8 +128,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 }
 
 // together is how many lanes are locked, and looked up, at once: not many more than the limit
-// lets through. Where the wanted rows of each lane are known before its waiting rows are read,
-// it may be some more.
+// lets through. If the wanted rows of each lane are known before its waiting rows are read, it
+// is some more.
 func together(q store.ClaimQuery, left int) int {
 	n := left / q.Window
 	if q.Wants != nil {
@@ -159,11 +159,11 @@ func except(lanes, others []batch.ServiceID) []batch.ServiceID {
 type window struct {
 	service batch.ServiceID
 	rows    []*stored
-	lane    []store.LaneRow // the same
+	lane    []store.LaneRow // the rows that the strategy sees
 	atEnd   []*stored       // attempted once, then put at the end of the waiting rows
 	want    int             // waiting rows
 	ranges  []position.Range
-	closed  bool // the first statement found it closed: nothing of it is shown
+	closed  bool // the first statement found the lane closed: the strategy sees no row of it
 
 	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
 }

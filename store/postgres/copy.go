@@ -10,7 +10,7 @@ import (
 )
 
 // copyLeast is from how many new batches on an Add copies them. COPY costs the server less for each
-// row than an INSERT, and it costs two trips more.
+// row than an INSERT, and two trips more.
 const copyLeast = 100
 
 const (
@@ -29,7 +29,7 @@ func (t *session) copier(rows int) conns.Copier {
 }
 
 // copyNew is sqlInsertNew by COPY. The rows go into each index in the same order, so that two calls
-// with the same batches wait for each other in one direction only, whichever way they add them.
+// with the same batches wait for each other in one direction only, by COPY or by INSERT.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
 	if t.traced(in) {
@@ -52,8 +52,8 @@ type copied struct {
 	n    int                          // rows
 	row  func(b []byte, i int) []byte // appends a row
 	next int                          // the next row
-	rest []byte                       // of what was made and not yet read
-	made []byte                       // has the rest
+	rest []byte                       // the part of made that was not read yet
+	made []byte                       // the buffer of rest
 	at   uint8                        // the part that comes next: the head, rows, or nothing
 }
 

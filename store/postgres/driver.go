@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// driver is what the shared operations need of this package.
+// driver returns the parts of this package that the shared operations use.
 func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
@@ -38,7 +38,7 @@ func (s *Store) driver() sqlstore.Driver {
 // beginLook begins a transaction whose statements all see one moment.
 const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
-// snapshot is tx where do sees one moment.
+// snapshot is tx whose statements all see one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.txAs(ctx, op, beginLook, do)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// freshness says whether batches that are added are likely to be new. Then Add goes the quick
-// way, and undoes it as a whole where a batch is known: that costs twice the time, dead rows,
-// and a line in the server's log.
+// freshness says whether added batches are likely to be new. Then Add goes the quick way, and
+// undoes it as a whole if a batch is known: that costs twice the time, dead rows, and a line in
+// the server's log.
 type freshness struct{ doubts atomic.Int32 }
 
 // doubtful is how many additions go the careful way after an addition that met a known batch.
@@ -60,7 +60,7 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion is one of two statements, with its arguments: plain, or traced where a batch has a trace
+// insertion is one of two statements, with its arguments: plain, or traced if a batch has a trace
 // context that the schema can hold.
 func (t *session) insertion(in []*addition, plain, traced string) (statement string, args []any) {
 	args = insertArgs(in)
@@ -107,7 +107,7 @@ func insertArgs(in []*addition) []any {
 }
 
 // transactionArgs are the arguments of sqlInsertTransactions, for the transactions of the batches
-// in added; if added is nil, of all. They are nil where there are none.
+// in added; if added is nil, of all. They are nil if the batches have no transactions.
 func transactionArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, positions []int64
 	var list []batch.Transaction

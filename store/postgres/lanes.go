@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// fewKnown is up to how many remembered lanes are looked at one by one at once.
+	// fewKnown is up to how many remembered lanes Lanes looks at one by one, without a scan first.
 	fewKnown = 1000
-	// quickScan is how long a scan of all lanes may take where more are remembered.
+	// quickScan is how long a scan of all lanes may take if more lanes are remembered.
 	quickScan = "200ms"
-	// carefulFor is for how long remembered lanes are looked at one by one after that.
+	// carefulFor is how long, after a longer scan, Lanes looks at remembered lanes one by one.
 	carefulFor = 5 * time.Minute
 )
 
 // Lanes is [store.Store].Lanes. A scan jumps from lane to lane, and passes over the dead rows
-// of each: many of them while somebody holds a snapshot. So lanes whose open work is known to
-// begin further on are looked at one by one from there: always where they are few, else once
-// a scan took long.
+// of each: many of them while somebody holds a snapshot. So Lanes looks one by one at lanes
+// whose open work is known to begin further on, from there: always if they are few, else after a
+// scan that took long.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
 	if !s.sawOpen.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
@@ -58,7 +58,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 	return lanes, err
 }
 
-// isCareful reports whether a scan took long of late.
+// isCareful reports whether a scan took long within the last carefulFor.
 func (s *Store) isCareful(now time.Time) bool {
 	until := s.careful.Load()
 	return until != nil && now.Before(*until)
@@ -84,7 +84,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 	last := names[len(names)-1]
 	for first := !q.Start; len(names) > 0; first = false {
 		part := names[:min(len(names), max(q.Limit, fewKnown))]
-		next := append(slices.Clone(part[1:]), part[len(part)-1]) // nothing is behind the last one
+		next := append(slices.Clone(part[1:]), part[len(part)-1]) // no lane is behind the last one
 		if names = names[len(part):]; len(names) > 0 {
 			next[len(next)-1] = names[0]
 		}

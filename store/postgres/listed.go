@@ -9,7 +9,7 @@ import (
 
 // listed remembers which lanes have a row to lock, so that a claim can make missing rows
 // before it begins: a claim that finds a row missing has worked in vain, and begins again.
-// That still happens where listed does not know the lane.
+// That still happens for a lane that listed does not know.
 type listed struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -18,7 +18,7 @@ type listed struct {
 
 func newListed() *listed { return &listed{seed: maphash.MakeSeed(), lanes: map[uint64]struct{}{}} }
 
-// maxListed bounds this memory; for further lanes nothing is remembered, and no row is made
+// maxListed bounds this memory. The store remembers no further lanes, and makes no rows for them
 // beforehand.
 const maxListed = 1 << 16
 

@@ -34,7 +34,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 		missing = without(seqs, found)
 	}
 	if len(missing) > 0 {
-		// It is gone, or was moving against the direction of the search.
+		// A missing row is gone, or moved against the direction of the search.
 		there, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlThere, ints(missing))
 		if err != nil {
 			return nil, 0, err

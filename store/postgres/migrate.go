@@ -26,7 +26,7 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. finishedVersion waits until the last process with code of
 // version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
-// contexts of batches, orderTraceVersion for those of orders, operatorVersion the tables of bulk actions
+// contexts of batches, orderTraceVersion the column of orders, operatorVersion the tables of bulk actions
 // and summaries.
 const (
 	schemaVersion     = 7
@@ -104,7 +104,7 @@ func (s *Store) FinishMigration(ctx context.Context) error {
 }
 
 // MigrateTo is Migrate up, or down, to a version. Version 0 removes the tables with everything
-// in them. It gives [ErrNewerSchema] where a newer version of this package made tables that
+// in them. It gives [ErrNewerSchema] if a newer version of this package made tables that
 // this version cannot remove. On the way down no other process may run; on the way up to
 // version 3 and further see [Store.FinishMigration].
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
@@ -131,8 +131,8 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 	return wrap(op, err)
 }
 
-// migrate raises the wanted version where there is no process with code of version 1: it finds no
-// tables, or the migration was finished before.
+// migrate raises the wanted version to the last one if no process can have code of version 1: the
+// database has no tables, or the migration was finished before.
 func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 	have, err := s.version(ctx)
 	if (have == 0 || have >= finishedVersion) && *want == oldestVersion && !down {
@@ -185,7 +185,7 @@ func (s *Store) version(ctx context.Context) (have int64, err error) {
 	return have, err
 }
 
-// version returns the last migration that was made; 0 if there is none.
+// version returns the number of the last migration that was made, or 0.
 func (t *session) version(ctx context.Context) (int64, error) {
 	found, _, err := sqlstore.Get[bool](ctx, t, `SELECT to_regclass('{`+MigrationsTable+`}') IS NOT NULL`)
 	if err != nil || !found {
@@ -206,7 +206,7 @@ func raced(err error) bool {
 	return false
 }
 
-// gooseStore is goose's own, but for TableExists: goose does not find a table by its quoted name.
+// gooseStore is goose's own store with another TableExists: goose does not find a table by its quoted name.
 type gooseStore struct {
 	database.Store
 	names

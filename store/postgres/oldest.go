@@ -9,11 +9,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// oldest remembers where Prune begins to look for old rows, of one kind. In front of that, in
-// the index by age, are the rows removed before; while somebody holds a snapshot they stay
+// oldest remembers where Prune begins to look for old rows, of one kind. In front of that place,
+// in the index by age, are the rows removed before; while somebody holds a snapshot they stay
 // there, dead, and a look from the beginning walks over all of them.
 //
-// Rows in front of it that are still there wait for the next look at everything: rows that
+// Live rows in front of that place wait for the next look at everything: rows that
 // were in quarantine, not settled or locked, and rows with an earlier time from a clock that
 // stepped back.
 type oldest struct {
@@ -26,7 +26,7 @@ type oldest struct {
 const (
 	// fewRemoved is how many dead entries in front cost too little to matter.
 	fewRemoved = 2000
-	// lookAtAll is the time between two looks at everything where there may be more of them.
+	// lookAtAll is the time between two looks at everything, if more dead entries may be in front.
 	lookAtAll = 5 * time.Minute
 )
 
@@ -74,8 +74,8 @@ func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit
 	return rows, err
 }
 
-// pruning is tx for removals. A transaction that was rolled back has removed nothing of what it
-// had found.
+// pruning is tx for removals. After a rollback it forgets where the next looks begin, since the
+// rows that the transaction had found are still there.
 func (s *Store) pruning(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	begun := false
 	err := s.tx(ctx, op, func(ctx context.Context, t *session) error {

@@ -13,8 +13,8 @@ const (
 	sqlTurn = `INSERT INTO {services} AS s (service_id, turn) VALUES ($1::text, 1)
 	ON CONFLICT (service_id) DO UPDATE SET turn = s.turn + 1`
 	// The first halt stays, even if two calls did not see each other; after a release that
-	// neither saw the lane is halted anew. In one order, so that no two calls wait for each
-	// other.
+	// neither call saw, the lane is halted anew. Rows are written in one order, so that no two
+	// calls wait for each other.
 	sqlHalt = `INSERT INTO {controls} AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 		halt_reason, version)
 	SELECT false, u.s, 0, '', '', 0, u.at, u.id, u.reason, u.at FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
@@ -40,13 +40,13 @@ const (
 	sqlPruneAttempts = `DELETE FROM {attempts} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
-	// These read the tables in the order of their indexes, in which the lanes are.
+	// These read the tables in the order of their indexes, which is the order of lanes.
 	briefCounts    = `SELECT u.service_id, count(*), min(u.created_at) FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}`
 	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
 
-	// sqlCountOpen reads what waits and what was attempted from end to end: one pass for the lanes, and
-	// one over what was attempted for its states. All others are Queued.
+	// sqlCountOpen reads waiting and attempted rows from end to end: one pass over both for the lanes,
+	// and one over the attempted rows for their states. All others are Queued.
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n
 		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
 			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),

@@ -11,8 +11,8 @@ const (
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(o.created_at) FROM {orders} o WHERE o.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
-	// All bytes come in one value: the hash, then the payload of each order. An add without a trace
-	// context does without the column.
+	// All bytes come in one value: the hash, then the payload of each order. An Add without a trace
+	// context leaves the column out.
 	sqlInsertOrders       = insertOrders + `)` + insertOrdersSelect + insertOrdersFrom + `)` + insertOrdersAs + `)` + insertOrdersQueued
 	sqlInsertOrdersTraced = insertOrders + `, trace_parent)` + insertOrdersSelect + `, nullif(u.trace_parent, '')` +
 		insertOrdersFrom + `, $13::text[])` + insertOrdersAs + `, trace_parent)` + insertOrdersQueued
@@ -46,7 +46,7 @@ const (
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM (SELECT * FROM {open_orders} x WHERE x.state = 1
 		AND x.split_group <> '' AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint) OFFSET 0) q
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
-	// With ties, because an id breaks them, and the queue does not have it.
+	// WITH TIES, because the id breaks ties, and this table does not have it.
 	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at, o.order_id FROM (SELECT * FROM {open_orders} x
 		WHERE x.state = 1 AND x.party = $1::text AND (x.deadline = 0 OR x.deadline > $2::bigint)
 		ORDER BY x.priority DESC, x.created_at FETCH FIRST ($3::bigint) ROWS WITH TIES) q

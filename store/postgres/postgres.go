@@ -43,7 +43,7 @@ type Store struct {
 	texts       *sqlstore.Texts
 	checked     atomic.Bool                    // the settings and the schema's version are good
 	hasStats    atomic.Bool                    // the schema has the tables of the stats
-	hasOperator atomic.Bool                    // and of bulk actions and summaries
+	hasOperator atomic.Bool                    // the schema has the tables of bulk actions and summaries
 	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
 	watched     atomic.Pointer[time.Time]      // the time of the next look at the schema's version
 	hidden      atomic.Pointer[hidden]         // the last hidden batch that a claim found
@@ -51,7 +51,7 @@ type Store struct {
 	sawOpen     atomic.Bool                    // the last scan found lanes
 	careful     atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
 	fresh       freshness
-	added       *sqlstore.Fresh // until it is claimed
+	added       *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
 	unknown     atomic.Bool     // the last claim read batches that are not in added
 	listed      *listed
 
@@ -72,7 +72,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 }
 
 // Over is New over connections of another kind. Only packages of this module can call it: see
-// package native. It also returns what adds in transactions of such connections.
+// package native. It also returns the functions that add in transactions of such connections.
 func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 	var opts Options
 	if o != nil {

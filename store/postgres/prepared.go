@@ -6,8 +6,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Attempted locks attempted rows. The lock is a write, so that what was written earlier is as
-// durable as what is written now.
+// Attempted locks attempted rows. The lock causes a write, so that the commit makes
+// earlier writes durable, too: without a write it would wait for no standby.
 func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, int64, error) {
 	if len(seqs) == 0 {
 		return map[int64]*sqlstore.Stored{}, 0, nil

@@ -64,7 +64,7 @@ const (
 	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
 		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
 	SELECT seq FROM added`
-	// These two do it by COPY: see [session.copyNew].
+	// These two insert batches by COPY: see [session.copyNew].
 	copyBatches       = copyBatchesInto + `)` + copyRows
 	copyBatchesTraced = copyBatchesInto + `, trace_parent)` + copyRows
 	copyQueued        = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)` + copyRows
@@ -282,7 +282,7 @@ const (
 	// These are sent outside of a transaction, with any plan that the driver has kept: EXISTS
 	// reads one row, however it is found.
 	sqlAnyOpen = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
-	// A server that was started at another time may give out lower numbers than before.
+	// A restarted server may give out lower numbers than before.
 	sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
 	// One statement sees the open rows, and the transactions that may have made rows which it
 	// does not see. It always returns a row, to hold these.
@@ -311,15 +311,15 @@ const (
 		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), ''),
 		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false)
 	FROM pg_locks l WHERE l.granted`
-	// Of a lane that has a row nobody asks whether it is open, too: that may take long to see.
+	// A lane that has a row is not searched for open batches, too: that may take long.
 	sqlLanesThere = `SELECT u.s, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END
 	FROM ` + lanesThere + ` WHERE ` + notClosed
 	lanesThere = `(SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false) AS there
 		FROM unnest($1::text[]) AS u (s) OFFSET 0) u`
-	// Not EXISTS, which the planner may turn into a hash of the whole table.
+	// This is not EXISTS, which the planner may turn into a hash of the whole table.
 	isOpen = `coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s LIMIT 1),
 			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s LIMIT 1), false)`
-	// In one order, so that no two calls wait for each other.
+	// Rows are made in one order, so that no two calls wait for each other.
 	sqlNewLanes = `INSERT INTO {services} (service_id) SELECT u.s FROM ` + lanesThere + `
 	WHERE ` + notClosed + ` AND CASE WHEN u.there THEN false ELSE ` + isOpen + ` END ORDER BY u.s COLLATE "C" ON CONFLICT DO NOTHING`
 	// OFFSET 0 and LATERAL keep the planner from turning the join round: without statistics it
@@ -336,7 +336,7 @@ const (
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
-	// With ties, because an id breaks them, and the queue does not have it. The last argument says
+	// WITH TIES, because the id breaks ties, and this table does not have it. The last argument says
 	// whether the batches are read, too: see [session.waiting].
 	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text, ` + colsClaim + ` FROM (SELECT u.*, `
 	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, high, n, part) OFFSET 0) u
@@ -364,7 +364,7 @@ const (
 	sqlLookDue   = clockOnce + `, due AS MATERIALIZED (` + dueRows + `)` + lookRows
 	sqlLookOwned = clockOnce + `, due AS MATERIALIZED (` + ownedRows + `)` + lookRows
 	clockOnce    = `WITH t AS MATERIALIZED (SELECT ` + clock + ` AS now)`
-	// By their places, so that no plan goes through the table for them.
+	// Rows are found by their places, so that no plan goes through the table for them.
 	leasedRows = `
 	FROM due CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b WHERE a.ctid = due.place
 	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
@@ -395,7 +395,7 @@ const (
 	SELECT ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now FROM due
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = due.seq OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b`
-	// Of equal order keys the id decides, which the index does not have.
+	// Among equal order keys the id decides, which the index does not have.
 	sqlWitnesses = `SELECT w.header_signature FROM {attempted_batches} a
 	CROSS JOIN LATERAL (SELECT b.header_signature, b.service_id FROM {batches} b WHERE b.seq = a.seq OFFSET 0) own
 	CROSS JOIN LATERAL (SELECT b.seq, b.created_at, b.header_signature FROM {batches} b

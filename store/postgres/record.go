@@ -13,7 +13,7 @@ import (
 // Record is [store.Store].Record. The outcomes of a call are one transaction. Where the
 // database refuses a value of an outcome, they are written in halves, until that outcome is
 // alone and Bad. Known rows are written kind by kind, and each kind in the order of its
-// numbers; where such a write has to wait for a row, the call starts again and reads all rows
+// numbers; if such a write has to wait for a row, the call starts again and reads all rows
 // first, in one order, as every caller does.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
@@ -68,7 +68,7 @@ func refused(err error) bool {
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }
 
-// record writes outcomes without reading first where it can, unless inTurn is set, and then the rest.
+// record writes first the outcomes whose rows it need not read, unless inTurn is set, and then the rest.
 func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn bool) (applied []store.Applied, err error) {
 	applied = make([]store.Applied, len(outcomes))
 	var rest []int

@@ -29,7 +29,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 		}
 	}
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, sqlstore.FromMicro(us))
-	asked := make(map[int64]int64, len(advance)+len(finish)) // of the rows that were written
+	asked := make(map[int64]int64, len(advance)+len(finish)) // when the monitor asked, by written row
 	var list []conns.Statement
 	for _, step := range [...]struct {
 		rows      []sqlstore.KnownRow

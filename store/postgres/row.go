@@ -30,8 +30,8 @@ type stored struct {
 	sqlstore.RowCols
 	footprint []byte // only where a claim reads it
 	clock     int64  // as the statement read it
-	askedWas  int64  // before a lease
-	part      int    // of the question that it answers
+	askedWas  int64  // asked_at before a lease
+	part      int    // the element of the statement's arguments that found it
 	place     string // ctid in waiting_batches, where a claim read it
 	closed    bool   // its lane was closed, where a claim read it
 }

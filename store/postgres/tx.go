@@ -28,7 +28,7 @@ func (t *session) Query(ctx context.Context, statement string, args ...any) (sql
 	return t.tx.Query(ctx, t.s.sql(statement), args...)
 }
 
-// together sends statements of which none needs the result of another.
+// together sends statements that need no results of each other.
 func (t *session) together(ctx context.Context, list ...conns.Statement) error {
 	for i := range list {
 		list[i].Text = t.s.sql(list[i].Text)
@@ -81,8 +81,9 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 	}
 }
 
-// nothing reports whether a statement without arguments gives false, in one round trip: an
-// idle instance asks once a second. On an error it returns false, and a transaction finds out.
+// nothing reports whether a statement without arguments gives false, in one round trip: an idle
+// instance asks once a second. On an error it returns false, and the caller's transaction reports
+// the error.
 func (s *Store) nothing(ctx context.Context, text string) bool {
 	if !s.checked.Load() {
 		return false
@@ -212,8 +213,8 @@ func (s *Store) newer(have int64) error {
 	return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
 }
 
-// explain wraps an error, together with the context's error where that is the cause: not every
-// driver says so. After an error about a missing table, the next call checks the schema again.
+// explain wraps an error, together with the context's error if that is the cause: not every driver
+// says so. After an error about a missing table, the next call checks the schema again.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if c := ctx.Err(); err != nil && c != nil && !errors.Is(err, c) {
 		return fmt.Errorf("postgres: %s: %w: %w", op, c, err)

@@ -14,7 +14,7 @@ import (
 
 // underWay remembers where the monitor's rows are among all claimed rows. An index holds the
 // number of the transaction that made each row. In front of the monitor's rows are final rows;
-// while somebody holds a snapshot they stay there, dead, and a look from the beginning walks
+// while somebody holds a snapshot these stay there, dead, and a look from the beginning walks
 // over all of them.
 //
 // An open row whose transaction has a number below from is in slow. That is exact while from
@@ -50,24 +50,25 @@ type underWay struct {
 }
 
 const (
-	// lookAgain is how often from is moved.
+	// lookAgain is the time between two looks that move from.
 	lookAgain = 500 * time.Millisecond
-	// lookWhole is how often somebody looks from the beginning.
+	// lookWhole is the time between two looks from the beginning.
 	lookWhole = 30 * time.Minute
 	// firstPause is the wait before a long look is made again, after it has failed. The wait
 	// doubles with each failure, up to lookWhole.
 	firstPause = time.Minute
 	// upkeepFor is how long Pending counts on Upkeep after a call of it.
 	upkeepFor = time.Minute
-	// lookFor is how long others wait for a look to end. What it sees later does not count.
+	// lookFor is how long other callers wait for a look to end. A later result of it does not count.
 	lookFor = 20 * time.Second
 	// settledAfter is the time after which every claim is taken to have ended.
 	settledAfter = 5 * time.Second
-	// mostSlow is how many rows are known one by one.
+	// mostSlow is the most rows that slow holds.
 	mostSlow = 1000
 )
 
-// look is a look that somebody makes: from a number on, and at rows by their numbers.
+// look is one search for the monitor's rows: from a transaction number on, and at slow rows by their
+// own numbers.
 type look struct {
 	from  int64
 	slow  []int64
@@ -75,7 +76,7 @@ type look struct {
 	began time.Time
 }
 
-// where returns where to look.
+// where returns where a look begins, and the slow rows.
 func (u *underWay) where() (from int64, slow []int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -156,10 +157,10 @@ func (u *underWay) saw(l look, s sight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l.n != u.looks {
-		return // it took too long, and others looked meanwhile
+		return // this look took too long, and another one has begun
 	}
 	u.looking = false
-	if s.started != u.started || s.later < u.later { // another server, or one that recovered from a crash
+	if s.started != u.started || s.later < u.later { // the server restarted, or recovered from a crash
 		u.started = s.started
 		u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0
 		u.since, u.tried = time.Time{}, time.Time{}

@@ -19,12 +19,12 @@ import (
 var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
 
 // ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as
-// one does every few minutes, found an open batch where none was and none could come. Somebody
-// has written to the tables without this package, or restored a part of them.
+// one does every few minutes, found an open batch in a part of the lane that had no open batch and could
+// get none. Somebody has written to the tables without this package, or restored a part of them.
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (
-	// slowAfter is how long nothing moves before claims are called slow.
+	// slowAfter is how long no place moves before Upkeep calls claims slow.
 	slowAfter = 10 * time.Second
 	// hiddenFor is how long Upkeep reports a hidden batch.
 	hiddenFor = time.Hour

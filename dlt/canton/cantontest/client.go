@@ -87,7 +87,7 @@ func (r *recording) response(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// broken follows the last byte of a connection that was cut.
+// broken is the end of a body whose connection was cut: a read gives io.ErrUnexpectedEOF.
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -214,7 +214,7 @@ func (c *candidate) invalid(f failure) {
 	}
 }
 
-// execute runs the transactions of a batch.
+// execute runs the transactions of a batch, and reports whether it stays in the pool to run again.
 func (c *candidate) execute(p *pooled) (stays bool) {
 	b := p.batch
 	p.runs++

@@ -1,6 +1,6 @@
 package main
 
-// consoleList breaks what keeps a browser from doing harm.
+// consoleList breaks the guards that keep a browser from doing harm.
 var consoleList = []mutant{
 	{
 		name: "console: a GET changes state", file: "console/visit.go", pkg: "console", test: "TestLooksChangeNothing",

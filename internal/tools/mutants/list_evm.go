@@ -1,6 +1,6 @@
 package main
 
-// evmList breaks what the client of EVM chains concludes from a node's answers.
+// evmList breaks the conclusions of the client of EVM chains from a node's answers.
 var evmList = []mutant{
 	{
 		name: "evm: any block is deep", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",

@@ -1,6 +1,6 @@
 package main
 
-// tracesList breaks the way of a trace context, from whoever adds a batch to the spans.
+// tracesList breaks the way of a trace context, from the caller of Add to the spans.
 var tracesList = []mutant{
 	{
 		name: "traces: SQLite does not write the context", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",

@@ -1,6 +1,6 @@
 // Mutants breaks the code on purpose, one way at a time, and requires that the test
 // named for it fails. With -check it only makes sure that every mutant still
-// applies (its text occurs once) and would build, with -texts only the former, which
+// applies (its text occurs once) and would build; with -texts only that it applies, which
 // takes a second. The tree itself is never written to.
 package main
 
@@ -141,7 +141,7 @@ func (m mutant) try(root, tmp string, sound map[string]error) error {
 	if err != nil {
 		return err
 	}
-	// Neither vet nor what a debugger reads: both take as long as most tests.
+	// Without vet and debug information: both take as long as most tests.
 	args := append([]string{"-vet=off", "-ldflags=-w", "-count=1", "-run", pattern(m.test), "./" + pkg}, m.args...)
 	key := dir + " " + strings.Join(args, " ")
 	if _, ok := sound[key]; !ok && sound != nil {
