@@ -24,7 +24,7 @@ import (
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, unsalted{memory.New()}, ledgermem.New(harmless), nil)
+		r := newRunner(t, unsalted{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
 		stop := running(t, r)
 		synctest.Wait() // while it starts, the first question may have to wait
 		b := one("s", "a")
@@ -96,24 +96,35 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
 				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
 			}}), early: early, told: make(chan batch.ID, 10)}
-			r := newRunner(t, unsalted{memory.New()}, l, nil)
+			st := unsalted{memory.New(), new(atomic.Int64)}
+			r := newRunner(t, st, l, nil)
 			stop := running(t, r)
 			first := one("s", "first") // it opens the stream, and is reported
 			require.NoError(t, r.Add(t.Context(), first))
 			await(t, r, first)
 			time.Sleep(time.Second)
 			for _, id := range []batch.ID{"a", "b"} {
-				b := one("s", id)
+				b, before := one("s", id), st.outcomes.Load()
 				require.NoError(t, r.Add(t.Context(), b))
 				assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed; early: %t", early)
+				assert.EqualValues(t, 1, st.outcomes.Load()-before, "and recorded once; early: %t", early)
 			}
 			require.NoError(t, stop())
 		})
 	}
 }
 
-// unsalted is a store whose rows count their writes in their versions.
-type unsalted struct{ store.Full }
+// unsalted is a store whose rows count their writes in their versions. It counts the outcomes that it
+// is to record.
+type unsalted struct {
+	store.Full
+	outcomes *atomic.Int64
+}
+
+func (s unsalted) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	s.outcomes.Add(int64(len(outcomes)))
+	return s.Full.Record(ctx, outcomes)
+}
 
 func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	q.Salt = 0

@@ -73,7 +73,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "a commit does not wait for the answer to its POST", file: "internal/inhand/entry.go", pkg: ".", test: "TestAStreamedCommitIsWrittenWithItsAcceptance",
-		old: "case r.Hold <= 0 || f.Crowded:", new: "case r.Hold <= 0 || f.Crowded || o.Was == nil:",
+		old: "case r.Hold <= 0 || f.Crowded:", new: "case e.Due.IsZero():",
 	},
 	{
 		name: "a commit waits for ever for the answer to a POST", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitThatOvertakesItsAcceptance",
