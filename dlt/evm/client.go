@@ -47,10 +47,10 @@ type Client struct {
 
 // endpoint is one node, or a proxy before some.
 type endpoint struct {
-	url   string
-	shown string // its scheme and host
-	array atomic.Int32
-	known identified
+	url    string
+	shown  string // its scheme and host
+	arrays arrays
+	known  identified
 }
 
 // New returns a client of the chain with this id, through the node at the URL, such as
@@ -81,7 +81,6 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 			return nil, err
 		}
 		e := &endpoint{url: u.String(), shown: shownURL(u)}
-		e.array.Store(maxArray)
 		c.endpoints = append(c.endpoints, e)
 		secrets = append(secrets, secretsOfURL(u)...)
 	}

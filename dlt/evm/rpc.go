@@ -44,10 +44,6 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// maxArray is how many requests go into one array at first. Nodes take a thousand and more,
-// providers from 20 on: an array that is refused is halved.
-const maxArray = 100
-
 // errArray: the node, or a proxy, refuses an array of this length.
 var errArray = errors.New("an array of so many requests is refused")
 
@@ -56,10 +52,10 @@ var errArray = errors.New("an array of so many requests is refused")
 func (c *Client) ask(ctx context.Context, op string, e *endpoint, reqs []request) ([]answer, error) {
 	out := make([]answer, 0, len(reqs))
 	for len(reqs) > 0 {
-		n := min(len(reqs), int(e.array.Load()))
+		n := min(len(reqs), e.arrays.length(time.Now()))
 		part, err := c.askArray(ctx, op, e, reqs[:n])
 		if errors.Is(err, errArray) && n > 1 {
-			e.array.Store(int32(n / 2))
+			e.arrays.refused(n, time.Now())
 			continue
 		}
 		if err != nil {
@@ -100,6 +96,8 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 	switch {
 	case errors.Is(err, errArray):
 		return nil, err
+	case errors.Is(err, dlt.ErrBusy):
+		return nil, &dlt.Error{Op: op, Kind: dlt.ErrBusy, RetryAfter: wire.RetryAfter(resp.Header, time.Now()), Err: c.cause(err)}
 	case err != nil:
 		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}
@@ -138,14 +136,14 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 			return nil, err
 		}
 		if n > 1 && one.Err != nil {
-			return nil, fmt.Errorf("%w: %s", errArray, one.Err.Message)
+			return nil, refusedArray(one.Err)
 		}
 		all = append(all, one)
 	} else if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, err
 	}
 	if n > 1 && len(all) == 1 && all[0].Err != nil {
-		return nil, fmt.Errorf("%w: %s", errArray, all[0].Err.Message)
+		return nil, refusedArray(all[0].Err)
 	}
 	out := make([]answer, n)
 	for _, a := range all {
@@ -164,28 +162,51 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	return out, nil
 }
 
+// refusedArray is the error of a whole array that got one error. A provider that is asked too often
+// says so about an array of any length: shorter arrays would be more requests.
+func refusedArray(err *rpcError) error {
+	kind := errArray
+	if classify(err) == classBusy && !strings.Contains(strings.ToLower(err.Message), "batch") {
+		kind = dlt.ErrBusy
+	}
+	return fmt.Errorf("%w: %s", kind, err.Message)
+}
+
 // refusedQuestion is the error of a question that got another status than 200.
 func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
 	b, _ := wire.ReadLittle(resp.Body, cancel)
-	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(messageOf(b)), Kind: dlt.ErrDoubt}
+	message, is := errorOf(b)
+	err := &dlt.Error{Op: op, StatusCode: resp.StatusCode, Message: c.show(message), Kind: dlt.ErrDoubt}
 	switch s := resp.StatusCode; {
 	case s == http.StatusRequestEntityTooLarge && n > 1:
 		return errArray
 	case s == http.StatusTooManyRequests:
 		err.Kind, err.RetryAfter = dlt.ErrBusy, wire.RetryAfter(resp.Header, time.Now())
+	case n > 1 && is != nil && mayBeAboutArray(s, is):
+		return errArray
 	case isRefusal(s), wire.IsRedirect(s):
 		err.Kind = dlt.ErrMisconfigured
 	}
 	return err
 }
 
-// messageOf returns the message of a JSON-RPC error, or the text itself, as of a proxy.
-func messageOf(b []byte) string {
+// mayBeAboutArray reports whether a JSON-RPC error about a whole array, under another status than 200,
+// may be about its length. Providers use many statuses and codes for that (500 with code 31 at one).
+func mayBeAboutArray(status int, err *rpcError) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
+		return false
+	}
+	return classify(err) != classMisconfigured && errors.Is(refusedArray(err), errArray)
+}
+
+// errorOf returns the message of a JSON-RPC error, and that error, or the text itself, as of a proxy.
+func errorOf(b []byte) (message string, err *rpcError) {
 	var one wireAnswer
 	if json.Unmarshal(b, &one) == nil && one.Err != nil {
-		return one.Err.Message
+		return one.Err.Message, one.Err
 	}
-	return string(b)
+	return string(b), nil
 }
 
 // isRefusal reports whether a status means, before any work is done, that this client has no

@@ -174,8 +174,9 @@ func (b *careful) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// judge reads the answer to a send. A text decides, under any code; without a text the status of a
-// proxy does. Any other answer is doubt.
+// judge reads the answer to a send. A status that refuses this client decides, whatever the text: it may
+// be a gateway's, which speaks of its own signatures. Else a text decides, under any code; without a text
+// the status of a proxy does. Any other answer is doubt.
 func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 	v := verdict{class: classDoubt, status: resp.StatusCode}
 	var one wireAnswer
@@ -186,8 +187,9 @@ func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 	switch {
 	case one.Err != nil:
 		v.class, v.code, v.message = classify(one.Err), one.Err.Code, s.show(one.Err.Message)
-		if resp.StatusCode != http.StatusOK && (v.class == classDoubt || v.class == classMisconfigured) {
-			v.class = classOfStatus(resp.StatusCode)
+		if proxy := classOfStatus(resp.StatusCode); resp.StatusCode != http.StatusOK &&
+			(v.class == classDoubt || v.class == classMisconfigured || proxy == classMisconfigured) {
+			v.class = proxy
 		}
 	case resp.StatusCode != http.StatusOK:
 		v.class, v.message = classOfStatus(resp.StatusCode), s.show(string(raw))

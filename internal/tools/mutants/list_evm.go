@@ -110,4 +110,24 @@ var evmList = []mutant{
 		name: "evm: nobody hears that a node holds a transaction back", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAPooledTransactionSaysWhatItPays",
 		old: "return err == nil && asked && nonce == next", new: "return err == nil && asked && nonce == next+1000",
 	},
+	{
+		name: "evm: a short array stays short for ever", file: "dlt/evm/arrays.go", pkg: "dlt/evm", test: "TestALimitOfArraysComesAndGoes",
+		old: "a.most, a.changed = 2*a.most, now", new: "a.changed = now",
+	},
+	{
+		name: "evm: a throttled array is halved", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestAThrottledArrayIsNotHalved",
+		old: "if classify(err) == classBusy && !strings", new: "if false && !strings",
+	},
+	{
+		name: "evm: a limit of arrays has status 200 or 413", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestALimitOfArraysComesAndGoes",
+		old: "case n > 1 && is != nil && mayBeAboutArray(s, is):", new: "case false && mayBeAboutArray(s, is):",
+	},
+	{
+		name: "evm: a refused client is asked in shorter arrays", file: "dlt/evm/rpc.go", pkg: "dlt/evm", test: "TestARefusedClientIsNotAskedInShorterArrays",
+		old: "return classify(err) != classMisconfigured && errors", new: "return errors",
+	},
+	{
+		name: "evm: a gateway's words reject a batch", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestAGatewayRefusesTheClientAndNotTheBatch",
+		old: " || proxy == classMisconfigured) {", new: ") {",
+	},
 }

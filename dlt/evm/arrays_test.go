@@ -1,0 +1,125 @@
+package evm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// fiftyIDs are the ids of 50 transactions of an account.
+func fiftyIDs() (ask []batch.Attempt) {
+	for i := range uint64(50) {
+		ask = append(ask, batch.Attempt{Key: signed(func(tx *evmtx.Tx) { tx.Nonce = i }).Key()})
+	}
+	return ask
+}
+
+// A provider that is asked too often says so about an array of any length. Shorter arrays would be
+// more requests, now and later.
+func TestAThrottledArrayIsNotHalved(t *testing.T) {
+	_, url := newScript(t)
+	throttled, posts := false, 0
+	c := newClient(t, url, &evm.Options{Client: &http.Client{Transport: between{http.DefaultTransport, func(context.Context, string) *http.Response {
+		posts++
+		if throttled {
+			return response(200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}}`)
+		}
+		return nil
+	}}}})
+	ask := func() (int, error) {
+		posts = 0
+		_, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+		return posts, err
+	}
+	before, err := ask()
+	require.NoError(t, err)
+	throttled = true
+	during, err := ask()
+	require.ErrorIs(t, err, dlt.ErrBusy)
+	assert.Equal(t, 1, during)
+	throttled = false
+	after, err := ask()
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+// A limit of arrays comes under many statuses. It does not last: a minute later arrays grow again.
+func TestALimitOfArraysComesAndGoes(t *testing.T) {
+	for _, status := range []int{200, 400, 403, 413, 422, 500} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := evmtest.Start(t, &evmtest.Options{InMemory: true})
+				limited, longest := true, 0
+				c := newClient(t, n.URL(), &evm.Options{Client: &http.Client{Transport: between{n.Client().Transport, func(_ context.Context, body string) *http.Response {
+					var all []json.RawMessage
+					if json.Unmarshal([]byte(body), &all) != nil {
+						return nil
+					}
+					if limited && len(all) > 3 {
+						return response(status, `{"jsonrpc":"2.0","id":null,"error":{"code":31,"message":"Batch of more than 3 requests are not allowed on free tier"}}`)
+					}
+					longest = max(longest, len(all))
+					return nil
+				}}}})
+				ask := func() int {
+					longest = 0
+					got, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+					require.NoError(t, err)
+					assert.Len(t, got, 50)
+					return longest
+				}
+				assert.LessOrEqual(t, ask(), 3)
+				limited = false
+				assert.LessOrEqual(t, ask(), 3, "not at once")
+				for range 7 {
+					time.Sleep(time.Minute)
+					ask()
+				}
+				assert.Greater(t, ask(), 50)
+			})
+		})
+	}
+}
+
+// An endpoint that refuses this client says so about arrays of any length.
+func TestARefusedClientIsNotAskedInShorterArrays(t *testing.T) {
+	for _, refused := range []string{`{"error":{"code":-32000,"message":"invalid api key"}}`, `no`} {
+		for _, status := range []int{401, 403} {
+			_, url := newScript(t)
+			posts := 0
+			c := newClient(t, url, &evm.Options{Client: &http.Client{Transport: between{http.DefaultTransport, func(context.Context, string) *http.Response {
+				posts++
+				return response(status, refused)
+			}}}})
+			_, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+			require.ErrorIs(t, err, dlt.ErrMisconfigured)
+			assert.Equal(t, 1, posts)
+		}
+	}
+}
+
+// 401 and 403 are about this client, whatever the text: a gateway speaks of its own signatures.
+func TestAGatewayRefusesTheClientAndNotTheBatch(t *testing.T) {
+	for _, status := range []int{401, 403} {
+		for _, text := range []string{"invalid signature", "JWT: invalid signature", "nonce too low"} {
+			s, url := newScript(t)
+			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+			s.status = status
+			err := newClient(t, url, nil).Submit(t.Context(), attempt(signed(nil), 1))
+			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%d %s: %v", status, text, err)
+		}
+	}
+}
