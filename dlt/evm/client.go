@@ -43,6 +43,7 @@ type Client struct {
 	senders   senders
 	mined     mined
 	searched  searched
+	ancestry  ancestry
 }
 
 // endpoint is one node, or a proxy before some.

@@ -118,7 +118,14 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	if err != nil {
 		return usage{}, err
 	}
-	return f.read(ctx, height)
+	u, err := f.read(ctx, height)
+	if err == nil && u.by == byAnother {
+		err = f.standsOn(ctx, v, u.block)
+	}
+	if err != nil {
+		return usage{}, err
+	}
+	return u, nil
 }
 
 // unknownHeight: nobody has written down when the nonce was free.

@@ -161,7 +161,7 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 // pictured asks one node. Beside an error the picture has the answers that came; without a view
 // there is none.
 func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*picture, error) {
-	p := &picture{canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}}
+	p := &picture{ancestry: &c.ancestry, canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}}
 	for _, one := range all {
 		for _, h := range one.hashes {
 			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil && one.slot.turns != nil)
@@ -226,6 +226,7 @@ const (
 // picture holds a node's answers about some transactions, compared with one view.
 type picture struct {
 	view
+	ancestry  *ancestry
 	hashes    []evmtx.Hash
 	accounts  []string
 	rises     []bool // it may be replaced
@@ -267,7 +268,7 @@ func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]re
 		return reqs, heights
 	}
 	p.canonical[height] = evmtx.Hash{}
-	return append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}), append(heights, height)
+	return append(reqs, blockRequest(height)), append(heights, height)
 }
 
 // undone leaves receipts that are remembered without an answer where their block was not shown, and
@@ -315,6 +316,9 @@ func (p *picture) rest() (reqs []request, heights []uint64, counts []count) {
 	for _, r := range p.receipts {
 		if r != nil && p.isDeep(r.block.number) {
 			reqs, heights = p.blockAt(r.block.number, reqs, heights)
+			for low, high := p.ancestry.missing(p.view, r.block.number); low <= high; low++ {
+				reqs, heights = p.blockAt(low, reqs, heights)
+			}
 		}
 	}
 	var open []request
@@ -348,6 +352,9 @@ func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
 			errs = append(errs, fmt.Errorf("block %d: %w", h, err))
 		case b.number == h:
 			p.canonical[h] = b.hash
+			if p.linked {
+				p.ancestry.remember(b)
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -485,7 +492,7 @@ func (p *picture) status(i int) (batch.Status, bool) {
 		return batch.Status{}, false // neither deep nor taken back: ask again
 	case r != nil && !p.isDeep(r.block.number):
 		return batch.Status{Reported: batch.ReportedValid}, true
-	case r != nil && p.canonical[r.block.number] != r.block.hash:
+	case r != nil && (p.canonical[r.block.number] != r.block.hash || !p.ancestry.stands(p.view, r.block)):
 		return batch.Status{}, false // of another chain than the view: ask again
 	case r != nil && r.reverted:
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true

@@ -188,6 +188,9 @@ func blocksUpTo(head *uint64, fork map[uint64]string) func([]any) (any, string) 
 		if hash := fork[n]; hash != "" {
 			block["hash"] = hash
 		}
+		if hash := fork[n-1]; hash != "" {
+			block["parentHash"] = hash
+		}
 		return block, ""
 	}
 }

@@ -42,11 +42,13 @@ const (
 )
 
 func blockAt(number uint64) map[string]any {
-	hash := fmt.Sprintf("0x%064x", 0xb10c0000+number)
-	if number == 0 {
-		hash = genesis
+	hash := func(n uint64) string {
+		if n == 0 {
+			return genesis
+		}
+		return fmt.Sprintf("0x%064x", 0xb10c0000+n)
 	}
-	return map[string]any{"number": fmt.Sprintf("0x%x", number), "hash": hash, "transactions": []any{}}
+	return map[string]any{"number": fmt.Sprintf("0x%x", number), "hash": hash(number), "parentHash": hash(number - 1), "transactions": []any{}}
 }
 
 // newScript is a node of chain 1337 with a hundred empty blocks.

@@ -19,8 +19,9 @@ import (
 type block struct {
 	number   uint64
 	hash     evmtx.Hash
-	baseFee  *big.Int // of a unit of gas; nil where the node names none
-	gasLimit uint64   // 0 where the node names none
+	parent   evmtx.Hash // zero where the node names none
+	baseFee  *big.Int   // of a unit of gas; nil where the node names none
+	gasLimit uint64     // 0 where the node names none
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
@@ -29,6 +30,8 @@ type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
+	// linked says that a block is deep only because blocks stand on it: see ancestry.
+	linked bool
 	// settled is the highest block that any node has shown to be deep. A node whose own deep block is lower
 	// is behind. It takes nothing back, and proves nothing above its own deep block: the blocks of a node
 	// that stands still on a fork may be orphans.
@@ -134,7 +137,8 @@ func (c *Client) viewOf(answers []answer) (v view, err error) {
 	case f.instant:
 		v.deep = v.head
 	case f.blocks > 0:
-		v.none = v.head.number < f.blocks
+		v.none, v.linked = v.head.number < f.blocks, true
+		c.ancestry.remember(v.head)
 		if !v.none {
 			v.deep.number = v.head.number - f.blocks // its hash is asked for where it is needed
 		}
@@ -197,6 +201,7 @@ func decodeBlock(a answer) (block, error) {
 	var doc struct {
 		Number   json.RawMessage `json:"number"`
 		Hash     string          `json:"hash"`
+		Parent   string          `json:"parentHash"`
 		BaseFee  string          `json:"baseFeePerGas"`
 		GasLimit string          `json:"gasLimit"`
 	}
@@ -220,6 +225,7 @@ func decodeBlock(a answer) (block, error) {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
 	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee)}
+	b.parent, _ = evmtx.ParseHash(doc.Parent)
 	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
 		b.gasLimit = limit.Uint64()
 	}

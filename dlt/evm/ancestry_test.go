@@ -1,0 +1,143 @@
+package evm_test
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+const sibling = "0x3333333333333333333333333333333333333333333333333333333333333333"
+
+// nodeWith is a node with a head and a block 99 of this hash, which has a transaction of the first account with
+// nonce 0.
+func nodeWith(head uint64, hash99, tx string) *script {
+	from := evmtest.Dev(0).Address()
+	at := func(tag any) uint64 {
+		n := head
+		if text, ok := tag.(string); ok {
+			_, _ = fmt.Sscanf(text, "0x%x", &n)
+		}
+		return n
+	}
+	inBlock := map[string]any{"hash": tx, "from": from, "nonce": "0x0", "type": "0x2", "blockHash": hash99}
+	return &script{byName: map[string]func([]any) (any, string){
+		"eth_chainId": func([]any) (any, string) { return "0x539", "" },
+		"eth_getBlockByNumber": func(params []any) (any, string) {
+			n := at(params[0])
+			if n > head {
+				return nil, ""
+			}
+			block := blockAt(n)
+			block["baseFeePerGas"] = "0x3b9aca00"
+			if n == 99 {
+				block["hash"], block["transactions"] = hash99, []any{inBlock}
+			}
+			return block, ""
+		},
+		"eth_getTransactionCount": func(params []any) (any, string) {
+			switch n := at(params[1]); {
+			case n > head:
+				return nil, "header not found"
+			case n >= 99:
+				return "0x1", ""
+			}
+			return "0x0", ""
+		},
+		"eth_getTransactionReceipt": func(params []any) (any, string) {
+			if params[0] != tx {
+				return nil, ""
+			}
+			return receiptIn(batch.ID(tx), 99, map[string]any{"blockHash": hash99}), ""
+		},
+		"eth_getTransactionByHash": func(params []any) (any, string) {
+			if params[0] != tx {
+				return nil, ""
+			}
+			return inBlock, ""
+		},
+		"eth_sendRawTransaction": func([]any) (any, string) { return nil, "nonce too low" },
+	}}
+}
+
+// balanced is an address behind which each request goes to one of two nodes.
+func balanced(t *testing.T, a, b *script) (url string) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not a secret
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if random.IntN(2) == 0 {
+			a.ServeHTTP(w, r)
+		} else {
+			b.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Behind one address are two nodes, one of which is behind, by a block that is a sibling of its neighbour's.
+// By the neighbour's head the sibling would be deep. No finding is made in it, however the questions are
+// spread: else a payment would be reported as made that is not, or be made a second time.
+func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
+	priceless, url := newScript(t)
+	priced(priceless, big.NewInt(1e9), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	first, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{})
+	require.NoError(t, err)
+	b := intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000})
+	a := attempt(b, 1)
+	a.Prepared, err = first.Prepare(t.Context(), a)
+	require.NoError(t, err)
+	_, _, hashes, err := evm.Slot(a.Prepared)
+	require.NoError(t, err)
+	ours, hash99 := hashes[0], blockAt(99)["hash"].(string)
+	for _, most := range []int{0, 1} { // requests in one array
+		for name, c := range map[string]struct {
+			good, behind *script
+			right, wrong batch.Reported
+		}{
+			"ours is on the chain":   {nodeWith(100, hash99, ours), nodeWith(99, sibling, someone), batch.ReportedCommitted, batch.ReportedVoid},
+			"ours is on the sibling": {nodeWith(100, hash99, someone), nodeWith(99, sibling, ours), batch.ReportedVoid, batch.ReportedCommitted},
+		} {
+			t.Run(fmt.Sprint(name, most), func(t *testing.T) {
+				c.good.most, c.behind.most = most, most
+				client, err := evm.NewSigner(balanced(t, c.good, c.behind), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(1)}})
+				require.NoError(t, err)
+				found := map[batch.Reported]int{}
+				for range 600 {
+					got, _ := client.BatchStatuses(t.Context(), b.Service, []batch.Attempt{a})
+					for _, st := range got {
+						found[st.Reported]++
+					}
+				}
+				assert.Zero(t, found[c.wrong])
+				assert.NotZero(t, found[c.right])
+			})
+		}
+	}
+}
+
+func TestASiblingOfANodeThatIsBehindRejectsNothing(t *testing.T) {
+	b := signed(nil) // nonce 0
+	c := newClient(t, balanced(t, nodeWith(100, blockAt(99)["hash"].(string), string(b.ID)), nodeWith(99, sibling, someone)), &evm.Options{Finality: evm.After(1)})
+	evidence, kinds := map[dlt.Evidence]int{}, map[batch.ErrorKind]int{}
+	for range 600 {
+		if e, err := c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 2)}); err == nil {
+			evidence[e]++
+		}
+		kinds[dlt.Kind(c.Submit(t.Context(), attempt(b, 2)))]++
+	}
+	assert.Zero(t, evidence[dlt.NotCommitted])
+	assert.NotZero(t, evidence[dlt.Committed])
+	assert.Zero(t, kinds[batch.KindRejected])
+}
