@@ -8,7 +8,7 @@ var evmList = []mutant{
 	},
 	{
 		name: "evm: a receipt of another chain's block counts", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
-		old: "case r != nil && p.canonical[r.block.number] != r.block.hash:", new: "case r != nil && r.block.hash == evmtx.Hash{}:",
+		old: "case r != nil && (p.canonical[r.block.number] != r.block.hash ||", new: "case r != nil && (r.block.hash == evmtx.Hash{} ||",
 	},
 	{
 		name: "evm: mined without a receipt is no trace", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
@@ -129,5 +129,17 @@ var evmList = []mutant{
 	{
 		name: "evm: a gateway's words reject a batch", file: "dlt/evm/submit.go", pkg: "dlt/evm", test: "TestAGatewayRefusesTheClientAndNotTheBatch",
 		old: " || proxy == classMisconfigured) {", new: ") {",
+	},
+	{
+		name: "evm: a receipt's block need not be linked to the head", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestASiblingOfANodeThatIsBehindProvesNothing",
+		old: " || !p.ancestry.stands(p.view, r.block)", new: "",
+	},
+	{
+		name: "evm: the block of another's transaction need not be linked to the head", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestASiblingOfANodeThatIsBehind.*",
+		old: "if err == nil && u.by == byAnother {", new: "if false {",
+	},
+	{
+		name: "evm: a block that is not remembered is linked", file: "dlt/evm/ancestry.go", pkg: "dlt/evm", test: "TestAncestry",
+		old: "return last.number == b.number+1 && last.parent == b.hash", new: "return last.number > b.number+1 || last.parent == b.hash",
 	},
 }
