@@ -19,8 +19,8 @@ const (
 	sqlInsertBatch = `INSERT` + insertBatch + batchValues + ` ON CONFLICT DO NOTHING`
 	// These are for addedTogether batches.
 	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
-		batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues
-	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
+		batchValues
+	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
 	// sqlSetTrace is a statement of its own, so that a batch without a trace context costs nothing
 	// more. The row has just been written, and is in memory.
 	sqlSetTrace          = `UPDATE batches SET trace_parent = ? WHERE seq = ?`
