@@ -55,8 +55,11 @@ const (
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
-	areWaiting = `o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
-		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)`
+	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted is looked
+	// up first: a list of the rows would be a table of its own for each lane, made and thrown away.
+	areWaiting = `o.service_id = j.value AND o.created_at <= coalesce((SELECT w.created_at FROM open_batches w
+		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
+		AND (o.attempt = 0 OR o.at_end = 1)`
 	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint,
 	o.state, o.version, o.attempt, o.requeued`
