@@ -75,8 +75,10 @@ const (
 	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, ttl_attempt = ?, first_claimed = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
 	// These are for rows that were not read first: see recordKnown.
-	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
-	WHERE seq = ? AND ` + isKnown
+	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
+	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
+	advance        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
+	WHERE `
 	sqlFinish     = finish + ofOne + ` AND ` + isKnown
 	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
 	sqlDelete     = `DELETE FROM open_batches WHERE ` + ofOne

@@ -290,8 +290,18 @@ var storeList = []mutant{
 	},
 	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
-		old: "due_at = ?\n\tWHERE seq = ? AND ` + isKnown",
-		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+		old: "= advance + ofOne + ` AND ` + isKnown",
+		new: "= advance + ofOne + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "known rows advance together whoever leased one since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "= advance + ofMany + ` AND ` + isKnown",
+		new: "= advance + ofMany + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "known rows advance together, also what has moved on (SQLite)", file: "store/sqlite/recordknown.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "err == nil && int(n) != len(g.seqs)",
+		new: "err == nil && int(n) > len(g.seqs)",
 	},
 	{
 		name: "a known row ends whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_committed",
