@@ -116,9 +116,9 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 // Many acceptances are written at once. Where one of their rows has moved on since, it alone is read
 // first: what was put back stays so, and a lease stays in the row.
 func TestManyKnownRowsAdvance(t *testing.T) {
-	const n, back, leased = 2 * manyRows, 3, 8
-	for _, moved := range []bool{false, true} {
-		t.Run(fmt.Sprint("moved on: ", moved), func(t *testing.T) {
+	const n, moved = 2 * manyRows, 3
+	for _, name := range []string{"none", "put back", "leased"} {
+		t.Run(name, func(t *testing.T) {
 			s, clk, path := fresh(t)
 			ctx := t.Context()
 			var in []batch.Batch
@@ -135,19 +135,20 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 				c := r.Batches[0]
 				outcomes[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour}
 			}
-			if moved {
-				o := outcomes[back]
+			switch name {
+			case "put back":
+				o := outcomes[moved]
 				o.Finding, o.Back = store.Unposted, batch.Queued
-				_, err := reopen(t, path, clk).Record(ctx, []store.Outcome{o})
-				require.NoError(t, err)
-				_, err = s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[leased].Row)
-				require.NoError(t, err)
+				_, err = reopen(t, path, clk).Record(ctx, []store.Outcome{o})
+			case "leased":
+				_, err = s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[moved].Row)
 			}
+			require.NoError(t, err)
 			applied, err := s.Record(ctx, outcomes)
 			require.NoError(t, err)
 			for i, a := range applied {
 				want, state := store.Written, batch.Pending
-				if moved && i == back {
+				if name == "put back" && i == moved {
 					want, state = store.Fenced, batch.Queued
 				}
 				require.Equal(t, want, a.Result, i)
@@ -157,7 +158,7 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 				a.Row.ResendUntil = l.Row.ResendUntil // for ever, which the row has in microseconds
 				require.Equal(t, l.Row, a.Row, i)
 			}
-			require.Equal(t, moved, applied[leased].Row.AskedAt.UnixMicro() == 7)
+			require.Equal(t, name == "leased", applied[moved].Row.AskedAt.UnixMicro() == 7)
 		})
 	}
 }

@@ -304,6 +304,21 @@ var storeList = []mutant{
 		new: "err == nil && int(n) > len(g.seqs)",
 	},
 	{
+		name: "a call of which one row has moved on is not recorded again (SQLite)", file: "store/sqlite/record.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "err = record(false)",
+		new: "err = record(true)",
+	},
+	{
+		name: "a claim shows one waiting row more than it wants (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "LIMIT 1 OFFSET ?2 - 1)",
+		new: "LIMIT 1 OFFSET ?2)",
+	},
+	{
+		name: "a claim takes attempted rows for waiting ones (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "9223372036854775807)\n\t\tAND (o.attempt = 0 OR o.at_end = 1)`",
+		new: "9223372036854775807)`",
+	},
+	{
 		name: "a known row ends whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_committed",
 		old: "= finish + ofOne + ` AND ` + isKnown",
 		new: "= finish + ofOne + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
