@@ -112,3 +112,53 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 		})
 	}
 }
+
+// Many acceptances are written at once. Where one of their rows has moved on since, it alone is read
+// first: what was put back stays so, and a lease stays in the row.
+func TestManyKnownRowsAdvance(t *testing.T) {
+	const n, moved = 2 * manyRows, 3
+	for _, name := range []string{"none", "put back", "leased"} {
+		t.Run(name, func(t *testing.T) {
+			s, clk, path := fresh(t)
+			ctx := t.Context()
+			var in []batch.Batch
+			var lanes []batch.ServiceID
+			for i := range n {
+				lanes = append(lanes, batch.ServiceID(fmt.Sprint("lane", i)))
+				in = append(in, newBatch(string(lanes[i]), i))
+			}
+			require.NoError(t, s.Add(ctx, in...))
+			got, err := s.Claim(ctx, query(lanes...), serial)
+			require.NoError(t, err)
+			outcomes := make([]store.Outcome, n)
+			for i, r := range got.Runs {
+				c := r.Batches[0]
+				outcomes[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour}
+			}
+			switch name {
+			case "put back":
+				o := outcomes[moved]
+				o.Finding, o.Back = store.Unposted, batch.Queued
+				_, err = reopen(t, path, clk).Record(ctx, []store.Outcome{o})
+			case "leased":
+				_, err = s.db.Exec(`UPDATE open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[moved].Row)
+			}
+			require.NoError(t, err)
+			applied, err := s.Record(ctx, outcomes)
+			require.NoError(t, err)
+			for i, a := range applied {
+				want, state := store.Written, batch.Pending
+				if name == "put back" && i == moved {
+					want, state = store.Fenced, batch.Queued
+				}
+				require.Equal(t, want, a.Result, i)
+				l, err := s.Look(ctx, a.Key, 1)
+				require.NoError(t, err)
+				require.Equal(t, state, l.Row.State, i)
+				a.Row.ResendUntil = l.Row.ResendUntil // for ever, which the row has in microseconds
+				require.Equal(t, l.Row, a.Row, i)
+			}
+			require.Equal(t, name == "leased", applied[moved].Row.AskedAt.UnixMicro() == 7)
+		})
+	}
+}

@@ -138,15 +138,41 @@ func (h *held) perBatch() (of map[string]int64, sum int64) {
 // readBytes is how much this process has read from files so far, from the page cache or not.
 func readBytes(t testing.TB) int64 {
 	t.Helper()
+	read, _ := fileBytes(t)
+	return read
+}
+
+// fileBytes is how much this process has read from files and written to files so far.
+func fileBytes(t testing.TB) (read, written int64) {
+	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
 	if os.IsNotExist(err) {
-		t.Skip("this system does not say what a process reads")
+		t.Skip("this system does not say what a process reads and writes")
 	}
 	require.NoError(t, err)
-	var n int64
-	_, err = fmt.Sscanf(string(text), "rchar: %d", &n)
+	_, err = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", &read, &written)
 	require.NoError(t, err)
-	return n
+	return read, written
+}
+
+// An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where one
+// statement changes many: see addedTogether.
+func TestAddWritesToTheLogOnly(t *testing.T) {
+	h := hold(t, 40_000, nil)
+	_, before := fileBytes(t)
+	log := logBytes(t, h.path)
+	for range 6 {
+		in := make([]batch.Batch, 500)
+		for i := range in {
+			h.n++
+			in[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%0128x", 1_000_000+h.n)), Service: batch.ServiceID(fmt.Sprintf("lane%05d", i*7%heldLanes)), Payload: make([]byte, heldPayload)}
+		}
+		require.NoError(t, h.adds.Add(t.Context(), in...))
+	}
+	_, after := fileBytes(t)
+	grown := logBytes(t, h.path) - log
+	t.Log(after-before, grown)
+	assert.Less(t, after-before, grown+grown/2, "bytes written to all files, and to the log")
 }
 
 // While a reader stays, each operation grows the log by so much for a batch of 1,500 bytes in

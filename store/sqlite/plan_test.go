@@ -115,7 +115,7 @@ var scanned = map[string]string{
 	"SCAN j":                             "likewise, up to Limit that are open",
 	"SCAN tombstones":                    "EXISTS reads its first row only",
 	"SCAN ledger":                        "at most one row",
-	"SCAN 8-ROW VALUES CLAUSE":           "the batches of one statement",
+	"SCAN 5-ROW VALUES CLAUSE":           "the batches of one statement",
 	"SCAN parties":                       "the parties that were found so far, and those that have a batch",
 	"SCAN idle":                          "the parties that were found, at most Limit",
 	"SCAN loads":                         "the same",

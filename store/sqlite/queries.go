@@ -19,8 +19,8 @@ const (
 	sqlInsertBatch = `INSERT` + insertBatch + batchValues + ` ON CONFLICT DO NOTHING`
 	// These are for addedTogether batches.
 	sqlInsertBatches = `INSERT OR IGNORE` + insertBatch + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues + `, ` +
-		batchValues + `, ` + batchValues + `, ` + batchValues + `, ` + batchValues
-	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
+		batchValues
+	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
 	// sqlSetTrace is a statement of its own, so that a batch without a trace context costs nothing
 	// more. The row has just been written, and is in memory.
 	sqlSetTrace          = `UPDATE batches SET trace_parent = ? WHERE seq = ?`
@@ -55,8 +55,11 @@ const (
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
-	areWaiting = `o.seq IN (SELECT w.seq FROM open_batches w WHERE w.service_id = j.value
-		AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT ?)`
+	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted is looked
+	// up first: a list of the rows would be a table of its own for each lane, made and thrown away.
+	areWaiting = `o.service_id = j.value AND o.created_at <= coalesce((SELECT w.created_at FROM open_batches w
+		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
+		AND (o.attempt = 0 OR o.at_end = 1)`
 	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint,
 	o.state, o.version, o.attempt, o.requeued`
@@ -72,8 +75,10 @@ const (
 	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, ttl_attempt = ?, first_claimed = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
 	// These are for rows that were not read first: see recordKnown.
-	sqlAdvance = `UPDATE open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
-	WHERE seq = ? AND ` + isKnown
+	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
+	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
+	advance        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
+	WHERE `
 	sqlFinish     = finish + ofOne + ` AND ` + isKnown
 	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
 	sqlDelete     = `DELETE FROM open_batches WHERE ` + ofOne

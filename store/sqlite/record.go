@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -17,23 +18,29 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 		clean[i] = o.Sanitised()
 	}
 	var applied []store.Applied
-	err := s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {
-		applied, err = t.record(ctx, clean)
-		return err
-	})
+	record := func(together bool) error {
+		return s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {
+			applied, err = t.record(ctx, clean, together)
+			return err
+		})
+	}
+	err := record(true)
+	if errors.Is(err, errMovedOn) {
+		err = record(false)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return applied, nil
 }
 
-func (t *session) record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+func (t *session) record(ctx context.Context, outcomes []store.Outcome, together bool) ([]store.Applied, error) {
 	now, err := t.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	applied := make([]store.Applied, len(outcomes))
-	rest, err := t.recordKnown(ctx, outcomes, applied, now)
+	rest, err := t.recordKnown(ctx, outcomes, applied, now, together)
 	if err != nil {
 		return nil, err
 	}

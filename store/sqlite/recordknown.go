@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,17 +14,20 @@ import (
 // recordKnown writes outcomes that come with their rows and make a usual change, and returns
 // the places of the outcomes whose rows must be read first. A row that has moved on since is
 // among them: every write is compare-and-set on the version, and on asked_at, which a lease
-// changes without raising the version.
-func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time) ([]int, error) {
+// changes without raising the version. Together it writes many rows with one statement, or fails with
+// errMovedOn.
+func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time, together bool) ([]int, error) {
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
+	var moves groups[move]
 	for _, k := range advance {
-		did, err := t.advance(ctx, k.Seq, k.Was, k.Next)
+		moves.add(moveOf(k.Was, k.Next), k.Seq, k.At)
+	}
+	for _, g := range moves.list {
+		left, err := t.moveAll(ctx, g, together)
 		if err != nil {
-			return nil, fmt.Errorf("batch %s: %w", outcomes[k.At].Key, err)
+			return nil, err
 		}
-		if !did {
-			rest = append(rest, k.At)
-		}
+		rest = append(rest, left...)
 	}
 	var ends groups[ending]
 	for _, k := range finish {
@@ -40,12 +44,44 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	return rest, nil
 }
 
-// advance writes the next row of a batch that stays open. It returns false where the row has changed
-// since.
-func (t *session) advance(ctx context.Context, seq int64, was, next *store.Row) (bool, error) {
-	n, err := t.Exec(ctx, sqlAdvance, int64(next.State), next.Version, sqlstore.ToMicro(next.ClaimExpires), sqlstore.ToMicro(next.NextCheck),
-		sqlstore.ToMicro(next.LastPost), dueAt(*next), seq, was.Version, sqlstore.ToMicro(was.AskedAt))
-	return n == 1, err
+// move is the change of a row that is known and stays open: see sqlAdvance.
+type move struct{ wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due int64 }
+
+func moveOf(was, next *store.Row) move {
+	return move{
+		wasVersion: was.Version, wasAsked: sqlstore.ToMicro(was.AskedAt), state: int64(next.State), version: next.Version,
+		claimExpires: sqlstore.ToMicro(next.ClaimExpires), nextCheck: sqlstore.ToMicro(next.NextCheck),
+		lastPost: sqlstore.ToMicro(next.LastPost), due: sqlstore.DueAt(*next),
+	}
+}
+
+// errMovedOn ends a transaction that was to write many rows together, and found that some have changed
+// since. Nobody could say which of the rows it wrote.
+var errMovedOn = errors.New("rows have changed since")
+
+// moveAll writes the next rows of a group, and returns the places of the rows that have changed since.
+func (t *session) moveAll(ctx context.Context, g group[move], together bool) (left []int, err error) {
+	m := g.of
+	write := func(statement string, seqs any) (int64, error) {
+		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.due), seqs, m.wasVersion, m.wasAsked)
+	}
+	if together && len(g.seqs) >= manyRows {
+		n, err := write(sqlAdvanceMany, encode(g.seqs))
+		if err == nil && int(n) != len(g.seqs) {
+			err = errMovedOn
+		}
+		return nil, err
+	}
+	for i, seq := range g.seqs {
+		n, err := write(sqlAdvance, seq)
+		if err != nil {
+			return nil, err
+		}
+		if n != 1 {
+			left = append(left, g.places[i])
+		}
+	}
+	return left, nil
 }
 
 // ending is the change of a row that is known and ends: see sqlFinish.

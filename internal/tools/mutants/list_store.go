@@ -290,8 +290,33 @@ var storeList = []mutant{
 	},
 	{
 		name: "a known row advances whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_valid",
-		old: "due_at = ?\n\tWHERE seq = ? AND ` + isKnown",
-		new: "due_at = ?\n\tWHERE seq = ? AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+		old: "= advance + ofOne + ` AND ` + isKnown",
+		new: "= advance + ofOne + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "known rows advance together whoever leased one since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "= advance + ofMany + ` AND ` + isKnown",
+		new: "= advance + ofMany + ` AND version = ? AND ? IS NOT NULL AND receipts = 0`",
+	},
+	{
+		name: "known rows advance together, also what has moved on (SQLite)", file: "store/sqlite/recordknown.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "err == nil && int(n) != len(g.seqs)",
+		new: "err == nil && int(n) > len(g.seqs)",
+	},
+	{
+		name: "a call of which one row has moved on is not recorded again (SQLite)", file: "store/sqlite/record.go", pkg: "store/sqlite", test: "TestManyKnownRowsAdvance",
+		old: "err = record(false)",
+		new: "err = record(true)",
+	},
+	{
+		name: "a claim shows one waiting row more than it wants (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "LIMIT 1 OFFSET ?2 - 1)",
+		new: "LIMIT 1 OFFSET ?2)",
+	},
+	{
+		name: "a claim takes attempted rows for waiting ones (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestStore/claim",
+		old: "9223372036854775807)\n\t\tAND (o.attempt = 0 OR o.at_end = 1)`",
+		new: "9223372036854775807)`",
 	},
 	{
 		name: "a known row ends whoever leased it since (SQLite)", file: "store/sqlite/queries.go", pkg: "store/sqlite", test: "TestKnownRowLeasedAgain/is_committed",
