@@ -1,0 +1,10 @@
+package main
+
+// rootList breaks how the Runner and the Router outlive the application's code: its panics, its types,
+// and answers that change.
+var rootList = []mutant{
+	{
+		name: "routes: a ledger is the key of a map", file: "dlt/router.go", pkg: "dlt", test: "TestALedgerOfARouteIsNoKey",
+		old: "p := part{route: i}", new: "p := part{route: i}\n\t\t_ = map[any]bool{r.routes[i].Ledger: true}",
+	},
+}
