@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -214,6 +215,38 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// reliant is a strategy whose ReliesOnOrder panics once, at a call that the test chooses.
+type reliant struct {
+	queuer.Serial
+	left *atomic.Int64 // calls until it panics
+}
+
+func (s reliant) ReliesOnOrder() bool {
+	if s.left.Add(-1) == 0 {
+		panic("boom in ReliesOnOrder")
+	}
+	return false
+}
+
+// A panic of ReliesOnOrder while a service is judged delays nothing for long: it leaves no lock behind.
+func TestAPanicOfReliesOnOrderStopsNoClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := &atomic.Int64{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: reliant{left: left}})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("old", "a")))
+		assert.Equal(t, batch.Committed, await(t, r, one("old", "a")).State)
+		left.Store(1)
+		require.NoError(t, r.Add(t.Context(), one("new", "b")))
+		time.Sleep(time.Second)
+		require.NoError(t, r.Add(t.Context(), one("old", "c")))
+		for _, b := range []batch.Batch{one("new", "b"), one("old", "c")} {
+			assert.Equal(t, batch.Committed, await(t, r, b).State)
+		}
+		require.NoError(t, stop())
+	})
 }
 
 // No log line holds a payload, at any level and after any failure.

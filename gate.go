@@ -52,9 +52,13 @@ func checkRenewal(traits dlt.Traits, o Options) error {
 }
 
 // checkOrder refuses a strategy that relies on the order of submission if the ledger does not
-// keep it.
+// keep it. A panic of the strategy is a reason to refuse, too.
 func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
-	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
+	reliant := false
+	if err := loop.Contain(func() error { reliant = queuer.ReliesOnOrder(s); return nil }); err != nil {
+		return fmt.Errorf("the strategy's ReliesOnOrder: %w", err)
+	}
+	if reliant && !traits.KeepsOrder {
 		return optionError("Strategy", fmt.Sprintf("%T", s),
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
 	}
@@ -100,21 +104,13 @@ func newGate(r *Runner) *gate {
 func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	var fresh []store.Served
 	verdicts, traits := map[batch.ServiceID]error{}, map[batch.ServiceID]dlt.Traits{}
-	g.mu.Lock()
-	for _, s := range services {
-		if old, known := g.judged[s]; known && !panicked(old) {
-			continue
-		}
-		if _, twice := verdicts[s]; twice {
-			continue
-		}
+	for _, s := range g.unjudged(services) {
 		t, err := checkService(g.store.given(), g.ledger, s, g.o)
 		if verdicts[s] = err; err == nil {
 			traits[s] = t
 			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})
 		}
 	}
-	g.mu.Unlock()
 	for chunk := range slices.Chunk(fresh, store.MaxKeys) {
 		by, err := g.store.Serve(ctx, chunk)
 		if err != nil {
@@ -148,6 +144,20 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		g.news(s, err)
 	}
 	return nil
+}
+
+// unjudged returns the services without a lasting verdict, each once. The lock is not held while they
+// are judged, because that calls the application's code, which may panic or call the Runner.
+func (g *gate) unjudged(services []batch.ServiceID) (fresh []batch.ServiceID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range services {
+		if old, known := g.judged[s]; !known || panicked(old) {
+			fresh = append(fresh, s)
+		}
+	}
+	slices.Sort(fresh)
+	return slices.Compact(fresh)
 }
 
 // panicked reports whether a panic left a service without a lasting verdict: the ledger's next

@@ -7,4 +7,8 @@ var rootList = []mutant{
 		name: "routes: a ledger is the key of a map", file: "dlt/router.go", pkg: "dlt", test: "TestALedgerOfARouteIsNoKey",
 		old: "p := part{route: i}", new: "p := part{route: i}\n\t\t_ = map[any]bool{r.routes[i].Ledger: true}",
 	},
+	{
+		name: "gate: the strategy is asked under the lock", file: "gate.go", pkg: ".", test: "TestAPanicOfReliesOnOrderStopsNoClaims", args: []string{"-test.timeout=30s"},
+		old: "for _, s := range g.unjudged(services) {\n", new: "for _, s := range g.unjudged(services) {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy)\n\t\tg.mu.Unlock()\n",
+	},
 }
