@@ -68,13 +68,13 @@ func newEngine(r *Runner) *engine {
 	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: groupSize, Timeout: o.ClaimTTL / 4})
 	var lists dlt.ListSubmitter
 	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
-		lists = watchedLists{listGuard{l, r}, e.vitals}
+		lists = gatedLists{watchedLists{listGuard{l, r}, e.vitals}, e.gate}
 	}
 	var preparer dlt.Preparer
 	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
 		preparer = watchedPreparer{p, e.vitals}
 	}
-	e.submitter = submitter.New(watchedLedger{r.ledger, e.vitals}, submitter.Options{
+	e.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
@@ -104,13 +104,13 @@ func newEngine(r *Runner) *engine {
 	})
 	var resolver dlt.Resolver
 	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
-		resolver = watchedResolver{l, e.vitals}
+		resolver = gatedResolver{watchedResolver{l, e.vitals}, e.gate}
 	}
 	var events dlt.EventSource
 	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
 		events = watchedEvents{l, e.vitals}
 	}
-	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, watchedLedger{r.ledger, e.vitals}, e.table, monitor.Options{
+	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, e.table, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,

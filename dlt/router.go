@@ -17,7 +17,8 @@ type Route struct {
 	Ledger Ledger
 	// Serves reports whether the route serves a service. It is pure and quick, and its answer
 	// for a service never changes: the database records the route of a service, and another
-	// route's batches are never sent. nil serves all services that no earlier route serves.
+	// route's batches are never sent. A Run that meets another answer holds the service until the
+	// old answer is back. nil serves all services that no earlier route serves.
 	Serves func(batch.ServiceID) bool
 }
 

@@ -9,6 +9,14 @@ var rootList = []mutant{
 	},
 	{
 		name: "gate: the strategy is asked under the lock", file: "gate.go", pkg: ".", test: "TestAPanicOfReliesOnOrderStopsNoClaims", args: []string{"-test.timeout=30s"},
-		old: "for _, s := range g.unjudged(services) {\n", new: "for _, s := range g.unjudged(services) {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy)\n\t\tg.mu.Unlock()\n",
+		old: "for _, s := range unjudged {\n", new: "for _, s := range unjudged {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy)\n\t\tg.mu.Unlock()\n",
+	},
+	{
+		name: "gate: a verdict outlives the route", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
+		old: "return err == nil && now != old", new: "return err == nil && now != old && false",
+	},
+	{
+		name: "gate: a batch in hand is asked about at another ledger", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
+		old: "bool { return l.gate.others(a.Service) })", new: "bool { return false })",
 	},
 }
