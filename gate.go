@@ -31,7 +31,7 @@ func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (d
 	if err := checkNeeds(st, traits); err != nil {
 		return traits, err
 	}
-	if err := checkOrder(traits, o.Strategy); err != nil {
+	if err := checkOrder(traits, o); err != nil {
 		return traits, err
 	}
 	if err := checkRenewal(traits, o); err != nil {
@@ -52,14 +52,10 @@ func checkRenewal(traits dlt.Traits, o Options) error {
 }
 
 // checkOrder refuses a strategy that relies on the order of submission if the ledger does not
-// keep it. A panic of the strategy is a reason to refuse, too.
-func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
-	reliant := false
-	if err := loop.Contain(func() error { reliant = queuer.ReliesOnOrder(s); return nil }); err != nil {
-		return fmt.Errorf("the strategy's ReliesOnOrder: %w", err)
-	}
-	if reliant && !traits.KeepsOrder {
-		return optionError("Strategy", fmt.Sprintf("%T", s),
+// keep it.
+func checkOrder(traits dlt.Traits, o Options) error {
+	if queuer.ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {
+		return optionError("Strategy", o.strategyType(),
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
 	}
 	return nil

@@ -148,7 +148,8 @@ type Options struct {
 	// which costs nothing.
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
-	// at its lines of Warn and Error, which sum up repeated troubles. Defaults to silence.
+	// at its lines of Warn and Error, which sum up repeated troubles. A panic of its handler is
+	// contained, and loses the line; [Health].Trouble shows it. Defaults to silence.
 	Logger *slog.Logger
 }
 

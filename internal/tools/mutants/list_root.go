@@ -9,7 +9,7 @@ var rootList = []mutant{
 	},
 	{
 		name: "gate: the strategy is asked under the lock", file: "gate.go", pkg: ".", test: "TestAPanicOfReliesOnOrderStopsNoClaims", args: []string{"-test.timeout=30s"},
-		old: "for _, s := range unjudged {\n", new: "for _, s := range unjudged {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy)\n\t\tg.mu.Unlock()\n",
+		old: "for _, s := range unjudged {\n", new: "for _, s := range unjudged {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy.(steadySparing).Given())\n\t\tg.mu.Unlock()\n",
 	},
 	{
 		name: "gate: a verdict outlives the route", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
@@ -18,5 +18,13 @@ var rootList = []mutant{
 	{
 		name: "gate: a batch in hand is asked about at another ledger", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
 		old: "bool { return l.gate.others(a.Service) })", new: "bool { return false })",
+	},
+	{
+		name: "the strategy is asked while a Run starts", file: "steady.go", pkg: ".", test: "TestAStrategyIsAskedOnceWhatNeverChanges",
+		old: "\treturn answers, nil\n", new: "\treturn s, nil\n",
+	},
+	{
+		name: "a panic of the log's handler is not contained", file: "loghandler.go", pkg: ".", test: "TestALogHandlerThatPanicsIsContained",
+		old: "\tdefer h.contain()\n\treturn h.Handler.Handle", new: "\treturn h.Handler.Handle",
 	},
 }
