@@ -88,7 +88,7 @@ func newEngine(r *Runner) *engine {
 		Resumed:    r.resumed,
 	})
 	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
-		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
+		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),

@@ -27,4 +27,8 @@ var rootList = []mutant{
 		name: "a panic of the log's handler is not contained", file: "loghandler.go", pkg: ".", test: "TestALogHandlerThatPanicsIsContained",
 		old: "\tdefer h.contain()\n\treturn h.Handler.Handle", new: "\treturn h.Handler.Handle",
 	},
+	{
+		name: "a claim that leaves no time is made again at once", file: "queuer/handover.go", pkg: ".", test: "TestAClaimThatLeavesNoTimeIsReported",
+		old: "if n > 0 && wall.Until(until) < c.o.Request {", new: "if n < 0 && wall.Until(until) < c.o.Request {",
+	},
 }
