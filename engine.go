@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -31,6 +32,7 @@ type engine struct {
 	gate      *gate
 	notices   notices
 	end       *ending
+	over      atomic.Bool // run has returned, perhaps with ErrDrain
 }
 
 // groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
@@ -45,7 +47,8 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	o := r.o
-	e := &engine{r: r, vitals: newVitals(r.calls), gate: newGate(r), end: &ending{}}
+	e := &engine{r: r, vitals: newVitals(r.calls), end: &ending{}}
+	e.gate = newGate(r, e.unserved)
 	e.notices = notices{r, e.end, queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
@@ -84,8 +87,8 @@ func newEngine(r *Runner) *engine {
 		Trace:      r.traceRequest(),
 		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
-		Paused:     r.paused,
-		Resumed:    r.resumed,
+		Paused:     e.paused,
+		Resumed:    e.resumed,
 	})
 	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
@@ -174,7 +177,10 @@ func (e *engine) run(ctx context.Context) error {
 	}
 
 	e.r.health.started(e.vitals)
-	defer e.r.health.stopped()
+	defer func() {
+		e.over.Store(true) // before Health is cleared
+		e.r.health.stopped()
+	}()
 	<-ctx.Done()
 	e.end.begin()
 	e.logStopping(context.WithoutCancel(ctx))

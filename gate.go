@@ -96,9 +96,9 @@ type verdict struct {
 // and judges them again.
 const maxJudged = 100_000
 
-func newGate(r *Runner) *gate {
+func newGate(r *Runner, news func(batch.ServiceID, error)) *gate {
 	return &gate{
-		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved,
+		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: news,
 		differ: func(err error) { r.trouble("gate", err) },
 		judged: map[batch.ServiceID]verdict{}, kept: map[string]kept{},
 	}

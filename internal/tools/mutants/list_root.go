@@ -31,4 +31,8 @@ var rootList = []mutant{
 		name: "a claim that leaves no time is made again at once", file: "queuer/handover.go", pkg: ".", test: "TestAClaimThatLeavesNoTimeIsReported",
 		old: "if n > 0 && wall.Until(until) < c.o.Request {", new: "if n < 0 && wall.Until(until) < c.o.Request {",
 	},
+	{
+		name: "a request that is left behind pauses the next Run", file: "report.go", pkg: ".", test: "TestARequestThatIsLeftBehindPausesNoLaterRun",
+		old: "if !e.over.Load() {\n\t\te.r.paused(s, all, err)", new: "if e != nil {\n\t\te.r.paused(s, all, err)",
+	},
 }
