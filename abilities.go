@@ -48,7 +48,7 @@ func unsupported(s store.Store, method, ability string) error {
 func checkStore(s store.Store, given *Options, o Options, t dlt.Traits) error {
 	switch {
 	case queuer.ReliesOnOrder(o.Strategy) && !is[store.Lister](s):
-		return lacks(s, "store.Lister", fmt.Sprintf("Options.Strategy (%T), which relies on the order of submission", o.Strategy))
+		return lacks(s, "store.Lister", fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
 	case o.Policy != batch.PolicyContinue && !is[store.Controls](s):
 		return lacks(s, "store.Controls", fmt.Sprintf("Options.Policy (%s)", o.Policy))
 	case o.Policy == batch.PolicyQuarantine && !is[store.Operator](s):

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -214,6 +215,97 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// reliant is a strategy whose ReliesOnOrder panics once, at a call that the test chooses.
+type reliant struct {
+	queuer.Serial
+	left *atomic.Int64 // calls until it panics
+}
+
+func (s reliant) ReliesOnOrder() bool {
+	if s.left.Add(-1) == 0 {
+		panic("boom in ReliesOnOrder")
+	}
+	return false
+}
+
+// windowed is a strategy whose Window panics once, at a call that the test chooses.
+type windowed struct {
+	sulking
+	left *atomic.Int64 // calls until it panics
+}
+
+func (s windowed) Window() int {
+	if s.left.Add(-1) == 0 {
+		panic("boom in Window")
+	}
+	return 1
+}
+
+// New asks a strategy for its window and whether it relies on order, and refuses a strategy that panics.
+// A Run asks neither again, so a later panic goes through no Run.
+func TestAStrategyIsAskedOnceWhatNeverChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ask := range []func(left *atomic.Int64) queuer.Strategy{
+			func(left *atomic.Int64) queuer.Strategy { return windowed{sulking{panics: &atomic.Bool{}}, left} },
+			func(left *atomic.Int64) queuer.Strategy { return reliant{left: left} },
+		} {
+			left := &atomic.Int64{}
+			left.Store(1)
+			_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: ask(left)})
+			require.ErrorIs(t, err, batch.ErrInvalidInput)
+			require.ErrorContains(t, err, "boom in ")
+			log := &logged{}
+			r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: ask(left), Logger: log.logger(slog.LevelInfo)})
+			left.Store(1)
+			stop := running(t, r)
+			require.NoError(t, r.Add(t.Context(), one("s", "a")))
+			assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+			require.NoError(t, stop())
+			assert.EqualValues(t, 1, left.Load(), "nobody asked again")
+			assert.Contains(t, log.String(), "strategy=dltbatch_test.", "the log names the application's own type")
+		}
+	})
+}
+
+// brokenHandler panics in each method of a handler.
+type brokenHandler struct{}
+
+func (brokenHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (brokenHandler) Handle(context.Context, slog.Record) error { panic("boom in the log's handler") }
+func (brokenHandler) WithAttrs([]slog.Attr) slog.Handler        { panic("boom") }
+func (brokenHandler) WithGroup(string) slog.Handler             { panic("boom") }
+
+// A panic in the handler of Options.Logger hinders nobody, and Health shows it.
+func TestALogHandlerThatPanicsIsContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(brokenHandler{})})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		require.ErrorContains(t, r.Health().Trouble, "boom in the log's handler")
+		require.NoError(t, stop())
+	})
+}
+
+// A panic of ReliesOnOrder while a service is judged delays nothing for long: it leaves no lock behind.
+func TestAPanicOfReliesOnOrderStopsNoClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := &atomic.Int64{}
+		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: reliant{left: left}})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("old", "a")))
+		assert.Equal(t, batch.Committed, await(t, r, one("old", "a")).State)
+		left.Store(1)
+		require.NoError(t, r.Add(t.Context(), one("new", "b")))
+		time.Sleep(time.Second)
+		require.NoError(t, r.Add(t.Context(), one("old", "c")))
+		for _, b := range []batch.Batch{one("new", "b"), one("old", "c")} {
+			assert.Equal(t, batch.Committed, await(t, r, b).State)
+		}
+		require.NoError(t, stop())
+	})
 }
 
 // No log line holds a payload, at any level and after any failure.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -37,6 +38,39 @@ func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
 		b, err := r.Get(t.Context(), one("s", "b").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Queued, b.State)
+	})
+}
+
+// A request that outlives its Run says nothing about the next Run: its late answer closes a gate that
+// nobody uses any more, and no Health is paused for it.
+func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var first atomic.Bool
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.ResendHarmlessFor = dlt.Forever
+		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), dlt.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+			if first.CompareAndSwap(false, true) {
+				<-release // it ignores its context
+				return dlt.ErrBusy
+			}
+			return next(ctx, a)
+		}})
+		seen := &events{}
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		time.Sleep(time.Second)
+		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
+		stop = running(t, r)
+		time.Sleep(time.Second)
+		close(release)
+		time.Sleep(time.Minute)
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.False(t, r.Health().Paused)
+		assert.Empty(t, r.Health().PausedServices)
+		assert.Empty(t, seen.of(batch.EventPaused))
+		require.NoError(t, stop())
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -31,6 +32,7 @@ type engine struct {
 	gate      *gate
 	notices   notices
 	end       *ending
+	over      atomic.Bool // run has returned, perhaps with ErrDrain
 }
 
 // groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
@@ -45,7 +47,8 @@ const scanLanes = 5000
 
 func newEngine(r *Runner) *engine {
 	o := r.o
-	e := &engine{r: r, vitals: newVitals(r.calls), gate: newGate(r), end: &ending{}}
+	e := &engine{r: r, vitals: newVitals(r.calls), end: &ending{}}
+	e.gate = newGate(r, e.unserved)
 	e.notices = notices{r, e.end, queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
@@ -68,13 +71,13 @@ func newEngine(r *Runner) *engine {
 	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: groupSize, Timeout: o.ClaimTTL / 4})
 	var lists dlt.ListSubmitter
 	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
-		lists = watchedLists{listGuard{l, r}, e.vitals}
+		lists = gatedLists{watchedLists{listGuard{l, r}, e.vitals}, e.gate}
 	}
 	var preparer dlt.Preparer
 	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
 		preparer = watchedPreparer{p, e.vitals}
 	}
-	e.submitter = submitter.New(watchedLedger{r.ledger, e.vitals}, submitter.Options{
+	e.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
@@ -84,11 +87,11 @@ func newEngine(r *Runner) *engine {
 		Trace:      r.traceRequest(),
 		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
-		Paused:     r.paused,
-		Resumed:    r.resumed,
+		Paused:     e.paused,
+		Resumed:    e.resumed,
 	})
 	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
-		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), ScanInterval: o.ScanInterval,
+		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
@@ -104,13 +107,13 @@ func newEngine(r *Runner) *engine {
 	})
 	var resolver dlt.Resolver
 	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
-		resolver = watchedResolver{l, e.vitals}
+		resolver = gatedResolver{watchedResolver{l, e.vitals}, e.gate}
 	}
 	var events dlt.EventSource
 	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
 		events = watchedEvents{l, e.vitals}
 	}
-	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, watchedLedger{r.ledger, e.vitals}, e.table, monitor.Options{
+	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, e.table, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
@@ -174,7 +177,10 @@ func (e *engine) run(ctx context.Context) error {
 	}
 
 	e.r.health.started(e.vitals)
-	defer e.r.health.stopped()
+	defer func() {
+		e.over.Store(true) // before Health is cleared
+		e.r.health.stopped()
+	}()
 	<-ctx.Done()
 	e.end.begin()
 	e.logStopping(context.WithoutCancel(ctx))

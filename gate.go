@@ -31,7 +31,7 @@ func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (d
 	if err := checkNeeds(st, traits); err != nil {
 		return traits, err
 	}
-	if err := checkOrder(traits, o.Strategy); err != nil {
+	if err := checkOrder(traits, o); err != nil {
 		return traits, err
 	}
 	if err := checkRenewal(traits, o); err != nil {
@@ -53,9 +53,9 @@ func checkRenewal(traits dlt.Traits, o Options) error {
 
 // checkOrder refuses a strategy that relies on the order of submission if the ledger does not
 // keep it.
-func checkOrder(traits dlt.Traits, s queuer.Strategy) error {
-	if queuer.ReliesOnOrder(s) && !traits.KeepsOrder {
-		return optionError("Strategy", fmt.Sprintf("%T", s),
+func checkOrder(traits dlt.Traits, o Options) error {
+	if queuer.ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {
+		return optionError("Strategy", o.strategyType(),
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
 	}
 	return nil
@@ -70,7 +70,10 @@ func checkRetention(traits dlt.Traits, o Options) error {
 }
 
 // gate decides for each service, when a Run first meets it, whether this Run serves it. A
-// service that is not served is held, and reported once; the other services go on.
+// service that is not served is held, and reported once; the other services go on. A service whose
+// ledger has another name than when it was judged is judged again: its batch in doubt must neither be
+// asked about at the new ledger nor be sent there. So each claim, each due row and each question costs a
+// call of Traits for each service.
 type gate struct {
 	ledger dlt.Ledger
 	store  watchedStore
@@ -79,49 +82,56 @@ type gate struct {
 	differ func(error)                  // called when the recorded traits are other ones
 
 	mu     sync.Mutex
-	judged map[batch.ServiceID]error // nil where it is served
-	kept   map[string]kept           // by the name of a ledger
+	judged map[batch.ServiceID]verdict
+	kept   map[string]kept // by the name of a ledger
+}
+
+// verdict says whether a service is served.
+type verdict struct {
+	ledger string // its name in the traits of the service
+	err    error  // nil if the service is served
 }
 
 // maxJudged is how many services the gate remembers. Past it, the gate forgets the served ones
 // and judges them again.
 const maxJudged = 100_000
 
-func newGate(r *Runner) *gate {
+func newGate(r *Runner, news func(batch.ServiceID, error)) *gate {
 	return &gate{
-		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: r.unserved,
+		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: news,
 		differ: func(err error) { r.trouble("gate", err) },
-		judged: map[batch.ServiceID]error{}, kept: map[string]kept{},
+		judged: map[batch.ServiceID]verdict{}, kept: map[string]kept{},
 	}
 }
 
 // judge makes sure that every given service is judged. An error is the store's: some services
 // are then not judged, and the caller must do nothing about any of them.
 func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
+	unjudged := g.unjudged(services)
+	if len(unjudged) == 0 {
+		return nil
+	}
 	var fresh []store.Served
-	verdicts, traits := map[batch.ServiceID]error{}, map[batch.ServiceID]dlt.Traits{}
-	g.mu.Lock()
-	for _, s := range services {
-		if old, known := g.judged[s]; known && !panicked(old) {
-			continue
-		}
-		if _, twice := verdicts[s]; twice {
-			continue
-		}
+	verdicts, traits := map[batch.ServiceID]verdict{}, map[batch.ServiceID]dlt.Traits{}
+	for _, s := range unjudged {
 		t, err := checkService(g.store.given(), g.ledger, s, g.o)
-		if verdicts[s] = err; err == nil {
+		if err == nil {
 			traits[s] = t
 			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})
+		} else if old, known := g.verdict(s); known && old.err == nil && !panicked(err) {
+			// Its batches in flight are the old ledger's, although the new one cannot serve it.
+			err = errors.Join(otherLedger(old.ledger, t.Name), err)
 		}
+		verdicts[s] = verdict{t.Name, err}
 	}
-	g.mu.Unlock()
 	for chunk := range slices.Chunk(fresh, store.MaxKeys) {
 		by, err := g.store.Serve(ctx, chunk)
 		if err != nil {
 			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
 		}
 		for i, s := range chunk {
-			if verdicts[s.Service] = otherLedger(by[i], s.Ledger); verdicts[s.Service] != nil {
+			if err := otherLedger(by[i], s.Ledger); err != nil {
+				verdicts[s.Service] = verdict{s.Ledger, err}
 				continue
 			}
 			if err := g.keepTraits(ctx, s.Service, traits[s.Service]); err != nil {
@@ -131,23 +141,43 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	}
 	g.mu.Lock()
 	if len(g.judged) > maxJudged {
-		for s, err := range g.judged {
-			if err == nil {
+		for s, v := range g.judged {
+			if v.err == nil {
 				delete(g.judged, s)
 			}
 		}
 	}
-	for s, err := range verdicts {
+	for s, v := range verdicts {
 		old, known := g.judged[s]
-		if g.judged[s] = err; known && (old == nil) == (err == nil) || !known && err == nil {
+		if g.judged[s] = v; known && (old.err == nil) == (v.err == nil) || !known && v.err == nil {
 			delete(verdicts, s) // no news
 		}
 	}
 	g.mu.Unlock()
-	for s, err := range verdicts {
-		g.news(s, err)
+	for s, v := range verdicts {
+		g.news(s, v.err)
 	}
 	return nil
+}
+
+// unjudged returns the services without a lasting verdict about their present ledger, each once. The lock
+// is not held while the application's code is called, which may panic or call the Runner.
+func (g *gate) unjudged(services []batch.ServiceID) (fresh []batch.ServiceID) {
+	for _, s := range services {
+		if old, known := g.verdict(s); !known || panicked(old.err) || g.renamed(s, old.ledger) {
+			fresh = append(fresh, s)
+		}
+	}
+	slices.Sort(fresh)
+	return slices.Compact(fresh)
+}
+
+// renamed reports whether the ledger of a service has another name now. After a panic the old name
+// counts, as the traits of guard do.
+func (g *gate) renamed(s batch.ServiceID, old string) bool {
+	now := old
+	err := loop.Contain(func() error { now = g.ledger.Traits(s).Name; return nil })
+	return err == nil && now != old
 }
 
 // panicked reports whether a panic left a service without a lasting verdict: the ledger's next
@@ -165,12 +195,23 @@ func otherLedger(recorded, wanted string) error {
 	return fmt.Errorf("%w: the service is served by %q, this is %q", ErrOtherLedger, recorded, wanted)
 }
 
-// verdict returns nil for a served service. judge must have judged the service before.
-func (g *gate) verdict(s batch.ServiceID) error {
+// verdict returns the last verdict about a service, and whether there is one.
+func (g *gate) verdict(s batch.ServiceID) (v verdict, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.judged[s]
+	v, known = g.judged[s]
+	return v, known
 }
+
+// held returns nil for a served service. judge must have judged the service before.
+func (g *gate) held(s batch.ServiceID) error {
+	v, _ := g.verdict(s)
+	return v.err
+}
+
+// others reports whether another ledger has the batches of a service. judge must have judged the service
+// before.
+func (g *gate) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
 
 // gatedStore is the store as queuer and monitor use it: it hides the services that are not
 // served.
@@ -184,7 +225,7 @@ func (s gatedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.
 	if err := s.gate.judge(ctx, q.Lanes); err != nil {
 		return store.Claimed{}, err
 	}
-	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l batch.ServiceID) bool { return s.gate.verdict(l) != nil })
+	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l batch.ServiceID) bool { return s.gate.held(l) != nil })
 	if len(q.Lanes) == 0 {
 		return store.Claimed{}, nil
 	}
@@ -205,5 +246,74 @@ func (s gatedStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.
 	if err := s.gate.judge(ctx, services); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return errors.Is(s.gate.verdict(f.Key.Service), ErrOtherLedger) }), nil
+	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return s.gate.others(f.Key.Service) }), nil
+}
+
+// gatedLedger is the ledger that the submitter posts to and the monitor asks. It looks at the service
+// again, because a batch is posted some time after its claim, and is asked about from memory, without
+// a Pending.
+type gatedLedger struct {
+	dlt.Ledger
+	gate *gate
+}
+
+// moved is the error for a batch whose ledger has another name than at its claim. Nothing was sent.
+func (g *gate) moved(op string, s batch.ServiceID) error {
+	if v, known := g.verdict(s); !known || !errors.Is(v.err, ErrOtherLedger) && !g.renamed(s, v.ledger) {
+		return nil
+	}
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Err: fmt.Errorf("%w: its route has changed since the claim", ErrOtherLedger)}
+}
+
+func (l gatedLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	if err := l.gate.moved("submit", a.Service); err != nil {
+		return err
+	}
+	return l.Ledger.Submit(ctx, a)
+}
+
+// BatchStatuses asks about the batches of the services that no other ledger has, and answers nothing
+// about the rest.
+func (l gatedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	services := make([]batch.ServiceID, len(attempts))
+	for i, a := range attempts {
+		services[i] = a.Service
+	}
+	if err := l.gate.judge(ctx, services); err != nil {
+		return nil, err
+	}
+	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.gate.others(a.Service) })
+	if len(mine) == 0 {
+		return nil, nil // an error would keep the monitor from asking about other services
+	}
+	return l.Ledger.BatchStatuses(ctx, s, mine)
+}
+
+// gatedLists is gatedLedger for lists.
+type gatedLists struct {
+	dlt.ListSubmitter
+	gate *gate
+}
+
+func (l gatedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	if err := l.gate.moved("submit", list[0].Service); err != nil {
+		return err
+	}
+	return l.ListSubmitter.SubmitList(ctx, list)
+}
+
+// gatedResolver is gatedLedger for evidence: another ledger's records prove nothing.
+type gatedResolver struct {
+	dlt.Resolver
+	gate *gate
+}
+
+func (l gatedResolver) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	if err := l.gate.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
+		return dlt.CannotTell, err
+	}
+	if l.gate.others(d.Service) {
+		return dlt.CannotTell, ErrOtherLedger
+	}
+	return l.Resolver.Resolve(ctx, d)
 }

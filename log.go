@@ -203,7 +203,7 @@ func (r *Runner) logStart(ctx context.Context) {
 	attrs := []slog.Attr{
 		slog.String("instance", r.o.Instance), slog.String("version", version()),
 		slog.String("store", fmt.Sprintf("%T", r.store.given())), slog.String("ledger", r.ledger.Traits("").Name),
-		slog.String("strategy", fmt.Sprintf("%T", r.o.Strategy)), slog.Int("window", r.o.Strategy.Window()),
+		slog.String("strategy", r.o.strategyType()), slog.Int("window", r.o.Strategy.Window()),
 	}
 	if others := r.o.others(); len(others) > 0 {
 		attrs = append(attrs, slog.GroupAttrs("options", others...))

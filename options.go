@@ -32,7 +32,8 @@ type Options struct {
 	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
 	// margin of a third of it (at least 100 ms, at most 5 s), and longer than twice RequestTimeout
 	// plus that margin where the ledger prepares before each POST (dlt.Traits.Renews). Defaults to
-	// 60 s. With a shorter time the lanes of an instance that died go on sooner. But less is claimed
+	// 60 s. A claim itself takes a part of that time. If no request fits into the rest, the batches are
+	// put back, and batch.EventTrouble reports it. With a shorter time the lanes of an instance that died go on sooner. But less is claimed
 	// at once, and fewer quick retries fit into a claim.
 	ClaimTTL time.Duration
 	// FirstPoll is the time from acceptance to the first status query about a batch. The pause
@@ -148,7 +149,8 @@ type Options struct {
 	// which costs nothing.
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
-	// at its lines of Warn and Error, which sum up repeated troubles. Defaults to silence.
+	// at its lines of Warn and Error, which sum up repeated troubles. A panic of its handler is
+	// contained, and loses the line; [Health].Trouble shows it. Defaults to silence.
 	Logger *slog.Logger
 }
 

@@ -43,8 +43,30 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 	r.report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
+// Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their answers
+// close and open only the gates of that Run, so paused, resumed and unserved say nothing then: Health
+// and the events are about the Run of now, and nobody would ever take the news back.
+
 // unserved is laneHeld for a service that this Run does not serve at all. A nil error means
 // that the Run serves it by now.
+func (e *engine) unserved(s batch.ServiceID, err error) {
+	if !e.over.Load() {
+		e.r.unserved(s, err)
+	}
+}
+
+func (e *engine) paused(s batch.ServiceID, all bool, err error) {
+	if !e.over.Load() {
+		e.r.paused(s, all, err)
+	}
+}
+
+func (e *engine) resumed(s batch.ServiceID, all bool) {
+	if !e.over.Load() {
+		e.r.resumed(s, all)
+	}
+}
+
 func (r *Runner) unserved(s batch.ServiceID, err error) {
 	r.health.mark(&r.health.held, s, err != nil)
 	if err != nil {

@@ -1,7 +1,9 @@
 package dltbatch_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +120,50 @@ func TestNoRoute(t *testing.T) {
 		rec, err := r.Get(t.Context(), one("one", "b").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
+		require.NoError(t, stop())
+	})
+}
+
+// A route whose answer changes while a Run lives, against its contract, executes nothing twice: the batch in
+// doubt at one ledger is neither asked about nor sent at another. Its service is held and reported until
+// the old route is back.
+func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var moved, down atomic.Bool
+		first := named("first", nil, func(batch.Attempt) ledgermem.Fault {
+			if down.CompareAndSwap(false, true) {
+				moved.Store(true)
+				return ledgermem.Fault{Kind: ledgermem.LostReply}
+			}
+			return ledgermem.Fault{}
+		})
+		second := named("second", nil, nil)
+		asked := &atomic.Int64{}
+		router := newRouter(t,
+			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
+			dlt.Route{Ledger: dlt.Wrap(second, dlt.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
+			) ([]batch.Status, error) {
+				asked.Add(1)
+				return next(ctx, s, as)
+			}})})
+		seen := &events{}
+		r := newRunner(t, memory.New(), router, &dltbatch.Options{Observer: seen})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		time.Sleep(time.Hour)
+		assert.Equal(t, []batch.ID{"a"}, first.Log("s"))
+		assert.Empty(t, second.Log("s"))
+		assert.Zero(t, asked.Load(), "the second ledger knows nothing of it")
+		assert.Equal(t, []batch.ServiceID{"s"}, r.Health().HeldServices)
+		require.Len(t, seen.of(batch.EventLaneHeld), 1)
+		require.ErrorIs(t, seen.of(batch.EventLaneHeld)[0].Err, dltbatch.ErrOtherLedger)
+		moved.Store(false)
+		for _, id := range []batch.ID{"a", "b"} {
+			assert.Equal(t, batch.Committed, await(t, r, one("s", id)).State)
+		}
+		assert.Equal(t, []batch.ID{"a", "b"}, first.Log("s"))
+		assert.Empty(t, r.Health().HeldServices)
 		require.NoError(t, stop())
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -66,6 +67,10 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		return nil, optionError("ledger", nil, "a ledger")
 	}
 	opts := o.withDefaults()
+	var err error
+	if opts.Strategy, err = steadied(opts.Strategy); err != nil {
+		return nil, err
+	}
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
@@ -76,7 +81,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := dlt.CheckAbilities(l, traits); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	if err := checkOrder(traits, opts.Strategy); err != nil {
+	if err := checkOrder(traits, opts); err != nil {
 		return nil, err
 	}
 	if err := checkStore(s, o, opts, traits); err != nil {
@@ -86,6 +91,9 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		opts.Retention = -1
 	}
 	r := &Runner{o: opts, sums: newSums()}
+	if o != nil && o.Logger != nil {
+		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.health.troubled})
+	}
 	r.queues, r.calls = r.newQueues(), r.newCalls()
 	r.store = watchedStore{Store: wholeStore(s), calls: r.calls}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{

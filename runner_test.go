@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -313,6 +314,50 @@ func TestIdle(t *testing.T) {
 }
 
 // After an AddTx, or an Add elsewhere, Wake saves the wait for a scan.
+// slowClaims is a store whose claims take long.
+type slowClaims struct {
+	store.Full
+	claims atomic.Int64
+	takes  time.Duration
+}
+
+func (s *slowClaims) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
+	s.claims.Add(1)
+	time.Sleep(s.takes)
+	return s.Full.Claim(ctx, q, f)
+}
+
+// A claim that takes so long that no request fits into its rest is put back. That is reported, and the
+// lane rests, instead of being claimed again at once and in silence.
+func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		o     dltbatch.Options
+		takes time.Duration
+	}{
+		"the quick retries fit": {dltbatch.Options{ClaimTTL: 20250 * time.Millisecond}, 300 * time.Millisecond},
+		"no quick retries":      {dltbatch.Options{ClaimTTL: 20002 * time.Millisecond, QuickRetries: -1}, 3 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, seen := &slowClaims{Full: memory.New(), takes: c.takes}, &events{}
+				c.o.Observer = seen
+				r := newRunner(t, st, ledgermem.New(nil), &c.o)
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				time.Sleep(5 * time.Minute)
+				require.NotEmpty(t, seen.of(batch.EventTrouble))
+				require.ErrorContains(t, seen.of(batch.EventTrouble)[0].Err, "ClaimTTL")
+				assert.Less(t, st.claims.Load(), int64(200), "pauses of 5 s, after shorter ones")
+				rec, err := r.Get(t.Context(), one("s", "a").Key())
+				require.NoError(t, err)
+				assert.Equal(t, batch.Queued, rec.State)
+				assert.Zero(t, rec.Spent)
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

@@ -17,7 +17,8 @@ type Route struct {
 	Ledger Ledger
 	// Serves reports whether the route serves a service. It is pure and quick, and its answer
 	// for a service never changes: the database records the route of a service, and another
-	// route's batches are never sent. nil serves all services that no earlier route serves.
+	// route's batches are never sent. A Run that meets another answer holds the service until the
+	// old answer is back. nil serves all services that no earlier route serves.
 	Serves func(batch.ServiceID) bool
 }
 
@@ -60,12 +61,16 @@ func NewRouter(routes ...Route) (*Router, error) {
 
 // route returns the ledger that serves a service, nil if none does.
 func (r *Router) route(s batch.ServiceID) Ledger {
-	for _, route := range r.routes {
-		if route.Serves == nil || route.Serves(s) {
-			return route.Ledger
-		}
+	if i := r.index(s); i >= 0 {
+		return r.routes[i].Ledger
 	}
 	return nil
+}
+
+// index returns the place of the route that serves a service, -1 if none does. Maps have the place
+// as their key, because a Ledger may be of a type that cannot be a key, as Wrap returns it.
+func (r *Router) index(s batch.ServiceID) int {
+	return slices.IndexFunc(r.routes, func(route Route) bool { return route.Serves == nil || route.Serves(s) })
 }
 
 // errNoRoute is the error for a service without a route: nothing was sent.
@@ -170,7 +175,7 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 		return l.BatchStatuses(ctx, service, attempts)
 	}
 	type part struct {
-		ledger  Ledger
+		route   int
 		service batch.ServiceID // "" if the ledger does not group by service
 		grouped bool
 	}
@@ -178,13 +183,13 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	parts := map[part][]batch.Attempt{}
 	var errs []error
 	for _, a := range attempts {
-		l := r.route(a.Service)
-		if l == nil {
+		i := r.index(a.Service)
+		if i < 0 {
 			errs = append(errs, errNoRoute("batch statuses", a.Service))
 			continue
 		}
-		p := part{ledger: l}
-		if l.Traits(a.Service).GroupsByService {
+		p := part{route: i}
+		if r.routes[i].Ledger.Traits(a.Service).GroupsByService {
 			p.service, p.grouped = a.Service, true
 		}
 		if parts[p] == nil {
@@ -194,12 +199,13 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	}
 	var all []batch.Status
 	for _, p := range order {
-		most := p.ledger.Traits(parts[p][0].Service).MaxIDsPerQuery
+		l := r.routes[p.route].Ledger
+		most := l.Traits(parts[p][0].Service).MaxIDsPerQuery
 		if most <= 0 {
 			most = DefaultMaxIDs
 		}
 		for chunk := range slices.Chunk(parts[p], most) {
-			found, err := p.ledger.BatchStatuses(ctx, chunk[0].Service, chunk)
+			found, err := l.BatchStatuses(ctx, chunk[0].Service, chunk)
 			all = append(all, found...)
 			if err != nil {
 				errs = append(errs, err)
@@ -213,41 +219,41 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 // them ends. It is live once all are; it drops earlier events, since events before Live may be
 // missing anyway.
 func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
-	var order []Ledger
-	of := map[Ledger][]batch.ServiceID{}
+	var order []int // routes
+	of := map[int][]batch.ServiceID{}
 	for _, s := range services {
-		l := r.route(s)
-		if l == nil {
+		i := r.index(s)
+		if i < 0 {
 			return errNoRoute("events", s)
 		}
-		if of[l] == nil {
-			order = append(order, l)
+		if of[i] == nil {
+			order = append(order, i)
 		}
-		of[l] = append(of[l], s)
+		of[i] = append(of[i], s)
 	}
 	switch len(order) {
 	case 0:
 		return &Error{Op: "events", Kind: ErrMisconfigured, Message: "no service is named, so that the route is not known"}
 	case 1:
-		return stream(ctx, order[0], of[order[0]], yield)
+		return stream(ctx, r.routes[order[0]].Ledger, of[order[0]], yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	live := map[Ledger]bool{}
+	live := map[int]bool{}
 	var first error
 	ended := false
-	for _, l := range order {
+	for _, i := range order {
 		wg.Go(func() {
-			err := stream(ctx, l, of[l], func(e Event) error {
+			err := stream(ctx, r.routes[i].Ledger, of[i], func(e Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if ended {
 					return context.Canceled
 				}
 				was := len(live) == len(order)
-				live[l] = live[l] || e.Live
+				live[i] = live[i] || e.Live
 				switch is := len(live) == len(order); {
 				case !is:
 					return nil

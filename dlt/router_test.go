@@ -62,3 +62,43 @@ func TestRoutesAreLiveTogether(t *testing.T) {
 		require.ErrorIs(t, <-ended, ErrBusy)
 	})
 }
+
+// byValue is a client whose type has a map: a value of it cannot be the key of a map.
+type byValue struct {
+	*scripted
+	tags map[string]string
+}
+
+func (b byValue) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	answers := make([]batch.Status, len(attempts))
+	for i, a := range attempts {
+		answers[i] = batch.Status{ID: a.ID, Reported: batch.ReportedCommitted, Message: b.name}
+	}
+	return answers, nil
+}
+
+// A route may have a ledger of any type, also of a type that cannot be the key of a map: Wrap returns such
+// values.
+func TestALedgerOfARouteIsNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := byValue{&scripted{name: "one", events: make(chan Event)}, nil}
+		three := Wrap(byValue{&scripted{name: "three", events: make(chan Event)}, nil}, Hooks{})
+		r, err := NewRouter(Route{Ledger: one, Serves: func(s batch.ServiceID) bool { return s == "1" }}, Route{Ledger: three})
+		require.NoError(t, err)
+		about := func(s batch.ServiceID) batch.Attempt {
+			return batch.Attempt{Key: batch.Key{Service: s, ID: batch.ID("of " + s)}}
+		}
+		answers, err := r.BatchStatuses(t.Context(), "1", []batch.Attempt{about("1"), about("2"), about("3")})
+		require.NoError(t, err)
+		assert.Equal(t, []batch.Status{
+			{ID: "of 1", Reported: batch.ReportedCommitted, Message: "one"},
+			{ID: "of 2", Reported: batch.ReportedCommitted, Message: "three"},
+			{ID: "of 3", Reported: batch.ReportedCommitted, Message: "three"},
+		}, answers)
+		for _, services := range [][]batch.ServiceID{{"2"}, {"1", "2"}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.NoError(t, r.Events(ctx, services, func(Event) error { return nil }))
+		}
+	})
+}

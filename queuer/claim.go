@@ -69,7 +69,7 @@ func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight)
 		return
 	}
 	f.err = err
-	if len(lanes) > 1 && !errors.Is(err, errPayloads) {
+	if len(lanes) > 1 && !errors.Is(err, errPayloads) && !errors.Is(err, errLate) {
 		half := len(lanes) / 2
 		c.parts(ctx, lanes[:half], f)
 		c.parts(ctx, lanes[half:], f)

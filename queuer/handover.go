@@ -7,15 +7,19 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // errPayloads marks a claim that was made, and put back because its payloads did not load.
 var errPayloads = errors.New("load payloads")
 
+// errLate marks a claim that was made, and put back because no request fits into the rest of it.
+var errLate = errors.New("put back")
+
 // handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
-// submitter. It returns how many batches it gave. If the payloads cannot be loaded, it puts the
-// claims back. It loads before it calls Claimed, which may take long: ctx ends soon, and a claim
+// submitter. It returns how many batches it gave. If the payloads cannot be loaded, or no request fits
+// any more, it puts the claims back. It loads before it calls Claimed, which may take long: ctx ends soon, and a claim
 // that is put back because of that is made again with the same batches, for ever.
 func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
@@ -34,6 +38,11 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 	}
 	for _, r := range claimed.Runs {
 		c.o.Claimed(ctx, r)
+	}
+	if n > 0 && wall.Until(until) < c.o.Request {
+		// The submitter would put it back without a word, and the lane would be claimed again at once.
+		c.putBack(claimed.Runs)
+		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errLate, c.o.TTL)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {

@@ -36,9 +36,12 @@ type Submitter interface {
 
 // Options of a queuer; all must be set.
 type Options struct {
-	Strategy     Strategy
-	TTL          time.Duration // of a claim
-	Margin       time.Duration // a claim's requests end this long before the claim does
+	Strategy Strategy
+	TTL      time.Duration // of a claim
+	Margin   time.Duration // a claim's requests end this long before the claim does
+	// Request is the time that a request needs. A claim that leaves less is put back, reported, and
+	// made again after a pause.
+	Request      time.Duration
 	ScanInterval time.Duration
 	// Busy is how long a lane with a batch under way is left alone at most, where no other
 	// batch of the lane may leave; with 0 the lane is not left alone.
@@ -59,7 +62,8 @@ type Options struct {
 	// loaded, and before anything is posted. It returns soon when ctx is done: the requests need
 	// the rest of the claim's time.
 	Claimed func(context.Context, store.ClaimedRun)
-	// Trouble is called for each failure of the store; the queuer retries.
+	// Trouble is called for each failure of the store, and for each claim that took too long; the
+	// queuer retries.
 	Trouble func(error)
 }
 

@@ -125,7 +125,11 @@ func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer
 	if t.ResendHarmlessFor == dlt.Forever {
 		harmless = "forever"
 	}
-	name := fmt.Sprintf("%T", strategy)
+	given := strategy
+	if s, ok := strategy.(interface{ Given() queuer.Strategy }); ok { // the Runner has wrapped it
+		given = s.Given()
+	}
+	name := fmt.Sprintf("%T", given)
 	switch strategy.(type) {
 	case queuer.Serial:
 		name = serial

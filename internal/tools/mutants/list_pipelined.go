@@ -64,7 +64,7 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined on a ledger that does not keep order", file: "gate.go", pkg: ".", test: "TestNewRefusesPipelined.*",
-		old: "ReliesOnOrder(s) && !traits.KeepsOrder {", new: "ReliesOnOrder(s) && traits.Name == \"\" {",
+		old: "ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {", new: "ReliesOnOrder(o.Strategy) && traits.Name == \"\" {",
 	},
 	{
 		name: "pipelined: a resend behind others is not told of", file: "order.go", pkg: ".", test: "TestPipelinedReportsWhatIsSentAgainBehindOthers",

@@ -60,11 +60,11 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: what is held is claimed", file: "gate.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld",
-		old: "return s.gate.verdict(l) != nil })", new: "return false })",
+		old: "return s.gate.held(l) != nil })", new: "return false })",
 	},
 	{
 		name: "routes: another ledger is asked", file: "gate.go", pkg: ".", test: "TestAnotherLedgersBatchIsNotAskedAbout",
-		old: "return errors.Is(s.gate.verdict(f.Key.Service), ErrOtherLedger) }", new: "return errors.Is(s.gate.verdict(f.Key.Service), ErrDrain) }",
+		old: "return s.gate.others(f.Key.Service) }), nil", new: "return errors.Is(s.gate.held(f.Key.Service), ErrDrain) }), nil",
 	},
 	{
 		name: "routes: a known service goes elsewhere", file: "store/served.go", pkg: "store/memory", test: "TestStore/ledger/what_was_attempted.*",

@@ -1,0 +1,38 @@
+package main
+
+// rootList breaks how the Runner and the Router outlive the application's code: its panics, its types,
+// and answers that change.
+var rootList = []mutant{
+	{
+		name: "routes: a ledger is the key of a map", file: "dlt/router.go", pkg: "dlt", test: "TestALedgerOfARouteIsNoKey",
+		old: "p := part{route: i}", new: "p := part{route: i}\n\t\t_ = map[any]bool{r.routes[i].Ledger: true}",
+	},
+	{
+		name: "gate: the strategy is asked under the lock", file: "gate.go", pkg: ".", test: "TestAPanicOfReliesOnOrderStopsNoClaims", args: []string{"-test.timeout=30s"},
+		old: "for _, s := range unjudged {\n", new: "for _, s := range unjudged {\n\t\tg.mu.Lock()\n\t\t_ = queuer.ReliesOnOrder(g.o.Strategy.(steadySparing).Given())\n\t\tg.mu.Unlock()\n",
+	},
+	{
+		name: "gate: a verdict outlives the route", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
+		old: "return err == nil && now != old", new: "return err == nil && now != old && false",
+	},
+	{
+		name: "gate: a batch in hand is asked about at another ledger", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
+		old: "bool { return l.gate.others(a.Service) })", new: "bool { return false })",
+	},
+	{
+		name: "the strategy is asked while a Run starts", file: "steady.go", pkg: ".", test: "TestAStrategyIsAskedOnceWhatNeverChanges",
+		old: "\treturn answers, nil\n", new: "\treturn s, nil\n",
+	},
+	{
+		name: "a panic of the log's handler is not contained", file: "loghandler.go", pkg: ".", test: "TestALogHandlerThatPanicsIsContained",
+		old: "\tdefer h.contain()\n\treturn h.Handler.Handle", new: "\treturn h.Handler.Handle",
+	},
+	{
+		name: "a claim that leaves no time is made again at once", file: "queuer/handover.go", pkg: ".", test: "TestAClaimThatLeavesNoTimeIsReported",
+		old: "if n > 0 && wall.Until(until) < c.o.Request {", new: "if n < 0 && wall.Until(until) < c.o.Request {",
+	},
+	{
+		name: "a request that is left behind pauses the next Run", file: "report.go", pkg: ".", test: "TestARequestThatIsLeftBehindPausesNoLaterRun",
+		old: "if !e.over.Load() {\n\t\te.r.paused(s, all, err)", new: "if e != nil {\n\t\te.r.paused(s, all, err)",
+	},
+}
