@@ -290,3 +290,41 @@ func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 		}
 	}
 }
+
+// Somebody holds the row of one batch. A write of it fails soon, with the row's state known to this
+// process and without, so that the recorder can write the other rows without it.
+func TestALockedRowFailsRecordSoon(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprint(d.name, "/known=", known), func(t *testing.T) {
+				t.Parallel()
+				s := newSpace(t, d)
+				st, _ := s.store()
+				require.NoError(t, st.Add(t.Context(), one("a", 1)))
+				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+				require.NoError(t, err)
+				c := got.Runs[0].Batches[0]
+				o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}
+				if known {
+					o.Was = c.Was
+					require.NotNil(t, o.Was)
+				}
+				tx, err := s.admin.Begin()
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, c.Row)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				_, err = st.Record(ctx, []store.Outcome{o})
+				require.NoError(t, ctx.Err(), "it gave up by itself")
+				require.ErrorContains(t, err, "lock timeout")
+				require.NoError(t, tx.Rollback())
+				applied, err := st.Record(t.Context(), []store.Outcome{o})
+				require.NoError(t, err)
+				assert.Equal(t, store.Written, applied[0].Result)
+			})
+		}
+	}
+}

@@ -79,8 +79,9 @@ const passes = 4
 // Take begins a claim of lanes that are worth a look now, in their order: up to n named lanes,
 // or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
 // that is named meanwhile finds a claim free where the submitter has room
-// (TestANamedLaneDoesNotWaitForAScan). Each lane's
-// claim ends by Done, Failed or Back.
+// (TestANamedLaneDoesNotWaitForAScan). A lane that has failed is taken alone until a claim of it
+// goes well: somebody may hold its rows for hours, and the lanes beside it would wait with it. Each
+// lane's claim ends by Done, Failed or Back.
 func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,11 +105,18 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 	now := time.Now()
 	for q := &t.queues.by[in]; len(lanes) < n && len(*q) > 0 && !(*q)[0].when.After(now); {
 		l := (*q)[0]
+		failed := l.pauses != nil
+		if failed && len(lanes) > 0 {
+			break // it comes first in the next claim
+		}
 		if l.request, l.claimed, l.byScan = none, true, in == found; l.byScan {
 			t.looks++
 		}
 		t.queues.place(l)
 		lanes = append(lanes, l.service)
+		if failed {
+			break
+		}
 	}
 	if t.passed++; in == found || len(lanes) == 0 {
 		t.passed = 0 // found lanes had their turn, or no others were before them

@@ -180,6 +180,40 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 	})
 }
 
+// A lane that has failed is taken alone until a claim of it goes well: its claim may hang again, and
+// that of the lanes beside it with it.
+func TestALaneThatFailedGoesAlone(t *testing.T) {
+	for _, in := range []request{named, found} {
+		synctest.Test(t, func(t *testing.T) {
+			l := New(10)
+			put := func(lanes ...batch.ServiceID) {
+				if in == named {
+					l.Name(time.Now(), lanes...)
+				} else {
+					l.Find(lanes)
+				}
+			}
+			put("bad")
+			require.Equal(t, ids{"bad"}, l.Take(9))
+			l.Failed("bad")
+			time.Sleep(time.Second)
+			put("a", "b")
+			require.Equal(t, ids{"bad"}, l.Take(9), "first, and alone")
+			assert.Equal(t, ids{"a", "b"}, taken(l, 9))
+			put("a", "b")
+			l.Failed("bad")
+			time.Sleep(time.Second)
+			if in == named {
+				require.Equal(t, ids{"a", "b"}, taken(l, 9), "they come before it, and without it")
+			}
+			require.Equal(t, ids{"bad"}, taken(l, 9))
+			taken(l, 9)
+			put("a", "bad", "b")
+			assert.Equal(t, ids{"a", "bad", "b"}, taken(l, 9), "it went well")
+		})
+	}
+}
+
 // A look in vain does not make the table forget that a run of the lane was out: another instance
 // may have recorded its outcome, and then the lane is named once this process learns of it.
 func TestOverAfterALookInVain(t *testing.T) {
@@ -245,6 +279,7 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 				if l.looks > 0 {
 					finds = nil
 				}
+				names, finds = alone(l, names), alone(l, finds)
 				got := l.Take(n)
 				took += len(got)
 				if len(got) > 0 && len(finds) > 0 && got[0] == finds[0] {
@@ -274,6 +309,16 @@ func ripe(t *Table, in request) (lanes ids) {
 	for _, l := range all {
 		if !l.when.After(time.Now()) {
 			lanes = append(lanes, l.service)
+		}
+	}
+	return lanes
+}
+
+// alone returns the lanes that one claim may have: a lane that has failed has none beside it.
+func alone(t *Table, lanes ids) ids {
+	for i, s := range lanes {
+		if t.lanes[s].pauses != nil {
+			return lanes[:max(i, 1)]
 		}
 	}
 	return lanes

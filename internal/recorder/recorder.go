@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
@@ -23,7 +24,8 @@ type Options struct {
 	// for, and all outcomes while much is written (see [Recorder]).
 	Linger time.Duration
 	Max    int // outcomes in a group
-	// Timeout bounds one write; a write that hangs fails.
+	// Timeout bounds one write; a write that hangs fails. A write that is repeated has a sixteenth
+	// of it, since all other outcomes wait meanwhile.
 	Timeout time.Duration
 	// Retry is how long a failed write is retried. An outcome that is given up is not lost:
 	// its claim or its lease expires, and the monitor asks the ledger.
@@ -42,6 +44,11 @@ type Options struct {
 // Outcomes that come while a write is under way share the next write. Beyond that an Accepted
 // lingers, since nobody waits for it, and so does every outcome between writes of many
 // outcomes: there it costs little and saves much. All other outcomes are written at once.
+//
+// A row that somebody has locked, or that cannot be written, must not hold up the others: failed
+// outcomes are repeated in short rounds, and between two rounds comes the next group. While an
+// outcome waits to be repeated, later outcomes about its batch wait behind it: they would hang,
+// too, and hold up the outcomes that they share a write with, or overtake it.
 type Recorder struct {
 	store Store
 	o     Options
@@ -49,15 +56,19 @@ type Recorder struct {
 	ended chan struct{} // closed when Run returns
 
 	busyUntil time.Time // Run's own: until when all linger, after a write of many
-	room      []item    // Run's own, like the next two: memory for the next group
-	outcomes  []store.Outcome
-	done      []inhand.Recorded
+	// Run's own: the batches of which an outcome failed and is to be repeated; nil for none.
+	stuck    map[batch.Key]struct{}
+	moved    bool   // Run's own: the round was not in vain, it wrote outcomes or made groups smaller
+	room     []item // Run's own, like the next two: memory for the next group
+	outcomes []store.Outcome
+	done     []inhand.Recorded
 }
 
 type item struct {
 	o       store.Outcome
 	rest    []store.Outcome // outcomes that came with it; nil once they are items of their own
 	retried bool
+	most    int       // outcomes in a group with it, after a repetition that hung; 0 for any number
 	until   time.Time // when it is given up; zero before the first failure
 }
 
@@ -96,39 +107,47 @@ func (r *Recorder) Run(ctx context.Context) {
 	defer close(r.ended)
 	in := r.in
 	pause := loop.Brief()
-	var again []item // failed, to be written again
+	var again []item // failed, or behind a failed one, to be written again
 	var retry <-chan time.Time
+	var hung time.Duration // how long the last round took, if it was in vain
 	open := true
 	for open || (len(again) > 0 && ctx.Err() == nil) {
-		var group []item
 		select {
 		case it, ok := <-in:
 			if open = ok; !ok {
 				in = nil // no more comes; only retries are left
 				continue
 			}
-			group = r.gather(appendAll(r.room[:0], it))
-			r.room = group
+			r.room = r.gather(appendAll(r.room[:0], it))
+			again = append(again, r.write(ctx, r.room)...)
+			r.busyUntil = time.Time{}
+			if len(r.room) >= min(many, r.o.Max) {
+				r.busyUntil = time.Now().Add(r.o.Linger)
+			}
 		case <-retry:
-			group, again, retry = again, nil, nil
+			retry = nil
+			began := time.Now()
+			if again = r.repeat(ctx, again); r.moved {
+				pause.Reset() // the rest is tried soon
+				hung = 0
+			} else {
+				hung = time.Since(began)
+			}
 		case <-ctx.Done():
 			return
 		}
-		failed := r.write(ctx, group)
-		r.busyUntil = time.Time{}
-		if len(group) >= min(many, r.o.Max) {
-			r.busyUntil = time.Now().Add(r.o.Linger)
-		}
-		if len(failed) == 0 {
+		switch {
+		case len(again) == 0:
 			pause.Reset()
-			continue
-		}
-		again = append(again, failed...)
-		if retry == nil {
-			retry = time.After(pause.NextBackOff())
+		case retry == nil:
+			retry = time.After(max(pause.NextBackOff(), share*hung))
 		}
 	}
 }
+
+// share is how many times longer than a round in vain the pause after it is at least: while a row
+// is locked, all others have three quarters of the time.
+const share = 3
 
 // many is the number of outcomes from which on a write is worth waiting for: a transaction's
 // fixed cost is then the smaller part.
@@ -187,37 +206,110 @@ func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
 }
 
 // write records items, in groups of at most Max. It splits a group that fails, so that a bad
-// row does not hold up the others. The first time it splits into halves only, since in an
-// outage every row fails and more splits would add to the load; when the group comes again,
-// down to single rows.
-func (r *Recorder) write(ctx context.Context, items []item) (failed []item) {
+// row does not hold up the others: into halves only, since in an outage every row fails and more
+// splits would add to the load. It returns the items that are to be repeated.
+func (r *Recorder) write(ctx context.Context, items []item) (again []item) {
 	for group := range slices.Chunk(items, max(1, r.o.Max)) {
-		splits := 1
-		if group[0].retried {
-			splits = len(group)
-		}
-		failed = append(failed, r.split(ctx, group, splits)...)
+		again = append(again, r.split(ctx, group, 1, r.o.Timeout, time.Time{})...)
 	}
-	return failed
+	return again
 }
 
-func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed []item) {
+// least is the shortest time limit of a repeated write, where Timeout is not shorter.
+const least = 250 * time.Millisecond
+
+// brief is the time limit of a repeated write.
+func (r *Recorder) brief() time.Duration { return max(r.o.Timeout/16, min(r.o.Timeout, least)) }
+
+// repeat is one round of repetitions. A group that fails is split down to single rows. The round
+// begins no write after its time is over: a write that hangs ends it. The items that had no
+// turn are the first of the next round. repeat gives up items that are too old.
+func (r *Recorder) repeat(ctx context.Context, items []item) (left []item) {
+	r.stuck, r.moved = nil, false
+	end := time.Now().Add(r.brief())
+	var failed []item
+	for len(items) > 0 && time.Now().Before(end) {
+		n := r.together(items)
+		failed = append(failed, r.split(ctx, items[:n], n, r.brief(), end)...)
+		items = items[n:]
+	}
+	left, behind := r.aside(slices.Clone(items))
+	left = append(append(left, failed...), behind...)
+	left = r.giveUp(left)
+	r.stuck = nil
+	r.stick(left)
+	return left
+}
+
+// together returns how many of the first items may share a write.
+func (r *Recorder) together(items []item) (n int) {
+	most := max(1, r.o.Max)
+	for ; n < min(len(items), most); n++ {
+		if m := items[n].most; m > 0 && m < most {
+			if most = m; n >= most {
+				break
+			}
+		}
+	}
+	return n
+}
+
+// stick notes that later outcomes about the items' batches must wait.
+func (r *Recorder) stick(items []item) {
+	for i := range items {
+		if r.stuck == nil {
+			r.stuck = map[batch.Key]struct{}{}
+		}
+		r.stuck[items[i].o.Key] = struct{}{}
+	}
+}
+
+// aside takes the items about batches that are stuck out of a group.
+func (r *Recorder) aside(group []item) (now, behind []item) {
+	if len(r.stuck) == 0 {
+		return group, nil
+	}
+	now = group[:0]
+	for _, it := range group {
+		if _, ok := r.stuck[it.o.Key]; !ok {
+			now = append(now, it)
+			continue
+		}
+		if it.until.IsZero() {
+			it.until = time.Now().Add(r.o.Retry)
+		}
+		behind = append(behind, it)
+	}
+	return now, behind
+}
+
+// split writes a group, and if that fails its parts. After end, unless it is zero, a failure is
+// not followed by another write. It returns the items that are to be repeated.
+func (r *Recorder) split(ctx context.Context, group []item, splits int, timeout time.Duration, end time.Time) (again []item) {
+	if group, again = r.aside(group); len(group) == 0 {
+		return again
+	}
 	outcomes := r.outcomes[:0]
 	for i := range group {
 		outcomes = append(outcomes, group[i].o)
 	}
 	r.outcomes = outcomes
-	applied, err := r.record(ctx, outcomes)
+	applied, err := r.record(ctx, outcomes, timeout)
 	if err != nil {
+		late := !end.IsZero() && !time.Now().Before(end)
 		for i := range group { // it may have been committed all the same: then the halves are repeats, too
 			group[i].retried = true
+			if late {
+				group[i].most = max(1, len(group)/16)
+			}
 		}
-		if len(group) == 1 || splits == 0 {
-			return r.failed(group, err)
+		r.moved = r.moved || late && len(group) > 1
+		if len(group) == 1 || splits == 0 || late {
+			return append(again, r.failed(group, err)...)
 		}
 		half := len(group) / 2
-		left := r.split(ctx, group[:half], splits-1)
-		return append(left, r.split(ctx, group[half:], splits-1)...)
+		again = append(again, r.split(ctx, group[:half], splits-1, r.brief(), end)...)
+		return append(again, r.split(ctx, group[half:], splits-1, r.brief(), end)...)
 	}
 	done := r.done[:0]
 	for i, a := range applied {
@@ -227,13 +319,13 @@ func (r *Recorder) split(ctx context.Context, group []item, splits int) (failed 
 		}
 		done = append(done, inhand.Recorded{Outcome: outcomes[i], Applied: a, Again: group[i].retried})
 	}
-	r.done = done
+	r.done, r.moved = done, true
 	r.o.Done(done)
-	return nil
+	return again
 }
 
-func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome, timeout time.Duration) (applied []store.Applied, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err = loop.Contain(func() error {
 		applied, err = r.store.Record(ctx, outcomes)
@@ -245,16 +337,25 @@ func (r *Recorder) record(ctx context.Context, outcomes []store.Outcome) (applie
 	return applied, err
 }
 
-// failed marks items for another try and gives up items that are too old.
+// failed marks items for another try.
 func (r *Recorder) failed(group []item, err error) []item {
 	r.o.Trouble(fmt.Errorf("record %d outcomes: %w", len(group), err))
-	now := time.Now()
-	keep := make([]item, 0, len(group))
-	var lost []store.Outcome
-	for _, it := range group {
-		if it.until.IsZero() {
-			it.until = now.Add(r.o.Retry)
+	until := time.Now().Add(r.o.Retry)
+	for i := range group {
+		if group[i].until.IsZero() {
+			group[i].until = until
 		}
+	}
+	r.stick(group)
+	return slices.Clone(group) // its memory is the next group's
+}
+
+// giveUp returns the items that are not too old.
+func (r *Recorder) giveUp(items []item) (keep []item) {
+	now := time.Now()
+	var lost []store.Outcome
+	keep = items[:0]
+	for _, it := range items {
 		if now.Before(it.until) {
 			keep = append(keep, it)
 		} else {

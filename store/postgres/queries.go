@@ -100,10 +100,13 @@ const (
 		AS u (seq, id, service_id, created_at, change, signer, trace, attempts, every_try, at, footprint, payload, id_hash`
 	// The statements above and the statement below have no other plan than the generic plan.
 	// The server makes it once, and does not copy the bytes.
-	genericPlans          = "force_generic_plan"
-	customPlans           = "force_custom_plan"
-	sqlCustomPlans        = `SET LOCAL plan_cache_mode = ` + customPlans
-	sqlPlanAnew           = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
+	genericPlans   = "force_generic_plan"
+	customPlans    = "force_custom_plan"
+	sqlCustomPlans = `SET LOCAL plan_cache_mode = ` + customPlans
+	sqlPlanAnew    = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
+	// Somebody may hold a lock for hours: then this call fails, and its caller writes the other
+	// rows without that row. It waits for longer than deadlock_timeout (1 s), so that a deadlock is found.
+	sqlPlanPatient        = sqlPlanAnew + `; SET LOCAL lock_timeout = 1500`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	// The lock causes a write: a commit waits for synchronous standbys only after a write, and

@@ -14,7 +14,7 @@ import (
 // database refuses a value of an outcome, they are written in halves, until that outcome is
 // alone and Bad. Known rows are written kind by kind, and each kind in the order of its
 // numbers; if such a write has to wait for a row, the call starts again and reads all rows
-// first, in one order, as every caller does.
+// first, in one order, as every caller does. It waits for a locked row for 1.5 s, and then fails.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	if len(outcomes) == 0 {
 		return nil, nil
@@ -80,7 +80,11 @@ func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn b
 		return nil, err
 	}
 	if len(rest) > 0 {
-		if err := t.planAnew(ctx); err != nil {
+		plan := sqlPlanAnew
+		if len(rest) == len(outcomes) { // nothing is written yet, and so no row is locked
+			plan = sqlPlanPatient
+		}
+		if err := t.plan(ctx, plan); err != nil {
 			return nil, err
 		}
 		if err := sqlstore.RecordRead(ctx, t, outcomes, applied, rest, sqlHalt); err != nil {

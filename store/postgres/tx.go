@@ -157,8 +157,11 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 }
 
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].
-func (t *session) planAnew(ctx context.Context) error {
-	if _, err := t.Exec(ctx, sqlPlanAnew); err != nil {
+func (t *session) planAnew(ctx context.Context) error { return t.plan(ctx, sqlPlanAnew) }
+
+// plan is planAnew by a statement: sqlPlanAnew, or one that does more.
+func (t *session) plan(ctx context.Context, statement string) error {
+	if _, err := t.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("set plan_cache_mode: %w", err)
 	}
 	return nil

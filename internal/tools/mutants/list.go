@@ -184,7 +184,7 @@ var list = []mutant{
 	},
 	{
 		name: "one bad row blocks its group", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "Test.*",
-		old: "if len(group) == 1 || splits == 0 {", new: "if len(group) >= 1 || splits == 0 {",
+		old: "if len(group) == 1 || splits == 0 || late {", new: "if len(group) >= 1 || splits == 0 || late {",
 	},
 	{
 		name: "a hanging service delays others", file: "internal/pool/pool.go", pkg: "internal/pool", test: "Test.*",

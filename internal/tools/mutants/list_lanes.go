@@ -82,4 +82,12 @@ var lanesList = []mutant{
 		name: "lanes: a run that gets a hand makes no room", file: "submitter/submitter.go", pkg: "submitter", test: "TestARunThatGetsAHandMakesRoom",
 		old: "s.full = queued > 0 && n <= queued", new: "s.full = queued > n+1<<20",
 	},
+	{
+		name: "a lane that has failed is claimed with others", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestALaneThatFailedGoesAlone",
+		old: "failed := l.pauses != nil", new: "failed := false && l.pauses != nil",
+	},
+	{
+		name: "others are claimed with a lane that has failed", file: "internal/lanes/table.go", pkg: "internal/lanes", test: "TestALaneThatFailedGoesAlone",
+		old: "if failed && len(lanes) > 0 {", new: "if failed && len(lanes) > 100 {",
+	},
 }

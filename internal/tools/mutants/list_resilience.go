@@ -70,4 +70,28 @@ var resilienceList = []mutant{
 		name: "a connection is closed before its statements (SQLite)", file: "store/sqlite/tx.go", pkg: "internal/flaky", test: "TestABeginWithoutAnAnswer",
 		old: "\tw.session.close()\n\trollback(ctx, w.conn)", new: "\trollback(ctx, w.conn)",
 	},
+	{
+		name: "recorder: a repeated write hangs as long as the first", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestALockedRowHoldsUpNobodyElse",
+		old: "return max(r.o.Timeout/16, min(r.o.Timeout, least))", new: "return max(r.o.Timeout, least)",
+	},
+	{
+		name: "recorder: outcomes about a row that hangs join other writes", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestALockedRowHoldsUpNobodyElse",
+		old: "\tr.stuck = nil\n\tr.stick(left)\n", new: "\tr.stuck = nil\n",
+	},
+	{
+		name: "recorder: a later outcome overtakes one that failed", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestOutcomesOfABatchKeepTheirOrder",
+		old: "\tr.stick(group)\n", new: "",
+	},
+	{
+		name: "recorder: a group that hung is written again as it was", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestLockedRowsAreSortedOut",
+		old: "group[i].most = max(1, len(group)/16)", new: "group[i].most = 0",
+	},
+	{
+		name: "recorder: what has no turn is never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestWhatWaitsForItsTurnIsGivenUpInTheEnd",
+		old: "left = r.giveUp(left)", new: "left = append(left[:len(left)-len(failed)-len(behind)], r.giveUp(left[len(left)-len(failed)-len(behind):])...)",
+	},
+	{
+		name: "a locked row is waited for without end (PostgreSQL)", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestALockedRowFailsRecordSoon",
+		old: "plan = sqlPlanPatient", new: "_ = sqlPlanPatient",
+	},
 }

@@ -1,0 +1,192 @@
+package recorder_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// locks is a store in which somebody holds rows: a write of them waits until it is cut off.
+type locks struct {
+	fake
+	mu      sync.Mutex
+	held    []string
+	written []store.Outcome
+}
+
+func newLocks(held ...string) *locks {
+	l := &locks{held: held}
+	l.answer = func(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+		l.mu.Lock()
+		locked := slices.ContainsFunc(ids(o), func(id string) bool { return slices.Contains(l.held, id) })
+		l.mu.Unlock()
+		if locked {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		time.Sleep(2 * time.Millisecond)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.written = append(l.written, o...)
+		return written(o), nil
+	}
+	return l
+}
+
+func (l *locks) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = nil
+}
+
+// findings returns how the outcomes about a batch were written, in their order.
+func (l *locks) findings(id string) (all []store.Finding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.written {
+		if string(o.Key.ID) == id {
+			all = append(all, o.Finding)
+		}
+	}
+	return all
+}
+
+// asByDefault are the times and numbers of a Runner with its defaults.
+func asByDefault(o *recorder.Options) {
+	o.Max, o.Timeout, o.Retry = 500, 15*time.Second, time.Minute
+}
+
+// One locked row holds up no other outcome, except those of the first write, which has to find out.
+// More outcomes about that row hold up nobody, and are written in their order once the lock ends.
+func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLocks("locked")
+		r := start(t, &f.fake, func(o *recorder.Options) { asByDefault(o); o.Retry = time.Hour })
+		r.put("locked")
+		time.Sleep(20 * time.Second)
+		worst := time.Duration(0)
+		for i := range 300 {
+			id, at := fmt.Sprint("r", i), time.Now()
+			if i == 100 {
+				r.verdict("locked")
+			}
+			r.verdict(id)
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			require.Contains(t, r.written(), id)
+			r.mu.Lock()
+			worst = max(worst, r.doneAt[id].Sub(at))
+			r.mu.Unlock()
+		}
+		assert.Less(t, worst, 2*time.Second)
+		for _, g := range f.calls() {
+			if slices.Contains(g, "locked") {
+				require.NotContains(t, g, "r100", "the second outcome about the row waits for the first")
+			}
+		}
+		assert.Empty(t, f.findings("locked"))
+		f.release()
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, []store.Finding{store.Accepted, store.IsCommitted}, f.findings("locked"))
+		r.close()
+	})
+}
+
+// Many locked rows that came in one group with others do not hold these up for long, nor what comes later.
+func TestLockedRowsAreSortedOut(t *testing.T) {
+	for _, n := range []int{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			var all, held []string
+			for i := range 200 {
+				all = append(all, fmt.Sprint("r", i))
+			}
+			for i := range n {
+				held = append(held, all[i*200/n+1])
+			}
+			f := newLocks(held...)
+			r := start(t, &f.fake, asByDefault)
+			begin := time.Now()
+			var together []store.Outcome
+			for _, id := range all {
+				together = append(together, outcome(id))
+			}
+			r.PutAll(together)
+			time.Sleep(20 * time.Second)
+			r.verdict("later")
+			time.Sleep(35 * time.Second)
+			synctest.Wait()
+			require.Len(t, r.written(), 200-n+1, "all others")
+			r.mu.Lock()
+			assert.Less(t, r.doneAt["later"].Sub(begin), 22*time.Second)
+			r.mu.Unlock()
+			f.release()
+			time.Sleep(20 * time.Second)
+			assert.Len(t, r.written(), 201, "none of them was given up")
+			r.close()
+		})
+	}
+}
+
+// An outcome whose turn never comes is given up as soon as any other: its memory is bounded.
+func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var held []string
+		for i := range 400 {
+			held = append(held, fmt.Sprint("r", i))
+		}
+		f := newLocks(held...)
+		r := start(t, &f.fake, asByDefault)
+		r.put(held...)
+		r.verdict("r0")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		r.mu.Lock()
+		assert.Len(t, r.lost, 401)
+		r.mu.Unlock()
+		f.release()
+		r.verdict("r1") // nothing waits behind an outcome that was given up
+		time.Sleep(time.Second)
+		assert.Equal(t, []store.Finding{store.IsCommitted}, f.findings("r1"))
+		r.close()
+	})
+}
+
+// A later outcome of a batch is not written before an earlier one, even where they come in one
+// group and only the write of the earlier fails.
+func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails, got := 3, []store.Finding(nil)
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			if o[0].Finding == store.Accepted && fails > 0 {
+				fails--
+				return nil, errTest
+			}
+			for _, x := range o {
+				if x.Key.ID == "a" {
+					got = append(got, x.Finding)
+				}
+			}
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		first, last := outcome("a"), outcome("a")
+		last.Finding, last.By = store.IsCommitted, batch.ByMonitor
+		r.PutAll([]store.Outcome{first, outcome("b"), last, outcome("c")})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []store.Finding{store.Accepted, store.IsCommitted}, got)
+		assert.ElementsMatch(t, []string{"a", "b", "a", "c"}, r.written())
+		r.close()
+	})
+}
