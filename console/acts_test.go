@@ -270,7 +270,7 @@ func TestBulk(t *testing.T) {
 		assert.Equal(p, batch.Queued, p.see("s", "b5").State, "it came later")
 		acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b1"})
 		p.done(acts, err, batch.ActionCancel)
-		for _, bad := range []string{"action=prune", "action=cancel&state=lost", "action=cancel&older=long", "action=cancel&error=odd", "action=cancel&cause=odd"} {
+		for _, bad := range []string{"action=prune", "action=cancel&state=lost", "action=cancel&older=long", "action=cancel&older=-1h", "action=cancel&newer=0s", "action=cancel&error=odd", "action=cancel&cause=odd"} {
 			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"bulk?"+bad, nil).status, bad)
 		}
 	})

@@ -148,7 +148,7 @@ func duration(field, text string) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
+	if err != nil || d <= 0 { // 0 would be no bound, and the person gave one
 		return 0, &batch.InputError{Field: field, Value: batch.Excerpt(text, 64), Want: "a duration such as 90s, 15m or 2h30m"}
 	}
 	return d, nil

@@ -24,7 +24,8 @@ const (
 	keptLanes = 10_000 // lanes whose reasons a look remembers, about: it looks at others again
 )
 
-// Filter selects batches: all its conditions hold. Its zero value selects all.
+// Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and a list that is
+// empty and not nil, are a [*batch.InputError]: as no condition they would select what nobody meant.
 type Filter struct {
 	Service *batch.ServiceID `json:"service,omitzero"`
 	States  []batch.State    `json:"states,omitzero"`
@@ -37,6 +38,36 @@ type Filter struct {
 	// OlderThan and NewerThan bound the age, as in [store.ListQuery].
 	OlderThan time.Duration `json:"older_than_ns,omitzero"`
 	NewerThan time.Duration `json:"newer_than_ns,omitzero"`
+}
+
+// check returns an error for a condition that excludes nothing.
+func (f Filter) check() error {
+	for _, list := range []struct {
+		field string
+		empty bool
+	}{
+		{"States", f.States != nil && len(f.States) == 0},
+		{"Kinds", f.Kinds != nil && len(f.Kinds) == 0},
+		{"Causes", f.Causes != nil && len(f.Causes) == 0},
+	} {
+		if list.empty {
+			return &batch.InputError{Field: "Filter." + list.field, Value: "[]", Want: "one entry or more, or nil for all"}
+		}
+	}
+	return checkAges("Filter", f.OlderThan, f.NewerThan)
+}
+
+// checkAges returns an error for a bound of the age that the stores take for none.
+func checkAges(of string, older, newer time.Duration) error {
+	for _, age := range []struct {
+		field string
+		d     time.Duration
+	}{{"OlderThan", older}, {"NewerThan", newer}} {
+		if age.d < 0 {
+			return &batch.InputError{Field: of + "." + age.field, Value: age.d.String(), Want: "an age above 0, or 0 for any age"}
+		}
+	}
+	return nil
 }
 
 // Bulk is an act upon all batches that a filter selects and that are in a state which admits the
@@ -170,6 +201,9 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 // record can match.
 func (b Bulk) query() (store.ListQuery, error) {
 	f := b.Filter
+	if err := f.check(); err != nil {
+		return store.ListQuery{}, err
+	}
 	q := store.ListQuery{
 		Service: f.Service, Quarantined: f.Quarantined, OlderThan: f.OlderThan, NewerThan: f.NewerThan, Limit: 1000,
 	}

@@ -169,6 +169,28 @@ func TestBulkInput(t *testing.T) {
 	})
 }
 
+// A condition that excludes nothing, such as an age below 0, is refused: without it a bulk action would be about
+// the whole store.
+func TestFilterThatExcludesNothing(t *testing.T) {
+	o := newOffice(t, memory.New())
+	o.lane("s", 1)
+	for field, f := range map[string]operator.Filter{
+		"Filter.OlderThan": {OlderThan: -time.Hour}, "Filter.NewerThan": {NewerThan: -1},
+		"Filter.States": {States: []batch.State{}}, "Filter.Kinds": {Kinds: []batch.ErrorKind{}}, "Filter.Causes": {Causes: []batch.Cause{}},
+	} {
+		_, err := o.Preview(o.ctx(), operator.Bulk{Action: batch.ActionCancel, Filter: f})
+		require.ErrorIs(t, err, batch.ErrInvalidInput, field)
+		require.ErrorContains(t, err, field)
+		_, err = o.Search(o.ctx(), operator.SearchQuery{Filter: f})
+		require.ErrorContains(t, err, field)
+	}
+	for _, q := range []store.ListQuery{{OlderThan: -1}, {NewerThan: -1}} {
+		_, _, err := o.List(o.ctx(), q)
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+	}
+	assert.Len(t, o.preview(operator.Bulk{Action: batch.ActionCancel}).Batches, 1)
+}
+
 // failing is a store that cancels its caller's context, or fails, at one of the acts.
 type failing struct {
 	store.Full

@@ -134,8 +134,11 @@ func (d *Desk) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return rec, nil
 }
 
-// List lists batches by their order keys.
+// List lists batches by their order keys. The error is a [*batch.InputError] for an age below 0.
 func (d *Desk) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+	if err := checkAges("ListQuery", q.OlderThan, q.NewerThan); err != nil {
+		return nil, "", fmt.Errorf("list: %w", err)
+	}
 	return d.store.List(ctx, q)
 }
 

@@ -193,6 +193,9 @@ func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string
 	c.DisableFlagsInUseLine = true
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.ran = true
+		if err := filters(c); err != nil {
+			return err
+		}
 		if a.target.dsn == "" {
 			a.target.dsn = a.env("DLTBATCH_DSN")
 		}

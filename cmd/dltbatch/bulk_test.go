@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // A preview changes nothing. A run is about what the person saw, and reports what has changed since.
@@ -98,4 +100,26 @@ func TestBulkResume(t *testing.T) {
 		s.fails(exitRefused, "bulk", "resume", sel.Token, "--reason", "r", "--yes")
 		assert.Equal(s, batch.Rejected, s.see("b3").State)
 	})
+}
+
+// A filter that excludes nothing is wrong use: a script with an empty variable must not act upon the whole store.
+func TestFiltersThatExcludeNothing(t *testing.T) {
+	s := &screen{T: t, st: memory.New()}
+	s.serves("s")
+	s.add("s", "b1", "b2")
+	for flag, commands := range map[string][]string{
+		"--older-than=-24h": {"list", "search", "bulk preview cancel"}, "--older-than=0s": {"list", "search", "bulk preview cancel"},
+		"--newer-than=-1h": {"list", "search", "bulk preview cancel"}, "--newer-than=0s": {"list", "search", "bulk preview cancel"},
+		"--state=": {"list", "search", "export", "export --orders", "orders", "bulk preview cancel"}, "--state=queued,": {"list", "bulk preview cancel"},
+		"--cause=": {"search", "bulk preview cancel"}, "--error=": {"search", "bulk preview cancel"},
+		"--error=no_such_kind": {"search", "bulk preview cancel"}, "--trace=": {"search"}, "--batch=": {"orders"},
+	} {
+		for _, command := range commands {
+			got := s.typed("", append(strings.Fields(command), flag)...)
+			assert.Equal(t, exitUsage, got.code, "%s %s: %s", command, flag, got.out)
+		}
+	}
+	assert.Contains(t, s.fails(exitUsage, "bulk", "preview", "cancel", "--older-than=-24h"), "--older-than is -24h0m0s: give an age above 0")
+	assert.Contains(t, s.fails(exitUsage, "bulk", "preview", "cancel", "--error=refused"), "rejected, busy")
+	assert.Len(t, reads[operator.Selection](s, "bulk", "preview", "cancel", "--newer-than=24h", "--state=queued").Batches, 2)
 }

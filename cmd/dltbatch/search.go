@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,12 @@ var causesKnown = []batch.Cause{
 	operator.CauseUnknown,
 }
 
+// kindsKnown are the kinds of error by which a filter may select: those of a batch's last error.
+var kindsKnown = []batch.ErrorKind{
+	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
+	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,
+}
+
 // filtering gives a command the flags of a filter. read sets the filter by them.
 func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 	var service string
@@ -30,6 +37,7 @@ func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 	f.DurationVar(&to.OlderThan, "older-than", 0, "at least this old")
 	f.DurationVar(&to.NewerThan, "newer-than", 0, "younger than this")
 	complete(c, "state", words(batch.States()))
+	complete(c, "error", texts(kindsKnown))
 	complete(c, "cause", texts(causesKnown))
 	return func() (err error) {
 		if f.Changed("service") {
@@ -38,17 +46,45 @@ func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 		if to.States, err = parse[batch.State](states); err != nil {
 			return err
 		}
-		for _, k := range kinds {
-			to.Kinds = append(to.Kinds, batch.ErrorKind(k))
+		if to.Kinds, err = known("kind of error", kindsKnown, kinds); err != nil {
+			return err
 		}
-		for _, cause := range causes {
-			if !slices.Contains(causesKnown, batch.Cause(cause)) {
-				return fmt.Errorf("%w: there is no cause %q", errUsage, batch.Excerpt(cause, 64))
-			}
-			to.Causes = append(to.Causes, batch.Cause(cause))
-		}
-		return nil
+		to.Causes, err = known("cause", causesKnown, causes)
+		return err
 	}
+}
+
+// known reads words of a list.
+func known[T ~string](what string, all []T, words []string) (list []T, err error) {
+	for _, word := range words {
+		if !slices.Contains(all, T(word)) {
+			return nil, fmt.Errorf("%w: there is no %s %q; there are %s", errUsage, what, batch.Excerpt(word, 64), strings.Join(texts(all), ", "))
+		}
+		list = append(list, T(word))
+	}
+	return list, nil
+}
+
+// filters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or --state= with an empty
+// variable of a script. Without the filter the command, such as a bulk action, would be about the whole store.
+func filters(c *cobra.Command) error {
+	f := c.Flags()
+	for _, name := range []string{"older-than", "newer-than"} {
+		if d, err := f.GetDuration(name); err == nil && f.Changed(name) && d <= 0 {
+			return fmt.Errorf("%w: --%s is %s: give an age above 0, such as 24h, or leave the flag out", errUsage, name, d)
+		}
+	}
+	for _, name := range []string{"state", "error", "cause"} {
+		if words, err := f.GetStringSlice(name); err == nil && f.Changed(name) && (len(words) == 0 || slices.Contains(words, "")) {
+			return fmt.Errorf("%w: --%s has an empty word: give one word or more, or leave the flag out", errUsage, name)
+		}
+	}
+	for _, name := range []string{"trace", "batch"} {
+		if id, err := f.GetString(name); err == nil && f.Changed(name) && id == "" {
+			return fmt.Errorf("%w: --%s is empty: give an id, or leave the flag out", errUsage, name)
+		}
+	}
+	return nil
 }
 
 func (a *app) search() *cobra.Command {

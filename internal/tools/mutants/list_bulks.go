@@ -8,6 +8,16 @@ var bulksList = []mutant{
 		new: "err != nil",
 	},
 	{
+		name: "bulks: an age below 0 is no filter", file: "operator/bulk.go", pkg: "operator", test: "TestFilterThatExcludesNothing",
+		old: "if age.d < 0 {",
+		new: "if false {",
+	},
+	{
+		name: "command: an empty filter is none", file: "cmd/dltbatch/search.go", pkg: "cmd/dltbatch", test: "TestFiltersThatExcludeNothing",
+		old: "f.Changed(name) && (len(words) == 0 ||",
+		new: "f.Changed(name) && (false ||",
+	},
+	{
 		name: "bulks: a cancelled action goes on", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled",
 		old: "b.kept.State = BulkCancelled",
 		new: "b.kept.State = BulkOpen",
