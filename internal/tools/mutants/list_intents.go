@@ -164,4 +164,12 @@ var intentList = []mutant{
 		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
 		old: "return max(height, s.by[searchedFor{a, nonce}])", new: "return height",
 	},
+	{
+		name: "intents: a wait that never ends is over at once", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
+		old: "waited := head.number >= last.height && head.number-last.height >= after // a", new: "waited := head.number >= last.height+after // a",
+	},
+	{
+		name: "intents: a node that is behind makes a transaction stalled", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
+		old: "waited := head.number >= last.height && head", new: "waited := head",
+	},
 }
