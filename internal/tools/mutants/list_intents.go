@@ -172,4 +172,8 @@ var intentList = []mutant{
 		name: "intents: a node that is behind makes a transaction stalled", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
 		old: "waited := head.number >= last.height && head", new: "waited := head",
 	},
+	{
+		name: "intents: Fees takes away the salt", file: evmDir + "/signer.go", pkg: evmDir, test: "TestFeesMayChangeTheNumbersOfTheMarket",
+		old: "c.o.Fees(ctx, p.market.own())", new: "c.o.Fees(ctx, p.market)",
+	},
 }
