@@ -412,6 +412,44 @@ func TestVoidWithoutState(t *testing.T) {
 	})
 }
 
+// A deposit of Arbitrum shows the account that it pays, and nonce 0, which it does not use. The search goes on
+// to the payment itself.
+func TestADepositUsesNoNonce(t *testing.T) {
+	node, url := newScript(t)
+	c, a, ours := slotOf(t, node, url, nil)
+	node.on("eth_getTransactionCount", func(params []any) (any, string) {
+		switch params[1] {
+		case "latest", "pending", hexNumber(90), hexNumber(100):
+			return "0x1", ""
+		}
+		return nil, "missing trie node"
+	})
+	reached := false
+	before := node.byName["eth_getBlockByNumber"]
+	node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		doc, refusal := before(params)
+		tx := map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0"}
+		switch params[0] {
+		case hexNumber(40):
+			tx["hash"], tx["type"] = someone, "0x64"
+		case hexNumber(85):
+			tx["hash"], tx["type"], reached = ours, "0x2", true
+		default:
+			return doc, refusal
+		}
+		doc.(map[string]any)["transactions"] = []any{tx}
+		return doc, refusal
+	})
+	for range 20 {
+		st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+		require.NoError(t, err)
+		for _, one := range st {
+			require.NotEqual(t, batch.ReportedVoid, one.Reported, one.Message)
+		}
+	}
+	assert.True(t, reached)
+}
+
 // Intents that wait for lower prices, and that the node has forgotten, cost the others no time: their nonces
 // are asked for together.
 func TestStuckIntentsDelayNobody(t *testing.T) {

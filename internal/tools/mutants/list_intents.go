@@ -176,4 +176,16 @@ var intentList = []mutant{
 		name: "intents: Fees takes away the salt", file: evmDir + "/signer.go", pkg: evmDir, test: "TestFeesMayChangeTheNumbersOfTheMarket",
 		old: "c.o.Fees(ctx, p.market.own())", new: "c.o.Fees(ctx, p.market)",
 	},
+	{
+		name: "intents: void by a deposit that uses no nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestADepositUsesNoNonce",
+		old: "if !usesNonce(tx.Type) {", new: "if false {",
+	},
+	{
+		name: "intents: void by a transaction of a type that nobody knows", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "(n <= lastNonceType || n == depositType)", new: "n != 0x64",
+	},
+	{
+		name: "intents: a deposit of Optimism is no proof", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "n <= lastNonceType || n == depositType", new: "n <= lastNonceType || n == depositType+1",
+	},
 }
