@@ -408,7 +408,7 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
 			block, refusal := blocks(params)
 			if params[0] == "0x4d" {
-				block.(map[string]any)["transactions"] = []any{map[string]any{"hash": c.hash, "from": string(b.Service), "nonce": "0x4"}}
+				block.(map[string]any)["transactions"] = []any{map[string]any{"hash": c.hash, "from": string(b.Service), "nonce": "0x4", "type": "0x2"}}
 			}
 			return block, refusal
 		})

@@ -22,6 +22,16 @@ type Market struct {
 	Last Fee
 }
 
+// own returns the market with numbers that nobody else has.
+func (m Market) own() Market {
+	for _, n := range [...]**big.Int{&m.BaseFee, &m.Tip, &m.Last.Tip, &m.Last.FeeCap} {
+		if *n != nil {
+			*n = new(big.Int).Set(*n)
+		}
+	}
+	return m
+}
+
 // Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
 // them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth of it
 // at most (docs/evm.md#the-salt-of-an-intent), and raises those of a replacement to an eighth above Last at

@@ -159,12 +159,22 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 		"an empty list":       {change: func(b map[string]any, _ string) { b["transactions"] = []any{} }, want: batch.ReportedPending},
 		"only another sender": {change: func(b map[string]any, _ string) { theTx(b)["from"] = evmtest.Dev(3).Address() }, want: batch.ReportedPending},
 		"only another nonce":  {change: func(b map[string]any, _ string) { theTx(b)["nonce"] = "0x1" }, want: batch.ReportedPending},
-		"an authorization":    {change: authorizes(0, 1337, 0, "0x4"), want: batch.ReportedVoid},
-		"one for any chain":   {change: authorizes(0, 0, 0, "0x4"), want: batch.ReportedVoid},
-		"one of another":      {change: authorizes(3, 1337, 0, "0x4"), want: batch.ReportedPending},
-		"one for a chain":     {change: authorizes(0, 1338, 0, "0x4"), want: batch.ReportedPending},
-		"one of nonce 1":      {change: authorizes(0, 1337, 1, "0x4"), want: batch.ReportedPending},
-		"one of no effect":    {change: authorizes(0, 1337, 0, "0x2"), want: batch.ReportedPending},
+		"a legacy one":        {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x0" }, want: batch.ReportedVoid},
+		"of EIP-7702":         {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x4" }, want: batch.ReportedVoid},
+		"Optimism's deposit":  {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x7e" }, want: batch.ReportedVoid},
+		"Arbitrum's deposit":  {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x64" }, want: batch.ReportedPending},
+		"a retryable's retry": {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x68" }, want: batch.ReportedPending},
+		"a type to come":      {change: func(b map[string]any, _ string) { theTx(b)["type"] = "0x5" }, want: batch.ReportedPending},
+		"without a type":      {change: func(b map[string]any, _ string) { delete(theTx(b), "type") }, want: batch.ReportedPending},
+		"ours of any type": {change: func(b map[string]any, ours string) {
+			theTx(b)["hash"], theTx(b)["type"] = ours, "0x64"
+		}},
+		"an authorization":  {change: authorizes(0, 1337, 0, "0x4"), want: batch.ReportedVoid},
+		"one for any chain": {change: authorizes(0, 0, 0, "0x4"), want: batch.ReportedVoid},
+		"one of another":    {change: authorizes(3, 1337, 0, "0x4"), want: batch.ReportedPending},
+		"one for a chain":   {change: authorizes(0, 1338, 0, "0x4"), want: batch.ReportedPending},
+		"one of nonce 1":    {change: authorizes(0, 1337, 1, "0x4"), want: batch.ReportedPending},
+		"one of no effect":  {change: authorizes(0, 1337, 0, "0x2"), want: batch.ReportedPending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, url := newScript(t)
@@ -197,7 +207,7 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
 				doc, refusal := before(params)
 				if block := doc.(map[string]any); block["number"] == hexNumber(at) {
-					block["transactions"] = []any{map[string]any{"hash": someone, "from": evmtest.Dev(0).Address(), "nonce": "0x0"}}
+					block["transactions"] = []any{map[string]any{"hash": someone, "from": evmtest.Dev(0).Address(), "nonce": "0x0", "type": "0x2"}}
 					c.change(block, hashes[0])
 				}
 				return doc, refusal

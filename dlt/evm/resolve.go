@@ -258,6 +258,7 @@ func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error
 	var doc struct {
 		Transactions []struct {
 			Hash  string          `json:"hash"`
+			Type  json.RawMessage `json:"type"`
 			From  string          `json:"from"`
 			Nonce json.RawMessage `json:"nonce"`
 		} `json:"transactions"`
@@ -282,12 +283,27 @@ func (f *finder) userIn(a answer, height uint64) (u usage, found bool, err error
 		if err != nil || bad != nil || !ok {
 			return usage{}, false, f.fail("block %d: a transaction without hash, sender or nonce", height)
 		}
+		if !usesNonce(tx.Type) {
+			continue
+		}
 		if from == f.sender && nonce == f.nonce {
 			u.hash = hash.String()
 		}
 	}
 	return u, u.hash != "", nil
 }
+
+// usesNonce reports whether a transaction of a type uses up the nonce that a block shows for it. Other types,
+// as Arbitrum's deposits, show an account and a nonce that they do not use.
+func usesNonce(kind json.RawMessage) bool {
+	n, err := quantity(kind)
+	return err == nil && (n <= lastNonceType || n == depositType)
+}
+
+const (
+	lastNonceType = 4    // EIP-7702; the types from 0 on use their nonces
+	depositType   = 0x7e // Optimism's
+)
 
 // searchAtOnce is how many blocks one question reads.
 const searchAtOnce = 32

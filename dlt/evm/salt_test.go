@@ -184,6 +184,47 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 	}
 }
 
+// Fees may change the numbers of its Market, as its documentation says: the salt stays, and so does what a
+// replacement needs.
+func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
+	node, url := newScript(t)
+	priced(node, big.NewInt(30e9), 0)
+	node.on("eth_maxPriorityFeePerGas", func([]any) (any, string) { return "0x3b9aca00", "" })
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	client, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Fees: func(_ context.Context, m evm.Market) (evm.Fee, error) {
+		fee := evm.Fee{Tip: m.Tip, FeeCap: m.BaseFee.Add(m.BaseFee.Lsh(m.BaseFee, 1), m.Tip)} // as DefaultFees, in place
+		if m.Last.FeeCap != nil {
+			m.Last.FeeCap.SetInt64(1)
+			m.Last.Tip.SetInt64(1)
+		}
+		return fee, nil
+	}})
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for n := range 5 {
+		a := attempt(intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(7), Gas: 21000}), 1)
+		a.Prepared, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		_, before, hashes, err := evm.Slot(a.Prepared)
+		require.NoError(t, err)
+		seen[hashes[0]] = true
+		node.on("eth_getTransactionByHash", func([]any) (any, string) {
+			return map[string]any{"hash": hashes[0], "blockHash": nil, "nonce": "0x0"}, ""
+		})
+		later := newer(node, 200)
+		a.Prepared, err = client.Prepare(t.Context(), a)
+		later()
+		require.NoError(t, err)
+		_, after, _, err := evm.Slot(a.Prepared)
+		require.NoError(t, err)
+		require.Len(t, after, 2)
+		assert.Equal(t, before[0], after[0])
+		assert.GreaterOrEqual(t, after[1].FeeCap.Cmp(new(big.Int).Quo(new(big.Int).Mul(before[0].FeeCap, big.NewInt(11)), big.NewInt(10))), 0)
+	}
+	assert.Len(t, seen, 5, "five batches, and so many transactions")
+}
+
 // newer makes a block of this number the last one, until the returned func is called.
 func newer(s *script, number uint64) (back func()) {
 	s.mu.Lock()

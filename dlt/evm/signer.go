@@ -145,7 +145,7 @@ func (d *desk) leave(account evmtx.Address) {
 // a [*dlt.Error] of the kind ErrNotYet.
 func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
 	e, err := c.desk.call(ctx, c.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
-		fee, err := c.o.Fees(ctx, p.market)
+		fee, err := c.o.Fees(ctx, p.market.own()) // the salt and the slot need these numbers as they are
 		if err != nil {
 			return entry{}, fmt.Errorf("fees: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/big"
 	"net/http"
 	"strings"
@@ -317,6 +318,48 @@ func TestVoidOnlyOnProof(t *testing.T) {
 	})
 }
 
+// slotOf prepares an intent of the first account at a script whose last block is 100.
+func slotOf(t *testing.T, node *script, url string, o *evm.SignerOptions) (c *evm.SigningClient, a batch.Attempt, hash string) {
+	priced(node, big.NewInt(1e9), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	c, err = evm.NewSigner(url, 1337, signer, o)
+	require.NoError(t, err)
+	a = attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
+	a.Prepared, err = c.Prepare(t.Context(), a)
+	require.NoError(t, err)
+	_, _, hashes, err := evm.Slot(a.Prepared)
+	require.NoError(t, err)
+	return c, a, hashes[0]
+}
+
+// A transaction in the pool is Stalled after BumpAfter blocks, however many these are, and never because
+// a node is behind the block at which it was signed.
+func TestStalledAfterSoManyBlocks(t *testing.T) {
+	for _, x := range []struct {
+		after, head uint64
+		want        batch.Reported
+	}{
+		{3, 100, batch.ReportedPending}, {3, 102, batch.ReportedPending}, {3, 103, batch.ReportedStalled}, {3, 95, batch.ReportedPending},
+		{math.MaxUint64, 100, batch.ReportedPending}, {math.MaxUint64 - 99, 5000, batch.ReportedPending}, {math.MaxUint64, math.MaxUint64 - 1, batch.ReportedPending},
+	} {
+		node, url := newScript(t)
+		c, a, hash := slotOf(t, node, url, &evm.SignerOptions{Options: evm.Options{BumpAfter: x.after}})
+		node.on("eth_getTransactionByHash", func([]any) (any, string) {
+			return map[string]any{"hash": hash, "blockHash": nil, "nonce": "0x0"}, ""
+		})
+		back := newer(node, x.head)
+		st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+		require.NoError(t, err)
+		require.Len(t, st, 1)
+		assert.Equal(t, x.want, st[0].Reported, "BumpAfter %d, block %d", x.after, x.head)
+		kept, err := c.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		assert.Equal(t, x.want == batch.ReportedStalled, len(kept) > len(a.Prepared), "BumpAfter %d, block %d", x.after, x.head)
+		back()
+	}
+}
+
 // A node keeps the state of the last blocks only, and was asked too late: the blocks themselves, read from
 // the height at which the nonce was chosen, say who used it. Some are read for each question.
 func TestVoidWithoutState(t *testing.T) {
@@ -367,6 +410,44 @@ func TestVoidWithoutState(t *testing.T) {
 			assert.Empty(t, st)
 		}
 	})
+}
+
+// A deposit of Arbitrum shows the account that it pays, and nonce 0, which it does not use. The search goes on
+// to the payment itself.
+func TestADepositUsesNoNonce(t *testing.T) {
+	node, url := newScript(t)
+	c, a, ours := slotOf(t, node, url, nil)
+	node.on("eth_getTransactionCount", func(params []any) (any, string) {
+		switch params[1] {
+		case "latest", "pending", hexNumber(90), hexNumber(100):
+			return "0x1", ""
+		}
+		return nil, "missing trie node"
+	})
+	reached := false
+	before := node.byName["eth_getBlockByNumber"]
+	node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		doc, refusal := before(params)
+		tx := map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0"}
+		switch params[0] {
+		case hexNumber(40):
+			tx["hash"], tx["type"] = someone, "0x64"
+		case hexNumber(85):
+			tx["hash"], tx["type"], reached = ours, "0x2", true
+		default:
+			return doc, refusal
+		}
+		doc.(map[string]any)["transactions"] = []any{tx}
+		return doc, refusal
+	})
+	for range 20 {
+		st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+		require.NoError(t, err)
+		for _, one := range st {
+			require.NotEqual(t, batch.ReportedVoid, one.Reported, one.Message)
+		}
+	}
+	assert.True(t, reached)
 }
 
 // Intents that wait for lower prices, and that the node has forgotten, cost the others no time: their nonces

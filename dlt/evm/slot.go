@@ -218,7 +218,8 @@ func (s *slot) mayTurn() bool { return len(s.turns)+MaxAlternatives < maxTurns }
 // stalled reports whether a transaction that waits at this head may wait for want of a higher fee.
 func (s *slot) stalled(head block, after uint64) bool {
 	last := s.last()
-	return head.number >= last.height+after || !last.fee.pays(head)
+	waited := head.number >= last.height && head.number-last.height >= after // a sum could be above 64 bits
+	return waited || !last.fee.pays(head)
 }
 
 // free is a height at which the slot's nonce was free, of a block that was deep when it was chosen: the

@@ -355,10 +355,10 @@ func TestResolve(t *testing.T) {
 			return block, ""
 		}
 	}
-	theirs := map[string]any{"hash": someone, "from": from, "nonce": "0x0"}
-	stranger := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x0"}
+	theirs := map[string]any{"hash": someone, "from": from, "nonce": "0x0", "type": "0x2"}
+	stranger := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x0", "type": "0x0"}
 	permit := map[string]any{"hash": genesis, "from": evmtest.Dev(3).Address(), "nonce": "0x1", "type": "0x4", "authorizationList": []any{authorization(3, 0, 0), authorization(0, 0, 0)}}
-	ours := map[string]any{"hash": string(b.ID), "from": from, "nonce": "0x0"}
+	ours := map[string]any{"hash": string(b.ID), "from": from, "nonce": "0x0", "type": "0x2"}
 	for name, c := range map[string]struct {
 		count, blocks, byName func([]any) (any, string)
 		want                  dlt.Evidence

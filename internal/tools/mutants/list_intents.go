@@ -164,4 +164,28 @@ var intentList = []mutant{
 		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
 		old: "return max(height, s.by[searchedFor{a, nonce}])", new: "return height",
 	},
+	{
+		name: "intents: a wait that never ends is over at once", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
+		old: "waited := head.number >= last.height && head.number-last.height >= after // a", new: "waited := head.number >= last.height+after // a",
+	},
+	{
+		name: "intents: a node that is behind makes a transaction stalled", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
+		old: "waited := head.number >= last.height && head", new: "waited := head",
+	},
+	{
+		name: "intents: Fees takes away the salt", file: evmDir + "/signer.go", pkg: evmDir, test: "TestFeesMayChangeTheNumbersOfTheMarket",
+		old: "c.o.Fees(ctx, p.market.own())", new: "c.o.Fees(ctx, p.market)",
+	},
+	{
+		name: "intents: void by a deposit that uses no nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestADepositUsesNoNonce",
+		old: "if !usesNonce(tx.Type) {", new: "if false {",
+	},
+	{
+		name: "intents: void by a transaction of a type that nobody knows", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "(n <= lastNonceType || n == depositType)", new: "n != 0x64",
+	},
+	{
+		name: "intents: a deposit of Optimism is no proof", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		old: "n <= lastNonceType || n == depositType", new: "n <= lastNonceType || n == depositType+1",
+	},
 }
