@@ -567,6 +567,7 @@ func TestSlotIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from := s.account()
+		s.setBaseFee(1)
 		o := afterTwo()
 		o.MaxFeePerGas = new(big.Int).Lsh(big.NewInt(1), 100)
 		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
@@ -585,6 +586,7 @@ func TestSlotIsBounded(t *testing.T) {
 			for range 3 {
 				s.mine(1)
 			}
+			s.setBaseFee(1000) // none of them pays it
 		}
 		_, fees, _, err := evm.Slot(a.Prepared)
 		require.NoError(t, err)
