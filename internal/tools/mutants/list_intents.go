@@ -204,4 +204,8 @@ var intentList = []mutant{
 		name: "intents: a provider's limit is a pool that has the transaction", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestWhenFeesRise",
 		old: "if a.err != nil && classify(a.err) == classBusy { // it does", new: "if false { // it does",
 	},
+	{
+		name: "intents: a proxy's list of methods hides who used a nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestAProxyThatListsNoSuchMethod",
+		old: "return 0, false, ctx.Err() // a proxy", new: "return 0, false, err // a proxy",
+	},
 }
