@@ -18,7 +18,8 @@ type Market struct {
 	Account string   // that pays, 0x and 40 lower-case hex digits
 	BaseFee *big.Int // of the last block, in wei
 	Tip     *big.Int // that the node suggests, in wei; nil where it suggests none
-	// Last are the fees that did not suffice; the zero value for the first transaction of a batch.
+	// Last are the fees that did not suffice; the zero value for the first transaction of a batch, and where
+	// no node has the last one, so that nobody knows whether its fees suffice.
 	Last Fee
 }
 

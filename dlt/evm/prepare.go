@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -18,8 +19,8 @@ const opPrepare = "prepare"
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
 // higher fees to them, once the last one has waited for Options.BumpAfter blocks and the
-// limit allows it. Where the Signer refuses that and the node has forgotten all of them, it returns
-// the same bytes, too, as long as the last ones pay the base fee. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
+// limit allows it. Where the node knows none of them and the last one pays the base fee, it returns the same
+// bytes, too, unless Fees asks for more than that one pays, and the Signer signs it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
 // Signer or Fees that fails is ErrNotYet, and so are kept bytes that this client cannot read, and a node
 // that answers, but cannot say the account's nonce after the last deep block or gives no estimate of this
 // call's gas. The error is a [*dlt.Error].
@@ -217,10 +218,22 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	if latest > s.nonce || !s.stalled(p.head, p.c.o.BumpAfter) { // mined, by whomever; or it may yet be
 		return kept, nil
 	}
+	forgotten := false
+	if s.last().fee.pays(p.head) {
+		if forgotten, err = p.c.forgotten(ctx, p.e, s.hashes()); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.o.SignTimeout) // of all calls together
+	defer cancel()
+	// What is in no pool waits for something else than a higher fee, such as funds, and would pay the fee.
+	if forgotten && !p.asksMore(ctx, s) {
+		return kept, nil
+	}
 	p.market.Last = s.last().fee
 	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)
 	switch {
-	case err != nil && p.forgotten(ctx, s):
+	case err != nil && forgotten:
 		return kept, nil
 	case err != nil:
 		return nil, err
@@ -228,14 +241,16 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// forgotten reports whether the node knows none of a slot's transactions, and the last one pays the
-// base fee. Then that one can go out again as it is, and needs no higher fees.
-func (p *preparing) forgotten(ctx context.Context, s *slot) bool {
-	if !s.last().fee.pays(p.head) {
+// asksMore reports whether Fees asks now for more than the last transaction of a slot pays, as for the first
+// one of a batch. A part of the fee cap that the salt may have taken away is not more.
+func (p *preparing) asksMore(ctx context.Context, s *slot) bool {
+	last := s.last().fee
+	fee, err := p.asked(ctx, s.maxFee)
+	if err != nil {
 		return false
 	}
-	all, err := p.c.forgotten(ctx, p.e, s.hashes())
-	return err == nil && all
+	least := new(big.Int).Sub(fee.FeeCap, new(big.Int).Rsh(fee.FeeCap, feeShare))
+	return fee.Tip.Cmp(last.Tip) > 0 || least.Cmp(last.FeeCap) > 0
 }
 
 // forgotten asks whether a node knows none of some transactions.
@@ -247,6 +262,11 @@ func (c *Client) forgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash
 	answers, err := c.ask(ctx, opPrepare, e, reqs)
 	if err != nil {
 		return false, c.typed(opPrepare, err)
+	}
+	for _, a := range answers {
+		if a.err != nil && classify(a.err) == classBusy { // it does not say that the node knows one
+			return false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrBusy, Code: a.err.Code, Message: c.show(a.err.Message)}
+		}
 	}
 	return !slices.ContainsFunc(answers, func(a answer) bool { return !a.isNull() }), nil
 }

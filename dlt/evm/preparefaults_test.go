@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,121 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A transaction that is in no pool, and pays the base fee, waits for something else than a higher fee: its fees
+// stay as they are. Otherwise the payment would cost more and more, the longer the account has no funds.
+func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
+	for name, c := range map[string]struct {
+		balance *big.Int
+		status  int
+		refuses string
+	}{
+		"no funds":              {balance: big.NewInt(1000)},
+		"a provider's limit":    {balance: evmtest.Ether(10), status: http.StatusTooManyRequests, refuses: "slow down"},
+		"a pool that is full":   {balance: evmtest.Ether(10), status: http.StatusOK, refuses: `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"txpool is full"}}`},
+		"a price of the pool's": {balance: evmtest.Ether(10), status: http.StatusOK, refuses: `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"transaction underpriced"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+				from := s.account()
+				s.setBalance(from.Address(), c.balance)
+				s.mine(4)
+				s.setBaseFee(1)
+				s.mine(1)
+				var open atomic.Bool
+				o := afterTwo()
+				o.Client = &http.Client{Transport: between{s.http.Transport, func(_ context.Context, body string) *http.Response {
+					if c.refuses != "" && !open.Load() && strings.Contains(body, "eth_sendRawTransaction") {
+						return response(c.status, c.refuses)
+					}
+					return nil
+				}}}
+				p, k := s.execute(o, from)
+				b := s.intent(from, 10)
+				p.add(b)
+				for range 60 {
+					time.Sleep(12 * s.unit)
+					s.setBaseFee(1)
+					s.mine(1)
+				}
+				require.Greater(t, len(k.all(b)), 3)
+				_, fees, _ := k.last(t, b)
+				assert.Len(t, fees, 1)
+				open.Store(true)
+				s.setBalance(from.Address(), evmtest.Ether(10))
+				p.mineUntil(b, batch.Committed)
+				assert.Equal(t, []int64{10}, s.paid(from))
+			})
+		})
+	}
+}
+
+// A replacement is made where a pool may have what it replaces, where the last one does not pay the base fee,
+// and where Fees asks for more: a pool's own lowest price refuses the last one for ever otherwise.
+func TestWhenFeesRise(t *testing.T) {
+	pooled := func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" }
+	for name, c := range map[string]struct {
+		byHash func([]any) (any, string)
+		base   int64 // gwei; it was 1
+		tip    int64 // gwei; it was 1
+		fails  bool
+		rises  bool
+		kind   batch.ErrorKind
+	}{
+		"in no pool, the same market":         {base: 1, tip: 1},
+		"in no pool, a lower market":          {base: 0, tip: 0},
+		"in a pool":                           {byHash: pooled, base: 1, tip: 1, rises: true},
+		"in no pool, below the base fee":      {base: 4, tip: 1, rises: true},
+		"in no pool, Fees asks for a tip":     {base: 0, tip: 2, rises: true},
+		"in no pool, Fees asks for a cap":     {base: 2, tip: 1, rises: true},
+		"in no pool, Fees fails":              {base: 2, tip: 1, fails: true},
+		"the node's answer is that it's busy": {byHash: func([]any) (any, string) { return nil, "too many requests" }, base: 1, tip: 1, kind: batch.KindBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, url := newScript(t)
+			tip, fails := int64(1), false
+			client, a, _ := slotOf(t, node, url, &evm.SignerOptions{Fees: func(ctx context.Context, m evm.Market) (evm.Fee, error) {
+				m.Tip = big.NewInt(tip * 1e9)
+				if fails {
+					return evm.Fee{}, dlt.ErrUnavailable
+				}
+				return evm.DefaultFees(ctx, m)
+			}})
+			tip, fails = c.tip, c.fails
+			node.on("eth_getTransactionByHash", c.byHash)
+			priced(node, big.NewInt(c.base*1e9), 0)
+			newer(node, 200)
+			kept, err := client.Prepare(t.Context(), a)
+			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			if c.kind != "" {
+				return
+			}
+			assert.Equal(t, c.rises, len(kept) > len(a.Prepared))
+			assert.True(t, strings.HasPrefix(string(kept), string(a.Prepared)))
+		})
+	}
+}
+
+// The salt lowers the fee cap, and Fees asks for the cap without it: that is not more.
+func TestTheSaltIsNoHigherMarket(t *testing.T) {
+	node, url := newScript(t)
+	priced(node, big.NewInt(1e9), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	client, err := evm.NewSigner(url, 1337, signer, nil)
+	require.NoError(t, err)
+	for n := range 20 {
+		a := attempt(intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
+		a.Prepared, err = client.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		later := newer(node, 200)
+		kept, err := client.Prepare(t.Context(), a)
+		later()
+		require.NoError(t, err)
+		assert.Equal(t, a.Prepared, kept)
 	}
 }
 

@@ -217,8 +217,14 @@ func (f *finder) heightOf(ctx context.Context, high uint64) (uint64, error) {
 // heightByName asks for the transaction of the sender and nonce, which some nodes can answer.
 func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, err error) {
 	a, err := f.one(ctx, "eth_getTransactionBySenderAndNonce", f.sender.String(), hexQuantity(f.nonce))
-	if err != nil || !a.there() || a.isNull() {
-		return 0, false, err
+	if err != nil {
+		if k := dlt.Kind(err); k == batch.KindBusy || k == batch.KindUnavailable {
+			return 0, false, err
+		}
+		return 0, false, ctx.Err() // a proxy that does not list the method refuses it under any status
+	}
+	if !a.there() || a.isNull() {
+		return 0, false, nil
 	}
 	var doc struct {
 		Block json.RawMessage `json:"blockNumber"`

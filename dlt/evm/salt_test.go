@@ -173,6 +173,7 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 		a := attempt(intentOf(t, n, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
 		a.Prepared, err = client.Prepare(t.Context(), a)
 		require.NoError(t, err)
+		node.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" })
 		later := newer(node, 200)
 		kept, err := client.Prepare(t.Context(), a)
 		later()

@@ -145,13 +145,9 @@ func (d *desk) leave(account evmtx.Address) {
 // a [*dlt.Error] of the kind ErrNotYet.
 func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
 	e, err := c.desk.call(ctx, c.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
-		fee, err := c.o.Fees(ctx, p.market.own()) // the salt and the slot need these numbers as they are
+		fee, err := c.fees(ctx, p.market, least, limit)
 		if err != nil {
-			return entry{}, fmt.Errorf("fees: %w", err)
-		}
-		fee, ok := fee.fits(least, limit)
-		if !ok {
-			return entry{}, errors.New("fees: none, or negative ones")
+			return entry{}, err
 		}
 		fee = p.salt.fee(fee, least, p.head.baseFee)
 		tx := p.in.tx(c.c.chain, nonce, gas, fee)
@@ -168,4 +164,26 @@ func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint6
 		return entry{}, &dlt.Error{Op: opPrepare, Kind: dlt.ErrNotYet, Message: c.c.show("nothing is signed: " + err.Error())}
 	}
 	return e, nil
+}
+
+// asked returns the fees that Fees asks for, within the limit, without a transaction.
+func (p *preparing) asked(ctx context.Context, limit *big.Int) (Fee, error) {
+	e, err := p.desk.call(ctx, p.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {
+		fee, err := p.fees(ctx, p.market, Fee{}, limit)
+		return entry{fee: fee}, err
+	})
+	return e.fee, err
+}
+
+// fees calls Fees.
+func (c *SigningClient) fees(ctx context.Context, m Market, least Fee, limit *big.Int) (Fee, error) {
+	fee, err := c.o.Fees(ctx, m.own()) // the salt and the slot need these numbers as they are
+	if err != nil {
+		return Fee{}, fmt.Errorf("fees: %w", err)
+	}
+	fee, ok := fee.fits(least, limit)
+	if !ok {
+		return Fee{}, errors.New("fees: none, or negative ones")
+	}
+	return fee, nil
 }

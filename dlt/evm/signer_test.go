@@ -450,6 +450,63 @@ func TestADepositUsesNoNonce(t *testing.T) {
 	assert.True(t, reached)
 }
 
+// A proxy refuses a method that it does not list under a status of its own. The method is a short cut only: the
+// blocks say who used the nonce. A provider that is busy is asked again later.
+func TestAProxyThatListsNoSuchMethod(t *testing.T) {
+	for name, x := range map[string]struct {
+		status int
+		body   string
+		want   batch.ErrorKind
+	}{
+		"no such method": {http.StatusOK, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"the method does not exist/is not available"}}`, ""},
+		"403":            {http.StatusForbidden, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"rpc method is not whitelisted"},"id":1}`, ""},
+		"401":            {http.StatusUnauthorized, "no", ""},
+		"400":            {http.StatusBadRequest, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"unsupported method"},"id":1}`, ""},
+		"500":            {http.StatusInternalServerError, "oops", ""},
+		"429":            {http.StatusTooManyRequests, "slow down", batch.KindBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, url := newScript(t)
+			o := &evm.SignerOptions{}
+			o.Client = &http.Client{Transport: between{http.DefaultTransport, func(_ context.Context, body string) *http.Response {
+				if strings.Contains(body, "eth_getTransactionBySenderAndNonce") {
+					return response(x.status, x.body)
+				}
+				return nil
+			}}}
+			c, a, _ := slotOf(t, node, url, o)
+			node.on("eth_getTransactionCount", func(params []any) (any, string) {
+				switch params[1] {
+				case "latest", "pending", hexNumber(90), hexNumber(100):
+					return "0x1", ""
+				}
+				return nil, "missing trie node"
+			})
+			before := node.byName["eth_getBlockByNumber"]
+			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+				doc, refusal := before(params)
+				if params[0] == hexNumber(85) {
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"hash": someone, "from": evmtest.Dev(0).Address(), "nonce": "0x0", "type": "0x2"}}
+				}
+				return doc, refusal
+			})
+			for range 20 {
+				st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+				require.Equal(t, x.want, dlt.Kind(err), "%v", err)
+				if x.want != "" {
+					assert.Empty(t, st)
+					return
+				}
+				require.Len(t, st, 1)
+				if st[0].Reported == batch.ReportedVoid {
+					return
+				}
+			}
+			assert.Fail(t, "never Void")
+		})
+	}
+}
+
 // Intents that wait for lower prices, and that the node has forgotten, cost the others no time: their nonces
 // are asked for together.
 func TestStuckIntentsDelayNobody(t *testing.T) {
@@ -567,6 +624,7 @@ func TestSlotIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from := s.account()
+		s.setBaseFee(1)
 		o := afterTwo()
 		o.MaxFeePerGas = new(big.Int).Lsh(big.NewInt(1), 100)
 		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
@@ -585,6 +643,7 @@ func TestSlotIsBounded(t *testing.T) {
 			for range 3 {
 				s.mine(1)
 			}
+			s.setBaseFee(1000) // none of them pays it
 		}
 		_, fees, _, err := evm.Slot(a.Prepared)
 		require.NoError(t, err)

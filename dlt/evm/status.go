@@ -432,10 +432,16 @@ func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
 	switch {
 	case doc.Hash != hash.String():
 		return unasked, nil, nil
-	case doc.Block != nil:
+	case doc.Block != nil && !isZero(*doc.Block):
 		return inBlock, nil, nil
 	}
 	return inPool, &doc, nil
+}
+
+// isZero reports whether a block's hash is zero, as some nodes write null for a transaction in their pool.
+func isZero(hash string) bool {
+	h, ok := evmtx.ParseHash(hash)
+	return ok && h == evmtx.Hash{}
 }
 
 // waitsFor says in words what keeps a transaction waiting, as far as the node shows it.

@@ -50,6 +50,8 @@ func TestStatusesOfOneView(t *testing.T) {
 		"beyond the head":           {receiptIn(b.ID, 120, nil), nil, batch.ReportedValid, ""},
 		"of another chain's block":  {receiptIn(b.ID, 80, map[string]any{"blockHash": someone}), nil, 0, ""},
 		"in the pool":               {nil, pooled, batch.ReportedPending, ""},
+		"in the pool, block zero":   {nil, map[string]any{"hash": string(b.ID), "blockHash": "0x" + strings.Repeat("0", 64), "blockNumber": nil}, batch.ReportedPending, ""},
+		"in a block without hash":   {nil, map[string]any{"hash": string(b.ID), "blockHash": ""}, 0, ""},
 		"nowhere":                   {nil, nil, batch.ReportedUnknown, ""},
 		"mined, and no receipt":     {nil, mined, 0, ""},
 		"another's receipt":         {receiptIn(batch.ID(someone), 80, nil), nil, 0, ""},

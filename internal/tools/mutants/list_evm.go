@@ -12,7 +12,7 @@ var evmList = []mutant{
 	},
 	{
 		name: "evm: mined without a receipt is no trace", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
-		old: "case doc.Block != nil:\n\t\treturn inBlock, nil", new: "case doc.Block != nil:\n\t\treturn nowhere, nil",
+		old: "!isZero(*doc.Block):\n\t\treturn inBlock, nil", new: "!isZero(*doc.Block):\n\t\treturn nowhere, nil",
 	},
 	{
 		name: "evm: reverted is committed", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
@@ -141,5 +141,13 @@ var evmList = []mutant{
 	{
 		name: "evm: a block that is not remembered is linked", file: "dlt/evm/ancestry.go", pkg: "dlt/evm", test: "TestAncestry",
 		old: "return last.number == b.number+1 && last.parent == b.hash", new: "return last.number > b.number+1 || last.parent == b.hash",
+	},
+	{
+		name: "evm: a zero block is a block", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "case doc.Block != nil && !isZero(*doc.Block):", new: "case doc.Block != nil:",
+	},
+	{
+		name: "evm: a transaction without a block's hash is in the pool", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
+		old: "return ok && h == evmtx.Hash{}", new: "return !ok || h == evmtx.Hash{}",
 	},
 }

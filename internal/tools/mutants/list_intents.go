@@ -94,11 +94,11 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: what nodes have forgotten waits for a signer", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
-		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil && false:",
+		old: "case err != nil && forgotten:", new: "case err != nil && false:",
 	},
 	{
 		name: "intents: a refusal of the signer is not heard", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestIntentPlays/geth/NoHigherFeesForWhatIsForgotten",
-		old: "case err != nil && p.forgotten(ctx, s):", new: "case err != nil:",
+		old: "case err != nil && forgotten:", new: "case err != nil:",
 	},
 	{
 		name: "intents: a node with hardly any blocks is believed", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestANodeWithHardlyAnyBlocksIsBehind",
@@ -174,7 +174,7 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: Fees takes away the salt", file: evmDir + "/signer.go", pkg: evmDir, test: "TestFeesMayChangeTheNumbersOfTheMarket",
-		old: "c.o.Fees(ctx, p.market.own())", new: "c.o.Fees(ctx, p.market)",
+		old: "c.o.Fees(ctx, m.own())", new: "c.o.Fees(ctx, m)",
 	},
 	{
 		name: "intents: void by a deposit that uses no nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestADepositUsesNoNonce",
@@ -187,5 +187,25 @@ var intentList = []mutant{
 	{
 		name: "intents: a deposit of Optimism is no proof", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "n <= lastNonceType || n == depositType", new: "n <= lastNonceType || n == depositType+1",
+	},
+	{
+		name: "intents: fees rise though nothing is in a pool", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestFeesStayWhileNothingIsInAPool",
+		old: "if forgotten && !p.asksMore(ctx, s) {", new: "if false {",
+	},
+	{
+		name: "intents: a pool's lowest price stands for ever", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestWhenFeesRise",
+		old: "return fee.Tip.Cmp(last.Tip) > 0 || least", new: "return least",
+	},
+	{
+		name: "intents: the salt is a higher market", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestTheSaltIsNoHigherMarket",
+		old: "least := new(big.Int).Sub(fee.FeeCap, new(big.Int).Rsh(fee.FeeCap, feeShare))", new: "least := new(big.Int).Set(fee.FeeCap)",
+	},
+	{
+		name: "intents: a provider's limit is a pool that has the transaction", file: evmDir + "/prepare.go", pkg: evmDir, test: "TestWhenFeesRise",
+		old: "if a.err != nil && classify(a.err) == classBusy { // it does", new: "if false { // it does",
+	},
+	{
+		name: "intents: a proxy's list of methods hides who used a nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestAProxyThatListsNoSuchMethod",
+		old: "return 0, false, ctx.Err() // a proxy", new: "return 0, false, err // a proxy",
 	},
 }
