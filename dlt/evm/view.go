@@ -21,6 +21,9 @@ type block struct {
 	hash     evmtx.Hash
 	baseFee  *big.Int // of a unit of gas; nil where the node names none
 	gasLimit uint64   // 0 where the node names none
+	// parent is zero where the node names none, and txs is its list of transactions as it came.
+	parent evmtx.Hash
+	txs    json.RawMessage
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
@@ -199,6 +202,8 @@ func decodeBlock(a answer) (block, error) {
 		Hash     string          `json:"hash"`
 		BaseFee  string          `json:"baseFeePerGas"`
 		GasLimit string          `json:"gasLimit"`
+		Parent   string          `json:"parentHash"`
+		Txs      json.RawMessage `json:"transactions"`
 	}
 	switch {
 	case a.err != nil:
@@ -219,7 +224,8 @@ func decodeBlock(a answer) (block, error) {
 	if !ok {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
-	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee)}
+	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee), txs: doc.Txs}
+	b.parent, _ = evmtx.ParseHash(doc.Parent)
 	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
 		b.gasLimit = limit.Uint64()
 	}
