@@ -52,6 +52,8 @@ type endpoint struct {
 	shown  string // its scheme and host
 	arrays arrays
 	known  identified
+	// recent is of this node only: what one has shown says nothing of another.
+	recent recent
 }
 
 // New returns a client of the chain with this id, through the node at the URL, such as

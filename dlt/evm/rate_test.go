@@ -9,7 +9,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,18 +53,28 @@ func BenchmarkRate(b *testing.B) {
 			b.Run(kind+"/heads="+heads.String(), func(b *testing.B) {
 				s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 				b.Cleanup(s.http.CloseIdleConnections)
-				r := newRate(b, s, 60, 100)
+				r := newRate(b, s, *rateAccounts, *rateEach)
 				r.heads = heads
-				var bare, ours time.Duration
+				var bare, ours, bareCPU, oursCPU time.Duration
 				for b.Loop() {
-					bare += r.bare(r.sign())
-					ours += r.runner(r.sign())
+					all := r.sign()
+					before := childrenCPU(b)
+					bare += r.bare(all)
+					bareCPU += childrenCPU(b) - before
+					all = r.sign()
+					before = childrenCPU(b)
+					ours += r.runner(all)
+					oursCPU += childrenCPU(b) - before
 				}
 				sent := float64(b.N * len(r.accounts) * r.each)
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(sent/bare.Seconds(), "bare/s")
 				b.ReportMetric(sent/ours.Seconds(), "runner/s")
 				b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
+				if kind == "anvil" { // what else this machine does changes little of these
+					b.ReportMetric(float64(bareCPU.Microseconds())/sent, "node-us/bare")
+					b.ReportMetric(float64(oursCPU.Microseconds())/sent, "node-us/send")
+				}
 				b.ReportMetric(float64(r.calls.n["statuses"])/sent, "questions/send")
 				b.ReportMetric(float64(r.calls.ids)/sent, "ids/send")
 				b.ReportMetric(r.calls.mean("statuses"), "ms/question")
@@ -69,6 +83,30 @@ func BenchmarkRate(b *testing.B) {
 			})
 		}
 	}
+}
+
+// childrenCPU is the processor time of the processes that this one has started, and that still run: of
+// the node.
+func childrenCPU(t testing.TB) (sum time.Duration) {
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		// Behind the name in brackets: state, parent, and from the 12th on user and system time in ticks.
+		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if f[1] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		for _, ticks := range f[11:13] {
+			n, err := strconv.Atoi(ticks)
+			require.NoError(t, err)
+			sum += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return sum
 }
 
 // far is a way to a node that takes time, and a node that does one thing after another: a send, or
@@ -80,6 +118,7 @@ type far struct {
 	node   chan struct{}
 	mu     sync.Mutex
 	random *rand.Rand // nil: nothing takes longer
+	calls  map[string]int
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -89,6 +128,11 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
+	f.mu.Lock()
+	for _, m := range methodName.FindAllSubmatch(body, -1) {
+		f.calls[string(m[1])]++
+	}
+	f.mu.Unlock()
 	cost := f.send / 10 * time.Duration(bytes.Count(body, []byte(`"method"`)))
 	if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
 		cost = f.send
@@ -101,6 +145,8 @@ func (f *far) RoundTrip(req *http.Request) (*http.Response, error) {
 	time.Sleep(f.longer(f.way, 3*time.Second))
 	return resp, err
 }
+
+var methodName = regexp.MustCompile(`"method":"(\w+)"`)
 
 func (f *far) longer(d, most time.Duration) time.Duration {
 	if f.random == nil {
@@ -118,11 +164,12 @@ func (f *far) longer(d, most time.Duration) time.Duration {
 func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 	s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
 	s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
-	s.http.Transport = &far{
-		next: s.http.Transport, way: time.Millisecond, send: 400 * time.Microsecond, node: make(chan struct{}, 1), random: random,
+	f := &far{
+		next: s.http.Transport, way: time.Millisecond, send: 400 * time.Microsecond, node: make(chan struct{}, 1), random: random, calls: map[string]int{},
 	}
+	s.http.Transport = f
 	r := newRate(t, s, accounts, each)
-	r.client = s.http
+	r.client, r.far = s.http, f
 	return r
 }
 
@@ -135,7 +182,12 @@ func TestRate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := near(t, nil, 30, 20)
 				r.heads = heads
-				bare, ours := r.bare(r.sign()), r.runner(r.sign())
+				bare := r.bare(r.sign())
+				all := r.sign()
+				clear(r.far.calls)
+				ours := r.runner(all)
+				calls := r.far.calls
+				t.Logf("calls of %d payments: %v", len(r.accounts)*r.each, calls)
 				t.Logf("bare %v, ours %v, ratio %.2f; %d questions of %.1f ms about %d, %d posts of %.1f ms", bare, ours, bare.Seconds()/ours.Seconds(),
 					r.calls.n["statuses"], r.calls.mean("statuses"), r.calls.ids, r.calls.n["submit"], r.calls.mean("submit"))
 				sent := len(r.accounts) * r.each
@@ -144,6 +196,8 @@ func TestRate(t *testing.T) {
 					assert.Less(t, ours, bare+3*time.Second) // so short a run ends with one batch that waits for a poll, or two
 					return
 				}
+				assert.Less(t, calls["eth_getTransactionReceipt"], 4*sent/3, "a receipt is asked for once a block has it")
+				assert.Less(t, calls["eth_getTransactionByHash"]+calls["eth_getTransactionCount"], sent/5, "the pool is not asked about what it has just taken")
 				assert.Less(t, ours, 2*bare, "no batch waits for a poll")
 				assert.Less(t, r.calls.ids, 5*sent, "each is asked about with each block until it is deep")
 			})
@@ -163,6 +217,12 @@ func TestRateUnevenly(t *testing.T) {
 	}
 }
 
+// The size of BenchmarkRate.
+var (
+	rateAccounts = flag.Int("evm.rate.accounts", 60, "accounts of BenchmarkRate")
+	rateEach     = flag.Int("evm.rate.each", 100, "payments of each of them")
+)
+
 var rateSeeds = flag.Int("evm.rate.seeds", 1, "seeds of TestRateUnevenly")
 
 type rate struct {
@@ -174,6 +234,7 @@ type rate struct {
 	calls    *counted
 	client   *http.Client // of the Runner; nil for the client's own
 	heads    time.Duration
+	far      *far
 }
 
 // newRate starts the blocks.

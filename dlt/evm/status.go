@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -161,36 +162,43 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 // pictured asks one node. Beside an error the picture has the answers that came; without a view
 // there is none.
 func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*picture, error) {
-	p := &picture{ancestry: &c.ancestry, canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}}
+	p := &picture{ancestry: &c.ancestry, canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}, began: time.Now()}
 	for _, one := range all {
 		for _, h := range one.hashes {
 			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil && one.slot.turns != nil)
+			p.alone = append(p.alone, one.slot == nil)
 		}
 	}
-	p.known, p.pooled = make([]known, len(p.hashes)), make([]*pooled, len(p.hashes))
+	n := len(p.hashes)
+	p.known, p.pooled, p.answered, p.old = make([]known, n), make([]*pooled, n), make([]bool, n), make([]bool, n)
 	p.receipts = c.mined.of(p.hashes)
-	first, heights := p.first()
+	p.words = e.recent.words(p.hashes, p.began, c.o.Grace/wordShare)
+	first, asked := p.first()
 	v, answers, err := c.look(ctx, opStatuses, e, first)
 	if err != nil {
 		return nil, err
 	}
 	v.settled = c.settle(v)
 	p.view = v
-	errs := []error{p.takeBlocks(answers, heights)}
-	for _, h := range p.undone() {
-		c.mined.forget(h)
+	errs := []error{p.takeReceipts(answers, asked)}
+	if err := c.follow(ctx, e, p); err != nil {
+		errs = append(errs, c.typed(opStatuses, err))
 	}
-	errs = append(errs, p.takeReceipts(answers[len(heights):]))
-	// What the first answers leave open: whether a deep receipt's block is on the chain of the view,
-	// and whether the pool has the transactions without receipts, and can mine them.
-	more, heights, counts := p.rest()
-	answers, err = c.ask(ctx, opStatuses, e, more)
-	if err != nil {
+	// What the first answers leave open: whether the block of a receipt is on the chain of the view,
+	// the receipts of what its blocks list, and whether the pool has the transactions without receipts, and
+	// can mine them.
+	r := p.rest()
+	if answers, err = c.ask(ctx, opStatuses, e, r.requests()); err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
 	} else {
-		errs = append(errs, p.takeBlocks(answers, heights), p.takeNext(answers[len(heights):], counts), p.takeKnown(answers[len(heights)+len(counts):]))
+		errs = append(errs, p.takeRest(r, answers))
 	}
-	c.remember(p)
+	for _, h := range p.undone() {
+		if err == nil { // else nobody has asked for its block
+			c.mined.forget(h)
+		}
+	}
+	c.remember(e, p)
 	if err := errors.Join(errs...); err != nil {
 		if _, ok := errors.AsType[*dlt.Error](err); !ok {
 			err = &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: c.cause(err)}
@@ -200,8 +208,59 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 	return p, nil
 }
 
-// remember remembers the receipts of blocks that are not deep yet.
-func (c *Client) remember(p *picture) {
+// follow finds out which blocks follow one another up to the view's head, and looks in them for what the
+// node has shown in its pool. It asks for blocks that nobody has read yet, a few at most.
+func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
+	p.followed = e.recent.take(p.head, true)
+	p.chain = e.recent.chain(p.followed)
+	var failed error
+	if low := p.lowest(); len(p.chain) > 0 && low < p.chain[len(p.chain)-1].number {
+		top := p.chain[len(p.chain)-1].number - 1
+		if known := e.recent.below(top); known != unknownHeight {
+			low = max(low, known+1)
+		}
+		if low <= top && top-low < maxLink {
+			var reqs []request
+			for h := low; h <= top; h++ {
+				reqs = append(reqs, blockRequest(h))
+			}
+			var answers []answer
+			answers, failed = c.ask(ctx, opStatuses, e, reqs)
+			for _, a := range answers {
+				if b, err := decodeBlock(a); err == nil {
+					e.recent.take(b, false)
+				}
+			}
+			p.chain = e.recent.chain(p.followed)
+		}
+	}
+	for _, l := range p.chain {
+		p.canonical[l.number] = l.hash
+		if p.linked {
+			p.ancestry.remember(block{number: l.number, hash: l.hash, parent: l.parent})
+		}
+		if l.number > 0 {
+			p.canonical[l.number-1] = l.parent
+		}
+	}
+	for i, w := range p.words {
+		if p.isWord(i) {
+			if p.seen[i] = w.look(p.chain, p.hashes[i]); p.seen[i] != absent {
+				e.recent.forget(p.hashes[i])
+			}
+		}
+	}
+	return failed
+}
+
+// remember remembers the receipts of blocks that are not deep yet, and what the pool has just shown. Not
+// what the pool cannot mine: that has a reason, which may be gone at the next question.
+func (c *Client) remember(e *endpoint, p *picture) {
+	for i, h := range p.hashes {
+		if p.alone[i] && p.known[i] == inPool && p.seen[i] != absent && !p.gapped(i) && !p.heldBack(i) {
+			e.recent.shows(h, word{p.began, p.followed, p.pooled[i]})
+		}
+	}
 	for i, r := range p.receipts {
 		switch {
 		case r == nil:
@@ -227,12 +286,18 @@ const (
 type picture struct {
 	view
 	ancestry  *ancestry
+	began     time.Time
 	hashes    []evmtx.Hash
 	accounts  []string
 	rises     []bool // it may be replaced
+	alone     []bool // it is a batch by itself
 	answered  []bool
 	receipts  []*receipt // nil where the node has none
 	old       []bool     // the receipt is remembered, and only its block was asked for
+	words     []word     // what the node's pool has shown before
+	seen      []found    // of a word
+	followed  *listed    // the head of the view; nil where its list is not known
+	chain     []*listed  // from there down
 	known     []known
 	pooled    []*pooled
 	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height
@@ -243,23 +308,36 @@ type picture struct {
 // that the pool can mine ("pending").
 type count struct{ account, tag string }
 
-// first returns the first questions: the heights whose blocks it returns, those of the receipts that
-// are remembered, and then all other receipts.
-func (p *picture) first() (reqs []request, heights []uint64) {
-	p.old, p.answered = make([]bool, len(p.hashes)), make([]bool, len(p.hashes))
-	for i, r := range p.receipts {
-		if r == nil {
-			continue
-		}
-		p.old[i], p.answered[i] = true, true
-		reqs, heights = p.blockAt(r.block.number, reqs, heights)
-	}
+// first returns the first questions, for the receipts of transactions at these places: not of those whose
+// receipts are remembered, nor of those that the pool had a moment ago.
+func (p *picture) first() (reqs []request, places []int) {
+	p.seen = make([]found, len(p.hashes))
 	for i, h := range p.hashes {
-		if !p.old[i] {
-			reqs = append(reqs, request{"eth_getTransactionReceipt", []any{h.String()}})
+		if p.receipts[i] != nil {
+			p.old[i], p.answered[i] = true, true
+		} else if !p.isWord(i) {
+			reqs, places = append(reqs, receiptOf(h)), append(places, i)
 		}
 	}
-	return reqs, heights
+	return reqs, places
+}
+
+func receiptOf(h evmtx.Hash) request { return request{"eth_getTransactionReceipt", []any{h.String()}} }
+
+// isWord reports whether the pool had a transaction a moment ago.
+func (p *picture) isWord(i int) bool {
+	return p.alone[i] && p.receipts[i] == nil && p.words[i].since != nil
+}
+
+// lowest returns the lowest block after which the pool has shown one of the transactions.
+func (p *picture) lowest() uint64 {
+	low := uint64(unknownHeight)
+	for i, w := range p.words {
+		if p.isWord(i) {
+			low = min(low, w.since.number)
+		}
+	}
+	return low
 }
 
 // blockAt adds a question for the block at a height, once.
@@ -275,7 +353,7 @@ func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]re
 // returns their transactions.
 func (p *picture) undone() (gone []evmtx.Hash) {
 	for i, r := range p.receipts {
-		if r == nil || p.canonical[r.block.number] == r.block.hash {
+		if r == nil || !p.old[i] || p.canonical[r.block.number] == r.block.hash {
 			continue
 		}
 		gone = append(gone, p.hashes[i])
@@ -284,60 +362,87 @@ func (p *picture) undone() (gone []evmtx.Hash) {
 	return gone
 }
 
-// takeReceipts reads the answers about receipts. An error leaves its transaction without a status.
-func (p *picture) takeReceipts(answers []answer) error {
+// takeReceipts reads the answers about the receipts of the transactions at some places. An error leaves a
+// transaction without a status.
+func (p *picture) takeReceipts(answers []answer, places []int) error {
 	var errs []error
-	for i := range p.hashes {
-		if p.old[i] {
-			continue
-		}
-		a := answers[0]
-		answers = answers[1:]
-		r, err := readReceipt(a)
+	for n, i := range places {
+		r, err := readReceipt(answers[n])
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("receipt of %s: %w", p.hashes[i], err))
 		case r != nil && r.hash != p.hashes[i]:
 			// Another's: no answer.
 		default:
-			p.receipts[i], p.answered[i] = r, a.there()
+			p.receipts[i], p.answered[i] = r, answers[n].there()
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rest returns the questions that are left: first the heights whose blocks it returns, then the
-// next nonces of accounts of transactions without a receipt, and then these transactions, in their order.
-func (p *picture) rest() (reqs []request, heights []uint64, counts []count) {
+// rest are the second questions, in this order.
+type rest struct {
+	heights  []uint64 // the blocks at these
+	counts   []count
+	receipts []int // of the transactions at these places
+	known    []int // the transactions at these places
+	reqs     [4][]request
+}
+
+func (r *rest) requests() []request { return slices.Concat(r.reqs[:]...) }
+
+// rest returns the questions that are left: for blocks of receipts, for the next nonces of accounts of
+// transactions without a receipt, for receipts that were not asked for yet, and for transactions without one.
+func (p *picture) rest() (r rest) {
 	p.canonical[p.head.number] = p.head.hash
 	if p.deep.hash != (evmtx.Hash{}) {
 		p.canonical[p.deep.number] = p.deep.hash
 	}
-	for _, r := range p.receipts {
-		if r != nil && p.isDeep(r.block.number) {
-			reqs, heights = p.blockAt(r.block.number, reqs, heights)
-			for low, high := p.ancestry.missing(p.view, r.block.number); low <= high; low++ {
-				reqs, heights = p.blockAt(low, reqs, heights)
+	for i, one := range p.receipts {
+		if one != nil && (p.old[i] || p.isDeep(one.block.number)) {
+			r.reqs[0], r.heights = p.blockAt(one.block.number, r.reqs[0], r.heights)
+			for low, high := p.ancestry.missing(p.view, one.block.number); low <= high && p.isDeep(one.block.number); low++ {
+				if !slices.Contains(r.heights, low) { // also where only the hash is known
+					r.reqs[0], r.heights = append(r.reqs[0], blockRequest(low)), append(r.heights, low)
+				}
 			}
 		}
 	}
-	var open []request
-	for i, r := range p.receipts {
-		if r != nil || !p.answered[i] {
+	for i, h := range p.hashes {
+		waits := p.isWord(i)
+		switch {
+		case waits && p.seen[i] == absent:
+			p.known[i], p.pooled[i], p.answered[i] = inPool, p.words[i].shown, true
+			continue
+		case waits:
+			r.reqs[2], r.receipts = append(r.reqs[2], receiptOf(h)), append(r.receipts, i)
+		case p.receipts[i] != nil || !p.answered[i]:
 			continue
 		}
-		open = append(open, request{"eth_getTransactionByHash", []any{p.hashes[i].String()}})
+		if p.seen[i] == inList {
+			continue // its receipt says all
+		}
+		r.reqs[3], r.known = append(r.reqs[3], request{"eth_getTransactionByHash", []any{h.String()}}), append(r.known, i)
 		if _, bad := evmtx.ParseAddress(p.accounts[i]); bad != nil {
 			continue
 		}
 		for _, tag := range [...]string{"pending", "latest"} {
-			if c := (count{p.accounts[i], tag}); (tag == "pending" || p.rises[i]) && !slices.Contains(counts, c) {
-				counts = append(counts, c)
-				reqs = append(reqs, request{"eth_getTransactionCount", []any{c.account, c.tag}})
+			if c := (count{p.accounts[i], tag}); (tag == "pending" || p.rises[i]) && !slices.Contains(r.counts, c) {
+				r.reqs[1], r.counts = append(r.reqs[1], request{"eth_getTransactionCount", []any{c.account, c.tag}}), append(r.counts, c)
 			}
 		}
 	}
-	return append(reqs, open...), heights, counts
+	return r
+}
+
+// takeRest reads the answers to them.
+func (p *picture) takeRest(r rest, answers []answer) error {
+	next := func(n int) (part []answer) {
+		part, answers = answers[:n], answers[n:]
+		return part
+	}
+	return errors.Join(p.takeBlocks(next(len(r.heights)), r.heights), p.takeNext(next(len(r.counts)), r.counts),
+		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known))
 }
 
 // takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
@@ -391,18 +496,17 @@ func (p *picture) heldBack(i int) bool {
 	return err == nil && asked && nonce == next
 }
 
-// takeKnown reads the answers about transactions without a receipt.
-func (p *picture) takeKnown(answers []answer) error {
+// takeKnown reads the answers about the transactions at some places. A receipt says more.
+func (p *picture) takeKnown(answers []answer, places []int) error {
 	var errs []error
-	for i, r := range p.receipts {
-		if r != nil || !p.answered[i] {
+	for n, i := range places {
+		if p.receipts[i] != nil || !p.answered[i] {
 			continue
 		}
 		var err error
-		if p.known[i], p.pooled[i], err = readKnown(answers[0], p.hashes[i]); err != nil {
+		if p.known[i], p.pooled[i], err = readKnown(answers[n], p.hashes[i]); err != nil {
 			errs = append(errs, fmt.Errorf("transaction %s: %w", p.hashes[i], err))
 		}
-		answers = answers[1:]
 	}
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,7 @@ func (s *sending) submit(ctx context.Context) error {
 	if err := s.mayGo(ctx, false); err != nil {
 		return err
 	}
+	before := word{at: time.Now(), since: s.e.recent.last()}
 	verdict, err := s.send(ctx, false)
 	if errors.Is(err, errNewConnection) {
 		// Nobody has asked over this connection who answers: ask, which opens another one.
@@ -81,6 +83,10 @@ func (s *sending) submit(ctx context.Context) error {
 	}
 	if verdict.class == classAccepted {
 		s.next.accepted(s.sender, s.tx.Nonce, time.Now())
+		if verdict.isNew && len(s.ours) == 1 {
+			before.shown = &pooled{Hash: string(s.a.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
+			s.e.recent.shows(s.ours[0], before)
+		}
 		return nil
 	}
 	return s.refused(ctx, verdict)
@@ -130,6 +136,7 @@ type verdict struct {
 	code       int
 	message    string
 	retryAfter time.Duration
+	isNew      bool // the node did not have the transaction before
 }
 
 // errNewConnection: nothing was sent, because the connection has served no request before.
@@ -194,7 +201,7 @@ func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 	case resp.StatusCode != http.StatusOK:
 		v.class, v.message = classOfStatus(resp.StatusCode), s.show(string(raw))
 	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.a.ID):
-		v.class = classAccepted
+		v.class, v.isNew = classAccepted, true
 	case hash != "":
 		v.message = s.show("the node answers with the hash " + hash)
 	default:

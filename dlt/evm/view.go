@@ -19,9 +19,11 @@ import (
 type block struct {
 	number   uint64
 	hash     evmtx.Hash
-	parent   evmtx.Hash // zero where the node names none
-	baseFee  *big.Int   // of a unit of gas; nil where the node names none
-	gasLimit uint64     // 0 where the node names none
+	baseFee  *big.Int // of a unit of gas; nil where the node names none
+	gasLimit uint64   // 0 where the node names none
+	// parent is zero where the node names none, and txs is its list of transactions as it came.
+	parent evmtx.Hash
+	txs    json.RawMessage
 }
 
 // view is the chain of one node up to head, with which its other answers are compared. Nothing up
@@ -201,9 +203,10 @@ func decodeBlock(a answer) (block, error) {
 	var doc struct {
 		Number   json.RawMessage `json:"number"`
 		Hash     string          `json:"hash"`
-		Parent   string          `json:"parentHash"`
 		BaseFee  string          `json:"baseFeePerGas"`
 		GasLimit string          `json:"gasLimit"`
+		Parent   string          `json:"parentHash"`
+		Txs      json.RawMessage `json:"transactions"`
 	}
 	switch {
 	case a.err != nil:
@@ -224,7 +227,7 @@ func decodeBlock(a answer) (block, error) {
 	if !ok {
 		return block{}, fmt.Errorf("block %d has no hash", number)
 	}
-	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee)}
+	b := block{number: number, hash: hash, baseFee: hexBig(doc.BaseFee), txs: doc.Txs}
 	b.parent, _ = evmtx.ParseHash(doc.Parent)
 	if limit := hexBig(doc.GasLimit); limit != nil && limit.IsUint64() {
 		b.gasLimit = limit.Uint64()

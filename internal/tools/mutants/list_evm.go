@@ -96,7 +96,7 @@ var evmList = []mutant{
 	},
 	{
 		name: "evm: a remembered receipt needs no block", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAReceiptIsAskedForOnce",
-		old: "if r == nil || p.canonical[r.block.number] == r.block.hash {", new: "if r == nil || p.canonical[r.block.number] == r.block.hash || p.old[i] {",
+		old: "if r == nil || !p.old[i] || p.canonical[r.block.number] == r.block.hash {", new: "if r == nil || p.old[i] {",
 	},
 	{
 		name: "evm: receipts are not remembered", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestAReceiptIsAskedForOnce",

@@ -101,7 +101,7 @@ func run(root, only string, check, texts bool) error {
 
 // every returns all mutants of the lists.
 func every() []mutant {
-	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, evmSimList, positionList, heldList, positionsSQLList, walList, lanesList, seenList, statsList, deskList, metricsList, tracesList, notYetList, preparedList, evmList, intentList, alternativeList, consoleList, bulksList, rootList)
+	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, evmSimList, positionList, heldList, positionsSQLList, walList, lanesList, seenList, statsList, deskList, metricsList, tracesList, notYetList, preparedList, evmList, intentList, alternativeList, consoleList, bulksList, rootList, recentList)
 }
 
 // apply returns the file with the mutant.
