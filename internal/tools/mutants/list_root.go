@@ -35,4 +35,16 @@ var rootList = []mutant{
 		name: "a request that is left behind pauses the next Run", file: "report.go", pkg: ".", test: "TestARequestThatIsLeftBehindPausesNoLaterRun",
 		old: "if !e.over.Load() {\n\t\te.r.paused(s, all, err)", new: "if e != nil {\n\t\te.r.paused(s, all, err)",
 	},
+	{
+		name: "a bad answer is reported inside of the claim", file: "queuer/queuer.go", pkg: ".", test: "TestABadAnswerIsReportedAfterTheClaim", args: []string{"-test.timeout=30s"},
+		old: "Choose(o.Strategy, o.KeepsOrder, bad.add)", new: "Choose(o.Strategy, o.KeepsOrder, o.Held)",
+	},
+	{
+		name: "a panic in Traits is noted after its report", file: "guard.go", pkg: ".", test: "TestAnObserverOfAPanicInTraitsMayAskForThem",
+		old: "if !g.traits.Swap(true) {", new: "defer g.traits.Store(true)\n\t\tif !g.traits.Load() {",
+	},
+	{
+		name: "the longest delay is no delay", file: "retry.go", pkg: ".", test: "TestADelayForEverIsNotNow",
+		old: "most := min(p.MaxDelay, longestDelay)", new: "most := min(p.MaxDelay, max(p.MaxDelay, longestDelay))",
+	},
 }
