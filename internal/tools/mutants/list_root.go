@@ -16,10 +16,6 @@ var rootList = []mutant{
 		old: "return err == nil && now != old", new: "return err == nil && now != old && false",
 	},
 	{
-		name: "gate: a batch in hand is asked about at another ledger", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
-		old: "bool { return l.gate.others(a.Service) })", new: "bool { return false })",
-	},
-	{
 		name: "the strategy is asked while a Run starts", file: "steady.go", pkg: ".", test: "TestAStrategyIsAskedOnceWhatNeverChanges",
 		old: "\treturn answers, nil\n", new: "\treturn s, nil\n",
 	},
