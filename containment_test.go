@@ -230,6 +230,51 @@ func (s reliant) ReliesOnOrder() bool {
 	return false
 }
 
+// A strategy's bad answer is reported after the claim, so that the observer may call the store: inside of
+// the claim it would wait for that claim.
+func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, sulks := memory.New(), &atomic.Bool{}
+		sulks.Store(true)
+		looked := make(chan error, 1)
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{
+			Strategy: sulking{func() []batch.Run { panic("boom in the strategy") }, sulks},
+			Observer: batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
+				if e.Kind != batch.EventLaneHeld || !sulks.CompareAndSwap(true, false) {
+					return
+				}
+				_, err := st.Get(ctx, one("bad", "a").Key())
+				looked <- err
+			}),
+		})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("bad", "a")))
+		require.NoError(t, <-looked)
+		assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
+		require.NoError(t, stop())
+	})
+}
+
+// strict is panicky with a Check, for which the Runner asks for the traits.
+type strict struct{ *panicky }
+
+func (strict) Check(batch.Batch) error { return nil }
+
+// An observer that hears of a panic in Traits may call the Runner, which asks for the traits again.
+func TestAnObserverOfAPanicInTraitsMayAskForThem(t *testing.T) {
+	ledger := strict{&panicky{Ledger: ledgermem.New(nil), in: "Traits"}}
+	var r *dltbatch.Runner
+	heard := 0
+	r = newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+		heard++
+		_ = r.Check(one("s", "b"))
+	})})
+	ledger.panics.Store(true)
+	_ = r.Check(one("s", "a"))
+	_ = r.Check(one("s", "c"))
+	assert.Equal(t, 1, heard)
+}
+
 // windowed is a strategy whose Window panics once, at a call that the test chooses.
 type windowed struct {
 	sulking

@@ -2,7 +2,7 @@ package dltbatch
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -14,14 +14,16 @@ import (
 type guard struct {
 	dlt.Ledger
 	r      *Runner
-	traits *sync.Once // Traits is called too often to report each panic
+	traits *atomic.Bool // a panic of Traits was reported; it is called too often to report each
 }
 
 // Traits returns the ledger's traits. After a panic it returns the most careful traits
 // possible.
 func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
-		g.traits.Do(func() { g.r.trouble("ledger", err) })
+		if !g.traits.Swap(true) { // before the report: the observer may call Traits again
+			g.r.trouble("ledger", err)
+		}
 		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
 	}
 	return t

@@ -54,11 +54,16 @@ func (o Options) quick(s batch.ServiceID) (retries int, pause time.Duration) {
 func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	p := o.retry(s)
 	d := p.Delay
-	for i := 1; i < n && d < p.MaxDelay; i++ {
+	most := min(p.MaxDelay, longestDelay)
+	for i := 1; i < n && d < most; i++ {
 		d *= 2
 	}
-	return jitter(min(d, p.MaxDelay))
+	return jitter(min(d, most))
 }
+
+// longestDelay keeps a delay from an overflow by the doubling and the jitter, which would make it negative:
+// the next try at once instead of never.
+const longestDelay = 100 * 365 * 24 * time.Hour
 
 // jitter spreads retries that began together.
 func jitter(d time.Duration) time.Duration {

@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,4 +54,24 @@ func TestRetryDelayDoubles(t *testing.T) {
 			assert.LessOrEqual(t, waited, want*12/10+time.Minute, "after failure %d", i+1)
 		}
 	})
+}
+
+// A delay near the longest duration overflows nowhere: the next try does not come at once.
+func TestADelayForEverIsNotNow(t *testing.T) {
+	for name, o := range map[string]dltbatch.Options{
+		"from the first failure on": {RetryDelay: math.MaxInt64, QuickRetries: -1},
+		"by doubling":               {RetryDelay: math.MaxInt64/2 + 1, MaxRetryDelay: math.MaxInt64, QuickRetries: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := &turnsAway{Ledger: ledgermem.New(nil)}
+				r := newRunner(t, memory.New(), ledger, &o)
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				time.Sleep(time.Hour)
+				assert.Len(t, ledger.posts, 1)
+				require.NoError(t, stop())
+			})
+		})
+	}
 }

@@ -125,18 +125,20 @@ func TestNoRoute(t *testing.T) {
 }
 
 // A route whose answer changes while a Run lives, against its contract, executes nothing twice: the batch in
-// doubt at one ledger is neither asked about nor sent at another. Its service is held and reported until
-// the old route is back.
+// doubt at one ledger is neither asked about nor sent at another, and neither is a batch that the first
+// ledger has accepted. Their services are held and reported until the old route is back.
 func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved, down atomic.Bool
-		first := named("first", nil, func(batch.Attempt) ledgermem.Fault {
-			if down.CompareAndSwap(false, true) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.Name = "first"
+		first := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 10 * time.Second, Fault: func(a batch.Attempt) ledgermem.Fault {
+			if a.ID == "a" && down.CompareAndSwap(false, true) {
 				moved.Store(true)
 				return ledgermem.Fault{Kind: ledgermem.LostReply}
 			}
 			return ledgermem.Fault{}
-		})
+		}})
 		second := named("second", nil, nil)
 		asked := &atomic.Int64{}
 		router := newRouter(t,
@@ -150,17 +152,19 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 		seen := &events{}
 		r := newRunner(t, memory.New(), router, &dltbatch.Options{Observer: seen})
 		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("t", "c")))
+		time.Sleep(time.Second)
 		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
-		time.Sleep(time.Hour)
+		time.Sleep(30 * time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, first.Log("s"))
 		assert.Empty(t, second.Log("s"))
 		assert.Zero(t, asked.Load(), "the second ledger knows nothing of it")
-		assert.Equal(t, []batch.ServiceID{"s"}, r.Health().HeldServices)
-		require.Len(t, seen.of(batch.EventLaneHeld), 1)
+		assert.Equal(t, []batch.ServiceID{"s", "t"}, r.Health().HeldServices)
+		require.Len(t, seen.of(batch.EventLaneHeld), 2)
 		require.ErrorIs(t, seen.of(batch.EventLaneHeld)[0].Err, dltbatch.ErrOtherLedger)
 		moved.Store(false)
-		for _, id := range []batch.ID{"a", "b"} {
-			assert.Equal(t, batch.Committed, await(t, r, one("s", id)).State)
+		for _, b := range []batch.Batch{one("t", "c"), one("s", "a"), one("s", "b")} {
+			assert.Equal(t, batch.Committed, await(t, r, b).State)
 		}
 		assert.Equal(t, []batch.ID{"a", "b"}, first.Log("s"))
 		assert.Empty(t, r.Health().HeldServices)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -100,7 +99,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 		Interval: opts.PollInterval, Linger: linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
 	})
-	r.ledger = guard{Ledger: l, r: r, traits: new(sync.Once)}
+	r.ledger = guard{Ledger: l, r: r, traits: new(atomic.Bool)}
 	r.desk = r.newDesk()
 	return r, nil
 }
@@ -194,8 +193,12 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 }
 
 // Wake announces that a service may have a batch to send, for example after the commit of an
-// AddTx. Without it the next scans find the batch.
+// AddTx. Without it the next scans find the batch. A name that no store takes ([batch.Batch].Validate) is
+// passed over: no batch can have it.
 func (r *Runner) Wake(service batch.ServiceID) {
+	if (batch.Key{Service: service, ID: "any"}).Validate() != nil {
+		return // nobody would ever forget the name
+	}
 	if e := r.engine.Load(); e != nil {
 		e.monitor.Follow(service) // before the first POST, so that no event about it is missed
 		e.queuer.Added(service)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -21,6 +22,35 @@ type flight struct {
 	err     error             // the last failure
 	strikes int               // claims of one lane that failed in a row
 	held    []batch.ServiceID // lanes whose failures are their own
+	bad     []badAnswer
+}
+
+// badAnswer is a strategy's bad answer about a lane, or its panic.
+type badAnswer struct {
+	service batch.ServiceID
+	err     error
+}
+
+// badAnswers keeps bad answers until the claims have ended. The strategy is asked inside of the claiming
+// transaction, where Held must not be called: the application may call the store in it, and would wait
+// for this very claim. Claims that are under way together share it.
+type badAnswers struct {
+	mu  sync.Mutex
+	all []badAnswer
+}
+
+func (b *badAnswers) add(s batch.ServiceID, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, badAnswer{s, err})
+}
+
+// take returns the answers and forgets them.
+func (b *badAnswers) take() (all []badAnswer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, b.all = b.all, nil
+	return all
 }
 
 // maxFlights is how many claims are under way at once, on different lanes: while the database
@@ -44,6 +74,7 @@ type claimer struct {
 	sub    Submitter
 	o      *Options
 	lanes  *lanes.Table
+	bad    *badAnswers // of choose
 	choose store.Choose
 	wants  func(batch.Lane) int
 	// single says that no other batch of a lane leaves while a run of it is out: see [Serial]

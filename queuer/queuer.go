@@ -90,11 +90,12 @@ type Queuer struct {
 func New(s Store, sub Submitter, o Options) *Queuer {
 	_, serial := o.Strategy.(Serial)
 	table := lanes.New(max(1, o.Lanes/2))
+	bad := &badAnswers{}
 	return &Queuer{
 		sub: sub, o: &o, wake: make(chan struct{}, 1), lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
 		claimer: &claimer{
-			store: s, sub: sub, o: &o, lanes: table,
-			choose: Choose(o.Strategy, o.KeepsOrder, o.Held), wants: Wants(o.Strategy, o.KeepsOrder),
+			store: s, sub: sub, o: &o, lanes: table, bad: bad,
+			choose: Choose(o.Strategy, o.KeepsOrder, bad.add), wants: Wants(o.Strategy, o.KeepsOrder),
 			single: serial || ReliesOnOrder(o.Strategy),
 		},
 		scan: scan{
@@ -228,6 +229,7 @@ func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window 
 	q.room += f.room
 	go func() {
 		q.claimer.parts(ctx, lanes, &f)
+		f.bad = q.claimer.bad.take()
 		q.landed <- f
 	}()
 }
@@ -241,6 +243,9 @@ func (q *Queuer) land(f flight) {
 	}
 	for _, s := range f.held {
 		q.o.Held(s, f.err)
+	}
+	for _, b := range f.bad {
+		q.o.Held(b.service, b.err)
 	}
 	if f.strikes >= maxStrikes {
 		q.down = time.Now().Add(q.pauses.NextBackOff())

@@ -16,10 +16,6 @@ var rootList = []mutant{
 		old: "return err == nil && now != old", new: "return err == nil && now != old && false",
 	},
 	{
-		name: "gate: a batch in hand is asked about at another ledger", file: "gate.go", pkg: ".", test: "TestARouteThatChangesWhileABatchIsInDoubt",
-		old: "bool { return l.gate.others(a.Service) })", new: "bool { return false })",
-	},
-	{
 		name: "the strategy is asked while a Run starts", file: "steady.go", pkg: ".", test: "TestAStrategyIsAskedOnceWhatNeverChanges",
 		old: "\treturn answers, nil\n", new: "\treturn s, nil\n",
 	},
@@ -34,5 +30,17 @@ var rootList = []mutant{
 	{
 		name: "a request that is left behind pauses the next Run", file: "report.go", pkg: ".", test: "TestARequestThatIsLeftBehindPausesNoLaterRun",
 		old: "if !e.over.Load() {\n\t\te.r.paused(s, all, err)", new: "if e != nil {\n\t\te.r.paused(s, all, err)",
+	},
+	{
+		name: "a bad answer is reported inside of the claim", file: "queuer/queuer.go", pkg: ".", test: "TestABadAnswerIsReportedAfterTheClaim", args: []string{"-test.timeout=30s"},
+		old: "Choose(o.Strategy, o.KeepsOrder, bad.add)", new: "Choose(o.Strategy, o.KeepsOrder, o.Held)",
+	},
+	{
+		name: "a panic in Traits is noted after its report", file: "guard.go", pkg: ".", test: "TestAnObserverOfAPanicInTraitsMayAskForThem",
+		old: "if !g.traits.Swap(true) {", new: "defer g.traits.Store(true)\n\t\tif !g.traits.Load() {",
+	},
+	{
+		name: "the longest delay is no delay", file: "retry.go", pkg: ".", test: "TestADelayForEverIsNotNow",
+		old: "most := min(p.MaxDelay, longestDelay)", new: "most := min(p.MaxDelay, max(p.MaxDelay, longestDelay))",
 	},
 }
