@@ -94,4 +94,12 @@ var resilienceList = []mutant{
 		name: "a locked row is waited for without end (PostgreSQL)", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestALockedRowFailsRecordSoon",
 		old: "plan = sqlPlanPatient", new: "_ = sqlPlanPatient",
 	},
+	{
+		name: "lost reply: an end is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn",
+		old: "return act.From, true", new: "return act.From, false",
+	},
+	{
+		name: "lost reply: a decision is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheBatchMovedOn",
+		old: "mayAsk && row.Decision", new: "!mayAsk && row.Decision",
+	},
 }
