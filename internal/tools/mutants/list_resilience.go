@@ -102,4 +102,8 @@ var resilienceList = []mutant{
 		name: "lost reply: a decision is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheBatchMovedOn",
 		old: "mayAsk && row.Decision", new: "!mayAsk && row.Decision",
 	},
+	{
+		name: "await: a waiter gets the answer to an older question", file: "internal/await/await.go", pkg: ".", test: "TestAnAwaitGetsNoOlderAnswer",
+		old: "\tw.m[key][c] = false\n", new: "\tw.m[key][c] = true\n",
+	},
 }
