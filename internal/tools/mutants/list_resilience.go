@@ -106,4 +106,12 @@ var resilienceList = []mutant{
 		name: "await: a waiter gets the answer to an older question", file: "internal/await/await.go", pkg: ".", test: "TestAnAwaitGetsNoOlderAnswer",
 		old: "\tw.m[key][c] = false\n", new: "\tw.m[key][c] = true\n",
 	},
+	{
+		name: "monitor: of two answers about a batch the last one counts", file: "monitor/ledger.go", pkg: "monitor", test: "TestOfTwoAnswersTheCommitCounts",
+		old: "old != nil && (old.Reported", new: "old != nil && false && (old.Reported",
+	},
+	{
+		name: "a trace's context lets a POST outlive its claim", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequestWithALaterDeadline",
+		old: "\t\tctx, stop = s.bounded(ctx, until) // Trace", new: "\t\tctx, stop = context.WithCancel(ctx) // Trace",
+	},
 }
