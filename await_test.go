@@ -130,3 +130,52 @@ func TestAwaitMissesNothing(t *testing.T) {
 		require.NoError(t, stop())
 	})
 }
+
+// late is a store whose answers about final batches are under way for a while.
+type late struct{ store.Full }
+
+func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	final, missing, err := s.Full.Finals(ctx, keys)
+	time.Sleep(100 * time.Millisecond)
+	return final, missing, err
+}
+
+// An Await that begins while a question about its batch is under way does not get the answer to that
+// question, which may be older than the Add or the Requeue before it.
+func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		refuse.Store(true)
+		r := newRunner(t, late{memory.New()}, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+			if refuse.Load() {
+				return ledgermem.Fault{Kind: ledgermem.Rejected}
+			}
+			return ledgermem.Fault{}
+		}}), nil)
+		b := one("s", "a")
+		early := make(chan error, 2)
+		ask := func() {
+			go func() {
+				_, err := r.Await(t.Context(), b.Key())
+				early <- err
+			}()
+			time.Sleep(20 * time.Millisecond) // the question is under way
+		}
+		ask()
+		require.NoError(t, r.Add(t.Context(), b))
+		stop := running(t, r)
+		rec, err := r.Await(t.Context(), b.Key())
+		require.NoError(t, err, "it is stored")
+		require.Equal(t, batch.Rejected, rec.State)
+		require.ErrorIs(t, <-early, batch.ErrNotFound)
+		refuse.Store(false)
+		ask()
+		_, err = r.Requeue(t.Context(), rec, somebody)
+		require.NoError(t, err)
+		rec, err = r.Await(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State, "and not the end before the requeue")
+		require.NoError(t, <-early)
+		require.NoError(t, stop())
+	})
+}

@@ -42,6 +42,80 @@ func (n *notices) lostReply(ctx context.Context, w inhand.Recorded) store.Applie
 	return a
 }
 
+// movedOn reports the events of an outcome whose first answer may have been lost, where the row has
+// moved on by more than this outcome before the repetition, which was fenced: nobody else reports
+// them. The row, its reports and acts and the lane's control say whether the first write was done.
+func (n *notices) movedOn(ctx context.Context, w inhand.Recorded) {
+	row, event := w.Applied.Row, batch.Event{
+		Kind: batch.EventState, Key: w.Key, State: w.Applied.Row.State, From: batch.Submitting, By: w.By, Attempt: w.Attempt,
+		Err: asError(w.Error), TraceParent: w.Applied.TraceParent,
+	}
+	ended := w.Finding == store.Refused
+	if w.Was != nil {
+		event.From = w.Was.State
+		next, would := w.Was.Apply(w.Outcome, time.Now())
+		ended = would.Result == store.Written && next.Final()
+	}
+	if ended {
+		if event.State, ended = n.ended(ctx, w); ended {
+			event.Kind = batch.EventFinal
+			n.r.report(event)
+		}
+	}
+	if ended || w.Halt != "" && w.Finding == store.NotCommitted {
+		n.reportHalt(ctx, w, event)
+	}
+	if mayAsk := w.Finding == store.Failed || w.Finding == store.Undecidable; mayAsk && row.Decision != "" && (w.Was == nil || w.Was.Decision == "") {
+		event.Kind, event.State, event.Err = batch.EventDecision, row.State, errors.New(row.Decision)
+		n.r.report(event)
+	}
+}
+
+// ended reports whether an outcome made its batch final, and in which state: the row still is, or a
+// person requeued the batch since the outcome's report was stored.
+func (n *notices) ended(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
+	if row := w.Applied.Row; row.Final() {
+		return row.State, row.State != batch.Committed // the commit was reported as final
+	}
+	var reports []batch.Report
+	var acts []batch.Act
+	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		if reports, err = n.r.store.Attempts(ctx, w.Key); err == nil {
+			acts, err = n.r.store.History(ctx, w.Key)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, false
+	}
+	for _, act := range acts {
+		if act.Action == batch.ActionRequeue && slices.ContainsFunc(reports, func(r batch.Report) bool {
+			return r.Attempt == w.Attempt && !r.At.After(act.At) && (w.Report == nil || r.Instance == w.Report.Instance && r.Kind == w.Report.Kind)
+		}) {
+			return act.From, true
+		}
+	}
+	return 0, false
+}
+
+// reportHalt reports that a lane was halted by the batch of an outcome, if it still is.
+func (n *notices) reportHalt(ctx context.Context, w inhand.Recorded, event batch.Event) {
+	var c batch.Control
+	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		c, err = n.r.store.Control(ctx, batch.Only(w.Key.Service))
+		return err
+	})
+	if err != nil || c.HaltedAt.IsZero() || c.HaltedBy != w.Key.ID {
+		return
+	}
+	event.Kind = batch.EventHalted
+	if c.HaltReason != "" {
+		event.Err = errors.New(c.HaltReason)
+		n.r.health.mark(&n.r.health.halted, w.Key.Service, true)
+	}
+	n.r.report(event)
+}
+
 // finalBefore reports whether the batch of a row may have been final before. Then the store has a
 // report of a verdict against it, of an attempt that spent its budget, or an operator's act. If the
 // store gives no answer in time, that is reported as trouble.

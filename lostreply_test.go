@@ -2,7 +2,9 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -198,6 +200,104 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 		require.True(t, st.lost.Load())
 		if asked := seen.of(batch.EventDecision); assert.Len(t, asked, 1) {
 			assert.ErrorContains(t, asked[0].Err, "not its turn")
+		}
+		require.NoError(t, stop())
+	})
+}
+
+// cutOff is a process's way to the store. It is cut after the first write whose answer the test chooses:
+// that answer is lost, and nothing gets through until it is mended.
+type cutOff struct {
+	store.Full
+	after func(store.Applied) bool
+	down  atomic.Bool
+	cut   chan struct{}
+	once  sync.Once
+}
+
+var errCutOff = errors.New("cut off")
+
+func (c *cutOff) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if c.down.Load() {
+		return nil, errCutOff
+	}
+	a, err := c.Full.Record(ctx, o)
+	if slices.ContainsFunc(a, c.after) {
+		c.once.Do(func() {
+			c.down.Store(true)
+			close(c.cut)
+		})
+	}
+	if c.down.Load() {
+		return nil, errCutOff
+	}
+	return a, err
+}
+
+func (c *cutOff) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
+	if c.down.Load() {
+		return store.Claimed{}, errCutOff
+	}
+	return c.Full.Claim(ctx, q, f)
+}
+
+func (c *cutOff) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if c.down.Load() {
+		return nil, errCutOff
+	}
+	return c.Full.Pending(ctx, q)
+}
+
+// A batch needs a decision, the store's reply to that is lost, and another process goes on with the
+// batch before the write is repeated: a person is asked all the same.
+func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		way := &cutOff{Full: st, after: func(a store.Applied) bool { return a.Stuck }, cut: make(chan struct{})}
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Kind: ledgermem.NotYet}
+		}})
+		o := dltbatch.Options{StuckAfter: 10 * time.Second, RetryDelay: time.Second, MaxRetryDelay: time.Second}
+		first, other := &events{}, &events{}
+		ours, others := o, o
+		ours.Observer, others.Observer = first, other
+		r, r2 := newRunner(t, way, ledger, &ours), newRunner(t, st, ledger, &others)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		<-way.cut
+		stop2 := running(t, r2)
+		time.Sleep(20 * time.Second)
+		way.down.Store(false)
+		time.Sleep(time.Hour)
+		assert.Len(t, append(first.of(batch.EventDecision), other.of(batch.EventDecision)...), 1)
+		require.NoError(t, stop())
+		require.NoError(t, stop2())
+	})
+}
+
+// A batch ends and halts its lane, the store's reply is lost, and a person requeues the batch before
+// the write is repeated: both are reported.
+func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		way := &cutOff{Full: st, after: func(a store.Applied) bool { return a.Row.State == batch.Rejected }, cut: make(chan struct{})}
+		seen := &events{}
+		ledger, _ := refuse("a")
+		r := newRunner(t, way, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
+		stop := running(t, r)
+		a := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), a))
+		<-way.cut
+		rec, err := st.Get(t.Context(), a.Key())
+		require.NoError(t, err)
+		_, err = newRunner(t, st, ledger, nil).Requeue(t.Context(), rec, somebody)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		way.down.Store(false)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.EventKind{batch.EventFinal, batch.EventHalted}, seen.kinds(a, batch.EventFinal, batch.EventHalted))
+		if final := seen.of(batch.EventFinal); assert.NotEmpty(t, final) {
+			assert.Equal(t, batch.Rejected, final[0].State)
 		}
 		require.NoError(t, stop())
 	})

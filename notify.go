@@ -41,6 +41,9 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case store.Gone, store.Fenced:
 		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
 		n.r.o.Logger.LogAttrs(ctx, slog.LevelDebug, lineLate, append(late, slog.String("finding", w.Finding.String()))...)
+		if w.Again && w.Applied.Result == store.Fenced {
+			n.movedOn(ctx, w)
+		}
 		return
 	}
 	if row.State == batch.Committed {

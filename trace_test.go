@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -121,4 +122,39 @@ func TestATraceThatNobodyWantsIsFree(t *testing.T) {
 			t.Errorf("%s: %v allocations an Add", name, n)
 		}
 	}
+}
+
+// A TraceRequest that returns a context with a later deadline does not let the POST outlive its time.
+func TestTraceRequestWithALaterDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := make(chan time.Duration, 1)
+		ledger := ledgermem.New(nil)
+		r, err := New(memory.New(), limits{ledger, left}, &Options{TraceRequest: func(ctx context.Context, _ []string) (context.Context, func(error)) {
+			own, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
+			return own, func(error) { cancel() }
+		}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
+		assert.LessOrEqual(t, <-left, 15*time.Second)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// limits is a ledger that tells how much time a POST has.
+type limits struct {
+	*ledgermem.Ledger
+	left chan time.Duration
+}
+
+func (l limits) Submit(ctx context.Context, a batch.Attempt) error {
+	d, ok := ctx.Deadline()
+	if !ok {
+		d = time.Now().Add(24 * time.Hour)
+	}
+	l.left <- time.Until(d)
+	return l.Ledger.Submit(ctx, a)
 }

@@ -108,7 +108,8 @@ func (l *ledger) note(g *group, err error) (first bool) {
 }
 
 // statuses makes one request about a group. It returns the answers by id, even beside an
-// error.
+// error. Of several answers about one id Committed counts, which is a fact. Unknown counts only
+// alone: it may come from a node that is behind.
 func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
 	attempts := make([]batch.Attempt, len(g.rows))
 	for i, f := range g.rows {
@@ -121,6 +122,9 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 	})
 	byID := make(map[batch.ID]*batch.Status, len(statuses))
 	for i := range statuses {
+		if old := byID[statuses[i].ID]; old != nil && (old.Reported == batch.ReportedCommitted || statuses[i].Reported == batch.ReportedUnknown) {
+			continue
+		}
 		byID[statuses[i].ID] = &statuses[i]
 	}
 	return byID, err

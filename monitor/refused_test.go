@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // eightHands is a monitor whose questions are counted, by the calls that ask for a row's traits.
@@ -94,6 +95,34 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 				assert.LessOrEqual(t, made.Load(), int64((4+pauses)*c.open))
 				stop()
 			})
+		})
+	}
+}
+
+// A ledger that answers twice about a batch, as through two nodes: a commit is a fact, and unknown takes
+// no answer away, in any order.
+func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
+	for _, all := range [][]batch.Reported{
+		{batch.ReportedCommitted, batch.ReportedUnknown}, {batch.ReportedUnknown, batch.ReportedCommitted},
+		{batch.ReportedCommitted, batch.ReportedPending}, {batch.ReportedPending, batch.ReportedCommitted, batch.ReportedUnknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
+				for _, r := range all {
+					for _, a := range attempts {
+						out = append(out, batch.Status{ID: a.ID, Reported: r})
+					}
+				}
+				return out, nil
+			}
+			_, stop := w.start(t, nil)
+			w.opened(1, one)
+			settle(time.Minute)
+			stop()
+			if got := w.outcomes; assert.NotEmpty(t, got, "%v", all) {
+				assert.Equal(t, store.IsCommitted, got[0].Finding, "%v", all)
+			}
 		})
 	}
 }

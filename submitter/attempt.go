@@ -84,11 +84,9 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 		if end != nil {
 			defer func() { end(err) }()
 		}
-		if _, ok := ctx.Deadline(); !ok { // Trace has returned a context of its own
-			var stop context.CancelFunc
-			ctx, stop = s.bounded(ctx, until)
-			defer stop()
-		}
+		var stop context.CancelFunc
+		ctx, stop = s.bounded(ctx, until) // Trace may return a context without a deadline, or with a later one
+		defer stop()
 	}
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {

@@ -27,8 +27,8 @@ type Waiters[K comparable, R any] struct {
 	o Options[K, R]
 
 	mu     sync.Mutex
-	m      map[K]map[chan answer[R]]struct{}
-	reader *reader[K] // nil: no reader runs
+	m      map[K]map[chan answer[R]]bool // the waiters for each key, and whether a question was put since they came
+	reader *reader[K]                    // nil: no reader runs
 }
 
 // reader reads for the waiters.
@@ -46,7 +46,7 @@ type answer[R any] struct {
 
 // New returns Waiters without a waiter.
 func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
-	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]struct{}{}}
+	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]bool{}}
 }
 
 // Wait returns the record of key once it is final, or [batch.ErrNotFound], the
@@ -131,9 +131,9 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.m[key] == nil {
-		w.m[key] = map[chan answer[R]]struct{}{}
+		w.m[key] = map[chan answer[R]]bool{}
 	}
-	w.m[key][c] = struct{}{}
+	w.m[key][c] = false
 	if w.reader == nil {
 		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last to leave calls it
 		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), fresh: map[K]struct{}{}}
@@ -163,7 +163,7 @@ func (r *reader[K]) ask(key K) {
 	loop.Poke(r.wake)
 }
 
-// asked returns the keys to ask about now.
+// asked returns the keys to ask about now, and notes who waits for the answers.
 func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,13 +178,23 @@ func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
 		}
 	}
 	clear(r.fresh)
+	for _, key := range keys {
+		for c := range w.m[key] {
+			w.m[key][c] = true
+		}
+	}
 	return keys
 }
 
+// answer answers the waiters that were there when the question was put. For a waiter that came
+// later the answer may be older than the Add or the Requeue before its Wait; it has asked anew.
 func (w *Waiters[K, R]) answer(key K, a answer[R]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.m[key] {
+	for c, asked := range w.m[key] {
+		if !asked {
+			continue
+		}
 		select {
 		case c <- a:
 		default: // it has an answer, and is about to leave

@@ -94,4 +94,24 @@ var resilienceList = []mutant{
 		name: "a locked row is waited for without end (PostgreSQL)", file: "store/postgres/record.go", pkg: "internal/integration", test: "TestALockedRowFailsRecordSoon",
 		old: "plan = sqlPlanPatient", new: "_ = sqlPlanPatient",
 	},
+	{
+		name: "lost reply: an end is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn",
+		old: "return act.From, true", new: "return act.From, false",
+	},
+	{
+		name: "lost reply: a decision is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheBatchMovedOn",
+		old: "mayAsk && row.Decision", new: "!mayAsk && row.Decision",
+	},
+	{
+		name: "await: a waiter gets the answer to an older question", file: "internal/await/await.go", pkg: ".", test: "TestAnAwaitGetsNoOlderAnswer",
+		old: "\tw.m[key][c] = false\n", new: "\tw.m[key][c] = true\n",
+	},
+	{
+		name: "monitor: of two answers about a batch the last one counts", file: "monitor/ledger.go", pkg: "monitor", test: "TestOfTwoAnswersTheCommitCounts",
+		old: "old != nil && (old.Reported", new: "old != nil && false && (old.Reported",
+	},
+	{
+		name: "a trace's context lets a POST outlive its claim", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequestWithALaterDeadline",
+		old: "\t\tctx, stop = s.bounded(ctx, until) // Trace", new: "\t\tctx, stop = context.WithCancel(ctx) // Trace",
+	},
 }
