@@ -240,10 +240,17 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 		if stop {
 			return k, err
 		}
-		if err != nil && !s.did(ctx, seen, k.Bulk.Action, mark) {
-			part.NotDone = append(part.NotDone, why)
-		} else {
+		done := err == nil
+		if !done {
+			// Whether the act was done before decides what is kept for good: without an answer the action stops here.
+			if done, err = s.did(ctx, seen, k.Bulk.Action, mark); err != nil {
+				return k, err
+			}
+		}
+		if done {
 			k.Done++
+		} else {
+			part.NotDone = append(part.NotDone, why)
 		}
 		k.Next++
 	}
@@ -253,12 +260,15 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 	return k, nil
 }
 
-// did reports whether this bulk action was done to a batch before, by the batch's history.
-func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) bool {
+// did reports whether this bulk action was done to a batch before, by the batch's history. A batch that is gone has none.
+func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
 	acts, err := s.d.History(ctx, to.Key)
-	return err == nil && slices.ContainsFunc(acts, func(a batch.Act) bool {
+	if err != nil && !errors.Is(err, batch.ErrNotFound) {
+		return false, err
+	}
+	return slices.ContainsFunc(acts, func(a batch.Act) bool {
 		return a.Action == action && strings.HasPrefix(a.By.Reason, mark)
-	})
+	}), nil
 }
 
 // set keeps a change. Of a part it keeps the place before kept.Next.

@@ -199,6 +199,69 @@ func TestBulksGoOn(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
+// forgetful is a store that cancels a batch without an answer, once, and that cannot read histories for a while.
+type forgetful struct {
+	store.Full
+	left  int
+	reads error // of each history
+}
+
+var errLost = errors.New("the answer was lost")
+
+func (s *forgetful) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := s.Full.Cancel(ctx, seen, by)
+	if s.left--; s.left == 0 {
+		return batch.Record{}, errLost
+	}
+	return rec, err
+}
+
+func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	if s.reads != nil {
+		return nil, s.reads
+	}
+	return s.Full.History(ctx, key)
+}
+
+// A history that cannot be read does not say that nothing was done: the action stops, and the report of the next call
+// is right.
+func TestBulksWithoutHistories(t *testing.T) {
+	reset := errors.New("connection reset")
+	st := &forgetful{Full: memory.New(), left: 5}
+	o := newOffice(t, st)
+	bs := o.lane("s", 9)
+	s, p := o.begun("s")
+	_, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, errLost)
+	st.reads = reset
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, reset)
+	assert.Zero(t, got.Next)
+	st.reads = nil
+	got, err = s.Resume(t.Context(), p.Token, ada, nil)
+	require.NoError(t, err)
+	assert.Equal(t, operator.BulkFinished, got.State)
+	o.once(bs, p.Token)
+}
+
+// A batch that retention has removed was not done, and does not stop the action.
+func TestBulksOfAGoneBatch(t *testing.T) {
+	st := &forgetful{Full: memory.New()}
+	o := newOffice(t, st)
+	bs := o.lane("s", 2)
+	s, p := o.begun("s")
+	_, err := o.Cancel(o.ctx(), o.see(bs[0]), bob)
+	require.NoError(t, err)
+	st.reads = batch.ErrNotFound
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, got.Done)
+	report, err := s.Report(t.Context(), p.Token)
+	require.NoError(t, err)
+	require.Len(t, report.NotDone, 1)
+	assert.True(t, report.NotDone[0].Changed)
+}
+
 // bulkChild names the database, the token and the number of acts of a process that TestBulksKilled starts.
 const bulkChild = "DLTBATCH_TEST_BULK"
 

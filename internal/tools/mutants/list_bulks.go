@@ -4,8 +4,13 @@ package main
 var bulksList = []mutant{
 	{
 		name: "bulks: what was done before a crash is reported as changed", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
-		old: "err != nil && !s.did(ctx, seen, k.Bulk.Action, mark)",
-		new: "err != nil",
+		old: "\t\tif !done {\n",
+		new: "\t\tif false {\n",
+	},
+	{
+		name: "bulks: a history that cannot be read says that nothing was done", file: "operator/bulks.go", pkg: "operator", test: "TestBulksWithoutHistories",
+		old: "if err != nil && !errors.Is(err, batch.ErrNotFound) {\n\t\treturn false, err",
+		new: "if err != nil && !errors.Is(err, batch.ErrNotFound) {\n\t\treturn false, nil",
 	},
 	{
 		name: "bulks: an age below 0 is no filter", file: "operator/bulk.go", pkg: "operator", test: "TestFilterThatExcludesNothing",
