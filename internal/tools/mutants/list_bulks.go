@@ -28,6 +28,16 @@ var bulksList = []mutant{
 		new: "b.kept.State = BulkOpen",
 	},
 	{
+		name: "bulks: a cancel after a crash counts nothing of the part that was cut off", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelledAfterACrash",
+		old: "if b.kept.Next >= b.kept.Selected {",
+		new: "if true {",
+	},
+	{
+		name: "bulks: a process that notices a cancel late counts from there only", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled$",
+		old: "now.kept.Next < was.kept.Next || now.kept.Next > next.Next {",
+		new: "now.kept.Next != was.kept.Next {",
+	},
+	{
 		name: "bulks: memory: anybody sets it", file: "store/memory/bulk.go", pkg: "store/memory", test: "TestStore/bulk/one_of_many_at_a_version",
 		old: "b.Version != version:",
 		new: "b.Version < version:",
