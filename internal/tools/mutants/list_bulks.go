@@ -38,6 +38,16 @@ var bulksList = []mutant{
 		new: "now.kept.Next != was.kept.Next {",
 	},
 	{
+		name: "bulks: a bulk cancel leaves out what is unknown", file: "operator/bulk.go", pkg: "operator", test: "TestBulkCancelsUnknown",
+		old: "q.States = []batch.State{batch.Queued, batch.Delayed, batch.Unknown}",
+		new: "q.States = []batch.State{batch.Queued, batch.Delayed}",
+	},
+	{
+		name: "bulks: a bulk cancel selects doubts", file: "operator/bulk.go", pkg: "operator", test: "TestBulkCancelsUnknown",
+		old: "case b.Action == batch.ActionCancel && !rec.DoubtSince.IsZero():",
+		new: "case false:",
+	},
+	{
 		name: "bulks: memory: anybody sets it", file: "store/memory/bulk.go", pkg: "store/memory", test: "TestStore/bulk/one_of_many_at_a_version",
 		old: "b.Version != version:",
 		new: "b.Version < version:",
