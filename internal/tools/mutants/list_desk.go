@@ -136,6 +136,10 @@ var deskList = []mutant{
 		old: "if s.nothing != nil {", new: "if false {",
 	},
 	{
+		name: "command: an error quotes a data source name in the wrong place", file: "cmd/dltbatch/app.go", pkg: "cmd/dltbatch", test: "TestNoSecrets",
+		old: "text = mask(text, arg)", new: "_ = mask(text, arg)",
+	},
+	{
 		name: "command: a bulk action goes without its token", file: "cmd/dltbatch/bulk.go", pkg: "cmd/dltbatch", test: "TestBulk$",
 		old: "if token != sel.Token {", new: "if false {",
 	},
