@@ -18,7 +18,7 @@ const bulkMax = 10_000
 var bulkActions = []batch.Action{batch.ActionRequeue, batch.ActionCancel, batch.ActionDecide, batch.ActionAcquit}
 
 // bulkStates are the states that any bulk action admits.
-var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
+var bulkStates = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Submitting, batch.Pending, batch.Valid, batch.Invalid, batch.Rejected}
 
 var bulkKinds = []batch.ErrorKind{
 	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,

@@ -209,7 +209,7 @@ func (b Bulk) query() (store.ListQuery, error) {
 	}
 	switch b.Action {
 	case batch.ActionCancel:
-		q.States = []batch.State{batch.Queued, batch.Delayed}
+		q.States = []batch.State{batch.Queued, batch.Delayed, batch.Unknown}
 	case batch.ActionRequeue:
 		q.States = []batch.State{batch.Invalid, batch.Rejected}
 	case batch.ActionAcquit:
@@ -233,6 +233,8 @@ func (b Bulk) admits(rec batch.Record) bool {
 	switch {
 	case b.Action == batch.ActionDecide && !undecided(rec):
 		return false
+	case b.Action == batch.ActionCancel && !rec.DoubtSince.IsZero():
+		return false // Cancel refuses it; a person decides the doubt
 	case b.Action == batch.ActionRequeue && !rec.Final():
 		return false // an Invalid that may still be committed
 	}

@@ -132,7 +132,29 @@ func TestBulkActions(t *testing.T) {
 		run(operator.Bulk{Action: batch.ActionAcquit}, refused[0].ID)
 		run(operator.Bulk{Action: batch.ActionRequeue, AtEnd: true, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
 		assert.True(o, o.see(refused[0]).CreatedAt.After(o.see(waiting[0]).CreatedAt))
-		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, refused[1].ID, waiting[0].ID)
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, undecided[0].ID, refused[1].ID, waiting[0].ID)
+	})
+}
+
+// Cancel admits an Unknown batch unless an attempt is in doubt, and so does a bulk cancel.
+func TestBulkCancelsUnknown(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s", "doubt")
+		bs := append(o.lane("s", 1), o.lane("doubt", 1)...)
+		o.record(store.Doubtful, o.claim(queuer.Serial{}, "s", "doubt")...)
+		o.found(store.NotCommitted, bs[0].Key())
+		o.found(store.NoTrace, bs[1].Key()) // it may be sent again, and the doubt stays
+		for _, b := range bs {
+			require.Equal(o, batch.Unknown, o.see(b).State)
+		}
+		_, err := o.Cancel(o.ctx(), o.see(bs[1]), ada)
+		require.ErrorIs(o, err, batch.ErrInDoubt)
+		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{States: []batch.State{batch.Unknown}}})
+		assert.Equal(o, []batch.ID{bs[0].ID}, ids(sel))
+		report, err := o.Desk.Run(o.ctx(), sel, ada, nil)
+		require.NoError(o, err)
+		assert.Equal(o, 1, report.Done, "%+v", report.NotDone)
+		assert.Equal(o, batch.Rejected, o.see(bs[0]).State)
 	})
 }
 

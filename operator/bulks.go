@@ -210,18 +210,23 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 // late keeps the progress that a call made while somebody cancelled the action; moved is the error.
 // Where somebody else goes on, that call counts these batches.
 func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
-	now, err := s.get(ctx, was.Token)
-	if err != nil {
-		return was.progress(), errors.Join(moved, err)
+	for try := 1; ; try++ {
+		now, err := s.get(ctx, was.Token)
+		if err != nil {
+			return was.progress(), errors.Join(moved, err)
+		}
+		// Cancel may have counted a part of these batches already.
+		if now.kept.State != BulkCancelled || now.kept.Next < was.kept.Next || now.kept.Next > next.Next {
+			return now.progress(), moved
+		}
+		now.kept.Next, now.kept.Done = next.Next, next.Done
+		if now, err = s.set(ctx, now, part); err == nil {
+			return now.progress(), fmt.Errorf("%w: it was cancelled", moved)
+		}
+		if !errors.Is(err, batch.ErrMovedOn) || try == cancelTries {
+			return now.progress(), errors.Join(moved, err)
+		}
 	}
-	if now.kept.State != BulkCancelled || now.kept.Next != was.kept.Next {
-		return now.progress(), moved
-	}
-	now.kept.Next, now.kept.Done = next.Next, next.Done
-	if now, err = s.set(ctx, now, part); err != nil {
-		return now.progress(), errors.Join(moved, err)
-	}
-	return now.progress(), fmt.Errorf("%w: it was cancelled", moved)
 }
 
 // bulkMark begins the reason of each act of a bulk action, so that another process knows the act.
@@ -240,10 +245,17 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 		if stop {
 			return k, err
 		}
-		if err != nil && !s.did(ctx, seen, k.Bulk.Action, mark) {
-			part.NotDone = append(part.NotDone, why)
-		} else {
+		done := err == nil
+		if !done {
+			// Whether the act was done before decides what is kept for good: without an answer the action stops here.
+			if done, err = s.did(ctx, seen, k.Bulk.Action, mark); err != nil {
+				return k, err
+			}
+		}
+		if done {
 			k.Done++
+		} else {
+			part.NotDone = append(part.NotDone, why)
 		}
 		k.Next++
 	}
@@ -253,12 +265,15 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 	return k, nil
 }
 
-// did reports whether this bulk action was done to a batch before, by the batch's history.
-func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) bool {
+// did reports whether this bulk action was done to a batch before, by the batch's history. A batch that is gone has none.
+func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
 	acts, err := s.d.History(ctx, to.Key)
-	return err == nil && slices.ContainsFunc(acts, func(a batch.Act) bool {
+	if err != nil && !errors.Is(err, batch.ErrNotFound) {
+		return false, err
+	}
+	return slices.ContainsFunc(acts, func(a batch.Act) bool {
 		return a.Action == action && strings.HasPrefix(a.By.Reason, mark)
-	})
+	}), nil
 }
 
 // set keeps a change. Of a part it keeps the place before kept.Next.
@@ -303,8 +318,9 @@ func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, e
 }
 
 // Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
-// at most. Acts that were done stay done. The error is [batch.ErrNotAllowed] for an
-// action that is over.
+// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel counts its acts by
+// the histories of these batches. The error is [batch.ErrNotAllowed] for an action that is over; a further Cancel of a
+// cancelled action counts again, which helps where the store failed in the first one.
 func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
 	p, err := s.cancel(ctx, token, by)
 	if err != nil {
@@ -317,21 +333,87 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	if err := by.Validate(); err != nil {
 		return Progress{}, err
 	}
+	var mine bool
 	for try := 1; ; try++ {
 		b, err := s.get(ctx, token)
 		if err != nil {
 			return Progress{}, err
 		}
-		if b.kept.State != BulkOpen {
+		if b.kept.State == BulkFinished {
 			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 		}
-		b.kept.event("cancel", by)
-		b.kept.State = BulkCancelled
-		b, err = s.set(ctx, b, nil)
-		if err == nil || !errors.Is(err, batch.ErrMovedOn) || try == cancelTries {
+		if b.kept.State == BulkOpen { // first of all: the count takes time, in which a process would go on
+			b.kept.event("cancel", by)
+			b.kept.State = BulkCancelled
+			if b, err = s.set(ctx, b, nil); err == nil {
+				mine = true
+			}
+		}
+		if err == nil {
+			if b, err = s.count(ctx, b); err != nil {
+				err = fmt.Errorf("it is cancelled, its last acts are not counted yet: %w", err)
+			}
+		}
+		switch {
+		case errors.Is(err, batch.ErrMovedOn) && try < cancelTries:
+		case err == nil && !mine:
+			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
+		default:
 			return b.progress(), err
 		}
 	}
+}
+
+// count keeps the acts of a cancelled action that were done behind its progress, by the histories of the batches: a
+// process ended, or has still to notice the cancel, before it kept them.
+func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
+	if b.kept.Next >= b.kept.Selected {
+		return b, nil
+	}
+	part, err := s.part(ctx, b.Token, b.kept.Next/bulkChunk)
+	if err != nil {
+		return b, err
+	}
+	counted, next, mark := b, b.kept.Next, bulkMark(b.Token)
+	for i, seen := range part.Batches[next%bulkChunk:] {
+		done, err := s.did(ctx, seen, b.kept.Bulk.Action, mark)
+		if err != nil {
+			return b, err
+		}
+		if !done {
+			continue
+		}
+		// The batches before this one had their turn, too.
+		for _, before := range part.Batches[counted.kept.Next%bulkChunk : next%bulkChunk+i] {
+			why, err := s.skipped(ctx, before)
+			if err != nil {
+				return b, err
+			}
+			part.NotDone = append(part.NotDone, why)
+		}
+		counted.kept.Done++
+		counted.kept.Next = next + i + 1
+	}
+	if counted.kept.Next == next {
+		return b, nil
+	}
+	return s.set(ctx, counted, part)
+}
+
+// skipped says why nothing was done to a batch, as far as the batch itself still shows it.
+func (s *Bulks) skipped(ctx context.Context, seen Seen) (NotDone, error) {
+	rec, err := s.d.Get(ctx, seen.Key)
+	if err == nil {
+		err = store.Unmoved(batch.Record{Key: seen.Key, Version: seen.Version, CreatedAt: seen.CreatedAt}, rec)
+	}
+	why, stop := seen.notDone(err)
+	switch {
+	case stop:
+		return why, err
+	case err == nil:
+		why = NotDone{Key: seen.Key, Why: "the process that found it not allowed ended before it kept the reason"}
+	}
+	return why, nil
 }
 
 // Get returns how far an action has come.

@@ -199,6 +199,120 @@ func TestBulksGoOn(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
+// forgetful is a store that cancels a batch without an answer, once, and that cannot read histories for a while.
+type forgetful struct {
+	store.Full
+	left  int
+	reads error // of each history
+}
+
+var errLost = errors.New("the answer was lost")
+
+func (s *forgetful) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	rec, err := s.Full.Cancel(ctx, seen, by)
+	if s.left--; s.left == 0 {
+		return batch.Record{}, errLost
+	}
+	return rec, err
+}
+
+func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	if s.reads != nil {
+		return nil, s.reads
+	}
+	return s.Full.History(ctx, key)
+}
+
+// A history that cannot be read does not say that nothing was done: the action stops, and the report of the next call
+// is right.
+func TestBulksWithoutHistories(t *testing.T) {
+	reset := errors.New("connection reset")
+	st := &forgetful{Full: memory.New(), left: 5}
+	o := newOffice(t, st)
+	bs := o.lane("s", 9)
+	s, p := o.begun("s")
+	_, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, errLost)
+	st.reads = reset
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, reset)
+	assert.Zero(t, got.Next)
+	st.reads = nil
+	got, err = s.Resume(t.Context(), p.Token, ada, nil)
+	require.NoError(t, err)
+	assert.Equal(t, operator.BulkFinished, got.State)
+	o.once(bs, p.Token)
+}
+
+// An action is cancelled after its process ended in the middle of a part: what was done there is counted, and what was
+// skipped there is reported.
+func TestBulksCancelledAfterACrash(t *testing.T) {
+	inStores(t, func(o *office) {
+		broken := errors.New("broken")
+		st := &failing{Full: o.st, left: 160, fail: func() error { return broken }}
+		o = newOffice(o.T, st)
+		bs := o.lane("s", 250)
+		s, p := o.begun("s")
+		_, err := o.Cancel(o.ctx(), o.see(bs[120]), bob)
+		require.NoError(o, err)
+		_, err = s.Resume(o.ctx(), p.Token, ada, nil)
+		require.ErrorIs(o, err, broken)
+		got, err := s.Cancel(o.ctx(), p.Token, bob)
+		require.NoError(o, err)
+		require.Equal(o, operator.BulkCancelled, got.State)
+		assert.Equal(o, []int{158, 157}, []int{got.Next, got.Done})
+		assert.Equal(o, batch.Rejected, o.see(bs[157]).State)
+		assert.Equal(o, batch.Queued, o.see(bs[158]).State)
+		report, err := s.Report(o.ctx(), p.Token)
+		require.NoError(o, err)
+		assert.Equal(o, []int{158, 157}, []int{report.Next, report.Done})
+		require.Len(o, report.NotDone, 1)
+		assert.Equal(o, bs[120].Key(), report.NotDone[0].Key)
+		assert.True(o, report.NotDone[0].Changed)
+
+		again, err := s.Cancel(o.ctx(), p.Token, ada)
+		require.ErrorIs(o, err, batch.ErrNotAllowed)
+		assert.Equal(o, got, again, "nothing counts twice")
+	})
+}
+
+// Where the histories cannot be read, the action is cancelled at once, and a further call counts.
+func TestBulksCancelledWithoutHistories(t *testing.T) {
+	st := &forgetful{Full: memory.New(), left: 5}
+	o := newOffice(t, st)
+	o.lane("s", 9)
+	s, p := o.begun("s")
+	_, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.ErrorIs(t, err, errLost)
+	st.reads = errors.New("connection reset")
+	got, err := s.Cancel(t.Context(), p.Token, bob)
+	require.ErrorIs(t, err, st.reads)
+	assert.Equal(t, operator.BulkCancelled, got.State)
+	st.reads = nil
+	got, err = s.Cancel(t.Context(), p.Token, bob)
+	require.ErrorIs(t, err, batch.ErrNotAllowed)
+	assert.Equal(t, []int{5, 5}, []int{got.Next, got.Done})
+	assert.Len(t, got.Events, 2)
+}
+
+// A batch that retention has removed was not done, and does not stop the action.
+func TestBulksOfAGoneBatch(t *testing.T) {
+	st := &forgetful{Full: memory.New()}
+	o := newOffice(t, st)
+	bs := o.lane("s", 2)
+	s, p := o.begun("s")
+	_, err := o.Cancel(o.ctx(), o.see(bs[0]), bob)
+	require.NoError(t, err)
+	st.reads = batch.ErrNotFound
+	got, err := s.Resume(t.Context(), p.Token, ada, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, got.Done)
+	report, err := s.Report(t.Context(), p.Token)
+	require.NoError(t, err)
+	require.Len(t, report.NotDone, 1)
+	assert.True(t, report.NotDone[0].Changed)
+}
+
 // bulkChild names the database, the token and the number of acts of a process that TestBulksKilled starts.
 const bulkChild = "DLTBATCH_TEST_BULK"
 

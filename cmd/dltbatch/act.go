@@ -202,7 +202,9 @@ type steering struct {
 	asks func(batch.Scope) string // "" asks nothing
 	all  bool                     // takes --all
 	more int                      // arguments behind the service
-	do   func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
+	// nothing says why there is nothing to do upon a control; "" goes on, and nil always does.
+	nothing func(batch.Control) string
+	do      func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
 }
 
 func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
@@ -239,6 +241,12 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		if c.Flags().Changed("seen") && seen != control.Version {
 			return &batch.MovedOnError{Seen: seen, Control: control}
 		}
+		if s.nothing != nil {
+			// A name with a typing error must not pass for done: the lane that was meant is still held.
+			if why := s.nothing(control); why != "" {
+				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows what is held", batch.ErrNotAllowed, why)
+			}
+		}
 		if s.asks != nil {
 			if question := s.asks(scope); question != "" {
 				if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
@@ -252,6 +260,14 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		}
 		return a.print(after, func(p *page) { p.controls(after) })
 	})
+}
+
+// held names a scope for people.
+func held(s batch.Scope) string {
+	if s.All {
+		return "everything as a whole"
+	}
+	return "the lane " + quote(batch.Excerpt(string(s.Service), 64))
 }
 
 // whole asks before an act upon everything.
@@ -281,8 +297,14 @@ func (a *app) resume() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "resume [flags] [SERVICE]", Short: "End a pause",
 		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one stay
-paused. Only --all asks for a confirmation.`,
+paused. Only --all asks for a confirmation. Where there is no such pause, the exit code is 4.`,
 	}, steering{
+		nothing: func(c batch.Control) string {
+			if c.PausedAt.IsZero() {
+				return held(c.Scope) + " is not paused"
+			}
+			return ""
+		},
 		all: true, asks: whole("All lanes that are not paused themselves go on."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Resume(ctx, seen, by)
@@ -293,8 +315,15 @@ paused. Only --all asks for a confirmation.`,
 func (a *app) release() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "release [flags] SERVICE", Short: "End the halt of a lane",
-		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.`,
+		Long: `Ends the halt of a lane: the batch that halted it is left behind, and the batches after it go on.
+Where the lane is not halted, the exit code is 4.`,
 	}, steering{
+		nothing: func(c batch.Control) string {
+			if c.HaltedAt.IsZero() {
+				return held(c.Scope) + " is not halted"
+			}
+			return ""
+		},
 		asks: func(batch.Scope) string { return "The lane goes on behind the batch that halted it." },
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Release(ctx, seen, by)

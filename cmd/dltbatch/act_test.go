@@ -100,6 +100,21 @@ func TestActsUponLanes(t *testing.T) {
 	})
 }
 
+// An act that ends no pause and no halt is not done: after a typing error the lane that was meant is still held.
+func TestNothingToEnd(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("lane-1", "b1")
+		s.does("pause", "lane-1", "--reason", "r")
+		assert.Contains(s, s.fails(exitRefused, "resume", "lane-l", "--reason", "r"), "the lane lane-l is not paused, so nothing was done")
+		assert.Contains(s, s.fails(exitRefused, "release", "lane-1", "--reason", "r", "--yes"), "the lane lane-1 is not halted")
+		assert.Contains(s, s.fails(exitRefused, "resume", "--all", "--reason", "r", "--yes"), "everything as a whole is not paused")
+		assert.Contains(s, s.fails(exitRefused, "resume", "", "--reason", "r"), "the lane '' is not paused")
+		assert.Empty(s, reads[historyList](s, "history", "--lane", "lane-l").History)
+		s.does("resume", "lane-1", "--reason", "r")
+		s.fails(exitRefused, "resume", "lane-1", "--reason", "r")
+	})
+}
+
 func TestAcquit(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")

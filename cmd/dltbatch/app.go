@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,6 +32,7 @@ type app struct {
 	colour   bool // out is a terminal
 
 	target target
+	args   []string // as they were typed
 	json   bool
 	ran    bool // the command line was understood
 }
@@ -72,7 +74,7 @@ var exitCodes = [...]string{
 	exitFailed:   "failed: the database was not reached, or gave an error",
 	exitUsage:    "the command line or an argument is wrong; nothing was done",
 	exitNotFound: "no such batch",
-	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, or not allowed in this state",
+	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
 	exitSchema:   "the schema is missing, not up to date (migrate status), or newer than this program knows",
@@ -119,6 +121,7 @@ func group(c *cobra.Command) *cobra.Command {
 // run carries out a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
+	a.args = args
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -158,7 +161,60 @@ type failure struct {
 }
 
 // secrets are parts of texts that may hold a password: of addresses, and of data source names.
-var secrets = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('[^']*'|\S+)`)
+var secrets = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
+
+// suspicious is in each data source name that may hold a password.
+var suspicious = regexp.MustCompile(`(?i)://|password`)
+
+// mask hides an argument that may be a data source name, or the part of it that a text quotes. A person may type one in
+// the wrong place, with spaces and quotes that secrets does not foresee.
+func mask(text, arg string) string {
+	short := batch.Excerpt(arg, 4*len(arg)) // an InputError has no control characters
+	var b strings.Builder
+	for from := 0; ; {
+		mark := suspicious.FindStringIndex(text[from:])
+		if mark == nil {
+			return b.String() + text[from:]
+		}
+		begin, end := from+mark[0], from+mark[1]
+		most := 0
+		for _, form := range []string{arg, inQuotes(arg), short, inQuotes(short)} {
+			for _, own := range suspicious.FindAllStringIndex(form, -1) {
+				before, behind := sharedEnd(text[from:begin], form[:own[0]]), sharedBegin(text[begin:], form[own[0]:])
+				if n := before + behind; behind >= own[1]-own[0] && n > most {
+					most, mark[0], mark[1] = n, begin-before, begin+behind
+				}
+			}
+		}
+		if most == 0 { // of another argument, or of no argument
+			b.WriteString(text[from:end])
+			from = end
+			continue
+		}
+		b.WriteString(text[from:mark[0]] + "***")
+		from = mark[1]
+	}
+}
+
+func inQuotes(s string) string {
+	s = strconv.Quote(s)
+	return s[1 : len(s)-1]
+}
+
+// sharedBegin is how many bytes two texts have in common at the beginning, sharedEnd at the end.
+func sharedBegin(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func sharedEnd(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
 
 // safe is the text of an error without the data source name. pgx's errors of connecting quote
 // parts of it, so only their cause is shown.
@@ -169,6 +225,11 @@ func (a *app) safe(err error) string {
 	}
 	if dsn := strings.TrimPrefix(a.target.dsn, "sqlite:"); dsn != "" {
 		text = strings.ReplaceAll(text, dsn, "(the DSN)")
+	}
+	if code := exitCode(err); code == exitUsage || code == exitNotFound { // these name arguments
+		for _, arg := range a.args {
+			text = mask(text, arg)
+		}
 	}
 	return secrets.ReplaceAllString(text, "***")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,9 +45,29 @@ func TestNoSecrets(t *testing.T) {
 	for _, args := range [][]string{
 		{"--help"}, {"list", "--help"}, {"postgres://ada:" + secret + "@h/db"}, {"status", "postgres://ada:" + secret + "@h/db"},
 		{"--dsnpostgres://ada:" + secret + "@h/db", "status"}, {"status", "--password=" + secret}, {},
+		{"-dsn", `host=h password='it\'s ` + secret + `'`}, {"list", `host=h password='it\'s ` + secret + `'`},
+		{"list", "--dsn", "x", `-dsn=host=h password="a ` + secret + `"`}, {"-vhost=h password='it\\'s " + secret + "'"},
+		{"postgres://ada:a b" + secret + "@h/db"}, {"list", "--lmit", "postgres://ada:x " + secret + "@h/db"},
+		{"list", "--limit", "postgres://ada:x " + secret + "@h/db"}, {"--dsnpostgres://ada:a " + secret + "=@h/db", "list"},
+		{"list", "--state", "postgres://ada:a " + secret + "@h/db"}, {"search", "--cause", "host=h PASSWORD = 'a " + secret + strings.Repeat("x", 99) + "'"},
+		{"bulk", "preview", "decide", "--to", "postgres://ada:a \t\"" + secret + "@h/db"}, {"prune", "--older-than", "postgres://ada:a " + secret + "@h/db"},
 	} {
 		s := &screen{T: t, dsn: "postgres://ada:" + secret + "@127.0.0.1:1/db"}
 		got := s.typed("", args...)
 		assert.NotContains(t, got.out+got.err, secret, "%v", args)
+	}
+}
+
+// An argument that may hold a password is hidden as a whole, and the rest of the error stays.
+func TestMask(t *testing.T) {
+	for arg, c := range map[string]struct{ text, want string }{
+		"postgres://a:b c@h":    {`unknown command "postgres://a:b c@h" for "dltbatch"`, `unknown command "***" for "dltbatch"`},
+		"x password='it\\'s d'": {`in "x password='it\\'s d'": x and x password='it\'s d'`, `in "***": x and ***`},
+		"-vpostgres://a:b c@h":  {`'p' in -postgres://a:b c@h`, `'p' in -***`},
+		"--p://a:b c=d":         {`unknown flag: --p://a:b c`, `unknown flag: ***`},
+		"list":                  {`list: a password is needed`, `list: a password is needed`},
+		"my PASSWORD=a \x00b c": {"wants \"PASSWORD=a \ufffdb\"", `wants "***"`},
+	} {
+		assert.Equal(t, c.want, mask(c.text, arg), "%q", arg)
 	}
 }

@@ -4,8 +4,13 @@ package main
 var bulksList = []mutant{
 	{
 		name: "bulks: what was done before a crash is reported as changed", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
-		old: "err != nil && !s.did(ctx, seen, k.Bulk.Action, mark)",
-		new: "err != nil",
+		old: "\t\tif !done {\n",
+		new: "\t\tif false {\n",
+	},
+	{
+		name: "bulks: a history that cannot be read says that nothing was done", file: "operator/bulks.go", pkg: "operator", test: "TestBulksWithoutHistories",
+		old: "if err != nil && !errors.Is(err, batch.ErrNotFound) {\n\t\treturn false, err",
+		new: "if err != nil && !errors.Is(err, batch.ErrNotFound) {\n\t\treturn false, nil",
 	},
 	{
 		name: "bulks: an age below 0 is no filter", file: "operator/bulk.go", pkg: "operator", test: "TestFilterThatExcludesNothing",
@@ -21,6 +26,26 @@ var bulksList = []mutant{
 		name: "bulks: a cancelled action goes on", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled",
 		old: "b.kept.State = BulkCancelled",
 		new: "b.kept.State = BulkOpen",
+	},
+	{
+		name: "bulks: a cancel after a crash counts nothing of the part that was cut off", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelledAfterACrash",
+		old: "if b.kept.Next >= b.kept.Selected {",
+		new: "if true {",
+	},
+	{
+		name: "bulks: a process that notices a cancel late counts from there only", file: "operator/bulks.go", pkg: "operator", test: "TestBulksCancelled$",
+		old: "now.kept.Next < was.kept.Next || now.kept.Next > next.Next {",
+		new: "now.kept.Next != was.kept.Next {",
+	},
+	{
+		name: "bulks: a bulk cancel leaves out what is unknown", file: "operator/bulk.go", pkg: "operator", test: "TestBulkCancelsUnknown",
+		old: "q.States = []batch.State{batch.Queued, batch.Delayed, batch.Unknown}",
+		new: "q.States = []batch.State{batch.Queued, batch.Delayed}",
+	},
+	{
+		name: "bulks: a bulk cancel selects doubts", file: "operator/bulk.go", pkg: "operator", test: "TestBulkCancelsUnknown",
+		old: "case b.Action == batch.ActionCancel && !rec.DoubtSince.IsZero():",
+		new: "case false:",
 	},
 	{
 		name: "bulks: memory: anybody sets it", file: "store/memory/bulk.go", pkg: "store/memory", test: "TestStore/bulk/one_of_many_at_a_version",

@@ -132,6 +132,14 @@ var deskList = []mutant{
 		old: "if strings.TrimSpace(got.line) != word {", new: "if false {",
 	},
 	{
+		name: "command: a lane that nobody paused is resumed", file: "cmd/dltbatch/act.go", pkg: "cmd/dltbatch", test: "TestNothingToEnd",
+		old: "if s.nothing != nil {", new: "if false {",
+	},
+	{
+		name: "command: an error quotes a data source name in the wrong place", file: "cmd/dltbatch/app.go", pkg: "cmd/dltbatch", test: "TestNoSecrets",
+		old: "text = mask(text, arg)", new: "_ = mask(text, arg)",
+	},
+	{
 		name: "command: a bulk action goes without its token", file: "cmd/dltbatch/bulk.go", pkg: "cmd/dltbatch", test: "TestBulk$",
 		old: "if token != sel.Token {", new: "if false {",
 	},
