@@ -21,6 +21,8 @@ type flight struct {
 	left    int               // of it
 	err     error             // the last failure
 	strikes int               // claims of one lane that failed in a row
+	went    bool              // a claim went well
+	failed  batch.ServiceID   // the lane of the last one of these
 	held    []batch.ServiceID // lanes whose failures are their own
 	bad     []badAnswer
 }
@@ -95,7 +97,7 @@ func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight)
 		return err
 	})
 	if err == nil {
-		f.strikes = 0
+		f.strikes, f.went = 0, true
 		c.lanes.Done(lanes...)
 		return
 	}
@@ -106,7 +108,7 @@ func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight)
 		c.parts(ctx, lanes[half:], f)
 		return
 	}
-	f.strikes++
+	f.strikes, f.failed = f.strikes+1, lanes[0]
 	for _, s := range lanes {
 		if c.lanes.Failed(s) >= heldFrom {
 			f.held = append(f.held, s)

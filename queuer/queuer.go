@@ -82,6 +82,8 @@ type Queuer struct {
 	scan    scan
 	flights int                         // claims under way
 	room    int                         // that these may use
+	strikes int                         // claims of one lane that failed in a row
+	failed  batch.ServiceID             // the last one's
 	down    time.Time                   // the store fails, and is left alone until then
 	pauses  *backoff.ExponentialBackOff // of the store's failures in a row
 }
@@ -247,9 +249,17 @@ func (q *Queuer) land(f flight) {
 	for _, b := range f.bad {
 		q.o.Held(b.service, b.err)
 	}
-	if f.strikes >= maxStrikes {
+	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row; but one
+	// lane that fails again and again says nothing of the store.
+	if f.went {
+		q.strikes = 0
+	}
+	if f.strikes > 1 || f.failed != q.failed {
+		q.strikes += f.strikes
+	}
+	if q.failed = f.failed; f.strikes > 0 && q.strikes >= maxStrikes {
 		q.down = time.Now().Add(q.pauses.NextBackOff())
-	} else {
+	} else if q.strikes == 0 {
 		q.pauses.Reset()
 	}
 }

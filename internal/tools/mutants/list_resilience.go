@@ -114,4 +114,8 @@ var resilienceList = []mutant{
 		name: "a trace's context lets a POST outlive its claim", file: "submitter/attempt.go", pkg: ".", test: "TestTraceRequestWithALaterDeadline",
 		old: "\t\tctx, stop = s.bounded(ctx, until) // Trace", new: "\t\tctx, stop = context.WithCancel(ctx) // Trace",
 	},
+	{
+		name: "queuer: only claims of one flight are claims in a row", file: "queuer/queuer.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
+		old: "q.strikes += f.strikes", new: "q.strikes = f.strikes",
+	},
 }
