@@ -122,12 +122,12 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o
 	LEFT JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.seq = o.seq OFFSET 0) q ON true
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
-	// PostgreSQL's lock causes a write: a commit waits for synchronous standbys only after a write, and a known
-	// order may not have reached them yet.
+	// PostgreSQL's locks cause a write: a commit waits for synchronous standbys only after a write, and an order
+	// that is known, by its id or by its Key, may not have reached them yet.
 	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
 	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
 	sqlKnownOrderKeys = `SELECT o.idempotency_key, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
-	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.party = u.p AND o.idempotency_key = u.k AND o.idempotency_key <> '' OFFSET 0) o`
+	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.party = u.p AND o.idempotency_key = u.k AND o.idempotency_key <> '' OFFSET 0) o FOR KEY SHARE OF o`
 	// BatchOrders reads the open orders that are part of the batches $1.
 	BatchOrders = `SELECT ` + ColsOrder + `, ` + ColsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.batch = u.id AND q.batch <> '' AND q.state = 2 OFFSET 0) q

@@ -106,13 +106,13 @@ const (
 	sqlPlanAnew           = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
-	// The lock causes a write: a commit waits for synchronous standbys only after a write, and
-	// a known batch may not have reached them yet.
+	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a batch
+	// that is known, by its id or by the caller's key, may not have reached them yet.
 	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
 	FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n) JOIN {batches} b ON b.id_hash = u.id_hash FOR KEY SHARE OF b`
 	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.service_id = u.s AND r.data_change_id = u.c
-		AND r.data_change_id <> '' OFFSET 0) b`
+		AND r.data_change_id <> '' OFFSET 0) b FOR KEY SHARE OF b`
 	// These come after the insert in statements of their own, so that they see the rows that
 	// Prune removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`

@@ -67,6 +67,46 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 	}
 }
 
+// A batch and an order may also be known by the caller's key, under another id: a process that
+// crashed may have made a new id for its retry.
+func TestKeyThatNobodyFollows(t *testing.T) {
+	cluster := pgtest.NewCluster(t)
+	stores := map[string]*postgres.Store{}
+	var db *sql.DB
+	for _, name := range allDrivers {
+		db, stores[name] = openAs(t, name, cluster.DSN(""))
+		defer db.Close()
+	}
+	require.NoError(t, stores["native"].Migrate(t.Context()))
+	_, err := db.Exec(`CREATE TABLE probe (n int)`)
+	require.NoError(t, err)
+	waits(t, db, "nobody")
+	stands(t, db)
+
+	waited := func(what string, do func(ctx context.Context) error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		assert.ErrorIs(t, do(ctx), context.DeadlineExceeded, what)
+	}
+	for name, st := range stores {
+		for _, id := range []string{"first", "second", "third"} { // the first is stored, on this server alone
+			waited(name+": a batch, "+id, func(ctx context.Context) error {
+				return st.Add(ctx, batch.Batch{ID: batch.ID(id + name), Service: "s", Payload: []byte("p"), DataChangeID: name})
+			})
+			waited(name+": an order, "+id, func(ctx context.Context) error {
+				return st.AddOrders(ctx, batch.Order{ID: batch.OrderID(id + name), Party: "p", Payload: []byte("p"), Key: name})
+			})
+		}
+	}
+	waits(t, db, "")
+	for name, st := range stores {
+		require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "last", Service: "s", Payload: []byte("p"), DataChangeID: name}))
+		_, err := st.Get(t.Context(), batch.Key{Service: "s", ID: batch.ID("first" + name)})
+		require.NoError(t, err, name)
+	}
+}
+
 // waits sets the standbys that commits wait for.
 func waits(t *testing.T, db *sql.DB, names string) {
 	t.Helper()

@@ -42,6 +42,16 @@ var postgresList = []mutant{
 		new: "for ; len(windows) > 0 && left > 0; n-- {",
 	},
 	{
+		name: "postgres: a batch known by its key is stored, although no standby has it", file: "store/postgres/queries.go", pkg: "internal/integration/chaos", test: "TestKeyThatNobodyFollows",
+		old: "OFFSET 0) b FOR KEY SHARE OF b`",
+		new: "OFFSET 0) b`",
+	},
+	{
+		name: "postgres: an order known by its key is stored, although no standby has it", file: "internal/sqlstore/queries.go", pkg: "internal/integration/chaos", test: "TestKeyThatNobodyFollows",
+		old: "OFFSET 0) o FOR KEY SHARE OF o`",
+		new: "OFFSET 0) o`",
+	},
+	{
 		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
 		old: `"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;`,
 		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;`,
