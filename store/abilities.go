@@ -248,7 +248,8 @@ type Journal interface {
 	// LeaseStream makes holder the stream's only writer for ttl, which must be positive, on
 	// the database's clock, or renews that lease. held is false while another holder has it.
 	// Each change of holder, and each lease after an expired one, even by the same holder,
-	// gets a higher epoch; a renewal keeps the epoch. The covered span does not end with a
+	// gets a higher epoch; a renewal keeps the epoch. A lease that ends later than 2*ttl from
+	// now counts as expired: the clock stepped back since. The covered span does not end with a
 	// lease: the next writer sets Restart when it must.
 	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
 	// AppendStream writes an entry, all of it or nothing. Where the epoch's lease is over it

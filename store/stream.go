@@ -24,9 +24,11 @@ type Stream struct {
 	Cursor       string
 }
 
-// Lease is [Journal].LeaseStream.
+// Lease is [Journal].LeaseStream. A lease that ends later than 2*ttl from now was taken while the
+// clock was ahead, and is not live: it would block the stream for as long as the clock's step. Its
+// holder may still live, so the next lease has a higher epoch.
 func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, bool) {
-	switch live := s.LeaseExpires.After(now); {
+	switch live := s.LeaseExpires.After(now) && !s.LeaseExpires.Add(-ttl).After(now.Add(ttl)); {
 	case !live:
 		s.Holder = holder
 		s.Epoch++

@@ -49,6 +49,28 @@ func TestStreamLease(t *testing.T) {
 	assert.False(t, held, "to the writer, too")
 }
 
+// A clock that was ahead for a while must not block a stream for as long.
+func TestStreamLeaseAfterAStepBack(t *testing.T) {
+	ahead, held := store.Stream{}.Lease(start.Add(24*time.Hour), "dead", time.Minute)
+	require.True(t, held)
+	next, held := ahead.Lease(start, "alive", time.Minute)
+	require.True(t, held)
+	assert.Equal(t, store.Stream{Holder: "alive", Epoch: 2, LeaseExpires: start.Add(time.Minute)}, next)
+	_, held = next.Append(start, batch.StreamEntry{Epoch: 1})
+	assert.False(t, held, "the holder before may live, and writes no more")
+	again, held := ahead.Lease(start, "dead", time.Minute)
+	assert.True(t, held)
+	assert.Equal(t, int64(2), again.Epoch, "another holder may have written in between")
+
+	s, _ := store.Stream{}.Lease(start, "a", 2*time.Minute)
+	_, held = s.Lease(start, "b", time.Minute)
+	assert.False(t, held, "processes may have different settings")
+	_, held = s.Lease(start, "b", 1<<62)
+	assert.False(t, held)
+	_, held = s.Lease(start.Add(-time.Microsecond), "b", time.Minute)
+	assert.True(t, held)
+}
+
 func TestTwins(t *testing.T) {
 	b := func(service batch.ServiceID, id batch.ID, change, payload string) batch.Batch {
 		return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}

@@ -32,6 +32,7 @@ func journalTests() []test {
 		{name: "pruning shortens the span by what it takes", run: journalPrune},
 		{name: "pruning goes up to its limit, oldest first", run: journalPruneLimit},
 		{name: "a clock that steps back ends the span", run: journalClock, not: noClock},
+		{name: "a lease from before a step back of the clock blocks nobody", run: journalLeaseAhead, not: noClock},
 		{name: "it survives", run: journalReopen, not: func(h Harness) bool { return h.Volatile }},
 	}
 }
@@ -48,7 +49,7 @@ func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 
 func (f *fixture) notHeld(stream, holder string) {
 	f.Helper()
-	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(1.5))
+	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(90.5))
 	require.NoError(f, err)
 	require.False(f, held)
 	require.Zero(f, epoch)
@@ -369,6 +370,20 @@ func journalClock(f *fixture) {
 	f.pass(9)
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
 	f.covers(f.find("events", "a"), 10, 0)
+}
+
+func journalLeaseAhead(f *fixture) {
+	first := f.lease("events", "dead", 2.5)
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"a"}, Cursor: "1"})
+	f.pass(-50)
+	second := f.lease("events", "alive", 2.5)
+	assert.Greater(f, second, first)
+	held, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"b"}})
+	require.NoError(f, err)
+	assert.False(f, held, "its lease was given to another holder")
+	f.notHeld("events", "dead")
+	f.entry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"c"}})
+	assert.ElementsMatch(f, []string{"a", "c"}, f.find("events", "a", "b", "c").IDs)
 }
 
 func journalReopen(f *fixture) {

@@ -4,6 +4,16 @@ package main
 // conformance suite and the rules' own tests are known to catch.
 var storeList = []mutant{
 	{
+		name: "a journal's lease from before a step back of the clock blocks it", file: "store/stream.go", pkg: "store", test: "TestStreamLeaseAfterAStepBack",
+		old: " && !s.LeaseExpires.Add(-ttl).After(now.Add(ttl)); {",
+		new: "; {",
+	},
+	{
+		name: "a journal's lease from before a step back of the clock keeps its epoch", file: "store/stream.go", pkg: "store/memory", test: "TestStore/journal/a_lease_from_before",
+		old: "\tcase !live:\n\t\ts.Holder = holder\n\t\ts.Epoch++\n",
+		new: "\tcase !live:\n\t\ts.Holder = holder\n\t\tif !s.LeaseExpires.After(now) {\n\t\t\ts.Epoch++\n\t\t}\n",
+	},
+	{
 		name: "an Add that stores half", file: "store/memory/add.go", pkg: "store/memory", test: "TestStore/add/all_or_none",
 		old: "\tfresh, err := s.fresh(entries)\n\tif err != nil {\n\t\treturn err\n\t}\n\ts.insertAll(fresh)\n\treturn nil\n",
 		new: "\tfor i := range entries {\n\t\tfresh, err := s.fresh(entries[i : i+1])\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\ts.insertAll(fresh)\n\t}\n\treturn nil\n",
