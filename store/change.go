@@ -7,13 +7,16 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Twins reports for each batch of one Add whether Add leaves it out, because an earlier batch
-// of the call has the same service, DataChangeID and payload. With another payload the error
-// is [batch.ErrConflict]. A driver still compares the ids of these batches with its stored
-// ids.
+// Twins reports for each batch of one Add whether an earlier batch of the call has the same
+// service, DataChangeID and payload, or the same id as an earlier twin. With another payload
+// the error is [batch.ErrConflict]. A driver leaves out a twin only where the twin's id or
+// DataChangeID is stored, at the latest by this call. The first batch of a DataChangeID may
+// bring none: its id may be stored without it, or have a tombstone. A driver that looks at one
+// batch after the other needs only the error.
 func Twins(batches []batch.Batch) ([]bool, error) {
 	twins := make([]bool, len(batches))
 	first := map[changeKey]int{}
+	some := false
 	for i := range batches {
 		b := &batches[i]
 		if b.DataChangeID == "" {
@@ -27,6 +30,22 @@ func Twins(batches []batch.Batch) ([]bool, error) {
 		case !bytes.Equal(batches[at].Payload, b.Payload):
 			return nil, ChangeConflict(b.Key(), b.DataChangeID)
 		default:
+			twins[i], some = true, true
+		}
+	}
+	if !some {
+		return twins, nil
+	}
+	ids := make(map[batch.ID]int, len(batches))
+	for i := range batches {
+		b := &batches[i]
+		at, twice := ids[b.ID]
+		switch {
+		case !twice:
+			ids[b.ID] = i
+		case batches[at].Service != b.Service || !bytes.Equal(batches[at].Payload, b.Payload):
+			return nil, fmt.Errorf("%w: batch %s, twice in one call", batch.ErrConflict, b.Key())
+		case twins[at]:
 			twins[i] = true
 		}
 	}

@@ -122,9 +122,10 @@ func (r Row) SettleOrders(version int64) (Row, bool) {
 	return r, true
 }
 
-// CheckOrders validates the orders of one AddOrders and reports for each whether AddOrders
-// leaves it out, because an earlier order of the call has the same id, or the same party and
-// Key, and the same payload. With another payload the error is [batch.ErrConflict].
+// CheckOrders validates the orders of one AddOrders and reports for each whether an earlier
+// order of the call has the same id, or the same party and Key, and the same payload. With
+// another payload the error is [batch.ErrConflict]. A driver leaves out such a twin only where
+// the twin's id or Key is stored, at the latest by this call: see [Twins].
 func CheckOrders(orders []batch.Order) (twins []bool, err error) {
 	type named struct {
 		party batch.ServiceID

@@ -20,7 +20,7 @@ type Orders interface {
 type OrderStore interface {
 	// AddOrders stores all orders of the call, or none, in the order of the slice. nil
 	// promises that they are durable. AddOrders of a party that do not overlap keep their
-	// order. Where a stored order, or an earlier order of the call, has the same id, or the
+	// order. Where a stored order, or an earlier order that this call stores, has the same id, or the
 	// same party and key, and the same party and payload, the order counts as stored and the
 	// earlier one stays; with another party or payload the error is [batch.ErrConflict]. The
 	// store remembers ids and keys until [Pruner].Prune removes the order, once it has

@@ -23,7 +23,7 @@ type Store interface {
 	// whose id is stored with the same service and payload counts as stored, and the stored
 	// batch stays as it is; with another service or payload the error is [batch.ErrConflict].
 	// A DataChangeID other than "" is the caller's own key, unique in its service for as long
-	// as the batch is stored. Where a stored batch, or an earlier batch of the call, has the
+	// as the batch is stored. Where a stored batch, or an earlier batch that this call stores, has the
 	// same key and the same payload, this batch counts as stored, even under another id, and
 	// the earlier batch stays; with another payload the error is [batch.ErrConflict], too. Two
 	// Adds of one id or one key wait for each other; if the first fails, the second is stored.

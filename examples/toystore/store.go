@@ -89,8 +89,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 			return err
 		}
 	}
-	twins, err := store.Twins(batches) // of an earlier batch of the call, by DataChangeID
-	if err != nil {
+	if _, err := store.Twins(batches); err != nil { // a conflict within the call
 		return err
 	}
 	end, err := s.begin(ctx)
@@ -98,9 +97,9 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	defer end()
-	known := map[batch.ID]batch.Batch{}
+	known, changes := map[batch.ID]batch.Batch{}, map[change]bool{} // of this call's new batches
 	var fresh []batch.Batch
-	for i, b := range batches {
+	for _, b := range batches {
 		same, again := known[b.ID]
 		if old := s.batches[b.ID]; old != nil {
 			same, again = old.Batch, true
@@ -108,14 +107,19 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		if again && (same.Key() != b.Key() || !bytes.Equal(same.Payload, b.Payload)) {
 			return fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 		}
-		first := s.byChange[change{b.Service, b.DataChangeID}]
+		own := change{b.Service, b.DataChangeID}
+		first := s.byChange[own]
 		if first != nil && !bytes.Equal(first.Payload, b.Payload) {
 			return store.ChangeConflict(b.Key(), b.DataChangeID)
 		}
-		known[b.ID] = b
-		if !again && first == nil && !twins[i] {
-			fresh = append(fresh, b)
+		if again || first != nil || changes[own] {
+			continue
 		}
+		known[b.ID] = b
+		if b.DataChangeID != "" {
+			changes[own] = true
+		}
+		fresh = append(fresh, b)
 	}
 	now := s.now()
 	for i, b := range fresh {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -14,7 +15,7 @@ type Addition struct {
 	PayloadHash  [sha256.Size]byte
 	IDHash       [16]byte
 	FootprintCol []byte
-	Twin         bool  // of an earlier batch of the call; not stored
+	Twin         bool  // perhaps of an earlier batch of the call: see [store.Twins]
 	At           int64 // the order key
 	Seq          int64 // 0: it is not stored
 }
@@ -43,7 +44,7 @@ func Prepare(batches []batch.Batch) ([]Addition, error) {
 type NewOrder struct {
 	*batch.Order
 	Hash [sha256.Size]byte
-	Twin bool  // of an earlier order of the call; not stored
+	Twin bool  // perhaps of an earlier order of the call: see [store.CheckOrders]
 	At   int64 // the order key
 	Seq  int64
 }
@@ -61,46 +62,50 @@ func PrepareOrders(orders []batch.Order) ([]NewOrder, error) {
 	return in, nil
 }
 
-// CompareOrders compares orders that were not added with the stored orders of their ids and their keys.
-func CompareOrders(ctx context.Context, t Tx, in []*NewOrder) error {
+// CompareOrders compares orders that were not added with the stored orders of their ids and their keys. It
+// returns the twins of which neither is stored.
+func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []*NewOrder, err error) {
+	in := slices.Concat(known, twins)
 	if len(in) == 0 {
-		return nil
+		return nil, nil
 	}
-	type known struct {
+	type stored struct {
 		name, party string
 		hash        []byte
 	}
 	type key struct{ party, name string }
-	byID, byKey := map[string]known{}, map[key]known{}
-	dest := func(k *known) []any { return []any{&k.name, &k.party, &k.hash} }
-	err := Each(ctx, t, dest, func(k *known) error {
+	byID, byKey := map[string]stored{}, map[key]stored{}
+	dest := func(k *stored) []any { return []any{&k.name, &k.party, &k.hash} }
+	err = Each(ctx, t, dest, func(k *stored) error {
 		byID[k.name] = *k
 		return nil
 	}, sqlKnownOrders, t.Array(len(in), func(i int) any { return string(in[i].ID) }))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = Each(ctx, t, dest, func(k *known) error {
+	err = Each(ctx, t, dest, func(k *stored) error {
 		byKey[key{k.party, k.name}] = *k
 		return nil
 	}, sqlKnownOrderKeys, t.Array(len(in), func(i int) any { return string(in[i].Party) }), t.Array(len(in), func(i int) any { return in[i].Key }))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, o := range in {
+	for i, o := range in {
 		if k, ok := byID[string(o.ID)]; ok {
 			if k.party != string(o.Party) || string(k.hash) != string(o.Hash[:]) {
-				return store.OrderConflict(o.ID)
+				return nil, store.OrderConflict(o.ID)
 			}
 			continue
 		}
 		k, ok := byKey[key{string(o.Party), o.Key}]
 		switch {
 		case ok && string(k.hash) != string(o.Hash[:]):
-			return store.OrderKeyConflict(*o.Order)
-		case !ok && !o.Twin:
-			return ErrMoved // pruned since
+			return nil, store.OrderKeyConflict(*o.Order)
+		case !ok && i < len(known):
+			return nil, ErrMoved // pruned since
+		case !ok:
+			left = append(left, o)
 		}
 	}
-	return nil
+	return left, nil
 }

@@ -30,9 +30,10 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// fresh returns the entries that are not stored yet. s.mu is held.
+// fresh returns the entries that are not stored yet, by an earlier entry neither. s.mu is held.
 func (s *Store) fresh(entries []*entry) ([]*entry, error) {
 	fresh := entries[:0]
+	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh
 	for _, e := range entries {
 		known, err := s.known(e)
 		if err != nil {
@@ -44,9 +45,14 @@ func (s *Store) fresh(entries []*entry) ([]*entry, error) {
 			}
 			known = true
 		}
-		if !known && !e.twin {
-			fresh = append(fresh, e)
+		if known || ids[e.key.ID] || changes[e.change()] {
+			continue
 		}
+		ids[e.key.ID] = true
+		if e.dataChangeID != "" {
+			changes[e.change()] = true
+		}
+		fresh = append(fresh, e)
 	}
 	return fresh, nil
 }
@@ -59,31 +65,27 @@ func (s *Store) insertAll(fresh []*entry) {
 	}
 }
 
-// prepare checks the batches and copies them, each id once.
+// prepare checks the batches and copies them.
 func prepare(batches []batch.Batch) ([]*entry, error) {
 	for _, b := range batches {
 		if err := b.Validate(); err != nil {
 			return nil, err
 		}
 	}
-	twins, err := store.Twins(batches)
-	if err != nil {
+	if _, err := store.Twins(batches); err != nil {
 		return nil, err
 	}
 	entries := make([]*entry, 0, len(batches))
 	seen := make(map[batch.ID]*entry, len(batches))
-	for i, b := range batches {
+	for _, b := range batches {
 		hash := b.Hash()
-		if first := seen[b.ID]; first != nil {
-			if first.key != b.Key() || first.hash != hash {
-				return nil, fmt.Errorf("%w: batch %s, twice in one call", batch.ErrConflict, b.Key())
-			}
-			continue
+		if first := seen[b.ID]; first != nil && (first.key != b.Key() || first.hash != hash) {
+			return nil, fmt.Errorf("%w: batch %s, twice in one call", batch.ErrConflict, b.Key())
 		}
 		e := &entry{
 			key: b.Key(), hash: hash, payload: slices.Clone(b.Payload), budget: b.Budget, dataChangeID: b.DataChangeID,
 			footprint: batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)},
-			row:       store.NewRow(), twin: twins[i], traceParent: strings.Clone(b.TraceParent),
+			row:       store.NewRow(), traceParent: strings.Clone(b.TraceParent),
 		}
 		seen[b.ID] = e
 		entries = append(entries, e)

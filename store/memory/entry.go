@@ -22,7 +22,6 @@ type entry struct {
 	budget       batch.Budget
 	dataChangeID string
 	traceParent  string
-	twin         bool // of an earlier batch of its call; not stored
 
 	row     store.Row
 	acts    []batch.Act

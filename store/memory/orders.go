@@ -16,15 +16,15 @@ func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	twins, err := store.CheckOrders(added)
-	if err != nil {
+	if _, err := store.CheckOrders(added); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var fresh []*order
-	for i, o := range added {
-		known := twins[i]
+	ids, keys := make(map[batch.OrderID]bool, len(added)), map[orderKey]bool{} // of fresh
+	for _, o := range added {
+		known := ids[o.ID] || keys[orderKey{o.Party, o.Key}]
 		if old := s.orders.byID[o.ID]; old != nil {
 			if old.Party != o.Party || old.hash != o.Hash() {
 				return store.OrderConflict(o.ID)
@@ -38,6 +38,10 @@ func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
 		}
 		if known {
 			continue
+		}
+		ids[o.ID] = true
+		if o.Key != "" {
+			keys[orderKey{o.Party, o.Key}] = true
 		}
 		n := &order{Order: o, hash: o.Hash(), row: store.NewOrderRow()}
 		n.Payload, n.TraceParent = slices.Clone(o.Payload), strings.Clone(o.TraceParent)

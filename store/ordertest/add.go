@@ -25,6 +25,7 @@ func addTests() []test {
 		{name: "another payload is a conflict, and nothing of the call is stored", run: addConflict},
 		{name: "a key is unique in its party", run: addKeys},
 		{name: "twins in one call", run: addTwins},
+		{name: "a Key in a call that is stored nowhere hides no order", run: addTwinOfKnownID},
 		{name: "what cannot be stored", run: addInvalid},
 		{name: "many in one call", run: addMany},
 	}
@@ -187,6 +188,20 @@ func addTwins(f *fixture) {
 	fresh.ID, fresh.Key, b.Key = "e", "fresh", "fresh"
 	require.ErrorIs(f, f.st.AddOrders(f.ctx, fresh, b), batch.ErrConflict)
 	assert.Len(f, f.list("p"), 2)
+}
+
+func addTwinOfKnownID(f *fixture) {
+	o := func(id batch.OrderID, key string) batch.Order {
+		return batch.Order{ID: id, Party: "p", Key: key, Payload: []byte("x")}
+	}
+	f.add(o("a", ""), o("b", ""))
+	f.add(o("z", ""), o("a", "k"), o("b", "k"), o("e", "k"), o("d", "k"), o("d", ""), o("y", ""))
+	want := []batch.OrderID{"a", "b", "z", "e", "d", "y"}
+	assert.Equal(f, want, recordIDs(f.list("p")), "in the order of the call")
+	f.add(o("e", "k"))
+	f.add(o("c", "k"))
+	f.add(o("a", "k"), o("c", "k"))
+	assert.Equal(f, want, recordIDs(f.list("p")), "a retry is harmless")
 }
 
 func addInvalid(f *fixture) {

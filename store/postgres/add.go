@@ -90,18 +90,51 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	// In the order of callers' keys and then of ids' hashes, so that two calls with the same
-	// batches wait for each other in one direction only. A caller that retries may have made
-	// new ids.
-	sorted := make([]*addition, 0, len(in))
+	first := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
 		if in[i].Twin {
 			twins = append(twins, &in[i])
 		} else {
-			sorted = append(sorted, &in[i])
+			first = append(first, &in[i])
 		}
 	}
+	for {
+		if err := t.addFirst(ctx, first, twins, seqs, fresh); err != nil || len(twins) == 0 {
+			return err
+		}
+		left, err := t.unknown(ctx, first, twins)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		seqs, fresh = seqs[len(first):], false
+		ids, keys := map[batch.ID]bool{}, map[changeKey]bool{}
+		first, twins = apart(left, func(a *addition) bool {
+			key := changeKey{a.Service, a.DataChangeID}
+			twin := ids[a.ID] || a.DataChangeID != "" && keys[key]
+			ids[a.ID], keys[key] = true, true
+			return twin
+		})
+	}
+}
+
+// apart divides twins whose first was not stored: some of them are the first now.
+func apart[T any](left []T, isTwin func(T) bool) (first, twins []T) {
+	for _, x := range left {
+		if isTwin(x) {
+			twins = append(twins, x)
+		} else {
+			first = append(first, x)
+		}
+	}
+	return first, twins
+}
+
+// addFirst is add for batches that may be new, and compares their twins.
+func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs []int64, fresh bool) (err error) {
+	// In the order of callers' keys and then of ids' hashes, so that two calls with the same
+	// batches wait for each other in one direction only. A caller that retries may have made
+	// new ids.
 	slices.SortStableFunc(sorted, func(a, b *addition) int {
 		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), bytes.Compare(a.IDHash[:], b.IDHash[:]))
 	})
@@ -183,7 +216,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		if _, err := t.Exec(ctx, sqlCustomPlans); err != nil {
 			return err
 		}
-		if err := t.compareKnown(ctx, slices.Concat(in, twins), added); err != nil {
+		if err := t.compareKnown(ctx, in, twins, added); err != nil {
 			return err
 		}
 		if known {
@@ -279,30 +312,24 @@ func (k *knownCols) same(a *addition) error {
 
 func (k *knownCols) dest() []any { return []any{&k.n, &k.id, &k.service, &k.hash} }
 
-// compareKnown compares the batches that were not added with the stored batches.
-func (t *session) compareKnown(ctx context.Context, in []*addition, added map[int64]bool) error {
+// compareKnown compares the batches that were not added, and the twins, with the stored batches.
+func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added map[int64]bool) error {
 	var ask []*addition
 	for _, a := range in {
 		if !added[a.Seq] {
 			ask = append(ask, a)
 		}
 	}
-	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
-	if err != nil {
-		return err
-	}
-	known := make([]*knownCols, len(ask))
-	for i := range rows {
-		known[rows[i].n-1] = &rows[i]
-	}
-	changes, err := t.knownChanges(ctx, ask)
+	n := len(ask)
+	ask = append(ask, twins...)
+	known, changes, err := t.known(ctx, ask)
 	if err != nil {
 		return err
 	}
 	for i, a := range ask {
 		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
-		case k == nil && hash == nil && !a.Twin:
+		case k == nil && hash == nil && i < n:
 			return sqlstore.ErrMoved // pruned since
 		case hash != nil && string(hash) != string(a.PayloadHash[:]):
 			return store.ChangeConflict(a.Key(), a.DataChangeID)
@@ -314,6 +341,47 @@ func (t *session) compareKnown(ctx context.Context, in []*addition, added map[in
 		}
 	}
 	return nil
+}
+
+// known finds the stored batches of these ids, nil where there is none, and of these keys.
+func (t *session) known(ctx context.Context, ask []*addition) ([]*knownCols, map[changeKey][]byte, error) {
+	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
+	if err != nil {
+		return nil, nil, err
+	}
+	known := make([]*knownCols, len(ask))
+	for i := range rows {
+		known[rows[i].n-1] = &rows[i]
+	}
+	changes, err := t.knownChanges(ctx, ask)
+	return known, changes, err
+}
+
+// unknown returns the twins of which neither the id nor the key is stored. So it is where the first
+// batch of the key is known by its id, without the key, or has a tombstone.
+func (t *session) unknown(ctx context.Context, first, twins []*addition) (left []*addition, err error) {
+	stored := make(map[changeKey]bool, len(first))
+	for _, a := range first {
+		if a.Seq != 0 && a.DataChangeID != "" {
+			stored[changeKey{a.Service, a.DataChangeID}] = true
+		}
+	}
+	var ask []*addition
+	for _, a := range twins {
+		if !stored[changeKey{a.Service, a.DataChangeID}] {
+			ask = append(ask, a)
+		}
+	}
+	if len(ask) == 0 {
+		return nil, nil
+	}
+	known, changes, err := t.known(ctx, ask)
+	for i, a := range ask {
+		if err == nil && known[i] == nil && changes[changeKey{a.Service, a.DataChangeID}] == nil {
+			left = append(left, a)
+		}
+	}
+	return left, err
 }
 
 type changeKey struct {

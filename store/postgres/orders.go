@@ -48,31 +48,50 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 	if err != nil {
 		return err
 	}
-	// In the order of keys and then of ids, as batches are.
-	sorted := make([]*sqlstore.NewOrder, 0, len(in))
-	var ask []*sqlstore.NewOrder
+	first := make([]*sqlstore.NewOrder, 0, len(in))
+	var twins []*sqlstore.NewOrder
 	for i := range in {
 		if in[i].Seq = seqs[i]; in[i].Twin {
-			ask = append(ask, &in[i])
+			twins = append(twins, &in[i])
 		} else {
-			sorted = append(sorted, &in[i])
+			first = append(first, &in[i])
 		}
 	}
+	for {
+		left, err := t.addFirstOrders(ctx, first, twins)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		ids, keys := map[batch.OrderID]bool{}, map[changeKey]bool{}
+		first, twins = apart(left, func(o *sqlstore.NewOrder) bool {
+			key := changeKey{o.Party, o.Key}
+			twin := ids[o.ID] || o.Key != "" && keys[key]
+			ids[o.ID], keys[key] = true, true
+			return twin
+		})
+	}
+}
+
+// addFirstOrders adds orders that are not known. It returns the twins of which neither the id nor the
+// Key is stored then.
+func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.NewOrder) (left []*sqlstore.NewOrder, err error) {
+	// In the order of keys and then of ids, as batches are.
 	slices.SortStableFunc(sorted, func(a, b *sqlstore.NewOrder) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
-	added := make(map[int64]bool, len(in))
+	added := make(map[int64]bool, len(sorted))
 	for rest := sorted; len(rest) > 0; {
 		n := chunk(rest, func(o *sqlstore.NewOrder) int { return len(o.Hash) + len(o.Payload) })
 		if err := t.insertOrders(ctx, rest[:n], added); err != nil {
-			return err
+			return nil, err
 		}
 		rest = rest[n:]
 	}
+	var known []*sqlstore.NewOrder
 	for _, o := range sorted {
 		if !added[o.Seq] {
-			ask = append(ask, o)
+			known = append(known, o)
 		}
 	}
-	return sqlstore.CompareOrders(ctx, t, ask)
+	return sqlstore.CompareOrders(ctx, t, known, twins)
 }
 
 // insertOrders puts into added the numbers of the orders that were not known.

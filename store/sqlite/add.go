@@ -208,17 +208,15 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 
 // addOne stores a batch behind the number last, unless it is known. It returns how many were stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
-	known := b.Twin
 	if tombs {
 		buried, err := t.known(ctx, sqlSameTomb, string(b.ID), b)
 		if err != nil {
 			return 0, err
 		}
-		known = known || buried
-	}
-	if known {
-		_, err := t.compareKnown(ctx, b)
-		return 0, err
+		if buried {
+			_, err := t.compareKnown(ctx, b)
+			return 0, err
+		}
 	}
 	b.Seq, b.At = last+1, nextKey(b.Service)
 	n, err := t.Exec(ctx, sqlInsertBatch, columns(b)...)

@@ -53,12 +53,11 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder, stopped
 		if err := stopped(); err != nil {
 			return err
 		}
-		o, added := &in[i], false
-		if !o.Twin {
-			o.At = orderKey(now.UnixMicro(), last[o.Party], latest)
-			if added, err = t.addOrder(ctx, o); err != nil {
-				return fmt.Errorf("order %q: %w", o.ID, err)
-			}
+		o := &in[i]
+		o.At = orderKey(now.UnixMicro(), last[o.Party], latest)
+		added, err := t.addOrder(ctx, o)
+		if err != nil {
+			return fmt.Errorf("order %q: %w", o.ID, err)
 		}
 		if added {
 			last[o.Party], latest = o.At, o.At
@@ -66,7 +65,8 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder, stopped
 			known = append(known, o)
 		}
 	}
-	return sqlstore.CompareOrders(ctx, t, known)
+	_, err = sqlstore.CompareOrders(ctx, t, known, nil)
+	return err
 }
 
 // addOrder stores an order that is not known, and reports whether it did.

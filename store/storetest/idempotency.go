@@ -19,6 +19,9 @@ func idempotencyTests() []test {
 		{name: "a key is its service's, and none is none", run: changeApart},
 		{name: "a key twice in a call", run: changeTwice},
 		{name: "a known id brings no new key", run: changeKnownID},
+		{name: "a key in a call that is stored nowhere hides no batch", run: changeOfKnownID},
+		{name: "a key in a call that a tombstone has hides no batch", run: changeOfTombstone},
+		{name: "an id in a call that its key hides is hidden by the key alone", run: changeThenNone},
 		{name: "a key is remembered as long as its batch", run: changeForgotten},
 		{name: "concurrent adds of one key", run: changeRace},
 		{name: "an add waits for one of its key that is not committed, and nothing else does", run: changeWaits, not: tx},
@@ -93,6 +96,43 @@ func changeKnownID(f *fixture) {
 	f.changeConflict(ch("s", "b", "key", "q"))
 	f.add(ch("s", "c", "another", "r"), ch("s", "d", "third", "r"))
 	assert.Len(f, f.stored(), 4)
+}
+
+// A caller that did not get the answer adds the last batch again, by itself: it is stored already.
+func changeOfKnownID(f *fixture) {
+	f.add(ch("s", "a", "", "p"), ch("s", "b", "", "p"))
+	f.add(ch("s", "z", "", "p"), ch("s", "a", "key", "p"), ch("s", "b", "key", "p"), ch("s", "e", "key", "p"), ch("s", "d", "key", "p"), ch("s", "y", "", "p"))
+	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y"}, laneIDs(f.view("s", 9)), "in the order of the call")
+	f.add(ch("s", "e", "key", "p"), ch("s", "d", "key", "p"))
+	f.add(ch("s", "d", "key", "p"))
+	f.add(ch("s", "a", "key", "p"), ch("s", "d", "key", "p"), ch("s", "x", "", "p"))
+	assert.Equal(f, "key", f.get("e").DataChangeID)
+	f.changeConflict(ch("s", "d", "key", "q"))
+	f.changeConflict(ch("s", "c", "new", "p"), ch("s", "d", "new", "q"))
+	f.absent(ch("s", "d", "key", "p"), ch("s", "c", "new", "p"))
+	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y", "x"}, laneIDs(f.view("s", 9)))
+}
+
+func changeOfTombstone(f *fixture) {
+	f.committed(ch("s", "a", "key", "p"), ch("s", "b", "other", "p"))
+	require.Equal(f, 2, f.prune(0, true))
+	f.add(ch("s", "a", "key", "p"), ch("s", "b", "key", "p"), ch("s", "e", "key", "p"), ch("s", "d", "key", "p"))
+	f.add(ch("s", "d", "key", "p"))
+	f.absent(ch("s", "a", "key", "p"), ch("s", "b", "key", "p"), ch("s", "d", "key", "p"))
+	assert.Equal(f, []batch.ID{"e"}, f.stored())
+}
+
+func changeThenNone(f *fixture) {
+	x, y := ch("s", "x", "key", "p"), ch("s", "y", "", "p")
+	require.NoError(f, f.st.Add(f.ctx, x, ch("s", "y", "key", "p"), y))
+	for _, b := range []batch.Batch{x, y} {
+		r, err := f.st.Get(f.ctx, b.Key())
+		require.NoError(f, err)
+		assert.Equal(f, b.DataChangeID, r.DataChangeID)
+	}
+	v, w := ch("s", "v", "new", "p"), ch("s", "w", "new", "p")
+	require.ErrorIs(f, f.st.Add(f.ctx, v, w, ch("s", "w", "", "q")), batch.ErrConflict)
+	f.absent(v, w)
 }
 
 func changeForgotten(f *fixture) {

@@ -30,13 +30,11 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 			last[s.b.Service] = s.created
 		}
 	}
-	for i, b := range bs {
+	for _, b := range bs {
 		if _, pruned := f.tombs[b.ID]; pruned || f.rows[b.ID] != nil {
 			continue
 		}
-		if f.changed(b) != nil || slices.ContainsFunc(bs[:i], func(o batch.Batch) bool {
-			return b.DataChangeID != "" && o.Service == b.Service && o.DataChangeID == b.DataChangeID
-		}) {
+		if f.changed(b) != nil {
 			f.absent(b)
 			continue
 		}
