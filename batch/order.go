@@ -148,8 +148,8 @@ type Builder interface {
 type RoundBuilder interface {
 	Builder
 	// BuildRound is Build for orders that may have been part of batches before. round is 0 for
-	// orders without an earlier batch, and differs for every new batch of the same orders. The
-	// same orders and round give the same batch.
+	// orders without an earlier batch, and differs for every new batch of the same orders; any
+	// other number from 1 on may come. The same orders and round give the same batch.
 	BuildRound(ctx context.Context, party ServiceID, orders []Order, round int64) (Batch, error)
 }
 

@@ -102,12 +102,24 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 	if err != nil || len(orders) == 0 {
 		return err
 	}
-	b, refused, err := e.build(ctx, party, orders)
+	conflict, err := e.prepare(ctx, party, orders, round(orders))
+	if _, rounds := e.builder.(batch.RoundBuilder); conflict && rounds {
+		// These orders were added again after retention had removed them and their batch, whose
+		// tombstone has kept the id. No other round would ever come, and the party would stand.
+		_, err = e.prepare(ctx, party, orders, roundAgain(orders))
+	}
+	return err
+}
+
+// prepare makes and stores a batch of these orders. conflict means that its id or its DataChangeID
+// is known.
+func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, round int64) (conflict bool, err error) {
+	b, refused, err := e.build(ctx, party, orders, round)
 	switch {
 	case refused:
-		return e.refuse(ctx, party, orders, err)
+		return false, e.refuse(ctx, party, orders, err)
 	case err != nil:
-		return fmt.Errorf("autobatch: build: %w", err)
+		return false, fmt.Errorf("autobatch: build: %w", err)
 	}
 	ctx, cancel := e.begun(ctx)
 	defer cancel()
@@ -120,7 +132,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		e.o.Wake(party)
 	}
 	if err != nil {
-		return fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
+		return errors.Is(err, batch.ErrConflict), fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
 	}
 	if ok {
 		vs := make([]store.OrderVerdict, len(orders))
@@ -129,7 +141,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		}
 		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, TraceParent: b.TraceParent, Orders: vs})
 	}
-	return nil // else another instance was faster
+	return false, nil // else another instance was faster
 }
 
 func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store.QueuedOrder, error) {
@@ -149,7 +161,7 @@ func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store
 // build calls the Builder. refused means that no batch can be made of these orders. A batch
 // that cannot be stored is no refusal: the Builder is at fault, and dividing would quarantine
 // every order.
-func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder) (b batch.Batch, refused bool, err error) {
+func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, round int64) (b batch.Batch, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.BuildTimeout)
 	defer cancel()
 	plain := make([]batch.Order, len(orders))
@@ -158,7 +170,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []stor
 	}
 	panicked := loop.Contain(func() error {
 		if r, ok := e.builder.(batch.RoundBuilder); ok {
-			b, err = r.BuildRound(ctx, party, plain, round(orders))
+			b, err = r.BuildRound(ctx, party, plain, round)
 		} else {
 			b, err = e.builder.Build(ctx, party, plain)
 		}

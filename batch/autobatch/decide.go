@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -123,4 +124,14 @@ func round(orders []store.QueuedOrder) (n int64) {
 		n += o.Version - 1
 	}
 	return n
+}
+
+// roundAgain is the round of orders whose batch of [round] is known from orders of the same ids, which
+// retention has removed since. It differs by the times when these orders were added.
+func roundAgain(orders []store.QueuedOrder) int64 {
+	n := round(orders)
+	for _, o := range orders {
+		n += o.Created.UnixMicro()
+	}
+	return n & math.MaxInt64 // a sum of many orders may overflow
 }

@@ -182,3 +182,22 @@ func TestRound(t *testing.T) {
 	assert.Zero(t, round([]store.QueuedOrder{{Version: 1}, {Version: 1}}), "store.NewOrderRow is at version 1")
 	assert.EqualValues(t, 4, round([]store.QueuedOrder{{Version: 3}, {Version: 3}}))
 }
+
+func TestRoundAgain(t *testing.T) {
+	one := func(version int64, at int64) store.QueuedOrder {
+		return store.QueuedOrder{Version: version, Created: time.UnixMicro(at)}
+	}
+	const day = int64(24 * time.Hour / time.Microsecond)
+	seen := map[int64]bool{}
+	for _, orders := range [][]store.QueuedOrder{
+		{one(1, 20000*day), one(1, 20000*day+1)},
+		{one(2, 20000*day), one(1, 20000*day+1)},
+		{one(1, 20030*day), one(1, 20000*day+1)},
+		{one(1, 20030*day), one(1, 20030*day+1)},
+	} {
+		seen[roundAgain(orders)] = true
+	}
+	assert.Len(t, seen, 4)
+	assert.NotContains(t, seen, int64(0))
+	assert.Positive(t, roundAgain(slices.Repeat([]store.QueuedOrder{one(1, 20000*day)}, 6000)), "as BuildRound promises")
+}

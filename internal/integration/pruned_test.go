@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 // finished adds a batch and an order for each id, and brings them to their ends.
@@ -56,6 +57,59 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, store.Pruned{Batches: 1, Orders: 1}, p, "a is open")
 		})
+	}
+}
+
+// A snapshot from before Prune does not show the tombstone that Prune left. The batch must not be
+// queued again all the same: it would be executed twice.
+func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
+	t.Parallel()
+	buried := store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }}
+	for _, d := range []driver{pooled, libpq} {
+		for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+			t.Run(d.name+"/"+level, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				s := newSpace(t, d)
+				st := s.app()
+				allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+				begin := func() *appTx {
+					tx := st.mustBegin(t)
+					require.NoError(t, tx.exec(ctx, "SET TRANSACTION ISOLATION LEVEL "+level))
+					var n int
+					require.NoError(t, tx.read(ctx, &n, "SELECT 1")) // the snapshot
+					return tx
+				}
+				finished(t, st, "a")
+				tx := begin()
+				p, err := st.Prune(ctx, buried)
+				require.NoError(t, err)
+				require.Equal(t, 1, p.Batches)
+				var state interface{ SQLState() string }
+				require.ErrorAs(t, allowed.addTx(ctx, tx, one("lane", "new"), one("lane", "a")), &state)
+				assert.Equal(t, "40001", state.SQLState())
+				require.NoError(t, tx.rollback())
+
+				tx = begin()
+				require.NoError(t, allowed.addTx(ctx, tx, one("lane", "new"), one("lane", "a")), "the next snapshot shows it")
+				require.NoError(t, tx.commit())
+				_, err = st.Get(ctx, one("lane", "a").Key())
+				require.ErrorIs(t, err, batch.ErrNotFound)
+				_, err = st.Get(ctx, one("lane", "new").Key())
+				require.NoError(t, err)
+				_, err = deliverAll(ctx, st.Store, time.Minute, "lane")
+				require.NoError(t, err)
+				p, err = st.Prune(ctx, store.PruneQuery{})
+				require.NoError(t, err)
+				require.Equal(t, 1, p.Batches)
+				require.NoError(t, st.Add(ctx, one("lane", "new"), one("lane", "a")))
+				_, err = st.Get(ctx, one("lane", "new").Key())
+				require.NoError(t, err, "no tombstone of a batch that was added stays")
+				_, err = st.Get(ctx, one("lane", "a").Key())
+				require.ErrorIs(t, err, batch.ErrNotFound, "a tombstone from before stays")
+			})
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 		"a commit without an answer":  {script: script{commits: []error{lost}}, err: lost},
 		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "a 1002 5"}},
 		"one is known": {
-			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "FOR KEY SHARE": known}},
+			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "u (id_hash, n)": known}},
 			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), a, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
@@ -131,7 +131,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			want:   []string{"b 1 6"},
 		},
 		"twins": {
-			script: script{answers: map[string][][]any{"FOR KEY SHARE": known}},
+			script: script{answers: map[string][][]any{"u (id_hash, n)": known}},
 			add: func(s *Store) error {
 				x, y := a, b
 				x.DataChangeID, y.DataChangeID, y.Payload = "change", "change", x.Payload

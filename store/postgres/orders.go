@@ -35,7 +35,7 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Or
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, false, func(t *session) error { return t.addOrders(ctx, in) })
+	return s.inTx(ctx, op, tx, false, func(t *session, _ bool) error { return t.addOrders(ctx, in) })
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {

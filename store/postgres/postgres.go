@@ -25,7 +25,8 @@ type Options struct {
 	AllowAsynchronousCommit bool
 	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Such
 	// a transaction may not see batches that others have added since it began: then its own
-	// batches do not stand behind these in the lane. Defaults to false.
+	// batches do not stand behind these in the lane. Where retention has removed one of its
+	// batches since it began, AddTx fails with SQLSTATE 40001. Defaults to false.
 	AllowSnapshotTx bool
 }
 

@@ -121,6 +121,9 @@ const (
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
 	sqlBuried    = `SELECT b.seq, p.header_signature, p.service_id, p.payload_hash FROM {batches} b
 	JOIN {tombstones} p ON p.id_hash = b.id_hash WHERE b.seq = ANY ($1::bigint[])`
+	// These two are for a transaction above READ COMMITTED: see [session.findBuried].
+	sqlBuryForNow   = sqlBury + ` RETURNING header_signature`
+	sqlUnbury       = `DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[])`
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
 	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 

@@ -4,6 +4,14 @@ package main
 // known to catch (docs/design.md#auto-batching).
 var autobatchList = []mutant{
 	{
+		name: "orders: an order that is added again after retention stands", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestOrdersAddedAgainAfterRetention",
+		old: "conflict && rounds {", new: "conflict && !rounds {",
+	},
+	{
+		name: "orders: an order that is added again after retention twice stands", file: "batch/autobatch/decide.go", pkg: "batch/autobatch", test: "TestOrdersAddedAgainAfterRetention",
+		old: "n += o.Created.UnixMicro()", new: "n += min(1, o.Created.UnixMicro())",
+	},
+	{
 		name: "orders: an urgent one waits for company", file: "batch/autobatch/decide.go", pkg: "batch/autobatch", test: "TestUrgent",
 		old: "if l.Urgent || l.Split ||", new: "if l.Split ||",
 	},
@@ -58,7 +66,7 @@ var autobatchList = []mutant{
 	},
 	{
 		name: "orders: the next batch of the same orders has the id of the one before", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestDeathAtEveryStep",
-		old: "b, err = r.BuildRound(ctx, party, plain, round(orders))", new: "b, err = r.BuildRound(ctx, party, plain, 0)",
+		old: "b, err = r.BuildRound(ctx, party, plain, round)", new: "b, err = r.BuildRound(ctx, party, plain, 0)",
 	},
 	{
 		name: "orders: a batch has no budget", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestSimulation/seed=[1-9]$",

@@ -52,6 +52,21 @@ var postgresList = []mutant{
 		new: "OFFSET 0) o`",
 	},
 	{
+		name: "postgres: a snapshot hides a tombstone", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
+		old: "err != nil || !snapshot {",
+		new: "err != nil || snapshot || !snapshot {",
+	},
+	{
+		name: "postgres: an AddTx above READ COMMITTED leaves a tombstone", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
+		old: "`DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[])`",
+		new: "`DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[]) AND false`",
+	},
+	{
+		name: "postgres: an AddTx above READ COMMITTED removes tombstones from before", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
+		old: "hashArray(len(ids), func(i int) [16]byte { return sqlstore.IDHash(batch.ID(ids[i])) })",
+		new: "hashArray(len(in)+0*len(ids), func(i int) [16]byte { return in[i].IDHash })",
+	},
+	{
 		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
 		old: `"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;`,
 		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;`,

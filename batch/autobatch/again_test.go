@@ -1,0 +1,68 @@
+package autobatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Retention removes an order and its batch, whose tombstone stays. The order is a new order when it is
+// added again, and must not wait for ever because its builder derives the same id.
+func TestOrdersAddedAgainAfterRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var troubles []error
+		r := newRig(t, builder{}, &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
+			if e.Err != nil {
+				troubles = append(troubles, e.Err)
+			}
+		}}, nil)
+		defer r.end()
+		var want []batch.OrderID
+		for range 4 {
+			require.NoError(t, r.engine.Add(t.Context(), batch.Order{ID: "a", Party: "p", Payload: []byte(pay)}, batch.Order{ID: "b", Party: "p", Payload: []byte(pay)}))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			for _, id := range []batch.OrderID{"a", "b"} {
+				rec, err := r.engine.Await(ctx, id)
+				require.NoError(t, err)
+				require.Equal(t, batch.OrderConfirmed, rec.State)
+				want = append(want, id)
+			}
+			cancel()
+			p, err := r.st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+			require.NoError(t, err)
+			require.Equal(t, store.Pruned{Batches: 1, Orders: 2}, p)
+		}
+		assert.Equal(t, want, r.books.executed("p"))
+		assert.NoError(t, r.books.check())
+		assert.Empty(t, troubles)
+	})
+}
+
+// A builder that gives its batches one id for ever is reported, and not called for ever.
+func TestKnownIDWithoutRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls int
+		var conflicts int
+		r := newRig(t, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []batch.Order) (batch.Batch, error) {
+			calls++
+			return batch.Batch{ID: "one", Service: party, Payload: []byte(`pay ["a"]`)}, nil
+		}), &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
+			assert.ErrorIs(t, e.Err, batch.ErrConflict)
+			conflicts++
+		}}, nil)
+		require.NoError(t, r.st.Add(t.Context(), batch.Batch{ID: "one", Service: "p", Payload: []byte("pay []")}))
+		require.NoError(t, r.engine.Add(t.Context(), batch.Order{ID: "a", Party: "p", Payload: []byte(pay)}))
+		time.Sleep(time.Minute)
+		r.end()
+		assert.Positive(t, conflicts)
+		assert.Equal(t, calls, conflicts)
+	})
+}
