@@ -25,6 +25,9 @@ func ParseCursor(c Cursor) (at int64, id string, err error) {
 	if err == nil {
 		number, rest, ok := strings.Cut(string(text), " ")
 		at, err = strconv.ParseInt(number, 10, 64)
+		if err == nil && ok && rest != "" { // a database must not be asked for an id that no store holds
+			err = batch.Key{ID: batch.ID(rest)}.Validate()
+		}
 		if err == nil && ok {
 			return at, rest, nil
 		}

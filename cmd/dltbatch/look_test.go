@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,6 +128,17 @@ func TestStatusAndInstances(t *testing.T) {
 		require.Len(s, lanes.Lanes, 1)
 		assert.Equal(s, 2, lanes.Lanes[0].Waiting)
 	})
+}
+
+// A place in a list that no list returned is wrong use, with a text that no database holds, too.
+func TestPlacesThatNoListReturned(t *testing.T) {
+	s := newFile(t)
+	for _, id := range []string{"\x00", "\xff"} {
+		after := string(store.CursorAfter(time.UnixMicro(1), id))
+		s.fails(exitUsage, "list", "--after", after)
+		s.fails(exitUsage, "orders", "--after", after)
+		s.fails(exitUsage, "lanes", "--after", id)
+	}
 }
 
 // Texts of others cannot write to a terminal, and colours do not move columns.

@@ -84,7 +84,11 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	if q.Start {
 		q.After = ""
 	}
-	return ask(ctx, s.d.Read, "list controls", func(ctx context.Context, t Tx) ([]batch.Control, error) {
+	const op = "list controls"
+	if err := checkAfter(q.After, q.Start); err != nil {
+		return nil, s.d.Wrap(op, err)
+	}
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Control, error) {
 		found, err := Query(ctx, t, (*ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
 		controls := make([]batch.Control, len(found))
 		for i := range found {

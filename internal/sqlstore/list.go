@@ -42,6 +42,9 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	if err := checkCursor(q.After); err != nil {
 		return nil, "", s.d.Wrap("list", err)
 	}
+	if q.Service != nil && !canStore(*q.Service) {
+		return nil, "", nil
+	}
 	found, err = ask(ctx, s.d.Read, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
 		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
@@ -105,6 +108,18 @@ func (c *conditions) page(from string, after store.Cursor, created, id string, l
 		c.add(created + " >= " + c.arg(at, "bigint"))
 	}
 	return from + strings.Join(append(c.where, "TRUE"), " AND ") + " ORDER BY " + created + ", " + id + " LIMIT " + c.arg(int64(limit+1), "bigint"), c.args, nil
+}
+
+// checkAfter refuses a place in a list of services that no list returned: PostgreSQL would answer with an error that does
+// not look like wrong input. unused says that the query does not use the place.
+func checkAfter(after batch.ServiceID, unused bool) error {
+	if unused {
+		return nil
+	}
+	if err := batch.Only(after).Validate(); err != nil {
+		return &batch.InputError{Field: "After", Value: batch.Excerpt(string(after), 64), Want: "a service that an earlier call returned", Err: err}
+	}
+	return nil
 }
 
 func checkCursor(after store.Cursor) error {
@@ -183,7 +198,11 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 // Counts is [store.BatchStore].Counts.
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	q = q.Bounded()
-	return ask(ctx, s.d.Read, "count open batches", func(ctx context.Context, t Tx) (_ []store.LaneCounts, err error) {
+	const op = "count open batches"
+	if err := checkAfter(q.After, q.Start || q.Service != nil); err != nil {
+		return nil, s.d.Wrap(op, err)
+	}
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (_ []store.LaneCounts, err error) {
 		var lanes []batch.ServiceID
 		if q.Service != nil {
 			lanes = Services([]batch.ServiceID{*q.Service})

@@ -14,11 +14,15 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 		store.PartyLoad
 		us int64
 	}
+	const op = "list parties"
+	if err := checkAfter(q.After, q.Start); err != nil {
+		return nil, s.d.Wrap(op, err)
+	}
 	statement, args := s.d.PartiesFirst, []any{int64(max(0, q.Limit)), int64(max(1, q.Cap))}
 	if !q.Start {
 		statement, args = s.d.PartiesAfter, append(args, string(q.After))
 	}
-	return ask(ctx, s.d.Read, "list parties", func(ctx context.Context, t Tx) (found []store.PartyLoad, err error) {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []store.PartyLoad, err error) {
 		rows, err := Query(ctx, t, func(l *load) []any {
 			return []any{&l.Party, &l.Orders, &l.Bytes, &l.Urgent, &l.us, &l.Split}
 		}, statement, args...)

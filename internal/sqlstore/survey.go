@@ -12,6 +12,9 @@ import (
 // so sees one moment; with Brief in several.
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	q = q.Bounded()
+	if err := checkAfter(q.After, q.Start || q.Services != nil); err != nil {
+		return store.Survey{}, s.d.Wrap(opSurvey, err)
+	}
 	if q.Brief && q.Services == nil {
 		return s.brief(ctx, q)
 	}

@@ -1,0 +1,56 @@
+package integration
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A look with a name that PostgreSQL refuses finds nothing or is wrong input. The database's own error would pass for a
+// failure of the database.
+func TestNamesThatPostgreSQLRefuses(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	st := newSpace(t, pooled).app()
+	for _, bad := range []batch.ServiceID{"\x00", "\xff"} {
+		key := batch.Key{Service: bad, ID: batch.ID(bad)}
+		cursor := store.CursorAfter(time.UnixMicro(1), string(bad))
+		for name, c := range map[string]struct {
+			want error // nil where nothing is found
+			do   func() error
+		}{
+			"list a service":    {nil, func() error { _, _, err := st.List(ctx, store.ListQuery{Service: &bad}); return err }},
+			"list after":        {batch.ErrInvalidInput, func() error { _, _, err := st.List(ctx, store.ListQuery{After: cursor}); return err }},
+			"list orders after": {batch.ErrInvalidInput, func() error { _, _, err := st.ListOrders(ctx, store.ListOrdersQuery{After: cursor}); return err }},
+			"list orders of": {nil, func() error {
+				_, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Party: &bad, Batch: batch.ID(bad)})
+				return err
+			}},
+			"count a service": {nil, func() error { _, err := st.Counts(ctx, store.CountsQuery{Service: &bad}); return err }},
+			"count after":     {batch.ErrInvalidInput, func() error { _, err := st.Counts(ctx, store.CountsQuery{After: bad}); return err }},
+			"controls after":  {batch.ErrInvalidInput, func() error { _, err := st.ControlsOf(ctx, store.ControlsQuery{After: bad}); return err }},
+			"survey a service": {nil, func() error {
+				_, err := st.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{bad}})
+				return err
+			}},
+			"survey after":  {batch.ErrInvalidInput, func() error { _, err := st.Survey(ctx, store.SurveyQuery{After: bad}); return err }},
+			"brief after":   {batch.ErrInvalidInput, func() error { _, err := st.Survey(ctx, store.SurveyQuery{After: bad, Brief: true}); return err }},
+			"parties after": {batch.ErrInvalidInput, func() error { _, err := st.Parties(ctx, store.PartiesQuery{After: bad, Limit: 9}); return err }},
+			"get":           {batch.ErrNotFound, func() error { _, err := st.Get(ctx, key); return err }},
+			"history":       {batch.ErrNotFound, func() error { _, err := st.History(ctx, key); return err }},
+			"bulk action":   {batch.ErrNotFound, func() error { _, err := st.GetBulk(ctx, string(bad)); return err }},
+			"find": {batch.ErrNotFound, func() error {
+				_, err := st.Find(ctx, store.FindQuery{Service: bad, DataChangeID: string(bad)})
+				return err
+			}},
+		} {
+			err := c.do()
+			assert.True(t, err == nil && c.want == nil || c.want != nil && errors.Is(err, c.want), "%s with %q: %v", name, string(bad), err)
+		}
+	}
+}
