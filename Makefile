@@ -64,7 +64,7 @@ soak:
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
 	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \
-		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -run TestIntents -chaos.seed=$$seed -chaos.time=8m -chaos.faults=1000; \
+		$(GO) test -C internal/integration ./chaos -count=1 -timeout 2h -v -run 'TestIntents|TestSigned' -chaos.seed=$$seed -chaos.time=8m -chaos.faults=1000; \
 	done
 	$(MAKE) browser
 

@@ -18,7 +18,11 @@ func TestUnforgiving(t *testing.T) { chaos(t, unforgiving) }
 
 // TestIntents executes intents on a real EVM node, anvil, which loses its pool and its last blocks when it
 // is killed, replaces blocks, and whose accounts somebody else uses, too.
-func TestIntents(t *testing.T) { chaos(t, evmNode) }
+func TestIntents(t *testing.T) { t.Parallel(); chaos(t, evmNode) }
+
+// TestSigned does so with signed transactions, several of an account at once. It runs beside TestIntents, since
+// both wait for blocks.
+func TestSigned(t *testing.T) { t.Parallel(); chaos(t, evmSigned) }
 
 func chaos(t *testing.T, ledger string) {
 	t.Logf("seed %d", *chaosSeed)
@@ -27,13 +31,23 @@ func chaos(t *testing.T, ledger string) {
 	defer cancel()
 	held := make(chan time.Duration, 1)
 	go func() { held <- w.hold(ctx, *chaosTime) }()
+	var still *watcher
+	if onChain(ledger) {
+		still = w.watch()
+	}
 	f, err := w.deal(*chaosSeed, w.faults(), *chaosTime)
 	cancel()
 	t.Logf("nothing could be cleaned up for %s", <-held)
 	require.NoError(t, err)
 	acked := w.add.end()
 	st := w.store()
+	if still != nil {
+		still.calm()
+	}
 	w.rest(st)
+	if still != nil {
+		still.end()
+	}
 	for _, k := range w.kinds() {
 		t.Logf("%4d %s", f.count[k.name], k.name)
 		assert.Positive(t, f.count[k.name], "%s: never occurred", k.name)
@@ -43,7 +57,7 @@ func chaos(t *testing.T, ledger string) {
 
 // faults is how many there are: enough for each kind to occur.
 func (w *world) faults() int {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return max(*chaosFaults, 3*len(w.kinds())/2) // many have the same object, and wait for it
 	}
 	return *chaosFaults

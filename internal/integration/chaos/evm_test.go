@@ -52,6 +52,25 @@ func intent(account batch.ServiceID, rng *rand.Rand) (batch.Batch, error) {
 	return evm.Intent{To: shop, Value: big.NewInt(1), Data: data, Gas: 40_000}.Batch(batch.ID(id), string(account))
 }
 
+// payment is a signed transaction of a lane. Its data tells it from those of somebody else.
+func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
+	for lane := range lanes {
+		if from := payer(lane); from.Address() == string(account) {
+			raw, _ := from.Sign(evmtest.Unsigned{
+				ChainID: 31337, Nonce: nonce, To: shop, Value: big.NewInt(1), Data: []byte{1}, Gas: 40_000, Tip: big.NewInt(2e9), FeeCap: big.NewInt(400e9),
+			})
+			return evm.NewBatch(raw)
+		}
+	}
+	return batch.Batch{}, fmt.Errorf("%s is no lane", account)
+}
+
+// signed is a worker's client of signed transactions. Its Grace is longer than a few blocks, so that what it
+// remembers of the node's pool is used.
+func (j job) signed() (dlt.Ledger, error) {
+	return evm.New(j.URL, 31337, &evm.Options{Finality: evm.After(deep), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockEvery / 2})
+}
+
 // intents is a worker's client. Its signer has all keys, and fails at times.
 func (j job) intents() (dlt.Ledger, error) {
 	var keys [][]byte
@@ -217,9 +236,10 @@ type evmBackend struct {
 	savedAt time.Time
 	height  uint64
 	began   string // the time of block 0
+	signed  bool   // a transaction is known by its hash, and not by its data
 }
 
-func newEVM(dir string) (backend, error) {
+func newEVM(dir string, signed bool) (backend, error) {
 	bin, err := anvil.Program()
 	if err != nil {
 		return nil, err
@@ -228,7 +248,7 @@ func newEVM(dir string) (backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &evmBackend{rpc: rpc(n.URL()), n: n}
+	b := &evmBackend{rpc: rpc(n.URL()), n: n, signed: signed}
 	if err := b.fund(); err != nil {
 		return nil, err
 	}
@@ -407,17 +427,26 @@ func (b *evmBackend) report() (r report) {
 	r.Restarts = b.restarts
 	for n := range head + 1 {
 		var block struct {
-			Transactions []struct{ From, Input string }
+			Transactions []struct{ From, Input, Hash, Nonce string }
 		}
 		if err := b.call(&block, "eth_getBlockByNumber", "0x"+strconv.FormatUint(n, 16), true); err != nil {
 			return fail(err)
 		}
 		for _, tx := range block.Transactions {
-			if id := strings.TrimPrefix(tx.Input, "0x"); id != "" {
-				r.Executed = append(r.Executed, execution{batch.ServiceID(tx.From), batch.ID(id)})
-			} else {
+			id := strings.TrimPrefix(tx.Input, "0x")
+			if id == "" {
+				nonce, err := strconv.ParseUint(strings.TrimPrefix(tx.Nonce, "0x"), 16, 64)
+				if err != nil {
+					return fail(err)
+				}
+				r.Used = append(r.Used, use{batch.ServiceID(tx.From), nonce})
 				r.Foreign++
+				continue
 			}
+			if b.signed {
+				id = tx.Hash
+			}
+			r.Executed = append(r.Executed, execution{batch.ServiceID(tx.From), batch.ID(id)})
 		}
 	}
 	return r

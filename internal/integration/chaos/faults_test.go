@@ -106,7 +106,7 @@ var commonKinds = []fault{
 
 // kinds are the faults of this world's ledger.
 func (w *world) kinds() []fault {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return append(slices.Clone(commonKinds), evmKinds...)
 	}
 	return commonKinds
@@ -186,8 +186,10 @@ func (f *faults) next(deck []int) int {
 			continue
 		}
 		f.count[kind.name]++
+		f.w.suffers(object, 1)
 		f.wg.Go(func() {
 			err := kind.do(f, object, d)
+			f.w.suffers(object, -1)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			delete(f.busy, object)

@@ -24,6 +24,7 @@ const (
 	sawtoothNode = "sawtooth"
 	unforgiving  = "unforgiving" // executes a batch as often as it is sent
 	evmNode      = "anvil"       // with intents
+	evmSigned    = "signed"      // anvil, with signed transactions
 )
 
 // lateArrival of the unforgiving ledger. A machine that does ten things at once takes some
@@ -38,6 +39,7 @@ type report struct {
 	Posts    int
 	Restarts int
 	Foreign  int    // executed transactions that nobody added
+	Used     []use  // nonces that these have used
 	Breach   string // the ledger's own finding
 }
 
@@ -45,6 +47,15 @@ type execution struct {
 	Service batch.ServiceID // of the unforgiving ledger only
 	ID      batch.ID
 }
+
+// use is a nonce that a transaction of somebody else has used.
+type use struct {
+	Service batch.ServiceID
+	Nonce   uint64
+}
+
+// onChain reports whether a ledger is an EVM node.
+func onChain(ledger string) bool { return ledger == evmNode || ledger == evmSigned }
 
 // late is a POST that came later than its sender's claim and LateArrival allow. This happens only
 // if the sender was frozen just before it wrote. It is the one hole that
@@ -72,8 +83,8 @@ func serveLedger(j job, in io.Reader, out io.Writer) error {
 	switch j.Ledger {
 	case sawtoothNode:
 		b, err = newNode(j.Seed)
-	case evmNode:
-		b, err = newEVM(j.Dir)
+	case evmNode, evmSigned:
+		b, err = newEVM(j.Dir, j.Ledger == evmSigned)
 	default:
 		b, err = newWire(j.Seed)
 	}

@@ -45,15 +45,16 @@ type producer struct {
 	wg     sync.WaitGroup
 	full   atomic.Bool
 
-	mu    sync.Mutex
-	acked []addition
-	again int // Adds whose outcome was unknown, or that failed
-	errs  []error
+	mu     sync.Mutex
+	acked  []addition
+	nonces map[batch.ID]use // of signed transactions
+	again  int              // Adds whose outcome was unknown, or that failed
+	errs   []error
 }
 
 // lane is the service of a lane.
 func (w *world) lane(i int) batch.ServiceID {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return batch.ServiceID(payer(i).Address())
 	}
 	return batch.ServiceID(fmt.Sprintf("lane%02d", i))
@@ -61,7 +62,7 @@ func (w *world) lane(i int) batch.ServiceID {
 
 // backlog is how many open batches are enough: a lane of a chain takes seconds for each.
 func (w *world) backlog() int {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return lanes
 	}
 	return backlog
@@ -69,7 +70,7 @@ func (w *world) backlog() int {
 
 // addPause is the mean pause between the Adds of a producer.
 func (w *world) addPause() time.Duration {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return deep * blockEvery
 	}
 	return addPause
@@ -79,12 +80,12 @@ func newProducer(w *world) *producer {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	p := &producer{w: w, signer: key, stop: stop, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: addFor + 500*time.Millisecond}}
+	p := &producer{w: w, signer: key, stop: stop, nonces: map[batch.ID]use{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: addFor + 500*time.Millisecond}}
 	st := w.store()
 	p.wg.Go(func() { p.watch(ctx, st) })
 	for lane := range lanes {
 		n := 1
-		if lane >= sharedFrom {
+		if lane >= sharedFrom && w.kind != evmSigned { // whoever signs counts the nonces
 			n = 2
 		}
 		for i := range n {
@@ -216,6 +217,13 @@ func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Bat
 	}
 	if p.w.kind == evmNode {
 		return intent(lane, rng)
+	}
+	if p.w.kind == evmSigned {
+		b, err := payment(lane, uint64(n))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.nonces[b.ID] = use{lane, uint64(n)}
+		return b, err
 	}
 	word := "fine"
 	switch rng.IntN(50) {

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/native"
@@ -43,6 +44,7 @@ const (
 	requestTimeout = 600 * time.Millisecond
 	claimTTL       = 2 * time.Second
 	addFor         = 3 * time.Second
+	pollInterval   = 150 * time.Millisecond
 )
 
 func child(text string) error {
@@ -74,11 +76,9 @@ func work(j job, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	runner, err := dltbatch.New(auditedStore{inner, audit}, ledger, &dltbatch.Options{
-		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 150 * time.Millisecond,
-		ScanInterval: 200 * time.Millisecond, RetryDelay: 50 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond,
-		QuickRetryPause: 50 * time.Millisecond, Drain: 15 * time.Second, Observer: audit,
-	})
+	o := j.options()
+	o.Observer = audit
+	runner, err := dltbatch.New(auditedStore{inner, audit}, ledger, o)
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,19 @@ func work(j job, in io.Reader, out io.Writer) error {
 	}
 	stop()
 	return <-ended
+}
+
+// options are those of each Runner.
+func (j job) options() *dltbatch.Options {
+	o := &dltbatch.Options{
+		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: pollInterval,
+		ScanInterval: 200 * time.Millisecond, RetryDelay: 50 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond,
+		QuickRetryPause: 50 * time.Millisecond, Drain: 15 * time.Second,
+	}
+	if j.Ledger == evmSigned {
+		o.Strategy = queuer.Pipelined(4)
+	}
+	return o
 }
 
 // store opens a store whose statements fail.
@@ -175,17 +188,21 @@ func (j job) client() (dlt.Ledger, error) {
 	if j.Ledger == evmNode {
 		return j.intents()
 	}
+	if j.Ledger == evmSigned {
+		return j.signed()
+	}
 	return &wireLedger{url: j.URL, worker: j.Name, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}, nil
 }
 
 // entry is a line of a worker's audit.
 type entry struct {
-	Op      string   // "claim", "write", "fenced", "breach", "decision", "trouble"
-	ID      batch.ID `json:",omitempty"`
-	Was     int64    `json:",omitempty"` // the version that an outcome carried
-	Version int64    `json:",omitempty"` // that the row has now
-	Fact    bool     `json:",omitempty"` // a commit, which is applied with any version
-	Text    string   `json:",omitempty"`
+	Op      string    // "claim", "write", "fenced", "breach", "decision", "trouble"
+	ID      batch.ID  `json:",omitempty"`
+	Was     int64     `json:",omitempty"` // the version that an outcome carried
+	Version int64     `json:",omitempty"` // that the row has now
+	Fact    bool      `json:",omitempty"` // a commit, which is applied with any version
+	Text    string    `json:",omitempty"`
+	At      time.Time `json:",omitzero"` // of "trouble"
 }
 
 // auditor writes down every change that the store accepted, before the Runner knows of it.
@@ -222,7 +239,7 @@ func (a *auditor) Observe(_ context.Context, e batch.Event) {
 	case batch.EventDecision:
 		a.write(entry{Op: "decision", ID: e.Key.ID, Text: text})
 	case batch.EventLaneHeld, batch.EventTrouble:
-		a.write(entry{Op: "trouble", Text: text})
+		a.write(entry{Op: "trouble", Text: text, At: time.Now()})
 	}
 }
 

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
@@ -32,6 +34,8 @@ type world struct {
 
 	mu      sync.Mutex
 	freezes map[string][]span // by worker
+	hurt    int               // faults of workers, their connections and the database that are under way
+	hurtAt  time.Time         // when one of them last began or ended
 }
 
 type span struct{ from, to time.Time }
@@ -142,10 +146,53 @@ func ask(method, url string, answer any) error {
 // restFor is the time that all batches may take to become final once faults have stopped. Those of a chain
 // wait for blocks.
 func (w *world) restFor() time.Duration {
-	if w.kind == evmNode {
+	if onChain(w.kind) {
 		return 15 * time.Minute
 	}
 	return 90 * time.Second
+}
+
+// helpAfter is how often a person looks after signed transactions that are not final.
+const helpAfter = 10 * time.Second
+
+// person does what docs/evm.md leaves to one: anvil holds a transaction back from its blocks until its pool is
+// empty, and after a restart it has no old state that would prove who used a nonce. The person sees it in the
+// blocks.
+func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Record) {
+	var r report
+	require.NoError(w.t, w.control("GET", "/report", &r))
+	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
+	require.NoError(w.t, err)
+	runner, err := dltbatch.New(st, ledger, job{Ledger: w.kind}.options())
+	require.NoError(w.t, err)
+	for _, seen := range open {
+		if n, ours := w.add.nonces[seen.ID]; !ours || !slices.Contains(r.Used, n) {
+			continue
+		}
+		_, err := runner.Decide(ctx, seen, batch.Rejected, batch.By{Actor: "a person", Reason: "another transaction has the nonce"})
+		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // it may be claimed just now
+	}
+	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.chain().call(nil, "anvil_dropAllTransactions"))
+}
+
+// suffers says that a fault begins (1) or ends (-1).
+func (w *world) suffers(object string, n int) {
+	if object == "ledger" {
+		return // its workers and its database go on
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hurt, w.hurtAt = w.hurt+n, time.Now()
+}
+
+// well returns since when no worker, no connection and no database suffers a fault; zero if one does.
+func (w *world) well() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hurt > 0 {
+		return time.Time{}
+	}
+	return w.hurtAt
 }
 
 // rest waits until all batches are final, and stops the workers.
@@ -158,6 +205,7 @@ func (w *world) rest(st *postgres.Store) {
 		s.node.found()
 	}
 	var open []batch.Record // as it was last seen
+	begun := time.Now()
 	for {
 		seen, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
 		if err == nil {
@@ -170,7 +218,7 @@ func (w *world) rest(st *postgres.Store) {
 		case <-ctx.Done():
 			for _, r := range open {
 				w.t.Errorf("open: %s %s attempt %d doubt since %v decision %q error %v", r.Key, r.State, r.Attempt, r.DoubtSince, r.Decision, r.Error)
-				if w.kind == evmNode {
+				if onChain(w.kind) {
 					w.t.Log(w.chain().about(string(r.Service)))
 				}
 			}
@@ -179,6 +227,10 @@ func (w *world) rest(st *postgres.Store) {
 			}
 			w.t.Fatalf("not everything is final %s after the last fault: %v", w.restFor(), err)
 		case <-time.After(50 * time.Millisecond):
+		}
+		if w.kind == evmSigned && time.Since(begun) > helpAfter {
+			begun = time.Now()
+			w.person(ctx, st, open)
 		}
 	}
 	for _, s := range w.slots {
