@@ -4,8 +4,8 @@ package main
 var bulksList = []mutant{
 	{
 		name: "bulks: what was done before a crash is reported as changed", file: "operator/bulks.go", pkg: "operator", test: "TestBulksKilled",
-		old: "\t\tif !done {\n",
-		new: "\t\tif false {\n",
+		old: "done := err == nil\n\t\tif !done {",
+		new: "done := err == nil\n\t\tif false {",
 	},
 	{
 		name: "bulks: a history that cannot be read says that nothing was done", file: "operator/bulks.go", pkg: "operator", test: "TestBulksWithoutHistories",
