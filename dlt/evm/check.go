@@ -131,8 +131,8 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 
 // Check implements [dlt.Checker]. It refuses every batch whose payload is neither the canonical
 // encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0 with a
-// chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or that of the
-// first one; and which the chain could never execute: a priority fee above the fee cap, or less gas
+// chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or the first one's
+// hash; and which the chain could never execute: a priority fee above the fee cap, or less gas
 // than the transaction itself costs. The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	_, err := c.read(b.Key(), b.Payload)

@@ -7,7 +7,7 @@
 //
 //	b, err := evm.NewBatch(signed)
 //
-// Keys, nonces and fees stay with whoever signs. Several transactions of one nonce, signed with rising
+// Keys, nonces and fees stay with the signer. Several transactions of one nonce, signed with rising
 // fees, are one batch, too ([Alternatives]): so fees can rise without a key. [Client] is a [dlt.Ledger],
 // a [dlt.Checker], a [dlt.Preparer], a [dlt.Resolver] and a [dlt.EventSource]. The engine calls it, and you can use it directly:
 //

@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// Fee is what a unit of gas may cost, in wei.
+// Fee is the price of a unit of gas, in wei.
 type Fee struct {
-	// Tip is the most for whoever makes the block, beside the base fee.
+	// Tip is the most for the block's maker, beside the base fee.
 	Tip *big.Int
 	// FeeCap is the most in all.
 	FeeCap *big.Int
 }
 
-// Market is what is known when fees are chosen. Its numbers may be kept and changed.
+// Market is the state of the chain when fees are chosen. Its numbers may be kept and changed.
 type Market struct {
 	Account string   // that pays, 0x and 40 lower-case hex digits
 	BaseFee *big.Int // of the last block, in wei
@@ -35,7 +35,7 @@ func (m Market) own() Market {
 
 // Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
 // them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth of it
-// at most (docs/evm.md#the-salt-of-an-intent), and raises those of a replacement to an eighth above Last at
+// at most (docs/evm.md#the-salt-of-an-intent), and raises the fees of a replacement to an eighth above Last at
 // least, because nodes take no lower one. An error, or a panic, means that nothing is signed now.
 // It may be called concurrently, and should return soon after ctx is done.
 type Fees func(ctx context.Context, m Market) (Fee, error)

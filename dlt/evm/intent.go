@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Intent is what an account wants to do once, without a nonce, fees or a signature: a
+// Intent is one wish of an account, without a nonce, fees or a signature: a
 // [SigningClient] chooses and asks for these. Its text is the payload of a batch, a JSON object
 // with the fields "to" (which must be there; null creates a contract), "value" and "maxFeePerGas"
 // (decimal text, in wei), "data" (0x and hex digits) and "gas" (a number). docs/evm.md#intents has

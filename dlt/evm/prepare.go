@@ -226,7 +226,7 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.o.SignTimeout) // of all calls together
 	defer cancel()
-	// What is in no pool waits for something else than a higher fee, such as funds, and would pay the fee.
+	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay later.
 	if forgotten && !p.asksMore(ctx, s) {
 		return kept, nil
 	}

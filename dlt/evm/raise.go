@@ -32,7 +32,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	return out, err
 }
 
-// slot reads what is kept for alternatives.
+// slot reads the kept bytes of alternatives.
 func (p *payment) slot(kept []byte) (*slot, error) {
 	s, err := decodeList(kept)
 	if err == nil && !slices.Equal(s.hashes(), p.hashes) {
@@ -41,7 +41,7 @@ func (p *payment) slot(kept []byte) (*slot, error) {
 	return s, err
 }
 
-// raise returns what is kept as it is, or with another turn.
+// raise returns the kept bytes as they are, or with another turn.
 func (c *Client) raise(ctx context.Context, e *endpoint, key batch.Key, p *payment, kept []byte) ([]byte, error) {
 	s := newList(p)
 	if len(kept) > 0 {

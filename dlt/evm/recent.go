@@ -13,7 +13,7 @@ import (
 // view, do not have such a transaction, it is Pending without another question about it: a question about a
 // hundred transactions asks for one block, and then for the receipts of those that the block has.
 //
-// A list proves nothing. What it has is asked for by its receipt, and what it lacks is not asked for, for a
+// A list proves nothing. A listed transaction is asked for by its receipt. Others are not asked for, for a
 // short time only: a node that leaves something out of a list delays its status by that time.
 type recent struct {
 	mu     sync.Mutex
@@ -138,7 +138,7 @@ func (r *recent) shows(h evmtx.Hash, w word) {
 	r.pool[h] = w
 }
 
-// words returns those that are no older than fresh. Where a transaction has none, since is nil.
+// words returns the words no older than fresh. Where a transaction has none, since is nil.
 func (r *recent) words(hashes []evmtx.Hash, now time.Time, fresh time.Duration) []word {
 	out := make([]word, len(hashes))
 	r.mu.Lock()

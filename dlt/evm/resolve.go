@@ -65,7 +65,7 @@ const (
 	byNobody  user = iota // in no deep block
 	byOurs                // a receipt will say so
 	byAnother             // for good
-	bySomeone             // in a deep block, and the node does not show by whom
+	bySomeone             // in a deep block, and the node does not show the user
 )
 
 var evidenceBy = map[user]dlt.Evidence{

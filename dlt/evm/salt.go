@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// salt makes the transactions of a batch differ from those of any other batch with the same intent.
+// salt makes the transactions of a batch differ from the transactions of any other batch with the same intent.
 // Without it two such batches could get one transaction: signatures are often a function of the
 // bytes, and a process whose node stands still gives a nonce again that a deep block has used. The
 // receipt of the one payment would then be the receipt of both batches. The salt changes neither the
@@ -25,7 +25,7 @@ func saltOf(key batch.Key) salt {
 
 const (
 	// gasRange is how much gas the salt may add to an estimate. An account needs the funds for it,
-	// though it does not pay what is not used.
+	// though it does not pay the unused part.
 	gasRange = 1 << 12
 	// wideGasRange is gasRange where the base fee is at most cheapGas: fees leave little room for the
 	// salt there, and the funds for gas are next to nothing.

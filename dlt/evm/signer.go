@@ -30,8 +30,7 @@ type Unsigned struct {
 	Hash [32]byte
 }
 
-// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse what it
-// does not like; then the batch waits, and the others of its lane with it.
+// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse any of them; then the batch waits, and the others of its lane with it.
 type Signer interface {
 	// Sign returns the signature of tx.Hash by the key of an account, given as 0x and 40
 	// lower-case hex digits: r and s of 32 bytes each, and the parity of the point, 0 or 1, or 27 or
@@ -141,7 +140,7 @@ func (d *desk) leave(account evmtx.Address) {
 	delete(d.busy, account)
 }
 
-// sign chooses fees, which are at least those of least, and has the transaction signed. The error is
+// sign chooses fees, at least as high as least, and has the transaction signed. The error is
 // a [*dlt.Error] of the kind ErrNotYet.
 func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint64, least Fee, limit *big.Int) (entry, error) {
 	e, err := c.desk.call(ctx, c.o.SignTimeout, p.sender, func(ctx context.Context) (entry, error) {

@@ -24,7 +24,7 @@ const DefaultSignTimeout = 5 * time.Second
 
 // SignerOptions are the options of [NewSigner]. The zero value of each field is its default.
 type SignerOptions struct {
-	// Options are those of [New], though Name defaults to "evm:", the chain's id and ":intents",
+	// Options are the options of [New], though Name defaults to "evm:", the chain's id and ":intents",
 	// because a database of signed transactions is no database of intents. MaxInFlightPerService is
 	// 1: a nonce is chosen once everything before it is deep. Vanish is 0: a commit that a
 	// reorganization deeper than Finality takes back is not reported.
@@ -70,8 +70,8 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 }
 
 // SigningClient executes intents: it chooses the nonce, asks for fees and signatures, and replaces
-// what waits too long by a transaction of the same nonce with higher fees. It keeps no keys. What
-// it may send is stored before it is sent. It never retries, follows no redirect, and starts no
+// what waits too long by a transaction of the same nonce with higher fees. It keeps no keys. Each
+// transaction is stored before it is sent. It never retries, follows no redirect, and starts no
 // goroutine that outlives a call, except for a Signer or Fees that does not return in time. All
 // methods may be called concurrently.
 type SigningClient struct {

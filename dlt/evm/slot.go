@@ -10,11 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// slot is what a batch keeps (batch.Attempt.Prepared): one nonce, and each transaction that may be
+// slot is the content of batch.Attempt.Prepared: one nonce, and each transaction that may be
 // executed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
 // executed, and every process can look for each. It grows, and nothing in it ever changes.
 //
-// The slot of an intent has what was signed, and grows by that. The slot of alternatives has all of
+// The slot of an intent has the signed transactions, and grows with them. The slot of alternatives has all of
 // them from the beginning, because others may have them, too, and grows by turns.
 type slot struct {
 	nonce   uint64
@@ -56,7 +56,7 @@ const (
 	maxTurns    = (dlt.MaxPrepared - listHead - MaxAlternatives*listEntry) / turnSize
 )
 
-// newList returns the slot of alternatives of which none may be sent yet.
+// newList returns the slot of alternatives before the first may be sent.
 func newList(p *payment) *slot {
 	s := &slot{nonce: p.txs[0].Nonce, maxFee: p.txs[len(p.txs)-1].FeeCap}
 	for i, tx := range p.txs {

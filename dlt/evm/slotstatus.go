@@ -64,7 +64,7 @@ type usedSlot struct {
 }
 
 // open finishes the statuses of batches that are in no block. Another transaction may have their nonces: it
-// asks for all of them at once, after the deep block, and leaves those that are used to whoUsed, which
+// asks for all of them at once, after the deep block, and leaves the used ones to whoUsed, which
 // takes its time. Beside an error of its own a batch has no status.
 func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
@@ -150,7 +150,7 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 	return proof, err
 }
 
-// concluded is the status of a batch that is in no block, after what is known of its nonce.
+// concluded is the status of a batch that is in no block, by the facts about its nonce.
 func (o *open) concluded(late bool, proof usage) batch.Status {
 	st, s := o.st, o.slot
 	switch {

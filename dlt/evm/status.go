@@ -75,7 +75,7 @@ func (c *Client) waits(_ context.Context, _ *endpoint, p *picture, all []*open) 
 	return nil
 }
 
-// asked is a batch that is asked about: transactions of an account, of which at most one is executed.
+// asked is a batch that is asked about: transactions of an account. At most one is executed.
 type asked struct {
 	id      batch.ID
 	account string
@@ -308,8 +308,8 @@ type picture struct {
 // that the pool can mine ("pending").
 type count struct{ account, tag string }
 
-// first returns the first questions, for the receipts of transactions at these places: not of those whose
-// receipts are remembered, nor of those that the pool had a moment ago.
+// first returns the first questions, for the receipts of transactions at these places: without the transactions
+// whose receipts are remembered, or that the pool had a moment ago.
 func (p *picture) first() (reqs []request, places []int) {
 	p.seen = make([]found, len(p.hashes))
 	for i, h := range p.hashes {
@@ -571,7 +571,7 @@ func gwei(wei *big.Int) string {
 	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
-// together is the status of some transactions of one nonce, of which one takes effect at most. A
+// together is the status of some transactions of one nonce: one takes effect at most. A
 // transaction without an answer leaves it open, unless another one was executed. It is pure.
 func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 	rank := func(r batch.Reported) int {
@@ -609,7 +609,7 @@ func (p *picture) status(i int) (batch.Status, bool) {
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
 	case p.known[i] == inPool && p.gapped(i):
-		// What is missing before it may be a batch of its lane that was lost. That is sent again only
+		// The nonce missing before it may be of a batch of its lane that was lost. That is sent again only
 		// once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.known[i] == inPool:

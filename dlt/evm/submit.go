@@ -181,7 +181,7 @@ func (b *careful) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// judge reads the answer to a send. A status that refuses this client decides, whatever the text: it may
+// judge reads the answer to a send. A status that refuses this client decides before the text: it may
 // be a gateway's, which speaks of its own signatures. Else a text decides, under any code; without a text
 // the status of a proxy does. Any other answer is doubt.
 func (s *sending) judge(resp *http.Response, raw []byte) verdict {

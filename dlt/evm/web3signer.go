@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another one
+// Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another service
 // that answers eth_signTransaction with the signed transaction. It sends one request for a
 // signature, never a second one, and follows no redirect. What the service answers has to be the
 // very transaction that was asked for; a [SigningClient] makes sure that the account signed it. All
@@ -153,7 +153,7 @@ func (w *Web3Signer) fail(kind error, status int, err error) error {
 	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: &wire.ShownError{Text: text, Err: err}}
 }
 
-// post sends the request once and returns the answer, whatever its status.
+// post sends the request once and returns the answer, of any status.
 func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []byte, err error) {
 	traced, unsent := wire.Trace(ctx, w.direct)
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, w.url, nil)
