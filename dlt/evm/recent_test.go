@@ -107,7 +107,10 @@ func TestABlockIsReadForAll(t *testing.T) {
 	f.set(func() { f.head = 107 })
 	f.ask(batch.ReportedValid, 0, 0, 0)
 	f.set(func() { f.head = 115 })
-	f.ask(batch.ReportedCommitted, 0, 0, 1)
+	f.ask(batch.ReportedCommitted, 0, 0, 10) // its own, and the blocks from there to the head: see ancestry
+	f.ask(batch.ReportedCommitted, 1, 0, 1)
+	f.set(func() { f.head = 116 })
+	f.ask(batch.ReportedCommitted, 1, 0, 1) // all but its own are remembered
 }
 
 // What the client remembers of a pool, and of lists, ends no batch, and where it does not fit it is not used.
