@@ -183,6 +183,9 @@ func (g *gate) renamed(s batch.ServiceID, old string) bool {
 // panicked reports whether a panic left a service without a lasting verdict: the ledger's next
 // answer may give one.
 func panicked(err error) bool {
+	if err == nil {
+		return false // as of almost every service, for each batch: what follows takes memory
+	}
 	var p *loop.PanicError
 	return errors.As(err, &p)
 }

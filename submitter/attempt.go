@@ -79,14 +79,17 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	if s.o.Trace != nil {
+		limit, _ := ctx.Deadline()
 		var end func(error)
 		ctx, end = s.o.Trace(ctx, claims)
 		if end != nil {
 			defer func() { end(err) }()
 		}
-		var stop context.CancelFunc
-		ctx, stop = s.bounded(ctx, until) // Trace may return a context without a deadline, or with a later one
-		defer stop()
+		if at, has := ctx.Deadline(); !has || at.After(limit) {
+			var stop context.CancelFunc
+			ctx, stop = s.bounded(ctx, until)
+			defer stop()
+		}
 	}
 	panicked := loop.Contain(func() error {
 		if len(claims) == 1 {

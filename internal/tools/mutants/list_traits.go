@@ -64,7 +64,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: another ledger is asked", file: "gate.go", pkg: ".", test: "TestAnotherLedgersBatchIsNotAskedAbout",
-		old: "return s.gate.others(f.Key.Service) }), nil", new: "return errors.Is(s.gate.held(f.Key.Service), ErrDrain) }), nil",
+		old: "return errors.Is(g.held(s), ErrOtherLedger) }", new: "return errors.Is(g.held(s), ErrDrain) }",
 	},
 	{
 		name: "routes: a known service goes elsewhere", file: "store/served.go", pkg: "store/memory", test: "TestStore/ledger/what_was_attempted.*",
