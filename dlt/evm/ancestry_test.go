@@ -72,7 +72,7 @@ func nodeWith(head uint64, hash99, tx string) *script {
 
 // balanced is an address behind which each request goes to one of two nodes.
 func balanced(t *testing.T, a, b *script) (url string) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not a secret
+	random := rand.New(rand.NewPCG(1, 2))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if random.IntN(2) == 0 {
 			a.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package evm_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -209,7 +210,7 @@ func TestWhenFeesRise(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.rises, len(kept) > len(a.Prepared))
-			assert.True(t, strings.HasPrefix(string(kept), string(a.Prepared)))
+			assert.True(t, bytes.HasPrefix(kept, a.Prepared))
 		})
 	}
 }
