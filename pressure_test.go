@@ -3,6 +3,8 @@ package dltbatch_test
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +228,41 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 			assert.Equal(t, batch.Committed, rec.State)
 			assert.Empty(t, rec.Decision)
 		}
+		require.NoError(t, stop())
+	})
+}
+
+// Promise 7: after an outage, requests of services that hang do not keep the place of a healthy one.
+func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.PressureScope = dlt.ScopeEndpoint
+		cured := time.Now().Add(time.Minute)
+		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), dlt.Hooks{
+			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+				switch {
+				case time.Now().Before(cured):
+					return dlt.ErrBusy
+				case strings.HasPrefix(string(a.Service), "hangs"):
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return next(ctx, a)
+			},
+		})
+		r := newRunner(t, memory.New(), ledger, nil)
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("first", "first")))
+		time.Sleep(time.Minute)
+		for i := range 40 {
+			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID("hangs"+strconv.Itoa(i)), batch.ID("h"+strconv.Itoa(i)))))
+		}
+		require.NoError(t, r.Add(t.Context(), one("healthy", "b")))
+		began := time.Now()
+		_, err := r.Await(t.Context(), one("healthy", "b").Key())
+		require.NoError(t, err)
+		assert.Less(t, time.Since(began), time.Minute)
+		t.Log(time.Since(began))
 		require.NoError(t, stop())
 	})
 }

@@ -32,7 +32,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 	prepared := first.Prepared
 	ready := !s.prepares(*first)
 	for try := 0; ; try++ {
-		probe, ok := g.enter(time.Now())
+		turn, ok := g.enter(time.Now())
 		if !ok {
 			return post, err
 		}
@@ -41,7 +41,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.requestFits(until)) {
-				g.leave(probe, unsure, 0, time.Now()) // no news about the ledger
+				g.leave(turn, unsure, 0, time.Now()) // no news about the ledger
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
@@ -55,7 +55,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			end := time.Now()
 			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
-		s.gates.leave(g, probe, first.Key.Service, err)
+		s.gates.leave(g, turn, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
 			return post, err
 		}

@@ -1,6 +1,7 @@
 package submitter
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,27 +12,30 @@ import (
 
 // gate holds back all requests in one scope (an endpoint or a service) after the ledger said
 // "busy", could not be reached, or refused this client. When its time has come it lets one
-// request through as a probe; the probe's success opens the gate.
+// request through as a probe; the probe's success opens the gate. A request that hangs keeps its
+// place no longer than the patience: it may hang for a reason of its own service, and the others
+// must not wait for its time limit.
 type gate struct {
 	mu       sync.Mutex
 	openAt   time.Time // no request before; zero while the gate is open
-	probing  bool      // a probe is under way
+	probeAt  time.Time // when the last probe began; zero if it has ended
 	pause    *backoff.ExponentialBackOff
 	pauseMis *backoff.ExponentialBackOff // after a misconfiguration
 	limit    int                         // requests at once; grows again with each success
-	under    int                         // requests under way
+	under    []time.Time                 // when each request under way began
 	size     int
+	patience time.Duration // a request under way for longer does not count
 
 	announced  bool  // reported as closed
 	announcing bool  // a goroutine is about to report
 	why        error // the error that closed it
 }
 
-func newGate(size int) *gate {
+func newGate(size int, patience time.Duration) *gate {
 	return &gate{
 		pause:    loop.Backoff(250*time.Millisecond, 15*time.Second),
 		pauseMis: loop.Backoff(loop.MinPause, loop.MaxPause),
-		limit:    size, size: size,
+		limit:    size, size: size, patience: patience,
 	}
 }
 
@@ -42,7 +46,7 @@ func (g *gate) closed(now time.Time) time.Duration {
 	switch {
 	case g.roomLocked(now) > 0:
 		return 0
-	case g.openAt.IsZero() || g.probing:
+	case !g.openAt.After(now): // it is open, and full; or there is a probe
 		return probePause
 	}
 	return g.openAt.Sub(now)
@@ -64,24 +68,38 @@ func (g *gate) roomLocked(now time.Time) int {
 	case g.openAt.IsZero() && g.limit == g.size:
 		return g.size // no pressure: the pool bounds the requests under way, and knows which hang
 	case g.openAt.IsZero():
-		return g.limit - g.under
-	case g.probing || g.openAt.After(now):
+		n := g.limit
+		for _, began := range g.under {
+			if now.Sub(began) < g.patience {
+				n--
+			}
+		}
+		return n
+	case g.openAt.After(now) || !g.probeAt.IsZero() && now.Sub(g.probeAt) < g.patience:
 		return 0
 	}
 	return 1
 }
 
-// enter starts a request, or reports that it must not be sent now. With probe, this request
-// finds out whether the gate can be opened.
-func (g *gate) enter(now time.Time) (probe, ok bool) {
+// turn is a request that a gate let through.
+type turn struct {
+	began time.Time
+	probe bool // it finds out whether the gate can be opened
+}
+
+// enter starts a request, or reports that it must not be sent now.
+func (g *gate) enter(now time.Time) (turn, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.roomLocked(now) <= 0 {
-		return false, false
+		return turn{}, false
 	}
-	g.probing = !g.openAt.IsZero()
-	g.under++
-	return g.probing, true
+	t := turn{began: now, probe: !g.openAt.IsZero()}
+	if t.probe {
+		g.probeAt = now
+	}
+	g.under = append(g.under, now)
+	return t, true
 }
 
 // result of a request, as far as a gate cares.
@@ -95,13 +113,15 @@ const (
 )
 
 // leave ends a request. It reports whether the gate changed between open and closed.
-func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.under--
+	i, end := slices.Index(g.under, t.began), len(g.under)-1
+	g.under[i], g.under = g.under[end], g.under[:end]
 	wasClosed := !g.openAt.IsZero()
-	if probe {
-		g.probing = false
+	last := t.probe && t.began.Equal(g.probeAt)
+	if last {
+		g.probeAt = time.Time{}
 	}
 	switch res {
 	case fine:
@@ -113,7 +133,7 @@ func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.
 		}
 		g.limit = min(g.size, g.limit+1)
 	case pressed, barred:
-		if wasClosed && !probe {
+		if wasClosed && !t.probe {
 			return false, false // it was sent before the gate closed: no news
 		}
 		pause := g.pause
@@ -125,7 +145,7 @@ func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.
 		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
 		return !wasClosed, false
 	case unsure:
-		if probe && wasClosed { // no answer either way: probe again a little later
+		if last && wasClosed { // no answer either way, and no later probe: probe again a little later
 			g.openAt = now.Add(g.pause.NextBackOff())
 		}
 	}
@@ -135,7 +155,7 @@ func (g *gate) leave(probe bool, res result, retryAfter time.Duration, now time.
 func (g *gate) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.openAt.IsZero() && g.under == 0
+	return g.openAt.IsZero() && len(g.under) == 0
 }
 
 // restricted reports whether fewer requests may be under way than the pool holds.

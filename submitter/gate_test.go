@@ -9,11 +9,11 @@ import (
 )
 
 // pass enters a gate that must let the request through.
-func pass(t *testing.T, g *gate, now time.Time) (probe bool) {
+func pass(t *testing.T, g *gate, now time.Time) turn {
 	t.Helper()
-	probe, ok := g.enter(now)
+	entered, ok := g.enter(now)
 	require.True(t, ok)
-	return probe
+	return entered
 }
 
 func barredAt(t *testing.T, g *gate, now time.Time) {
@@ -26,10 +26,11 @@ func barredAt(t *testing.T, g *gate, now time.Time) {
 func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 	for _, res := range []result{pressed, barred} {
 		now := time.Unix(1000, 0)
-		g := newGate(4)
+		g := newGate(4, time.Second)
 		require.Equal(t, 4, g.room(now))
-		require.False(t, pass(t, g, now), "no probe while it is open")
-		closed, opened := g.leave(false, res, 0, now)
+		before := pass(t, g, now)
+		require.False(t, before.probe, "no probe while it is open")
+		closed, opened := g.leave(before, res, 0, now)
 		assert.True(t, closed)
 		assert.False(t, opened)
 		wait := g.closed(now)
@@ -40,18 +41,18 @@ func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 		now = now.Add(wait)
 		require.Zero(t, g.closed(now))
 		require.Equal(t, 1, g.room(now))
-		require.True(t, pass(t, g, now), "the probe")
+		probe := pass(t, g, now)
+		require.True(t, probe.probe)
 		barredAt(t, g, now)
 		require.Equal(t, probePause, g.closed(now))
-		closed, opened = g.leave(true, res, 0, now)
+		closed, opened = g.leave(probe, res, 0, now)
 		assert.False(t, closed, "it was closed before")
 		assert.False(t, opened)
 		again := g.closed(now)
 		assert.Greater(t, again, wait, "the pause grows")
 
 		now = now.Add(again)
-		require.True(t, pass(t, g, now))
-		closed, opened = g.leave(true, fine, 0, now)
+		closed, opened = g.leave(pass(t, g, now), fine, 0, now)
 		assert.False(t, closed)
 		assert.True(t, opened)
 		require.Zero(t, g.closed(now))
@@ -61,9 +62,8 @@ func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 
 func TestTheGateHonoursRetryAfter(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := newGate(4)
-	pass(t, g, now)
-	g.leave(false, pressed, time.Minute, now)
+	g := newGate(4, time.Second)
+	g.leave(pass(t, g, now), pressed, time.Minute, now)
 	assert.Equal(t, time.Minute, g.closed(now))
 	barredAt(t, g, now.Add(time.Minute-1))
 	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
@@ -73,41 +73,37 @@ func TestTheGateHonoursRetryAfter(t *testing.T) {
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 	for _, res := range []result{pressed, barred, unsure} {
 		now := time.Unix(1000, 0)
-		g := newGate(4)
-		pass(t, g, now) // comes back late
-		pass(t, g, now)
-		g.leave(false, pressed, 0, now)
+		g := newGate(4, time.Second)
+		late := pass(t, g, now)
+		g.leave(pass(t, g, now), pressed, 0, now)
 		now = now.Add(g.closed(now))
-		require.True(t, pass(t, g, now))
+		probe := pass(t, g, now)
 
-		closed, opened := g.leave(false, res, 0, now)
+		closed, opened := g.leave(late, res, 0, now)
 		assert.False(t, closed || opened)
 		assert.Equal(t, probePause, g.closed(now), "the probe is still under way")
-		barredAt(t, g, now.Add(time.Hour))
-		g.leave(true, fine, 0, now)
+		barredAt(t, g, now.Add(time.Second-1))
+		g.leave(probe, fine, 0, now)
 		assert.Equal(t, 2, g.room(now), "and it is no more pressure than there was")
 	}
 }
 
 func TestAProbeWithoutAnAnswerIsMadeAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := newGate(4)
-	pass(t, g, now)
-	g.leave(false, pressed, 0, now)
+	g := newGate(4, time.Second)
+	g.leave(pass(t, g, now), pressed, 0, now)
 	now = now.Add(g.closed(now))
-	pass(t, g, now)
-	closed, opened := g.leave(true, unsure, 0, now)
+	closed, opened := g.leave(pass(t, g, now), unsure, 0, now)
 	assert.False(t, closed || opened)
 	wait := g.closed(now)
 	assert.Greater(t, wait, 100*time.Millisecond)
-	require.True(t, pass(t, g, now.Add(wait)))
+	require.True(t, pass(t, g, now.Add(wait)).probe)
 }
 
 func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := newGate(4)
-	pass(t, g, now)
-	closed, _ := g.leave(false, unsure, 0, now)
+	g := newGate(4, time.Second)
+	closed, _ := g.leave(pass(t, g, now), unsure, 0, now)
 	assert.False(t, closed)
 	assert.Equal(t, 4, g.room(now))
 }
@@ -115,20 +111,20 @@ func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 // Pressure halves how many requests are under way, each success allows one more.
 func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := newGate(8)
-	pass(t, g, now)
-	g.leave(false, pressed, 0, now)
+	g := newGate(8, time.Second)
+	g.leave(pass(t, g, now), pressed, 0, now)
 	now = now.Add(g.closed(now))
 	g.leave(pass(t, g, now), fine, 0, now)
 	assert.Equal(t, 4, g.room(now))
 	assert.True(t, g.restricted())
+	var under []turn
 	for range 4 {
-		pass(t, g, now)
+		under = append(under, pass(t, g, now))
 	}
 	barredAt(t, g, now)
 	assert.Positive(t, g.closed(now), "nothing may be sent, so it has to be waited for")
-	for range 4 {
-		g.leave(false, fine, 0, now)
+	for _, one := range under {
+		g.leave(one, fine, 0, now)
 	}
 	assert.Equal(t, 8, g.room(now))
 	assert.False(t, g.restricted())
@@ -143,10 +139,39 @@ func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 
 func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := newGate(8)
-	pass(t, g, now)
-	g.leave(false, barred, 0, now)
+	g := newGate(8, time.Second)
+	g.leave(pass(t, g, now), barred, 0, now)
 	now = now.Add(g.closed(now))
 	g.leave(pass(t, g, now), fine, 0, now)
 	assert.Equal(t, 8, g.room(now))
+}
+
+// A request that hangs says nothing about the ledger, and keeps no place from those that might be answered.
+func TestAHangingRequestKeepsNoPlace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(2, time.Second)
+	g.leave(pass(t, g, now), pressed, 0, now)
+	now = now.Add(g.closed(now))
+	hung := pass(t, g, now)
+	require.True(t, hung.probe)
+	barredAt(t, g, now.Add(time.Second-1))
+	now = now.Add(time.Second)
+	second := pass(t, g, now)
+	require.True(t, second.probe)
+	closed, opened := g.leave(hung, unsure, 0, now)
+	require.False(t, closed || opened)
+	require.Equal(t, probePause, g.closed(now), "the second probe decides")
+	_, opened = g.leave(second, fine, 0, now)
+	require.True(t, opened)
+
+	require.Equal(t, 1, g.room(now), "it is still under pressure")
+	hung = pass(t, g, now)
+	barredAt(t, g, now.Add(time.Second-1))
+	now = now.Add(time.Second)
+	second = pass(t, g, now)
+	barredAt(t, g, now)
+	g.leave(hung, unsure, 0, now)
+	barredAt(t, g, now)
+	g.leave(second, fine, 0, now)
+	assert.Equal(t, 2, g.room(now))
 }

@@ -53,7 +53,7 @@ func (a *gates) of(service batch.ServiceID) *gate {
 			}
 			a.most = max(maxGates, 2*len(a.by)) // so that one pass serves many new gates
 		}
-		g = newGate(a.o.Pool)
+		g = newGate(a.o.Pool, a.o.hangsAfter())
 		a.by[sc] = g
 		if sc.all {
 			a.whole = append(a.whole, g)
@@ -85,7 +85,7 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 }
 
 // leave ends a request, and reports what that changed.
-func (a *gates) leave(g *gate, probe bool, service batch.ServiceID, err error) {
+func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 	res := unsure
 	switch dlt.Kind(err) {
 	case "", batch.KindRejected, batch.KindNotYet:
@@ -95,7 +95,7 @@ func (a *gates) leave(g *gate, probe bool, service batch.ServiceID, err error) {
 	case batch.KindMisconfigured:
 		res = barred
 	}
-	closed, opened := g.leave(probe, res, retryAfter(err), time.Now())
+	closed, opened := g.leave(t, res, retryAfter(err), time.Now())
 	if !closed && !opened {
 		return
 	}

@@ -45,6 +45,10 @@ type Options struct {
 	Resumed func(service batch.ServiceID, all bool)
 }
 
+// hangsAfter is how long a request is under way when it is taken to hang: others get its hand and its
+// place at the gate.
+func (o *Options) hangsAfter() time.Duration { return min(time.Second, o.RequestTimeout/4) }
+
 // Submitter posts runs. All methods may be called concurrently.
 type Submitter struct {
 	ledger dlt.Ledger
@@ -71,7 +75,7 @@ type run struct {
 func New(l dlt.Ledger, o Options) *Submitter {
 	g := &gates{ledger: l, o: &o, by: map[scope]*gate{}, most: maxGates}
 	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
-	s.pool = pool.New(o.Pool, min(time.Second, o.RequestTimeout/4), func() {
+	s.pool = pool.New(o.Pool, o.hangsAfter(), func() {
 		loop.Poke(s.wake)
 		o.Ready()
 	})

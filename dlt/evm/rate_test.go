@@ -380,6 +380,24 @@ func (c *counted) mean(op string) float64 {
 	return float64(c.took[op].Microseconds()) / 1000 / float64(max(c.n[op], 1))
 }
 
+// forgotten returns the accounts whose next transaction anvil keeps among those that wait for an earlier
+// one. It never mines such a transaction (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+func (r *rate) forgotten() string {
+	var pool struct{ Queued map[string]map[string]any }
+	r.ask(&pool, "txpool_content")
+	var out strings.Builder
+	for _, a := range r.accounts {
+		var count string
+		r.ask(&count, "eth_getTransactionCount", a.Address(), "latest")
+		next, err := strconv.ParseUint(count[2:], 16, 64)
+		require.NoError(r, err)
+		if _, ok := pool.Queued[strings.ToLower(a.Address())][strconv.FormatUint(next, 10)]; ok {
+			fmt.Fprintf(&out, "the node has nonce %d of %s, its next, and does not mine it\n", next, a.Address())
+		}
+	}
+	return out.String()
+}
+
 // runner delivers through a Runner.
 func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	var bs []batch.Batch
@@ -405,7 +423,7 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	select {
 	case <-seen.all:
 	case <-limit.C:
-		r.Errorf("%d of %d are not committed: %+v", seen.left.Load(), len(bs), runner.Health())
+		r.Errorf("%d of %d are not committed: %+v\n%s", seen.left.Load(), len(bs), runner.Health(), r.forgotten())
 	}
 	took := time.Since(began)
 	stop()

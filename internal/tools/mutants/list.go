@@ -55,6 +55,21 @@ var list = []mutant{
 		new: "case false:",
 	},
 	{
+		name: "a request that hangs keeps the place of others under pressure", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",
+		old: "if now.Sub(began) < g.patience {",
+		new: "{",
+	},
+	{
+		name: "a probe that hangs is the only one", file: "submitter/gate.go", pkg: ".", test: "TestHangingServicesDoNotKeepTheOnlyPlace",
+		old: "!g.probeAt.IsZero() && now.Sub(g.probeAt) < g.patience",
+		new: "!g.probeAt.IsZero()",
+	},
+	{
+		name: "a probe that hung delays the next one", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",
+		old: "if last && wasClosed {",
+		new: "if t.probe && wasClosed {",
+	},
+	{
 		name: "a deep lane is read at every hint", file: "queuer/claim.go", pkg: "queuer", test: "TestADeepLaneRests",
 		old: "\t\tc.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))\n",
 		new: "",
