@@ -55,12 +55,12 @@ var list = []mutant{
 		new: "case false:",
 	},
 	{
-		name: "a request that hangs keeps the place of others under pressure", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",
+		name: "a request that hangs keeps the place of others under pressure", file: "submitter/gate.go", pkg: ".", test: "TestHangingServicesDoNotKeepTheOnlyPlace",
 		old: "if now.Sub(began) < g.patience {",
-		new: "{",
+		new: "if !began.After(now) {",
 	},
 	{
-		name: "a probe that hangs is the only one", file: "submitter/gate.go", pkg: ".", test: "TestHangingServicesDoNotKeepTheOnlyPlace",
+		name: "a probe that hangs is the only one", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",
 		old: "!g.probeAt.IsZero() && now.Sub(g.probeAt) < g.patience",
 		new: "!g.probeAt.IsZero()",
 	},
