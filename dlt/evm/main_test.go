@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -28,8 +29,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 // How deep a block must be, and how often there is one.
@@ -49,12 +54,18 @@ func BenchmarkRate(b *testing.B) {
 		},
 		"anvil": func(b *testing.B) string { return anvil.Start(b, "--no-mining").URL() },
 	} {
-		for _, heads := range []time.Duration{0, rateHeads} {
-			b.Run(kind+"/heads="+heads.String(), func(b *testing.B) {
+		for _, c := range []struct {
+			name  string
+			heads time.Duration
+			store func(testing.TB) store.Store
+		}{
+			{"heads=0s", 0, inMemory}, {"heads=" + rateHeads.String(), rateHeads, inMemory}, {"postgres", rateHeads, inPostgres},
+		} {
+			b.Run(kind+"/"+c.name, func(b *testing.B) {
 				s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 				b.Cleanup(s.http.CloseIdleConnections)
 				r := newRate(b, s, *rateAccounts, *rateEach)
-				r.heads = heads
+				r.heads, r.store = c.heads, c.store
 				var bare, ours, bareCPU, oursCPU time.Duration
 				for b.Loop() {
 					all := r.sign()
@@ -234,12 +245,32 @@ type rate struct {
 	calls    *counted
 	client   *http.Client // of the Runner; nil for the client's own
 	heads    time.Duration
+	store    func(testing.TB) store.Store
 	far      *far
+}
+
+func inMemory(testing.TB) store.Store { return memory.New() }
+
+// inPostgres returns a store in a schema of its own, over pgx's pool.
+func inPostgres(t testing.TB) store.Store {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, pgtest.Start(t))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	schema := "rate" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	st, err := native.New(pool, &postgres.Options{Schema: schema})
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(ctx))
+	t.Cleanup(func() {
+		_, err := pool.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
+		require.NoError(t, err)
+	})
+	return st
 }
 
 // newRate starts the blocks.
 func newRate(t testing.TB, s *stage, accounts, each int) *rate {
-	r := &rate{TB: t, s: s, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
+	r := &rate{TB: t, s: s, store: inMemory, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
 	var id string
 	r.ask(&id, "eth_chainId")
 	var err error
@@ -411,7 +442,7 @@ func (r *rate) runner(all [][]batch.Batch) time.Duration {
 	client, err := evm.New(r.s.url, r.s.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client, HeadInterval: r.heads})
 	require.NoError(r, err)
 	defer client.CloseIdleConnections()
-	runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})
+	runner, err := dltbatch.New(r.store(r), client, &dltbatch.Options{Strategy: queuer.Pipelined(16), Observer: seen, Calls: r.calls})
 	require.NoError(r, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
