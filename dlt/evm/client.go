@@ -2,6 +2,7 @@ package evm
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -135,16 +136,38 @@ func (c *Client) inTurn() []*endpoint {
 	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
 }
 
-// onPreferred asks the endpoint for submissions, and names it in the error. Where it is not reached, the
-// next endpoint is the one for submissions from then on; a call that was stopped says nothing of it.
+// onPreferred asks the endpoint for submissions, and names it in the error. Where it has not taken the
+// request, or has not answered, the next endpoint is the one for submissions from then on.
 func (c *Client) onPreferred(ctx context.Context, ask func(e *endpoint) error) error {
-	i := c.preferred.Load()
+	i, late := c.preferred.Load(), ctx.Err() != nil
 	e := c.endpoints[i]
 	err := dlt.At(e.shown, ask(e))
-	if dlt.Kind(err) == batch.KindUnavailable && ctx.Err() == nil {
-		c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
+	if !late && isEndpoints(ctx, err) {
+		c.leave(i)
 	}
 	return err
+}
+
+// leave makes the endpoint after this one the one for submissions.
+func (c *Client) leave(i uint32) {
+	c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
+}
+
+// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was not reached,
+// it is busy, it refuses this client, a proxy answered, or nobody did until the time limit. A node's own
+// word about a transaction is not, and a call that was stopped says nothing.
+func isEndpoints(ctx context.Context, err error) bool {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	switch dlt.Kind(err) {
+	case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:
+		return true
+	case batch.KindDoubt:
+		e, ok := errors.AsType[*dlt.Error](err)
+		return !ok || e.Code == 0
+	}
+	return false
 }
 
 // nonces remembers, for a while, which nonce of an account a node takes next, because it has

@@ -40,8 +40,9 @@ type Options struct {
 	// was made anew under the same id is noticed while the process lives, and not after a
 	// restart.
 	Genesis string
-	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached
-	// is left for the next one. At most 63.
+	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached, does not
+	// answer within the time limit, is busy (429) or refuses this client (401, 403) is left for the next
+	// one, which takes all later requests until it is left in turn. At most 63.
 	Fallbacks []string
 
 	// Finality says when a block is deep. Defaults to the node's "finalized" block.

@@ -115,10 +115,17 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 	return out, first
 }
 
-// askInTurn asks the nodes until one answers.
+// askInTurn asks the nodes until one answers. A node that lets the time limit pass is not asked first again.
 func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher) (out []batch.Status, err error) {
-	for _, e := range c.inTurn() {
-		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil || ctx.Err() != nil {
+	first, late := c.preferred.Load(), ctx.Err() != nil
+	for i, e := range c.inTurn() {
+		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			if i == 0 && !late && isEndpoints(ctx, err) {
+				c.leave(first)
+			}
 			break
 		}
 	}

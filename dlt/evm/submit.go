@@ -25,7 +25,8 @@ const opSubmit = "submit"
 // chosen last, and only if no nonce of the account is missing before it: otherwise its error is
 // [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept bytes this client
 // cannot read. nil means that a node has a transaction of the batch in its pool or in a block, no
-// more. The error is a [*dlt.Error]. If the node could not be reached, this Submit fails and the next one goes to the next fallback.
+// more. The error is a [*dlt.Error]. Where it is the endpoint's, as in
+// Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.read(a.Key, a.Payload)
 	if err != nil {

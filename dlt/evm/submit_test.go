@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,6 +337,75 @@ func TestSeveralEndpoints(t *testing.T) {
 		st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}})
 		return err == nil && len(st) == 1 && st[0].Reported == batch.ReportedCommitted
 	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// An endpoint that refuses this client, is busy, or does not answer is left for the next one. One whose
+// node speaks about the transaction is not, nor one whose call was stopped.
+func TestWhatIsTheEndpoints(t *testing.T) {
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
+	b, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	node := func(answer http.HandlerFunc) (url string, asked func() bool) {
+		var n atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // so that the server notices a client that goes
+			n.Add(1)
+			answer(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL, func() bool { return n.Swap(0) > 0 }
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		stop   bool
+		left   bool
+	}{
+		"401": {status(401), false, true}, "403": {status(403), false, true}, "429": {status(429), false, true}, "503": {status(503), false, true},
+		"hangs": {hang, false, true}, "stopped": {hang, true, false},
+	} {
+		for op, call := range map[string]func(*evm.Client, context.Context) error{
+			"submit": func(c *evm.Client, ctx context.Context) error { return c.Submit(ctx, attempt(b, 1)) },
+			"statuses": func(c *evm.Client, ctx context.Context) error {
+				_, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
+				return err
+			},
+		} {
+			if op == "statuses" && name != "hangs" && name != "stopped" {
+				continue // it asks the next one itself
+			}
+			t.Run(op+"/"+name, func(t *testing.T) {
+				first, askedFirst := node(c.answer)
+				second, askedSecond := node(status(503))
+				client := newClient(t, first, &evm.Options{Fallbacks: []string{second}})
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				if c.stop {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(300*time.Millisecond, cancel)
+				}
+				defer cancel()
+				require.Error(t, call(client, ctx))
+				assert.True(t, askedFirst())
+				assert.False(t, askedSecond())
+				ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				require.Error(t, call(client, ctx))
+				assert.Equal(t, c.left, askedSecond())
+			})
+		}
+	}
+
+	s, url := newScript(t)
+	s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "replacement transaction underpriced" })
+	second, askedSecond := node(status(503))
+	client := newClient(t, url, &evm.Options{Fallbacks: []string{second}})
+	for range 2 {
+		require.ErrorIs(t, client.Submit(t.Context(), attempt(b, 1)), dlt.ErrDoubt)
+	}
+	assert.False(t, askedSecond(), "a node's word is not the endpoint's")
 }
 
 // Providers put keys into addresses and headers. No error shows one, whatever a proxy echoes.

@@ -3,6 +3,26 @@ package main
 // evmList breaks the conclusions of the client of EVM chains from a node's answers.
 var evmList = []mutant{
 	{
+		name: "evm: a busy endpoint is kept", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:", new: "case batch.KindUnavailable, batch.KindMisconfigured:",
+	},
+	{
+		name: "evm: an endpoint that refuses this client is kept", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:", new: "case batch.KindUnavailable, batch.KindBusy:",
+	},
+	{
+		name: "evm: a node's word about a transaction moves submissions to another endpoint", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "return !ok || e.Code == 0", new: "return !ok || e.Code <= 0",
+	},
+	{
+		name: "evm: a call that was stopped moves submissions to another endpoint", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "if errors.Is(ctx.Err(), context.Canceled) {", new: "if errors.Is(nil, context.Canceled) {",
+	},
+	{
+		name: "evm: an endpoint that does not answer questions is asked first for ever", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "if i == 0 && !late && isEndpoints(ctx, err) {", new: "if i == 1 && !late && isEndpoints(ctx, err) {",
+	},
+	{
 		name: "evm: any block is deep", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",
 		old: "case r != nil && !p.isDeep(r.block.number):", new: "case r != nil && r.block.number > p.head.number:",
 	},
