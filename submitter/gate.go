@@ -19,6 +19,7 @@ type gate struct {
 	mu       sync.Mutex
 	openAt   time.Time // no request before; zero while the gate is open
 	probeAt  time.Time // when the last probe began; zero if it has ended
+	openedAt time.Time // when a probe opened it last
 	pause    *backoff.ExponentialBackOff
 	pauseMis *backoff.ExponentialBackOff // after a misconfiguration
 	limit    int                         // requests at once; grows again with each success
@@ -126,15 +127,15 @@ func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time
 	switch res {
 	case fine:
 		if wasClosed {
-			g.openAt = time.Time{}
+			g.openAt, g.openedAt = time.Time{}, now
 			g.pause.Reset()
 			g.pauseMis.Reset()
 			return false, true
 		}
 		g.limit = min(g.size, g.limit+1)
 	case pressed, barred:
-		if wasClosed && !t.probe {
-			return false, false // it was sent before the gate closed: no news
+		if wasClosed && !t.probe || t.began.Before(g.openedAt) {
+			return false, false // it was sent before the gate closed, or opened: no news
 		}
 		pause := g.pause
 		if res == barred {

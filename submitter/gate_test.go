@@ -175,3 +175,43 @@ func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	g.leave(second, fine, 0, now)
 	assert.Equal(t, 2, g.room(now))
 }
+
+// A probe that hung and is answered late says nothing about a gate that a later probe has opened.
+func TestALateAnswerIsNoNews(t *testing.T) {
+	for _, res := range []result{pressed, barred} {
+		now := time.Unix(1000, 0)
+		g := newGate(4, time.Second)
+		g.leave(pass(t, g, now), pressed, 0, now)
+		now = now.Add(g.closed(now))
+		hung := pass(t, g, now)
+		late := pass(t, g, now.Add(time.Second))
+		now = now.Add(2 * time.Second)
+		_, opened := g.leave(pass(t, g, now), fine, 0, now)
+		require.True(t, opened)
+		closed, _ := g.leave(hung, res, 0, now)
+		require.False(t, closed)
+		require.Equal(t, 2, g.room(now))
+
+		g.leave(pass(t, g, now), pressed, 0, now)
+		wait := g.closed(now)
+		require.Positive(t, wait)
+		g.leave(late, res, time.Minute, now)
+		require.Equal(t, wait, g.closed(now), "nor of one that was closed again since")
+	}
+}
+
+// A ledger that hangs gets a probe each time that the patience is over, and no more.
+func TestProbesOfALedgerThatHangs(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(64, time.Second)
+	g.leave(pass(t, g, now), pressed, 0, now)
+	now = now.Add(g.closed(now))
+	probes := 0
+	for range 600 {
+		if _, ok := g.enter(now); ok {
+			probes++
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	assert.Equal(t, 60, probes)
+}

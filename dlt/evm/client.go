@@ -1,8 +1,6 @@
 package evm
 
 import (
-	"context"
-	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -36,25 +34,14 @@ type Client struct {
 	direct bool // http's transport is net/http's own and calls the trace hooks
 
 	endpoints []*endpoint
-	preferred atomic.Uint32 // the one for submissions
+	preferred atomic.Uint32 // index of the one for submissions
 	genesis   atomic.Pointer[evmtx.Hash]
 	settled   atomic.Uint64 // see view
 	secrets   *strings.Replacer
-	next      nonces
 	senders   senders
 	mined     mined
 	searched  searched
 	ancestry  ancestry
-}
-
-// endpoint is one node, or a proxy before some.
-type endpoint struct {
-	url    string
-	shown  string // its scheme and host
-	arrays arrays
-	known  identified
-	// recent is of this node only: what one has shown says nothing of another.
-	recent recent
 }
 
 // New returns a client of the chain with this id, through the node at the URL, such as
@@ -84,7 +71,7 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &endpoint{url: u.String(), shown: shownURL(u)}
+		e := &endpoint{index: uint32(i), url: u.String(), shown: shownURL(u)}
 		c.endpoints = append(c.endpoints, e)
 		secrets = append(secrets, secretsOfURL(u)...)
 	}
@@ -128,47 +115,6 @@ func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 // CloseIdleConnections closes the connections that no request uses. The client can be used
 // afterwards.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
-
-// inTurn returns the endpoints, first the one for submissions.
-func (c *Client) inTurn() []*endpoint {
-	first := int(c.preferred.Load())
-	out := make([]*endpoint, 0, len(c.endpoints))
-	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
-}
-
-// onPreferred asks the endpoint for submissions, and names it in the error. Where it has not taken the
-// request, or has not answered, the next endpoint is the one for submissions from then on.
-func (c *Client) onPreferred(ctx context.Context, ask func(e *endpoint) error) error {
-	i, late := c.preferred.Load(), ctx.Err() != nil
-	e := c.endpoints[i]
-	err := dlt.At(e.shown, ask(e))
-	if !late && isEndpoints(ctx, err) {
-		c.leave(i)
-	}
-	return err
-}
-
-// leave makes the endpoint after this one the one for submissions.
-func (c *Client) leave(i uint32) {
-	c.preferred.CompareAndSwap(i, (i+1)%uint32(len(c.endpoints)))
-}
-
-// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was not reached,
-// it is busy, it refuses this client, a proxy answered, or nobody did until the time limit. A node's own
-// word about a transaction is not, and a call that was stopped says nothing.
-func isEndpoints(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	switch dlt.Kind(err) {
-	case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:
-		return true
-	case batch.KindDoubt:
-		e, ok := errors.AsType[*dlt.Error](err)
-		return !ok || e.Code == 0
-	}
-	return false
-}
 
 // nonces remembers, for a while, which nonce of an account a node takes next, because it has
 // accepted the one before.

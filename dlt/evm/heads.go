@@ -55,6 +55,9 @@ func (c *Client) head(ctx context.Context) (head uint64, err error) {
 		if head, err = c.headOf(ctx, e); err == nil || ctx.Err() != nil {
 			break
 		}
+		if isEndpoints(ctx, err) {
+			c.leave(e, err)
+		}
 	}
 	return head, err
 }

@@ -41,8 +41,11 @@ type Options struct {
 	// restart.
 	Genesis string
 	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached, does not
-	// answer within the time limit, is busy (429) or refuses this client (401, 403) is left for the next
-	// one, which takes all later requests until it is left in turn. At most 63.
+	// answer within the time limit, is busy (429) or refuses this client (401, 403), or whose proxy fails
+	// (5xx), is left for the next one, which is preferred until it is left in turn. One that was left is
+	// passed over for its Retry-After, 1 s at least, for 10 s if it was silent, and for a minute if it
+	// refused, unless all are. Set Genesis, too: otherwise the first that answers says which chain it is.
+	// At most 63.
 	Fallbacks []string
 
 	// Finality says when a block is deep. Defaults to the node's "finalized" block.

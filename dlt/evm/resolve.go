@@ -26,8 +26,15 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
 	for _, e := range c.inTurn() {
+		late := ctx.Err() != nil
 		var found dlt.Evidence
-		if found, err = c.resolve(ctx, e, p); err == nil || ctx.Err() != nil {
+		if found, err = c.resolve(ctx, e, p); err == nil {
+			return found, nil
+		}
+		if ctx.Err() != nil {
+			if !late && isEndpoints(ctx, err) {
+				c.leave(e, err) // so that another one is asked first the next time
+			}
 			return found, err
 		}
 	}

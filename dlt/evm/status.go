@@ -106,7 +106,7 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 			size += len(all[n].hashes)
 			n++
 		}
-		statuses, err := c.askInTurn(ctx, all[:n], finish)
+		statuses, err := c.askInTurn(ctx, all[:n], finish, len(out) > 0)
 		if out = append(out, statuses...); err != nil && first == nil {
 			first = err
 		}
@@ -115,17 +115,18 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 	return out, first
 }
 
-// askInTurn asks the nodes until one answers. A node that lets the time limit pass is not asked first again.
-func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher) (out []batch.Status, err error) {
-	first, late := c.preferred.Load(), ctx.Err() != nil
-	for i, e := range c.inTurn() {
-		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil {
+// askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has answered
+// within the same time limit: then the limit was too short, and no node is at fault.
+func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, more bool) (out []batch.Status, err error) {
+	for _, e := range c.inTurn() {
+		late := ctx.Err() != nil
+		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil || late {
 			break
 		}
+		if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {
+			c.leave(e, err)
+		}
 		if ctx.Err() != nil {
-			if i == 0 && !late && isEndpoints(ctx, err) {
-				c.leave(first)
-			}
 			break
 		}
 	}

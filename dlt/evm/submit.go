@@ -83,7 +83,7 @@ func (s *sending) submit(ctx context.Context) error {
 		return err
 	}
 	if verdict.class == classAccepted {
-		s.next.accepted(s.sender, s.tx.Nonce, time.Now())
+		s.e.next.accepted(s.sender, s.tx.Nonce, time.Now())
 		if verdict.isNew && len(s.ours) == 1 {
 			before.shown = &pooled{Hash: string(s.a.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
 			s.e.recent.shows(s.ours[0], before)
@@ -97,7 +97,7 @@ func (s *sending) submit(ctx context.Context) error {
 // takes next.
 func (s *sending) mayGo(ctx context.Context, again bool) error {
 	now := time.Now()
-	known, next := s.e.known.fresh(now) && !again, s.next.isNext(s.sender, s.tx.Nonce, now)
+	known, next := s.e.known.fresh(now) && !again, s.e.next.isNext(s.sender, s.tx.Nonce, now)
 	if known && next {
 		return nil
 	}

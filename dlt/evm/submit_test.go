@@ -1,8 +1,10 @@
 package evm_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -339,73 +341,156 @@ func TestSeveralEndpoints(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
+// flawed is a node of the script that answers sends only, or everything, by a handler. It counts what the
+// handler answers.
+type flawed struct {
+	url string
+	n   atomic.Int32
+}
+
+func newFlawed(t *testing.T, all bool, answer http.HandlerFunc) *flawed {
+	s, _ := newScript(t)
+	f := &flawed{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body) // so that the server notices a client that goes
+		if err != nil {
+			return
+		}
+		if all || bytes.Contains(body, []byte("eth_sendRawTransaction")) {
+			f.n.Add(1)
+			answer(w, r)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	return f
+}
+
+func (f *flawed) asked() bool { return f.n.Swap(0) > 0 }
+
+func says(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
 // An endpoint that refuses this client, is busy, or does not answer is left for the next one. One whose
 // node speaks about the transaction is not, nor one whose call was stopped.
 func TestWhatIsTheEndpoints(t *testing.T) {
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
 	require.NoError(t, err)
-	node := func(answer http.HandlerFunc) (url string, asked func() bool) {
-		var n atomic.Int32
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // so that the server notices a client that goes
-			n.Add(1)
-			answer(w, r)
-		}))
-		t.Cleanup(server.Close)
-		return server.URL, func() bool { return n.Swap(0) > 0 }
+	submit := func(ctx context.Context, c *evm.Client) error { return c.Submit(ctx, attempt(b, 1)) }
+	statuses := func(ctx context.Context, c *evm.Client) error {
+		_, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
+		return err
 	}
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
-	}
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	const refusal = `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no upstream"}}`
 	for name, c := range map[string]struct {
+		all    bool // not the sends only
 		answer http.HandlerFunc
+		call   func(context.Context, *evm.Client) error
 		stop   bool
 		left   bool
 	}{
-		"401": {status(401), false, true}, "403": {status(403), false, true}, "429": {status(429), false, true}, "503": {status(503), false, true},
-		"hangs": {hang, false, true}, "stopped": {hang, true, false},
+		"question 401":           {true, says(401, ""), submit, false, true},
+		"question 429":           {true, says(429, ""), submit, false, true},
+		"question 503":           {true, says(503, ""), submit, false, true},
+		"question hangs":         {true, hangs, submit, false, true},
+		"question stopped":       {true, hangs, submit, true, false},
+		"send 401":               {false, says(401, ""), submit, false, true},
+		"send 403":               {false, says(403, ""), submit, false, true},
+		"send 413":               {false, says(413, ""), submit, false, false},
+		"send 429":               {false, says(429, ""), submit, false, true},
+		"send 503":               {false, says(503, ""), submit, false, true},
+		"send 503 with an error": {false, says(503, refusal), submit, false, true},
+		"send hangs":             {false, hangs, submit, false, true},
+		"send stopped":           {false, hangs, submit, true, false},
+		"node's word":            {false, says(200, strings.Replace(refusal, "no upstream", "replacement transaction underpriced", 1)), submit, false, false},
+		"statuses hang":          {true, hangs, statuses, false, true},
+		"statuses stopped":       {true, hangs, statuses, true, false},
 	} {
-		for op, call := range map[string]func(*evm.Client, context.Context) error{
-			"submit": func(c *evm.Client, ctx context.Context) error { return c.Submit(ctx, attempt(b, 1)) },
-			"statuses": func(c *evm.Client, ctx context.Context) error {
-				_, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
-				return err
-			},
-		} {
-			if op == "statuses" && name != "hangs" && name != "stopped" {
-				continue // it asks the next one itself
+		t.Run(name, func(t *testing.T) {
+			first, second := newFlawed(t, c.all, c.answer), newFlawed(t, true, says(503, ""))
+			client := newClient(t, first.url, &evm.Options{Fallbacks: []string{second.url}})
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			if c.stop {
+				ctx, cancel = context.WithCancel(t.Context())
+				time.AfterFunc(300*time.Millisecond, cancel)
 			}
-			t.Run(op+"/"+name, func(t *testing.T) {
-				first, askedFirst := node(c.answer)
-				second, askedSecond := node(status(503))
-				client := newClient(t, first, &evm.Options{Fallbacks: []string{second}})
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				if c.stop {
-					ctx, cancel = context.WithCancel(t.Context())
-					time.AfterFunc(300*time.Millisecond, cancel)
-				}
-				defer cancel()
-				require.Error(t, call(client, ctx))
-				assert.True(t, askedFirst())
-				assert.False(t, askedSecond())
-				ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
-				require.Error(t, call(client, ctx))
-				assert.Equal(t, c.left, askedSecond())
-			})
-		}
+			defer cancel()
+			err := c.call(ctx, client)
+			require.Error(t, err)
+			assert.True(t, first.asked())
+			assert.False(t, second.asked())
+			if typed, ok := errors.AsType[*dlt.Error](err); ok {
+				assert.Zero(t, typed.RetryAfter, "the other one may be asked at once")
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			require.Error(t, c.call(ctx, client))
+			assert.Equal(t, c.left, second.asked())
+		})
 	}
+}
 
-	s, url := newScript(t)
-	s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "replacement transaction underpriced" })
-	second, askedSecond := node(status(503))
-	client := newClient(t, url, &evm.Options{Fallbacks: []string{second}})
-	for range 2 {
-		require.ErrorIs(t, client.Submit(t.Context(), attempt(b, 1)), dlt.ErrDoubt)
+// Of two busy endpoints neither is asked before its time, and one that refuses this client is asked once a
+// minute.
+func TestEndpointsThatWereLeft(t *testing.T) {
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
+	b, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	submit := func(c *evm.Client) *dlt.Error {
+		err, ok := errors.AsType[*dlt.Error](c.Submit(t.Context(), attempt(b, 1)))
+		require.True(t, ok)
+		return err
 	}
-	assert.False(t, askedSecond(), "a node's word is not the endpoint's")
+	busy, other := newFlawed(t, true, says(429, "")), newFlawed(t, true, says(429, ""))
+	c := newClient(t, busy.url, &evm.Options{Fallbacks: []string{other.url}})
+	assert.Zero(t, submit(c).RetryAfter)
+	assert.InDelta(t, time.Hour, submit(c).RetryAfter, float64(time.Minute))
+
+	busy = newFlawed(t, true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) })
+	refusing := newFlawed(t, true, says(401, ""))
+	c = newClient(t, busy.url, &evm.Options{Fallbacks: []string{refusing.url}})
+	submit(c)
+	submit(c)
+	require.True(t, refusing.asked())
+	require.True(t, busy.asked())
+	for range 3 {
+		assert.ErrorIs(t, submit(c), dlt.ErrBusy)
+	}
+	assert.True(t, busy.asked())
+	assert.False(t, refusing.asked(), "it is aside for longer")
+}
+
+// Each endpoint that fails a question is left, so that a good one is reached whichever those before it are.
+func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
+	down := evmtest.Start(t, nil)
+	down.Close()
+	silent := newFlawed(t, true, hangs)
+	good := evmtest.Start(t, nil)
+	c := newClient(t, down.URL(), &evm.Options{Fallbacks: []string{silent.url, good.URL()}})
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
+	b, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.BatchStatuses(ctx, b.Service, []batch.Attempt{{Key: b.Key()}})
+		return err
+	}
+	require.Error(t, ask())
+	require.True(t, silent.asked())
+	require.NoError(t, ask())
+	assert.False(t, silent.asked())
 }
 
 // Providers put keys into addresses and headers. No error shows one, whatever a proxy echoes.

@@ -50,7 +50,7 @@ var list = []mutant{
 		new: "if !crowded || crowded || !s.pool.Hangs(",
 	},
 	{
-		name: "requests that hang fill an open gate", file: "submitter/gate.go", pkg: "internal/sim", test: "TestAParallelLaneHangs/endpoint", args: []string{"-test.timeout=60s"},
+		name: "a full pool closes an open gate", file: "submitter/gate.go", pkg: "submitter", test: "TestPressureHalvesAndSuccessAddsOne",
 		old: "case g.openAt.IsZero() && g.limit == g.size:",
 		new: "case false:",
 	},
@@ -63,6 +63,11 @@ var list = []mutant{
 		name: "a probe that hangs is the only one", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",
 		old: "!g.probeAt.IsZero() && now.Sub(g.probeAt) < g.patience",
 		new: "!g.probeAt.IsZero()",
+	},
+	{
+		name: "a late answer closes a gate that was opened since", file: "submitter/gate.go", pkg: "submitter", test: "TestALateAnswerIsNoNews",
+		old: "if wasClosed && !t.probe || t.began.Before(g.openedAt) {",
+		new: "if wasClosed && !t.probe {",
 	},
 	{
 		name: "a probe that hung delays the next one", file: "submitter/gate.go", pkg: "submitter", test: "TestAHangingRequestKeepsNoPlace",

@@ -3,24 +3,44 @@ package main
 // evmList breaks the conclusions of the client of EVM chains from a node's answers.
 var evmList = []mutant{
 	{
-		name: "evm: a busy endpoint is kept", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		name: "evm: a busy endpoint is kept", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
 		old: "case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:", new: "case batch.KindUnavailable, batch.KindMisconfigured:",
 	},
 	{
-		name: "evm: an endpoint that refuses this client is kept", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		name: "evm: an endpoint that refuses this client is kept", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
 		old: "case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:", new: "case batch.KindUnavailable, batch.KindBusy:",
 	},
 	{
-		name: "evm: a node's word about a transaction moves submissions to another endpoint", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
-		old: "return !ok || e.Code == 0", new: "return !ok || e.Code <= 0",
+		name: "evm: a node's word about a transaction moves submissions to another endpoint", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "return e.Code == 0 && e.Err != nil", new: "return true",
 	},
 	{
-		name: "evm: a call that was stopped moves submissions to another endpoint", file: "dlt/evm/client.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		name: "evm: a call that was stopped moves submissions to another endpoint", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
 		old: "if errors.Is(ctx.Err(), context.Canceled) {", new: "if errors.Is(nil, context.Canceled) {",
 	},
 	{
 		name: "evm: an endpoint that does not answer questions is asked first for ever", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
-		old: "if i == 0 && !late && isEndpoints(ctx, err) {", new: "if i == 1 && !late && isEndpoints(ctx, err) {",
+		old: "if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {", new: "if ctx.Err() == nil && isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {",
+	},
+	{
+		name: "evm: only an endpoint whose questions take all the time is left", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestQuestionsReachTheGoodEndpoint",
+		old: "if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {", new: "if e.index == 0 && isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {",
+	},
+	{
+		name: "evm: the Retry-After of an endpoint that was left delays the next one", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "dlt.Kind(err) == batch.KindBusy {", new: "dlt.Kind(err) == batch.KindRejected {",
+	},
+	{
+		name: "evm: a busy endpoint is asked before its Retry-After, since the other is busy, too", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestEndpointsThatWereLeft",
+		old: "return max(asideBusy, e.RetryAfter)", new: "return max(asideBusy, min(e.RetryAfter, 0))",
+	},
+	{
+		name: "evm: an endpoint that refuses this client takes every second request", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestEndpointsThatWereLeft",
+		old: "\t\treturn asideRefused\n", new: "\t\treturn 0\n",
+	},
+	{
+		name: "evm: a proxy's failure is the node's word", file: "dlt/evm/endpoint.go", pkg: "dlt/evm", test: "TestWhatIsTheEndpoints",
+		old: "return e.StatusCode >= http.StatusInternalServerError", new: "return e.StatusCode > http.StatusNetworkAuthenticationRequired",
 	},
 	{
 		name: "evm: any block is deep", file: "dlt/evm/status.go", pkg: "dlt/evm", test: "TestStatusesOfOneView",

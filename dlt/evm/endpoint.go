@@ -1,0 +1,108 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// endpoint is one node, or a proxy before some.
+type endpoint struct {
+	index  uint32
+	url    string
+	shown  string // its scheme and host
+	arrays arrays
+	known  identified
+	next   nonces
+	// recent is of this node only: what one has shown says nothing of another.
+	recent recent
+	// aside is until when others are preferred, in nanoseconds of Unix time.
+	aside atomic.Int64
+}
+
+// How long an endpoint that was left stays aside, while others are not.
+const (
+	asideBusy    = time.Second // or its Retry-After, where that is longer
+	asideSilent  = 10 * time.Second
+	asideRefused = time.Minute
+)
+
+// inTurn returns the endpoints, first the one for submissions.
+func (c *Client) inTurn() []*endpoint {
+	first := c.preferred.Load()
+	out := make([]*endpoint, 0, len(c.endpoints))
+	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
+}
+
+// onPreferred asks the endpoint for submissions, and names it in the error. Where the error is the
+// endpoint's, another one is for submissions from then on, and RetryAfter is the time until that one may be
+// asked.
+func (c *Client) onPreferred(ctx context.Context, ask func(e *endpoint) error) error {
+	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
+	err := dlt.At(e.shown, ask(e))
+	if late || len(c.endpoints) == 1 || !isEndpoints(ctx, err) {
+		return err
+	}
+	c.leave(e, err)
+	if typed, ok := errors.AsType[*dlt.Error](err); ok && dlt.Kind(err) == batch.KindBusy {
+		typed.RetryAfter = max(0, time.Until(time.Unix(0, c.endpoints[c.preferred.Load()].aside.Load())))
+	}
+	return err
+}
+
+// leave puts an endpoint aside. If it was the one for submissions, the next that is not aside is, or the one
+// that is aside for the shortest time.
+func (c *Client) leave(e *endpoint, err error) {
+	now := time.Now()
+	e.aside.Store(now.Add(asideFor(err)).UnixNano())
+	best := e
+	for i := range c.endpoints {
+		other := c.endpoints[(int(e.index)+1+i)%len(c.endpoints)]
+		if until := other.aside.Load(); until <= now.UnixNano() {
+			best = other
+			break
+		} else if until < best.aside.Load() {
+			best = other
+		}
+	}
+	c.preferred.CompareAndSwap(e.index, best.index)
+}
+
+func asideFor(err error) time.Duration {
+	switch dlt.Kind(err) {
+	case batch.KindBusy:
+		e, _ := errors.AsType[*dlt.Error](err)
+		return max(asideBusy, e.RetryAfter)
+	case batch.KindMisconfigured:
+		return asideRefused
+	}
+	return asideSilent
+}
+
+// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was not reached,
+// it is busy, it refuses this client, its proxy fails, or nobody has answered within the time limit. A node's
+// word about a transaction is not, and a call that was stopped says nothing.
+func isEndpoints(ctx context.Context, err error) bool {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	switch dlt.Kind(err) {
+	case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:
+		return true
+	case batch.KindDoubt:
+		e, ok := errors.AsType[*dlt.Error](err)
+		switch {
+		case ctx.Err() != nil, !ok:
+			return true
+		case e.StatusCode == 0: // no answer, or one of the node
+			return e.Code == 0 && e.Err != nil
+		}
+		return e.StatusCode >= http.StatusInternalServerError
+	}
+	return false
+}
