@@ -206,10 +206,11 @@ func (r rpc) nonce(a evmtest.Account, tag string) (uint64, error) {
 // about is what the node shows of an account, for whoever asks why its lane stands still.
 func (r rpc) about(account string) string {
 	var next, pending, funds string
-	var pool json.RawMessage
 	head, err := r.quantity("eth_blockNumber")
 	err = errors.Join(err, r.call(&next, "eth_getTransactionCount", account, "latest"), r.call(&pending, "eth_getTransactionCount", account, "pending"),
-		r.call(&funds, "eth_getBalance", account, "latest"), r.call(&pool, "txpool_contentFrom", account))
+		r.call(&funds, "eth_getBalance", account, "latest"))
+	pool, queued, failed := r.pool(account)
+	err = errors.Join(err, failed)
 	var used []string
 	for n := range head + 1 {
 		var block struct {
@@ -222,7 +223,42 @@ func (r rpc) about(account string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s at block %d: next nonce %s, with the pool %s, funds %s, pool %s, nonces used: %s; %v", account, head, next, pending, funds, pool, strings.Join(used, ", "), err)
+	return fmt.Sprintf("%s at block %d: next nonce %s, with the pool %s, funds %s, pool %v, queued %v, nonces used: %s; %v", account, head, next, pending, funds, pool, queued, strings.Join(used, ", "), err)
+}
+
+// pool returns the nonces of an account's transactions that the next block may have, and of those that wait
+// for an earlier one, each with its fee cap.
+func (r rpc) pool(account string) (pending, queued map[string]string, err error) {
+	type transactions map[string]map[string]struct{ MaxFeePerGas string }
+	var all struct{ Pending, Queued transactions }
+	if err := r.call(&all, "txpool_content"); err != nil {
+		return nil, nil, err
+	}
+	of := func(all transactions) map[string]string {
+		out := map[string]string{}
+		for from, txs := range all {
+			if !strings.EqualFold(from, account) {
+				continue
+			}
+			for nonce, tx := range txs {
+				out[nonce] = tx.MaxFeePerGas
+			}
+		}
+		return out
+	}
+	return of(all.Pending), of(all.Queued), nil
+}
+
+// forgets reports whether anvil has put an account's next transaction behind one that is mined already. It
+// never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+func (r rpc) forgets(account string) bool {
+	_, queued, err := r.pool(account)
+	if err != nil || len(queued) == 0 {
+		return false
+	}
+	next, err := r.quantity("eth_getTransactionCount", account, "latest")
+	_, is := queued[strconv.FormatUint(next, 10)]
+	return err == nil && is
 }
 
 // evmBackend is anvil. Its chain is as durable as the file that it writes once a second.

@@ -175,6 +175,23 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.chain().call(nil, "anvil_dropAllTransactions"))
 }
 
+// patience is how often a person sees that anvil has forgotten an intent before it empties the pool.
+const patience = 6
+
+// unlock does what docs/ledgers/evm.md leaves to a person: an intent whose fees are at their limit cannot
+// replace the transaction that anvil has put behind one that is mined already.
+func (w *world) unlock(open []batch.Record, forgotten map[batch.Key]int) {
+	for _, seen := range open {
+		if seen.Attempt == 0 || !w.chain().forgets(string(seen.Service)) {
+			continue
+		}
+		if forgotten[seen.Key]++; forgotten[seen.Key]%patience == 0 {
+			w.t.Log(w.chain().about(string(seen.Service)))
+			w.t.Logf("%s is %s, attempt %d: a person empties the pool: %v", seen.Key, seen.State, seen.Attempt, w.chain().call(nil, "anvil_dropAllTransactions"))
+		}
+	}
+}
+
 // suffers says that a fault begins (1) or ends (-1).
 func (w *world) suffers(object string, n int) {
 	if object == "ledger" {
@@ -206,6 +223,7 @@ func (w *world) rest(st *postgres.Store) {
 	}
 	var open []batch.Record // as it was last seen
 	begun := time.Now()
+	forgotten := map[batch.Key]int{} // how often a person saw that anvil has forgotten an intent
 	for {
 		seen, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
 		if err == nil {
@@ -228,9 +246,15 @@ func (w *world) rest(st *postgres.Store) {
 			w.t.Fatalf("not everything is final %s after the last fault: %v", w.restFor(), err)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if w.kind == evmSigned && time.Since(begun) > helpAfter {
-			begun = time.Now()
+		if time.Since(begun) < helpAfter {
+			continue
+		}
+		begun = time.Now()
+		switch w.kind {
+		case evmSigned:
 			w.person(ctx, st, open)
+		case evmNode:
+			w.unlock(open, forgotten)
 		}
 	}
 	for _, s := range w.slots {
