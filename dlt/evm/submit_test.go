@@ -457,7 +457,7 @@ func TestEndpointsThatWereLeft(t *testing.T) {
 	assert.Zero(t, submit(c).RetryAfter)
 	assert.InDelta(t, time.Hour, submit(c).RetryAfter, float64(time.Minute))
 
-	busy = newFlawed(t, true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) })
+	busy = newFlawed(t, true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 	refusing := newFlawed(t, true, says(401, ""))
 	c = newClient(t, busy.url, &evm.Options{Fallbacks: []string{refusing.url}})
 	submit(c)
