@@ -322,7 +322,9 @@ const (
 const searchAtOnce = 32
 
 // search reads the blocks after a height, up to the last deep one, and returns the height of the block
-// that used the nonce. It reads some in each call, and goes on where it ended: deep blocks stay.
+// that used the nonce. It reads some in each call, and goes on where it ended: deep blocks stay. It passes over
+// blocks that the node does not have, as old ones that it has removed: only what stands in a block is a proof.
+// At the end it begins anew, since another node may have them.
 func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, found bool, err error) {
 	from := f.searched.after(f.sender, f.nonce, free) + 1
 	last := min(deep, from+searchAtOnce-1)
@@ -337,13 +339,18 @@ func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, 
 			return 0, false, dlt.At(f.e.shown, f.typed(f.op, err))
 		}
 		for _, a := range answers {
-			if _, found, err = f.userIn(a, from); err != nil || found {
-				return from, found, err
+			if !a.isNull() {
+				if _, found, err = f.userIn(a, from); err != nil || found {
+					return from, found, err
+				}
 			}
-			f.searched.reach(f.sender, f.nonce, from)
+			f.searched.reach(f.sender, f.nonce, from, a.isNull())
 			from++
 		}
 		reqs = reqs[len(part):]
+	}
+	if from > deep {
+		f.searched.again(f.sender, f.nonce)
 	}
 	return 0, false, nil
 }
@@ -353,7 +360,12 @@ const searchArray = 8
 // searched remembers up to which height the blocks were read for who used a nonce.
 type searched struct {
 	mu sync.Mutex
-	by map[searchedFor]uint64
+	by map[searchedFor]reached
+}
+
+type reached struct {
+	height uint64
+	gaps   bool // blocks below were missing
 }
 
 type searchedFor struct {
@@ -365,16 +377,26 @@ type searchedFor struct {
 func (s *searched) after(a evmtx.Address, nonce, height uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(height, s.by[searchedFor{a, nonce}])
+	return max(height, s.by[searchedFor{a, nonce}].height)
 }
 
-func (s *searched) reach(a evmtx.Address, nonce, height uint64) {
+func (s *searched) reach(a evmtx.Address, nonce, height uint64, gap bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil || len(s.by) >= maxNonces {
-		s.by = map[searchedFor]uint64{}
+		s.by = map[searchedFor]reached{}
 	}
-	s.by[searchedFor{a, nonce}] = height
+	key := searchedFor{a, nonce}
+	s.by[key] = reached{height, gap || s.by[key].gaps}
+}
+
+// again forgets the height where blocks were missing.
+func (s *searched) again(a evmtx.Address, nonce uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := (searchedFor{a, nonce}); s.by[key].gaps {
+		delete(s.by, key)
+	}
 }
 
 // agrees makes sure that a block without the transaction used the nonce all the same, by both counts of

@@ -450,6 +450,51 @@ func TestADepositUsesNoNonce(t *testing.T) {
 	assert.True(t, reached)
 }
 
+// A node that has removed old blocks shows null for them. The search passes over them, and comes back to them
+// at its end, since another node behind the address may have them.
+func TestASearchPassesOverMissingBlocks(t *testing.T) {
+	for name, theirs := range map[string]string{"behind the gap": hexNumber(85), "in the gap": hexNumber(40)} {
+		t.Run(name, func(t *testing.T) {
+			node, url := newScript(t)
+			c, a, _ := slotOf(t, node, url, nil)
+			node.on("eth_getTransactionCount", func(params []any) (any, string) {
+				switch params[1] {
+				case "latest", "pending", hexNumber(90), hexNumber(100):
+					return "0x1", ""
+				}
+				return nil, "missing trie node"
+			})
+			gap := true
+			before := node.byName["eth_getBlockByNumber"]
+			node.on("eth_getBlockByNumber", func(params []any) (any, string) {
+				doc, refusal := before(params)
+				switch params[0] {
+				case hexNumber(88):
+					defer func() { gap = false }()
+				case hexNumber(40):
+					if gap {
+						return nil, ""
+					}
+				}
+				if params[0] == theirs {
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": someone, "type": "0x2"}}
+				}
+				return doc, refusal
+			})
+			for range 20 {
+				st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+				require.NoError(t, err)
+				require.Len(t, st, 1)
+				if st[0].Reported == batch.ReportedVoid {
+					assert.Contains(t, st[0].Message, someone)
+					return
+				}
+			}
+			assert.Fail(t, "nobody found the transaction")
+		})
+	}
+}
+
 // A proxy refuses a method that it does not list under a status of its own. The method is a short cut only: the
 // blocks say who used the nonce. A provider that is busy is asked again later.
 func TestAProxyThatListsNoSuchMethod(t *testing.T) {

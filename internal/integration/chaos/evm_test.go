@@ -363,15 +363,17 @@ func (b *evmBackend) save() error {
 	return nil
 }
 
-// ofOneMoment reports whether each account has sent as many transactions as the blocks of a state file have,
-// and whether there is a receipt for just these. anvil does not stop while it writes, so that the accounts
+// ofOneMoment reports whether a state file has all blocks, whether each account has sent as many transactions
+// as they have, and whether there is a receipt for just these. anvil does not stop while it writes, so that the accounts
 // or the receipts may be those after a block that is missing. A node that starts with such a file has an
 // effect that no block explains, or for ever a receipt of a block that it does not have, which no chain of
 // several nodes can have.
 func ofOneMoment(text []byte) bool {
 	var state struct {
 		Accounts map[string]struct{ Nonce uint64 }
+		Best     uint64 `json:"best_block_number"`
 		Blocks   []struct {
+			Header       struct{ Number string }
 			Transactions []struct{ Transaction struct{ Hash string } }
 		}
 		Transactions []struct {
@@ -388,13 +390,15 @@ func ofOneMoment(text []byte) bool {
 	for _, tx := range state.Transactions {
 		from[tx.Info.Hash] = tx.Info.From
 	}
+	heights := map[string]struct{}{}
 	for _, block := range state.Blocks {
+		heights[block.Header.Number] = struct{}{}
 		for _, tx := range block.Transactions {
 			sent[from[tx.Transaction.Hash]]++
 			delete(from, tx.Transaction.Hash)
 		}
 	}
-	if len(from) > 0 {
+	if len(from) > 0 || uint64(len(heights)) != state.Best+1 {
 		return false
 	}
 	for lane := range lanes {

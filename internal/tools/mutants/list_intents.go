@@ -161,6 +161,14 @@ var intentList = []mutant{
 		old: "err == nil && !found && free != unknownHeight {", new: "err == nil && !found && free == unknownHeight {",
 	},
 	{
+		name: "intents: a missing block ends the search for who used a nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
+		old: "if !a.isNull() {\n\t\t\t\tif _, found", new: "if len(answers) > 0 {\n\t\t\t\tif _, found",
+	},
+	{
+		name: "intents: missing blocks are never looked at again", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
+		old: "if from > deep {", new: "if from > deep+1 {",
+	},
+	{
 		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
 		old: "return max(height, s.by[searchedFor{a, nonce}])", new: "return height",
 	},
