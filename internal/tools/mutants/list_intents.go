@@ -170,7 +170,7 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
-		old: "return max(height, s.by[searchedFor{a, nonce}])", new: "return height",
+		old: "return max(height, s.by[searchedFor{a, nonce}].height)", new: "return height",
 	},
 	{
 		name: "intents: a wait that never ends is over at once", file: evmDir + "/slot.go", pkg: evmDir, test: "TestStalledAfterSoManyBlocks",
