@@ -25,8 +25,8 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	if err != nil {
 		return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
+	late := ctx.Err() != nil
 	for _, e := range c.inTurn() {
-		late := ctx.Err() != nil
 		var found dlt.Evidence
 		if found, err = c.resolve(ctx, e, p); err == nil {
 			return found, nil
@@ -324,7 +324,7 @@ const searchAtOnce = 32
 // search reads the blocks after a height, up to the last deep one, and returns the height of the block
 // that used the nonce. It reads some in each call, and goes on where it ended: deep blocks stay. It passes over
 // blocks that the node does not have, as old ones that it has removed: only what stands in a block is a proof.
-// At the end it begins anew, since another node may have them.
+// At the end it begins anew where it has passed over some, since another node may have them.
 func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, found bool, err error) {
 	from := f.searched.after(f.sender, f.nonce, free) + 1
 	last := min(deep, from+searchAtOnce-1)

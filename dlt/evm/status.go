@@ -118,9 +118,9 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 // askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has answered
 // within the same time limit: then the limit was too short, and no node is at fault.
 func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, more bool) (out []batch.Status, err error) {
+	more = more || ctx.Err() != nil // the limit has passed before: that is no node's fault either
 	for _, e := range c.inTurn() {
-		late := ctx.Err() != nil
-		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil || late {
+		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil {
 			break
 		}
 		if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {
