@@ -54,6 +54,30 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+// An AddTx with its transaction.
+func BenchmarkAddTx(b *testing.B) {
+	for _, d := range []driver{pooled, pgx} {
+		for _, n := range []int{100, 500} {
+			b.Run(fmt.Sprintf("%s/%d", d.name, n), func(b *testing.B) {
+				s := newSpace(b, d)
+				s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
+				a := s.app()
+				all := 0
+				for b.Loop() {
+					b.StopTimer()
+					bs := benchBatches(n, 100)
+					b.StartTimer()
+					x := a.mustBegin(b)
+					require.NoError(b, a.addTx(b.Context(), x, bs...))
+					require.NoError(b, x.commit())
+					all += n
+				}
+				b.ReportMetric(float64(all)/b.Elapsed().Seconds(), "batches/s")
+			})
+		}
+	}
+}
+
 // A round takes the fronts of 500 lanes, loads their payloads, records them as
 // accepted and then as committed.
 func BenchmarkRound(b *testing.B) {

@@ -98,7 +98,7 @@ func (s *space) rows() (all []string) {
 
 // Many new batches go by COPY over pgx's own pool, and their rows are those of an INSERT. Where
 // one of them is known the store adds the others, and nothing after a conflict, as ever. A COPY that has
-// to wait ends with its context.
+// to wait ends with its context. AddTx is the same.
 func TestManyAreCopied(t *testing.T) {
 	t.Parallel()
 	const n = 250
@@ -152,6 +152,34 @@ func TestManyAreCopied(t *testing.T) {
 			require.ErrorIs(t, st.Add(t.Context(), more...), batch.ErrConflict)
 			assert.Len(t, s.rows(), n+50)
 			copied(0, "after a known one")
+			// The same in the application's own transaction, which goes on after each of them.
+			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.transactions; DELETE FROM ` + s.schema + `.batches`)
+			st, err = native.New(p, &postgres.Options{Schema: s.schema}) // which does not know of the known one
+			require.NoError(t, err)
+			own, err := p.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = own.Rollback(context.WithoutCancel(t.Context())) }()
+			require.NoError(t, st.AddTx(t.Context(), own, few))
+			copied(0, "one batch in a transaction")
+			require.NoError(t, st.AddTx(t.Context(), own, list...))
+			copied(2, "batches in a transaction")
+			more = many(n + 50)
+			require.NoError(t, st.AddTx(t.Context(), own, more[n/2:]...))
+			copied(1, "some are known in the transaction")
+			more = many(n + 60)
+			more[0].Payload = []byte("other")
+			require.ErrorIs(t, st.AddTx(t.Context(), own, more...), batch.ErrConflict)
+			copied(0, "after a known one in the transaction")
+			_, err = own.Exec(t.Context(), `DELETE FROM `+s.schema+`.batches WHERE header_signature = 'few'`)
+			require.NoError(t, err)
+			_, err = own.Exec(t.Context(), `DELETE FROM `+s.schema+`.waiting_batches w WHERE NOT EXISTS (SELECT 1 FROM `+s.schema+`.batches b WHERE b.seq = w.seq)`)
+			require.NoError(t, err)
+			require.NoError(t, own.Commit(t.Context()))
+			got := s.rows()
+			require.Len(t, got, n+50)
+			// The keys of one transaction follow one another, as those of one Add.
+			assert.Equal(t, want, got[:n])
+
 			var left int
 			require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%' AND query LIKE 'COPY%'`).Scan(&left))
 			assert.Zero(t, left, "transactions that nobody ends")

@@ -35,13 +35,19 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	if s.fresh.expected() {
-		// Where row-level security applies to this role, the server takes no COPY.
-		if err := add(true); sqlState(err) != featureNotSupported && sqlState(err) != uniqueViolation {
+		if err := add(true); !refusesFresh(err) {
 			return err
 		}
 		s.fresh.known()
 	}
 	return add(false)
+}
+
+// refusesFresh reports whether the server refused to take all batches for new: one is known, or
+// row-level security applies to this role, which takes no COPY then.
+func refusesFresh(err error) bool {
+	state := sqlState(err)
+	return state == featureNotSupported || state == uniqueViolation
 }
 
 // hold keeps the batches of an Add for this process's own claims. Claims see them only once the

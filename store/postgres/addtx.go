@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -37,8 +38,15 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
+	fresh := (&session{tx, s}).copier(len(in)) != nil && s.fresh.expected()
 	return s.inTx(ctx, op, tx, true, func(t *session, snapshot bool) error {
-		if err := t.add(ctx, in, false); err != nil || !snapshot {
+		err := t.add(ctx, in, fresh)
+		if fresh && refusesFresh(err) {
+			fresh = false
+			s.fresh.known()
+			return fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
+		}
+		if err != nil || !snapshot {
 			return err
 		}
 		return t.findBuried(ctx, in)

@@ -174,8 +174,18 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: where nothing may be copied nothing is added", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestWhereNothingMayBeCopied",
-		old: "sqlState(err) != featureNotSupported && ",
+		old: "state == featureNotSupported || ",
 		new: "",
+	},
+	{
+		name: "postgres: an AddTx with a known batch among many fails", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestManyAreCopied/native$",
+		old: "if fresh && refusesFresh(err) {",
+		new: "if fresh && refusesFresh(nil) {",
+	},
+	{
+		name: "native: an AddTx of many copies nothing", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestManyAreCopied/native$",
+		old: "copier(len(in)) != nil && s.fresh",
+		new: "copier(0) != nil && s.fresh",
 	},
 	{
 		name: "postgres: few batches are copied", file: "store/postgres/copy.go", pkg: "internal/integration", test: "TestManyAreCopied/native$",

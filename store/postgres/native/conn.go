@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -146,20 +145,20 @@ func (r firstRows) Close() error {
 // the connection breaks before the answer, the error of pgx's Exec says that nothing was sent, and
 // does not say why it broke.
 func (c *conn) say(ctx context.Context, text string) error {
-	return c.traced(ctx, text, func(ctx context.Context, on *pgconn.PgConn) error {
-		return on.Exec(ctx, text).Close()
+	on := c.c.Conn()
+	return traced(ctx, on, c.p.tracer, text, func(ctx context.Context) error {
+		return on.PgConn().Exec(ctx, text).Close()
 	})
 }
 
-// traced sends a text below pgx, and shows it to the tracer as pgx does.
-func (c *conn) traced(ctx context.Context, text string, send func(ctx context.Context, on *pgconn.PgConn) error) error {
-	on := c.c.Conn()
-	if c.p.tracer != nil {
-		ctx = c.p.tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
+// traced sends a text below pgx, and shows it to the tracer, if there is one, as pgx does.
+func traced(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text string, send func(ctx context.Context) error) error {
+	if tracer != nil {
+		ctx = tracer.TraceQueryStart(ctx, on, pgx.TraceQueryStartData{SQL: text})
 	}
-	err := send(ctx, on.PgConn())
-	if c.p.tracer != nil {
-		c.p.tracer.TraceQueryEnd(ctx, on, pgx.TraceQueryEndData{Err: err})
+	err := send(ctx)
+	if tracer != nil {
+		tracer.TraceQueryEnd(ctx, on, pgx.TraceQueryEndData{Err: err})
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5"
 )
 
 // Copy implements [conns.Copier].
@@ -19,10 +19,14 @@ func (c *conn) Copy(ctx context.Context, text string, data io.Reader) error {
 			return err
 		}
 	}
+	return copyFrom(ctx, c.c.Conn(), c.p.tracer, text, data)
+}
+
+func copyFrom(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text string, data io.Reader) error {
 	r := &untilCopied{r: data}
 	defer r.end()
-	return c.traced(ctx, text, func(ctx context.Context, on *pgconn.PgConn) error {
-		_, err := on.CopyFrom(ctx, r, text)
+	return traced(ctx, on, tracer, text, func(ctx context.Context) error {
+		_, err := on.PgConn().CopyFrom(ctx, r, text)
 		return err
 	})
 }

@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"database/sql"
+	"io"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -89,6 +90,12 @@ func (t tx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows,
 
 func (t tx) Together(ctx context.Context, list ...conns.Statement) error {
 	return conns.InTurn(ctx, t, list)
+}
+
+// Copy implements [conns.Copier].
+func (t tx) Copy(ctx context.Context, text string, data io.Reader) error {
+	c := t.t.Conn()
+	return copyFrom(ctx, c, c.Config().Tracer, text, data)
 }
 
 func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
