@@ -61,6 +61,7 @@ soak:
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -run TestAnvilRandomly -evm.steps=5000
 	$(GO) test . -count=1 -v -run TestRetentionKeepsUp -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
+	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -run TestNoLaneStandsStill -stall.time=1h
 	$(GO) test -C internal/integration ./scale -run '^$$' -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
 	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \

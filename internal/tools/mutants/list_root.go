@@ -43,4 +43,8 @@ var rootList = []mutant{
 		name: "the longest delay is no delay", file: "retry.go", pkg: ".", test: "TestADelayForEverIsNotNow",
 		old: "most := min(p.MaxDelay, longestDelay)", new: "most := min(p.MaxDelay, max(p.MaxDelay, longestDelay))",
 	},
+	{
+		name: "lanes that are free are not named", file: "engine.go", pkg: "internal/integration", test: "TestNoLaneStandsStill/Serial$",
+		old: "{ e.queuer.Hint(lanes...) },", new: "{},",
+	},
 }

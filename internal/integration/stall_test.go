@@ -1,0 +1,390 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var stallTime = flag.Duration("stall.time", time.Minute, "how long lanes are watched for one that stands still")
+
+// stallBound is the time after which a lane stands still. A lane that may go on does so after some
+// milliseconds, and a scan looks at it after a second.
+const stallBound = 10 * time.Second
+
+// No lane with room stands still: beside bursts and rests, transactions that stay open, pauses, and a
+// snapshot that is held for half of the time. Where one Runner adds everything and wakes for each AddTx,
+// no lane needs a scan.
+func TestNoLaneStandsStill(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup // side by side, however many tests run at once
+	defer all.Wait()
+	for name, c := range map[string]struct {
+		d        driver
+		strategy queuer.Strategy
+		runners  int
+		lanes    int
+		scan     time.Duration
+	}{
+		"Serial":                 {pooled, queuer.Serial{}, 1, 60, time.Minute},
+		"Pipelined":              {pooled, queuer.Pipelined(8), 1, 12, time.Minute},
+		"Parallel":               {pgx, &queuer.Parallel{}, 1, 4, time.Minute},
+		"Serial in three":        {pooled, queuer.Serial{}, 3, 60, 0},
+		"Pipelined in two by pq": {libpq, queuer.Pipelined(8), 2, 12, 0},
+	} {
+		all.Go(func() {
+			t.Run(name, func(t *testing.T) {
+				seed := rand.Uint64()
+				t.Log("seed", seed)
+				w := &walk{t: t, strategy: c.strategy, ledger: newChains(seed), lanes: c.lanes, wake: c.scan > 0, rnd: rand.New(rand.NewPCG(seed, 1)), next: map[string]int{}}
+				w.space = newSpace(t, c.d)
+				w.space.exec(`DROP FUNCTION ` + w.space.schema + `.clock_timestamp()`)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var running sync.WaitGroup
+				for range c.runners {
+					a := w.space.app()
+					var st store.Store = a.Store
+					if a.native != nil {
+						st = a.native
+					}
+					r, err := dltbatch.New(st, w.ledger, &dltbatch.Options{Strategy: c.strategy, ScanInterval: c.scan, Retention: time.Minute})
+					require.NoError(t, err)
+					w.apps, w.runners = append(w.apps, a), append(w.runners, r)
+					running.Go(func() { assert.NoError(t, r.Run(ctx)) })
+				}
+				watching, seen := context.WithCancel(ctx)
+				var watcher sync.WaitGroup
+				watcher.Go(func() { w.watch(watching) })
+				loading, enough := context.WithTimeout(ctx, *stallTime)
+				defer enough()
+				var load sync.WaitGroup
+				load.Go(func() { w.add(loading) })
+				load.Go(func() { w.addTx(loading) })
+				load.Go(func() { w.pause(loading) })
+				load.Go(func() { w.hold(loading) })
+				load.Wait()
+				wait, cancel := context.WithTimeout(ctx, 2*time.Minute)
+				defer cancel()
+				assert.NoError(t, w.runners[0].Idle(wait))
+				seen()
+				watcher.Wait()
+				stop()
+				running.Wait()
+				w.ledger.check(t, w.next)
+				t.Logf("%d batches; the longest that a lane stood still: %s", w.ledger.all(), w.longest.Round(time.Millisecond))
+			})
+		})
+	}
+}
+
+// walk is one case: its load and its watch.
+type walk struct {
+	t        *testing.T
+	space    *space
+	strategy queuer.Strategy
+	apps     []*app
+	runners  []*dltbatch.Runner
+	ledger   *chains
+	lanes    int
+	wake     bool // after each AddTx
+
+	mu   sync.Mutex
+	rnd  *rand.Rand
+	next map[string]int // of each chain: the number of its next batch
+
+	longest time.Duration // the watch's own
+}
+
+func (w *walk) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rnd.IntN(n)
+}
+
+// some are batches of lanes that begin with a prefix. Those of one address of a lane are a chain,
+// which the ledger must execute in this order.
+func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range n {
+		lane := fmt.Sprint(prefix, w.rnd.IntN(lanes))
+		chain := fmt.Sprint(lane, "/", w.rnd.IntN(3))
+		if _, parallel := w.strategy.(*queuer.Parallel); !parallel {
+			chain = lane + "/0"
+		}
+		b := one(lane, fmt.Sprint(chain, "/", w.next[chain]))
+		b.Footprint = batch.Footprint{Writes: []string{chain}}
+		w.next[chain]++
+		all = append(all, b)
+	}
+	return all
+}
+
+// gone takes the numbers of batches back that were rolled back.
+func (w *walk) gone(all []batch.Batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range all {
+		chain, _ := chainOf(b.ID)
+		w.next[chain]--
+	}
+}
+
+// rest waits up to d, and reports whether the load goes on.
+func (w *walk) rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(time.Duration(w.draw(int(d)))):
+		return true
+	}
+}
+
+// add adds bursts, with rests between them in which the Runner becomes idle.
+func (w *walk) add(ctx context.Context) {
+	for w.rest(ctx, 400*time.Millisecond) {
+		all := w.some("lane", w.lanes, 1+w.draw(60))
+		assert.NoError(w.t, w.runners[w.draw(len(w.runners))].Add(context.WithoutCancel(ctx), all...))
+	}
+}
+
+// addTx adds in transactions that stay open, to lanes of its own: the order of two transactions that are
+// open at once is not promised.
+func (w *walk) addTx(ctx context.Context) {
+	for w.rest(ctx, 300*time.Millisecond) {
+		i := w.draw(len(w.runners))
+		ctx := context.WithoutCancel(ctx)
+		x, err := w.apps[i].begin(ctx)
+		if !assert.NoError(w.t, err) {
+			return
+		}
+		all := w.some("tx", 5, 1+w.draw(5))
+		assert.NoError(w.t, w.apps[i].addTx(ctx, x, all...))
+		time.Sleep(time.Duration(w.draw(int(300 * time.Millisecond))))
+		if w.draw(4) == 0 {
+			w.gone(all)
+			assert.NoError(w.t, x.rollback())
+			continue
+		}
+		assert.NoError(w.t, x.commit())
+		for _, b := range all {
+			if w.wake {
+				w.runners[i].Wake(b.Service)
+			}
+		}
+	}
+}
+
+// pause pauses a lane now and then for up to a second.
+func (w *walk) pause(ctx context.Context) {
+	by := batch.By{Actor: "test", Reason: "test"}
+	for w.rest(ctx, 2*time.Second) {
+		ctx := context.WithoutCancel(ctx)
+		lane := batch.Scope{Service: batch.ServiceID(fmt.Sprint("lane", w.draw(w.lanes)))}
+		seen, err := w.runners[w.draw(len(w.runners))].Pause(ctx, lane, by)
+		assert.NoError(w.t, err)
+		time.Sleep(time.Duration(w.draw(int(time.Second))))
+		_, err = w.runners[w.draw(len(w.runners))].Resume(ctx, seen, by)
+		assert.NoError(w.t, err)
+	}
+}
+
+// hold holds a snapshot for about half of the time.
+func (w *walk) hold(ctx context.Context) {
+	for w.rest(ctx, 10*time.Second) {
+		func() {
+			tx, err := w.space.admin.Begin()
+			if !assert.NoError(w.t, err) {
+				return
+			}
+			defer func() { assert.NoError(w.t, tx.Rollback()) }()
+			_, err = tx.Exec(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
+			assert.NoError(w.t, err)
+			_, err = tx.Exec(`SELECT 1`)
+			assert.NoError(w.t, err)
+			w.rest(ctx, 10*time.Second)
+		}()
+	}
+}
+
+// fronts is what must change where a lane goes on: its first batch that was never tried, and the
+// batches that were, with their versions.
+const fronts = `SELECT service_id, coalesce(w.first, 0) || ' ' || coalesce(a.tried, '') FROM
+	(SELECT service_id, min(created_at) AS first FROM waiting_batches GROUP BY 1) w
+	FULL JOIN (SELECT service_id, string_agg(seq || ':' || state || ':' || version, ' ' ORDER BY seq) AS tried FROM attempted_batches GROUP BY 1) a USING (service_id)`
+
+// watch looks at the front of each lane until ctx is done.
+func (w *walk) watch(ctx context.Context) {
+	type mark struct {
+		front string
+		since time.Time
+	}
+	marks := map[string]mark{}
+	query := strings.NewReplacer("FROM waiting", "FROM "+w.space.schema+".waiting", "FROM attempted", "FROM "+w.space.schema+".attempted").Replace(fronts)
+	last := time.Now()
+	for ctx.Err() == nil {
+		now := time.Now()
+		if late := now.Sub(last) - time.Second; late > 0 { // the whole machine may have stood
+			for lane, m := range marks {
+				marks[lane] = mark{m.front, m.since.Add(late)}
+			}
+		}
+		last = now
+		open := map[string]string{}
+		rows, err := w.space.admin.QueryContext(ctx, query)
+		if err == nil {
+			for rows.Next() {
+				var lane, f string
+				assert.NoError(w.t, rows.Scan(&lane, &f))
+				open[lane] = f
+			}
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !assert.NoError(w.t, err) {
+			return
+		}
+		for lane := range marks {
+			if _, is := open[lane]; !is {
+				delete(marks, lane)
+			}
+		}
+		for lane, f := range open {
+			m, known := marks[lane]
+			if !known || m.front != f {
+				marks[lane] = mark{f, now}
+				continue
+			}
+			stood := now.Sub(m.since)
+			w.longest = max(w.longest, stood)
+			if stood > stallBound {
+				w.t.Errorf("lane %s stands still for %s at %q: %s", lane, stood, f, w.activity())
+				marks[lane] = mark{f, now}
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// activity says what the sessions of the database do.
+func (w *walk) activity() (all string) {
+	err := w.space.admin.QueryRow(`SELECT coalesce(string_agg(state || ' since ' || (clock_timestamp() - state_change) || ': ' || left(query, 60), '; '), '')
+		FROM pg_stat_activity WHERE application_name = $1 AND state <> 'idle'`, w.space.schema).Scan(&all)
+	return fmt.Sprint(all, " ", err)
+}
+
+// chains is a ledger: it commits the batches of each chain some milliseconds after it accepted
+// them, in their order, and executes none again.
+type chains struct {
+	mu        sync.Mutex
+	rnd       *rand.Rand
+	accepted  map[string][]time.Time // when the last ones are committed
+	committed map[string]int
+	wrong     []string
+}
+
+func newChains(seed uint64) *chains {
+	return &chains{rnd: rand.New(rand.NewPCG(seed, 2)), accepted: map[string][]time.Time{}, committed: map[string]int{}}
+}
+
+func chainOf(id batch.ID) (chain string, n int) {
+	at := strings.LastIndex(string(id), "/")
+	n, _ = strconv.Atoi(string(id[at+1:]))
+	return string(id[:at]), n
+}
+
+func (*chains) Traits(batch.ServiceID) dlt.Traits {
+	return dlt.Traits{Name: "chains", ResendHarmlessFor: dlt.Forever, KeepsOrder: true}
+}
+
+// settle counts the batches of a chain that are committed by now.
+func (c *chains) settle(chain string) int {
+	now := time.Now()
+	for len(c.accepted[chain]) > 0 && !now.Before(c.accepted[chain][0]) {
+		c.accepted[chain] = c.accepted[chain][1:]
+		c.committed[chain]++
+	}
+	return c.committed[chain]
+}
+
+func (c *chains) Submit(_ context.Context, a batch.Attempt) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chain, n := chainOf(a.ID)
+	next := c.settle(chain) + len(c.accepted[chain])
+	switch {
+	case n > next:
+		c.wrong = append(c.wrong, fmt.Sprintf("%s before number %d", a.ID, next))
+	case n == next:
+		at := time.Now().Add(time.Duration(c.rnd.IntN(int(40 * time.Millisecond))))
+		if last := len(c.accepted[chain]) - 1; last >= 0 && at.Before(c.accepted[chain][last]) {
+			at = c.accepted[chain][last]
+		}
+		c.accepted[chain] = append(c.accepted[chain], at)
+	}
+	return nil
+}
+
+func (c *chains) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]batch.Status, len(attempts))
+	for i, a := range attempts {
+		chain, n := chainOf(a.ID)
+		all[i] = batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
+		switch committed := c.settle(chain); {
+		case n < committed:
+			all[i].Reported = batch.ReportedCommitted
+		case n < committed+len(c.accepted[chain]):
+			all[i].Reported = batch.ReportedPending
+		}
+	}
+	return all, nil
+}
+
+// check compares with the batches that were added.
+func (c *chains) check(t *testing.T, want map[string]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	assert.Empty(t, c.wrong, "batches that came before their turn")
+	for chain := range want {
+		c.settle(chain)
+		if want[chain] == 0 {
+			delete(want, chain)
+		}
+	}
+	for chain, n := range c.committed {
+		if n == 0 {
+			delete(c.committed, chain)
+		}
+	}
+	assert.Equal(t, want, c.committed)
+}
+
+func (c *chains) all() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, committed := range c.committed {
+		n += committed
+	}
+	return n
+}
