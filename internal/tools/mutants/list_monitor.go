@@ -14,7 +14,7 @@ var monitorList = []mutant{
 		new: "case false:",
 	},
 	{
-		name: "answers: an invalid of an earlier attempt is decided upon", file: "monitor/decide.go", pkg: "internal/sim", test: "TestParallelDecisions",
+		name: "answers: an invalid of an earlier attempt is decided upon", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions$",
 		old: "case !d.f.AboutLast(d.k.Status.Attempt):",
 		new: "case false:",
 	},
