@@ -291,6 +291,40 @@ func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
 	}
 }
 
+// Somebody holds the row of a waiting batch. A claim of it fails soon, so that the queuer can claim
+// from the other lanes.
+func TestALockedRowFailsClaimSoon(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSpace(t, d)
+			st, _ := s.store()
+			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
+			tx, err := s.admin.Begin()
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback() }()
+			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.waiting_batches WHERE service_id = 'a' FOR UPDATE`)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}
+			_, err = st.Claim(ctx, q, front)
+			require.NoError(t, ctx.Err(), "it gave up by itself")
+			require.ErrorContains(t, err, "lock timeout")
+			q.Lanes = q.Lanes[1:]
+			got, err := st.Claim(t.Context(), q, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+			require.NoError(t, tx.Rollback())
+			q.Lanes = []batch.ServiceID{"a"}
+			got, err = st.Claim(t.Context(), q, front)
+			require.NoError(t, err)
+			require.Len(t, got.Runs, 1)
+		})
+	}
+}
+
 // Somebody holds the row of one batch. A write of it fails soon, with the row's state known to this
 // process and without, so that the recorder can write the other rows without it.
 func TestALockedRowFailsRecordSoon(t *testing.T) {

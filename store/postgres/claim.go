@@ -22,7 +22,8 @@ func (f freshLanesError) Error() string {
 
 // Claim is [store.Store].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
 // panics, nothing is claimed. After a conflict with another transaction Claim asks choose
-// again, and drops its earlier answer.
+// again, and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes over
+// locked lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	if unknown := s.listed.without(q.Lanes); len(unknown) > 0 {
@@ -34,7 +35,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		var claimed store.Claimed
 		var fresh freshLanesError
 		var from *starts
-		err := s.txBefore(ctx, op, beginKept, func() { from = s.starts() }, func(ctx context.Context, t *session) (err error) {
+		err := s.txBefore(ctx, op, beginClaim, func() { from = s.starts() }, func(ctx context.Context, t *session) (err error) {
 			// The next claim finds lanes that appear during this one.
 			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {

@@ -33,6 +33,8 @@ const (
 	// server takes the plan that costs least while the table is empty.
 	beginKept = beginAny + "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
 		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
+	// A claim waits for a lock only where somebody else has locked a row that it takes. See patience.
+	beginClaim = beginKept + "; SET LOCAL lock_timeout = " + patience
 
 	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
 	// see and a transaction id before it reads the clock and the ends of lanes, in a statement
@@ -104,9 +106,11 @@ const (
 	customPlans    = "force_custom_plan"
 	sqlCustomPlans = `SET LOCAL plan_cache_mode = ` + customPlans
 	sqlPlanAnew    = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
-	// Somebody may hold a lock for hours: then this call fails, and its caller writes the other
-	// rows without that row. It waits for longer than deadlock_timeout (1 s), so that a deadlock is found.
-	sqlPlanPatient        = sqlPlanAnew + `; SET LOCAL lock_timeout = 1500`
+	// Somebody may hold a lock for hours: then this call fails, and its caller takes or writes the
+	// other rows without that row. It waits for longer than deadlock_timeout (1 s), so that a deadlock
+	// is found.
+	patience              = "1500" // milliseconds
+	sqlPlanPatient        = sqlPlanAnew + `; SET LOCAL lock_timeout = ` + patience
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a batch

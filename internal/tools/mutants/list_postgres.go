@@ -272,4 +272,8 @@ var postgresList = []mutant{
 		old: "string(a.Key.ID), a.Halt})",
 		new: "string(a.Key.ID), control[service].HaltReason})",
 	},
+	{
+		name: "postgres: a claim waits for a locked row for as long as it may", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestALockedRowFailsClaimSoon/native$",
+		old: "s.txBefore(ctx, op, beginClaim, ", new: "s.txBefore(ctx, op, beginKept, ",
+	},
 }
