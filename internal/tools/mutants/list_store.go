@@ -295,8 +295,8 @@ var storeList = []mutant{
 	},
 	{
 		name: "fresh: what an AddTx has written is held (PostgreSQL)", file: "store/postgres/addtx.go", pkg: "store/postgres", test: "TestOnlyWhatIsStoredIsHeld/of_an_application",
-		old: "\t\tif err := t.add(ctx, in, false); err != nil || !snapshot {",
-		new: "\t\tdefer s.hold(in)\n\t\tif err := t.add(ctx, in, false); err != nil || !snapshot {",
+		old: "\t\terr := t.add(ctx, in, fresh)\n",
+		new: "\t\terr := t.add(ctx, in, fresh)\n\t\ts.hold(in)\n",
 	},
 	{
 		name: "fresh: a claim does not read what others have added (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestClaimFromMemory/native",
