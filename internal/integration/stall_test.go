@@ -44,7 +44,7 @@ func TestNoLaneStandsStill(t *testing.T) {
 	}{
 		"Serial":                 {pooled, queuer.Serial{}, 1, 60, time.Minute},
 		"Pipelined":              {pooled, queuer.Pipelined(8), 1, 12, time.Minute},
-		"Parallel":               {pgx, &queuer.Parallel{}, 1, 4, time.Minute},
+		"Parallel":               {pgx, &queuer.Parallel{}, 1, 20, time.Minute},
 		"Serial in three":        {pooled, queuer.Serial{}, 3, 60, 0},
 		"Pipelined in two by pq": {libpq, queuer.Pipelined(8), 2, 12, 0},
 	} {

@@ -32,7 +32,7 @@ var storesList = []mutant{
 		old: "if !again || tried == len(rows) {", new: "if again || tried == len(rows) {",
 	},
 	{
-		name: "lane order: what waits again stands before what was never tried (simulated)", file: "store/inorder.go", pkg: "internal/sim", test: "TestMixedDecisions", args: sim("500"),
+		name: "lane order: what waits again stands before what was never tried (simulated)", file: "store/inorder.go", pkg: "internal/sim", test: "TestMixedDecisions", args: sim("3000"),
 		old: "if !again || tried == len(rows) {", new: "if again || tried == len(rows) {",
 	},
 	{
