@@ -75,7 +75,7 @@ func newEngine(r *Runner) *engine {
 	}
 	var preparer dlt.Preparer
 	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
-		preparer = watchedPreparer{p, e.vitals}
+		preparer = gatedPreparer{watchedPreparer{p, e.vitals}, e.gate}
 	}
 	e.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,

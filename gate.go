@@ -124,6 +124,25 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		}
 		verdicts[s] = verdict{t.Name, err}
 	}
+	// A service that this ledger cannot serve may be another one's, whose batches in flight it must not
+	// be asked about. Without a name Serve records nothing.
+	var refused []store.Served
+	for s, v := range verdicts {
+		if v.err != nil {
+			refused = append(refused, store.Served{Service: s})
+		}
+	}
+	for chunk := range slices.Chunk(refused, store.MaxKeys) {
+		by, err := g.store.Serve(ctx, chunk)
+		if err != nil {
+			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
+		}
+		for i, s := range chunk {
+			if v := verdicts[s.Service]; v.ledger != "" {
+				verdicts[s.Service] = verdict{v.ledger, errors.Join(otherLedger(by[i], v.ledger), v.err)}
+			}
+		}
+	}
 	for chunk := range slices.Chunk(fresh, store.MaxKeys) {
 		by, err := g.store.Serve(ctx, chunk)
 		if err != nil {
@@ -290,6 +309,20 @@ func (l gatedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attem
 		return nil, nil // an error would keep the monitor from asking about other services
 	}
 	return l.Ledger.BatchStatuses(ctx, s, mine)
+}
+
+// gatedPreparer is gatedLedger for the bytes before a POST: another ledger's bytes would be kept with the
+// batch.
+type gatedPreparer struct {
+	dlt.Preparer
+	gate *gate
+}
+
+func (l gatedPreparer) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	if err := l.gate.moved("prepare", a.Service); err != nil {
+		return nil, err
+	}
+	return l.Preparer.Prepare(ctx, a)
 }
 
 // gatedLists is gatedLedger for lists.

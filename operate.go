@@ -2,10 +2,14 @@ package dltbatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/acts"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // Operators may act from any process, whether or not Run runs in it: the act is written to the
@@ -31,7 +35,8 @@ func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (ba
 
 // Requeue puts an Invalid or Rejected batch back into its old place in its lane. The batch
 // leaves again once the ledger's ResendQuiet has passed since its last POST. If the batch
-// halted its lane, the lane stays halted.
+// halted its lane, the lane stays halted. Where another ledger than this Runner's serves the service
+// the error is [ErrOtherLedger], and nothing is done.
 func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.desk.Requeue(ctx, seen, false, by)
 }
@@ -61,11 +66,25 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 // newDesk returns where operators act: in this process they are events, too.
 func (r *Runner) newDesk() acts.Desk {
 	return acts.Desk{
-		Store: r.store, Done: r.operated, Steered: r.steered,
-		Quiet: func(_ context.Context, s batch.ServiceID) (time.Duration, error) {
-			return r.ledger.Traits(s).ResendQuiet, nil
-		},
+		Store: r.store, Done: r.operated, Steered: r.steered, Quiet: r.quiet,
 	}
+}
+
+// quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not this
+// Runner's ledger: another ledger's time says nothing.
+func (r *Runner) quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(s); return nil }); err != nil {
+		return 0, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if traits.Name == "" {
+		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
+	}
+	by, err := r.store.Serve(ctx, []store.Served{{Service: s}})
+	if err == nil {
+		err = otherLedger(by[0], traits.Name)
+	}
+	return traits.ResendQuiet, err
 }
 
 // operated reports an operator's act and wakes the waiters and the lane that it concerns.

@@ -46,7 +46,8 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, e
 }
 
 // buries reports that a service's batches leave tombstones, because a second submission would
-// harm.
-func (r *Runner) buries(s batch.ServiceID) bool {
-	return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever
+// harm, or may harm: this Runner's traits say nothing of another ledger, which serves the service.
+func (r *Runner) buries(s batch.ServiceID, ledger string) bool {
+	traits := r.ledger.Traits(s)
+	return otherLedger(ledger, traits.Name) != nil || traits.ResendHarmlessFor != dlt.Forever
 }

@@ -106,7 +106,8 @@ type PartyLoad struct {
 	Party  batch.ServiceID
 	Orders int // counted up to Cap
 	Bytes  int // of the payloads of the counted orders
-	// Oldest is how long the party's oldest order has waited.
+	// Oldest is how long the party's oldest order has waited. It is negative where the clock stepped
+	// back since.
 	Oldest time.Duration
 	Urgent bool // a counted order is urgent; drivers may know of others
 	Split  bool // a split group waits

@@ -18,9 +18,10 @@ type PruneQuery struct {
 	Limit int
 	// Tombstone reports for a service whether (key, hash) of its batches are kept, so that a
 	// late Add of the same id does not send the batch again: for ledgers where a resend is not
-	// harmless for ever. nil keeps none. It is pure and quick, runs inside the removing
-	// transaction, and must not call the store.
-	Tombstone func(batch.ServiceID) bool
+	// harmless for ever. ledger is the name of the ledger that the store has recorded for the
+	// service, and empty where it has none ([Ledgers]). nil keeps none. It is pure and quick, runs
+	// inside the removing transaction, and must not call the store.
+	Tombstone func(service batch.ServiceID, ledger string) bool
 }
 
 // Bounded returns the query with its defaults.
@@ -29,7 +30,7 @@ func (q PruneQuery) Bounded() PruneQuery {
 		q.Limit = DefaultPrune
 	}
 	if q.Tombstone == nil {
-		q.Tombstone = func(batch.ServiceID) bool { return false }
+		q.Tombstone = func(batch.ServiceID, string) bool { return false }
 	}
 	return q
 }

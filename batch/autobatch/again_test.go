@@ -36,7 +36,7 @@ func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 				want = append(want, id)
 			}
 			cancel()
-			p, err := r.st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+			p, err := r.st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 			require.NoError(t, err)
 			require.Equal(t, store.Pruned{Batches: 1, Orders: 2}, p)
 		}

@@ -129,7 +129,7 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []st
 		return err
 	})
 	if ok || err != nil { // after an error the batch may well be stored
-		e.o.Wake(party)
+		defer e.o.Wake(party) // it may panic
 	}
 	if err != nil {
 		return errors.Is(err, batch.ErrConflict), fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
@@ -222,11 +222,11 @@ func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []sto
 	if err != nil {
 		return fmt.Errorf("autobatch: orders that the builder refused: %w", err)
 	}
+	verdicts := slices.Concat(alone, split)
 	if ok {
-		verdicts := slices.Concat(alone, split)
 		e.report(ctx, OrderEvent{Kind: EventRefused, Party: party, Orders: verdicts, Err: cause})
-		e.settled(verdicts)
 	}
-	loop.Poke(e.look) // there is more
+	e.settled(verdicts) // without ok, too: an answer before may have been lost
+	loop.Poke(e.look)   // there is more
 	return nil
 }

@@ -11,10 +11,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
+// keysAhead is more than the orders of one call can be ahead of the clock: their keys are a microsecond
+// apart.
+const keysAhead = time.Second
+
 // due returns how long the orders of an idle party wait on: 0 or less means not at all. The
 // first limit reached counts: number, bytes or age.
 func (o Options) due(l store.PartyLoad) time.Duration {
 	if l.Urgent || l.Split || l.Orders >= o.MaxSize || (o.MaxBytes > 0 && l.Bytes >= o.MaxBytes) {
+		return 0
+	}
+	if l.Oldest < -keysAhead { // the clock stepped back: nobody knows the age
 		return 0
 	}
 	return o.FlushAge - l.Oldest

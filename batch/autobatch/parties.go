@@ -70,6 +70,7 @@ func (a *parties) pause(party batch.ServiceID, d time.Duration) {
 	if until := time.Now().Add(d); until.After(p.until) {
 		p.until = until
 	}
+	a.leaveLine(party, p) // it would keep the others from their turn
 }
 
 // take makes a party busy, or returns the time until the next try.

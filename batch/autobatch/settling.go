@@ -116,6 +116,7 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 	if err != nil {
 		for _, s := range settled { // they may be settled all the same, so waiters look again
 			t.settled(s.Orders)
+			t.rests(s)
 		}
 		loop.Poke(t.look)
 		return 0, fmt.Errorf("autobatch: settle orders: %w", err)
@@ -125,9 +126,7 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 			continue // it has moved on, and will be read again
 		}
 		n++
-		if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
-			t.parties.pause(s.Batch.Service, t.o.RetryInterval) // its budget was used up
-		}
+		t.rests(s)
 		t.report(ctx, OrderEvent{Kind: EventSettled, Party: s.Batch.Service, Batch: s.Batch.ID, TraceParent: s.TraceParent, Orders: s.Orders})
 		t.settled(s.Orders)
 	}
@@ -135,6 +134,13 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 		loop.Poke(t.look) // their parties are idle
 	}
 	return n, nil
+}
+
+// rests leaves a party alone for a while whose batch used up its budget.
+func (t *settler) rests(s store.Settlement) {
+	if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
+		t.parties.pause(s.Batch.Service, t.o.RetryInterval)
+	}
 }
 
 // expiring fails orders whose deadline passed before they were part of a batch.
@@ -150,6 +156,7 @@ func (t *settler) expiring(ctx context.Context) error {
 		}
 		if len(expired) > 0 {
 			t.report(ctx, OrderEvent{Kind: EventExpired, Count: len(expired), Orders: expired})
+			t.settled(expired)
 		}
 		if len(expired) < expirePage && !loop.Sleep(ctx, t.o.BatchInterval) {
 			return nil

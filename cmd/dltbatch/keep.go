@@ -154,7 +154,7 @@ batch: a late Add of the same batch is not sent again. The JSON counts "batches"
 		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
 			return err
 		}
-		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID) bool { return true }}
+		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID, string) bool { return true }}
 		var sum pruned
 		for {
 			p, err := pruner.Prune(ctx, q)

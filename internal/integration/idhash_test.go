@@ -59,7 +59,7 @@ func TestHashOfAnotherID(t *testing.T) {
 			require.ErrorIs(t, err, batch.ErrNotFound)
 
 			s.step(time.Second)
-			p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+			p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 			require.NoError(t, err)
 			require.Equal(t, 1, p.Batches)
 			refused()

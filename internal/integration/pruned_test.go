@@ -64,7 +64,7 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 // queued again all the same: it would be executed twice.
 func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
-	buried := store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }}
+	buried := store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }}
 	for _, d := range []driver{pooled, libpq} {
 		for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
 			t.Run(d.name+"/"+level, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestAddDuringPrune(t *testing.T) {
 			s.step(time.Second)
 			done := make(chan error, 1)
 			go func() {
-				p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+				p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 				if err == nil && p.Batches != 1 {
 					err = fmt.Errorf("pruned %+v", p)
 				}

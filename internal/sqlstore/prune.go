@@ -99,9 +99,13 @@ func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
 	if err != nil {
 		return err
 	}
+	known, err := ledgers(ctx, r, sqlServed, r.Array(len(of), func(i int) any { return of[i].ServiceID }))
+	if err != nil {
+		return err
+	}
 	var buried []int64
 	for _, b := range of {
-		if r.Tombstone(batch.ServiceID(b.ServiceID)) {
+		if r.Tombstone(batch.ServiceID(b.ServiceID), known[b.ServiceID]) {
 			buried = append(buried, b.Seq)
 		}
 	}

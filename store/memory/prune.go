@@ -38,7 +38,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 		if e.lane.all.remove(e); e.lane.all.len() == 0 {
 			delete(s.lanes, e.key.Service)
 		}
-		if q.Tombstone(e.key.Service) {
+		if q.Tombstone(e.key.Service, s.served[e.key.Service]) {
 			s.tombs[e.key.ID] = tombstone{service: e.key.Service, hash: e.hash}
 		}
 	}

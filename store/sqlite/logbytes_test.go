@@ -117,7 +117,7 @@ func (h *held) round(t testing.TB) {
 func (h *held) prune(t testing.TB) {
 	t.Helper()
 	h.count(t, "prune", func() error {
-		p, err := h.takes.Prune(t.Context(), store.PruneQuery{OlderThan: 1e9, Limit: heldGroup, Tombstone: func(batch.ServiceID) bool { return false }})
+		p, err := h.takes.Prune(t.Context(), store.PruneQuery{OlderThan: 1e9, Limit: heldGroup, Tombstone: func(batch.ServiceID, string) bool { return false }})
 		require.Equal(t, heldGroup, p.Batches)
 		return err
 	})

@@ -80,7 +80,7 @@ func TestWholeWay(t *testing.T) {
 	name, err := s.Ledger(ctx, "sawtooth")
 	require.NoError(t, err)
 	require.Equal(t, "sawtooth", name)
-	p, err := s.Prune(ctx, store.PruneQuery{Tombstone: func(batch.ServiceID) bool { return true }})
+	p, err := s.Prune(ctx, store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 	require.NoError(t, err)
 	require.Equal(t, store.Pruned{Batches: 1}, p)
 	_, err = s.Get(ctx, a.Key())

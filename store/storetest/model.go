@@ -275,7 +275,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 		f.steered[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
 		acts += len(all) - len(f.steered[scope])
 	}
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID) bool { return tombstones }})
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID, string) bool { return tombstones }})
 	require.NoError(f, err)
 	require.Equal(f, store.Pruned{Batches: len(old), LaneActs: acts}, p)
 	for _, s := range old {

@@ -108,7 +108,7 @@ func pruneTombstones(f *fixture) {
 	}
 	f.committed(all...)
 	asked := map[batch.ServiceID]bool{}
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID) bool {
+	p, err := f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID, _ string) bool {
 		asked[s] = true
 		return s == "keeps"
 	}})

@@ -16,7 +16,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "retention: one service decides for all tombstones", file: "internal/sqlstore/prune.go", pkg: "store/sqlite", test: "TestStore/prune/services.*",
-		old: "r.Tombstone(batch.ServiceID(b.ServiceID))", new: `r.Tombstone(batch.ServiceID(""))`,
+		old: "r.Tombstone(batch.ServiceID(b.ServiceID), ", new: `r.Tombstone(batch.ServiceID(""), `,
 	},
 	{
 		name: "traits: what says more than it can is taken", file: "runner.go", pkg: ".", test: "TestNewRefusesALedgerThatCannotWhatItSays",
@@ -56,7 +56,27 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: one service decides for all tombstones", file: "retention.go", pkg: ".", test: "TestTombstonesGoByService",
-		old: "return r.ledger.Traits(s).ResendHarmlessFor != dlt.Forever", new: `return r.ledger.Traits("").ResendHarmlessFor != dlt.Forever`,
+		old: "traits.ResendHarmlessFor != dlt.Forever", new: `r.ledger.Traits("").ResendHarmlessFor != dlt.Forever`,
+	},
+	{
+		name: "routes: another ledger's batches leave no tombstones", file: "retention.go", pkg: ".", test: "TestRetentionOfAnotherLedgersBatches",
+		old: "return otherLedger(ledger, traits.Name) != nil || traits", new: "return traits",
+	},
+	{
+		name: "routes: the store does not say whose batches it removes", file: "internal/sqlstore/prune.go", pkg: "store/sqlite", test: "TestStore/prune",
+		old: "known[b.ServiceID]) {", new: "known[\"\"]) {",
+	},
+	{
+		name: "routes: another ledger that cannot serve a service is asked about its batches", file: "gate.go", pkg: ".", test: "TestAnotherLedgerThatCannotServeIsNotAsked",
+		old: "if v.err != nil {\n			refused", new: "if v.err == nil {\n			refused",
+	},
+	{
+		name: "routes: another ledger prepares", file: "engine.go", pkg: ".", test: "TestAnotherLedgerPreparesNothing",
+		old: "preparer = gatedPreparer{watchedPreparer{p, e.vitals}, e.gate}", new: "preparer = watchedPreparer{p, e.vitals}",
+	},
+	{
+		name: "routes: a requeue goes by another ledger's quiet time", file: "operate.go", pkg: ".", test: "TestRequeueWhereAnotherLedgerServes",
+		old: "if err == nil {\n		err = otherLedger(", new: "if err != nil {\n		err = otherLedger(",
 	},
 	{
 		name: "routes: what is held is claimed", file: "gate.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld",

@@ -1,0 +1,63 @@
+package autobatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// An Await hears at once of an order that this process expires.
+func TestAwaitOfWhatExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, builder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
+		o := order("p", 1)
+		o.Deadline = time.Now().Add(5 * time.Second)
+		start := time.Now()
+		require.NoError(t, r.engine.Add(t.Context(), o))
+		rec, err := r.engine.Await(t.Context(), o.ID)
+		require.NoError(t, err)
+		require.Equal(t, batch.OrderFailed, rec.State)
+		assert.Less(t, time.Since(start), time.Minute)
+		r.end()
+	})
+}
+
+// A clock that steps back delays no order: its key is ahead of the clock, and nobody knows its age.
+func TestOrdersAfterTheClockStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, builder{}, nil, nil)
+		require.NoError(t, r.engine.Add(t.Context(), order("p", 1)))
+		require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("p", 1).ID).State)
+		r.st.StepClock(-time.Hour)
+		start := time.Now()
+		require.NoError(t, r.engine.Add(t.Context(), order("p", 2)))
+		require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("p", 2).ID).State)
+		assert.Less(t, time.Since(start), time.Minute)
+		r.end()
+	})
+}
+
+// A panic in Options.Wake loses no event.
+func TestAPanicInWakeLosesNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[autobatch.OrderEventKind]int{}
+		e, err := autobatch.New(memory.New(), builder{}, &autobatch.Options{Wake: func(batch.ServiceID) { panic("boom") }, Observer: func(ev autobatch.OrderEvent) { seen[ev.Kind]++ }})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- e.Run(ctx) }()
+		require.NoError(t, e.Add(t.Context(), order("p", 1)))
+		time.Sleep(time.Minute)
+		cancel()
+		require.NoError(t, <-done)
+		require.Equal(t, 1, seen[autobatch.EventPrepared], "%v", seen)
+	})
+}

@@ -1,0 +1,168 @@
+package dltbatch_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// A process whose route of a service leads to another ledger, which it cannot even serve, asks that
+// ledger nothing about the batches in flight: its answers would end their doubts.
+func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		first := ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour})
+		stop := running(t, newRunner(t, st, first, nil))
+		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		time.Sleep(time.Minute)
+		require.NoError(t, stop())
+
+		asked := 0
+		second := dlt.Wrap(ledgermem.New(nil), dlt.Hooks{
+			Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
+				traits := next(s)
+				if s == "s" {
+					traits.Name = "other"
+					traits.ResendHarmlessFor = 48 * time.Hour // and so it cannot be served with this Retention
+				}
+				return traits
+			},
+			BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
+			) ([]batch.Status, error) {
+				asked++
+				return next(ctx, s, as)
+			},
+		})
+		r := newRunner(t, st, second, &dltbatch.Options{Retention: 24 * time.Hour})
+		stop = running(t, r)
+		time.Sleep(30 * time.Minute)
+		require.NoError(t, stop())
+		stop = running(t, newRunner(t, st, first, nil))
+		time.Sleep(3 * time.Hour)
+		require.NoError(t, stop())
+		assert.Zero(t, asked)
+		assert.Equal(t, []batch.ID{"a"}, first.Log("s"))
+	})
+}
+
+// offsets is a ledger that prepares its name.
+type offsets struct {
+	*ledgermem.Ledger
+	name          string
+	asked, posted *[]string
+}
+
+func (l offsets) Traits(s batch.ServiceID) dlt.Traits {
+	t := l.Ledger.Traits(s)
+	t.Name, t.Prepares, t.Resolves = l.name, true, false
+	return t
+}
+func (l offsets) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
+	*l.asked = append(*l.asked, l.name)
+	return []byte("offset of " + l.name), nil
+}
+func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
+	*l.posted = append(*l.posted, l.name+" with "+string(a.Prepared))
+	return l.Ledger.Submit(ctx, a)
+}
+
+// Where the route changes between a claim and its request, the other ledger prepares nothing: its
+// bytes would be kept with the batch, and go out with it later.
+func TestAnotherLedgerPreparesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var moved atomic.Bool
+		var asked, posted []string
+		first := offsets{ledgermem.New(nil), "first", &asked, &posted}
+		second := offsets{ledgermem.New(nil), "second", &asked, &posted}
+		router := newRouter(t,
+			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
+			dlt.Route{Ledger: second})
+		r := newRunner(t, memory.New(), router, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventClaimed && e.Attempt == 1 {
+				moved.Store(true) // between the claim and the request
+			}
+		})})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		time.Sleep(10 * time.Minute)
+		moved.Store(false)
+		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.NotContains(t, asked, "second")
+		assert.Equal(t, []string{"first with offset of first"}, posted)
+		require.NoError(t, stop())
+	})
+}
+
+// A requeue goes by the quiet time of the ledger that serves the service. A process without it refuses.
+func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		var posts []time.Time
+		first := differing(ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
+			posts = append(posts, time.Now())
+			return ledgermem.Fault{}
+		}}), func(_ batch.ServiceID, t *dlt.Traits) { t.Name, t.ResendQuiet = "first", 21*time.Minute })
+		r := newRunner(t, st, first, nil)
+		stop := running(t, r)
+		b := one("s", "a")
+		b.Payload = []byte("invalid")
+		require.NoError(t, r.Add(t.Context(), b))
+		rec, err := r.Await(t.Context(), b.Key())
+		require.NoError(t, err)
+		require.Equal(t, batch.Invalid, rec.State)
+		// A process with other routes only: its person requeues.
+		second := newRunner(t, st, newRouter(t, dlt.Route{Ledger: named("second", nil, nil), Serves: func(s batch.ServiceID) bool { return s == "other" }}), &dltbatch.Options{})
+		_, err = second.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
+		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
+		other := newRunner(t, st, named("second", nil, nil), nil)
+		_, err = other.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
+		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
+		_, err = r.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.NoError(t, stop())
+		require.Len(t, posts, 2)
+		assert.GreaterOrEqual(t, posts[1].Sub(posts[0]), 21*time.Minute)
+	})
+}
+
+// A process removes the old batches of a service that another ledger serves, and keeps their tombstones:
+// its own ledger's traits say nothing of that one.
+func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		first := ledgermem.New(nil) // executes duplicates
+		r := newRunner(t, st, first, &dltbatch.Options{Retention: time.Hour})
+		stop := running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		_, err := r.Await(t.Context(), one("s", "a").Key())
+		require.NoError(t, err)
+		require.NoError(t, stop())
+		// Another instance, whose route for s has changed: it holds s, and removes its old batches.
+		second := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
+			if s == "s" {
+				t.Name, t.ResendHarmlessFor = "other", dlt.Forever
+			}
+		})
+		stop = running(t, newRunner(t, st, second, &dltbatch.Options{Retention: time.Hour}))
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, stop())
+		stop = running(t, r)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")), "the caller adds it once more")
+		time.Sleep(time.Minute)
+		assert.Equal(t, []batch.ID{"a"}, first.Log("s"), "executed once")
+		require.NoError(t, stop())
+	})
+}
