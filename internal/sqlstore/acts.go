@@ -130,7 +130,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	} else {
 		from.All, from.Service, from.Position = false, "", 0
 	}
-	all, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]placed, error) {
+	all, err := ask(ctx, s.d.Snapshot, op, func(ctx context.Context, t Tx) ([]placed, error) {
 		all, err := Query(ctx, t, (*placed).laneDest, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ const (
 
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
-	return ask(ctx, s.d.Read, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
+	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
 		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
@@ -45,7 +45,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	if q.Service != nil && !canStore(*q.Service) {
 		return nil, "", nil
 	}
-	found, err = ask(ctx, s.d.Read, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
+	found, err = ask(ctx, s.d.Snapshot, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
 		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
 			if now, err = Now(ctx, t); err != nil {
@@ -172,7 +172,7 @@ func onlyOpen(states []batch.State) bool {
 
 // Finals is [store.BatchStore].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
-	err = s.d.Read(ctx, "find final batches", func(ctx context.Context, t Tx) error {
+	err = s.d.Snapshot(ctx, "find final batches", func(ctx context.Context, t Tx) error {
 		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {

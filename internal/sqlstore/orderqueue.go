@@ -39,7 +39,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 	if !canStore(party) {
 		return nil, nil
 	}
-	return ask(ctx, s.d.Read, "find next orders", func(ctx context.Context, t Tx) ([]store.QueuedOrder, error) {
+	return ask(ctx, s.d.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]store.QueuedOrder, error) {
 		seqs, err := s.next(ctx, t, party, q)
 		if err != nil || len(seqs) == 0 {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 
 // SettleableBatches is [store.OrderEngine].SettleableBatches.
 func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
-	return ask(ctx, s.d.Read, "find batches to settle", func(ctx context.Context, t Tx) (found []store.OrderBatch, err error) {
+	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []store.OrderBatch, err error) {
 		batches, err := records(ctx, t, (*foundCols).outcomeDest, s.d.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
 			return nil, err

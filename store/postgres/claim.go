@@ -26,6 +26,7 @@ func (f freshLanesError) Error() string {
 // locked lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
+	q.Lanes = sqlstore.Services(q.Lanes)
 	if unknown := s.listed.without(q.Lanes); len(unknown) > 0 {
 		if err := s.enlist(ctx, op, unknown); err != nil {
 			return store.Claimed{}, err
@@ -62,7 +63,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			return out, nil, err
 		}
 	}
-	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
+	lanes, left := q.Lanes, q.Limit
 	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {
 		some := lanes[:min(len(lanes), together(q, left))]

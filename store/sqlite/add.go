@@ -37,10 +37,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // AddTx is Add in the application's own transaction, which must be in this database: the
 // batches are stored when it commits, and gone when it is rolled back. It does not know which
 // batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
-// of this call is part of the transaction, which may go on. A transaction that began by
-// reading and finds that another transaction has written since gets SQLite's "database is
-// locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other
-// writer waits until tx ends. Wake the runner after the commit.
+// of this call is part of the transaction, which may go on, but not after [ErrTxEnded]: this error
+// also comes where SQLite has ended the transaction before. A transaction that began by reading
+// and finds that another transaction has written since gets SQLite's "database is locked": begin
+// with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer waits until tx
+// ends. Wake the runner after the commit.
 func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := sqlstore.Prepare(batches)
@@ -55,11 +56,17 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
+	free := context.WithoutCancel(ctx)
+	// In a transaction this fails, and changes nothing. Elsewhere the savepoint would begin a transaction,
+	// and its release commit it.
+	if _, err := tx.ExecContext(free, "BEGIN"); err == nil {
+		_, err = tx.ExecContext(free, "ROLLBACK")
+		return wrap(op, errors.Join(ErrTxEnded, err))
+	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT dltbatch_add"); err != nil {
 		return wrap(op, err)
 	}
 	t := s.session(tx)
-	free := context.WithoutCancel(ctx)
 	err := s.check(ctx, tx)
 	if err == nil {
 		err = do(free, t)
@@ -69,6 +76,8 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		_, undo := tx.ExecContext(free, "ROLLBACK TO dltbatch_add")
 		if undo == nil {
 			_, undo = tx.ExecContext(free, "RELEASE dltbatch_add")
+		} else {
+			undo = errors.Join(ErrTxEnded, undo)
 		}
 		return explain(ctx, op, tx, errors.Join(err, undo))
 	}

@@ -48,7 +48,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	q.Window = max(1, q.Window)
 	out.Payloads = map[int64][]byte{}
 	var claims groups[claimChange]
-	lanes, left := sqlstore.Distinct(q.Lanes), q.Limit
+	lanes, left := sqlstore.Services(q.Lanes), q.Limit
 	for len(lanes) > 0 && left > 0 {
 		// Lanes are looked at together, but not many more than the limit lets through.
 		some := lanes[:min(len(lanes), max(left/q.Window, 8), 500)]

@@ -17,6 +17,7 @@ func pruneTests() []test {
 		{name: "oldest first, up to the limit", run: pruneLimit},
 		{name: "a tombstone keeps a batch from being sent again", run: pruneTombstone},
 		{name: "services decide about their own tombstones", run: pruneTombstones},
+		{name: "a tombstone may depend on the ledger", run: pruneServed, needs: []string{ledgers}},
 		{name: "what is left of any kind is said", run: pruneMore},
 		{name: "without a tombstone it is new", run: pruneForgets},
 		{name: "an outcome of a batch that is gone", run: pruneGone},
@@ -119,6 +120,20 @@ func pruneTombstones(f *fixture) {
 	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
 	require.NoError(f, err)
 	assert.Equal(f, []batch.ID{"f0", "f1", "f2"}, recordIDs(rs), "what has a tombstone stays gone")
+}
+
+// pruneServed gets the recorded ledger of each service, and none of a service without one.
+func pruneServed(f *fixture) {
+	f.committed(bt("one", "a"), bt("two", "b"), bt("none", "c"))
+	_, err := f.st.Serve(f.ctx, []store.Served{{Service: "one", Ledger: "first"}, {Service: "two", Ledger: "second"}})
+	require.NoError(f, err)
+	asked := map[batch.ServiceID]string{}
+	_, err = f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID, ledger string) bool {
+		asked[s] = ledger
+		return false
+	}})
+	require.NoError(f, err)
+	assert.Equal(f, map[batch.ServiceID]string{"one": "first", "two": "second", "none": ""}, asked)
 }
 
 // pruneMore is about one kind with more rows than a call removes, and all others with fewer.

@@ -72,4 +72,16 @@ var autobatchList = []mutant{
 		name: "orders: a batch has no budget", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestSimulation/seed=[1-9]$",
 		old: "b.Budget = e.o.budget()", new: "b.Budget = batch.Budget{Attempts: e.o.budget().Attempts}",
 	},
+	{
+		name: "orders: a clock that steps back delays them", file: "batch/autobatch/decide.go", pkg: "batch/autobatch", test: "TestOrdersAfterTheClockStepsBack",
+		old: "if l.Oldest < -keysAhead {", new: "if false {",
+	},
+	{
+		name: "orders: an Await hears nothing of an order that expires", file: "batch/autobatch/settling.go", pkg: "batch/autobatch", test: "TestAwaitOfWhatExpires",
+		old: "			t.settled(expired)\n", new: "",
+	},
+	{
+		name: "orders: a panic in Wake loses an event", file: "batch/autobatch/batching.go", pkg: "batch/autobatch", test: "TestAPanicInWakeLosesNoEvent",
+		old: "defer e.o.Wake(party)", new: "e.o.Wake(party)",
+	},
 }

@@ -393,4 +393,24 @@ var storeList = []mutant{
 		old: "if latest >= now.UnixMicro() {",
 		new: "if false {",
 	},
+	{
+		name: "orders: the next ones are of several moments", file: "internal/sqlstore/orderqueue.go", pkg: "store/sqlite", test: "TestNextOrdersAreOfOneMoment",
+		old: "ask(ctx, s.d.Snapshot, ", new: "ask(ctx, s.d.Read, ",
+	},
+	{
+		name: "finals: a record has the receipts of a later verdict", file: "internal/sqlstore/list.go", pkg: "store/sqlite", test: "TestReceiptsAreOfTheirRecord",
+		old: "s.d.Snapshot(ctx, \"find final batches\"", new: "s.d.Read(ctx, \"find final batches\"",
+	},
+	{
+		name: "sqlite: AddTx adds where SQLite has ended the transaction", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddTxOnAFullDisk",
+		old: "\"BEGIN\"); err == nil {", new: "\"BEGIN\"); err == nil && op == \"\" {",
+	},
+	{
+		name: "sqlite: AddTx says nothing of a transaction that SQLite has ended", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestAddTxOnAFullDisk",
+		old: "undo = errors.Join(ErrTxEnded, undo)", new: "undo = errors.Join(undo)",
+	},
+	{
+		name: "sqlite: a claim of a name that is not UTF-8 claims from another lane", file: "store/sqlite/claim.go", pkg: "store/sqlite", test: "TestClaimOfANameThatIsNotUTF8",
+		old: "sqlstore.Services(q.Lanes)", new: "sqlstore.Distinct(q.Lanes)",
+	},
 }

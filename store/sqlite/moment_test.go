@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+type pausing struct {
+	sqlstore.Tx
+	n     *int
+	at    int
+	pause func()
+}
+
+func (p pausing) Query(ctx context.Context, st string, args ...any) (sqlstore.Rows, error) {
+	if *p.n++; *p.n == p.at {
+		p.pause()
+	}
+	return p.Tx.Query(ctx, st, args...)
+}
+
+// between runs do before the at-th query of the first read of a store on the same file.
+func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
+	t.Helper()
+	d, n := s.driver(), 0
+	paused := func(read func(context.Context, string, func(context.Context, sqlstore.Tx) error) error) func(context.Context, string, func(context.Context, sqlstore.Tx) error) error {
+		return func(ctx context.Context, op string, f func(context.Context, sqlstore.Tx) error) error {
+			return read(ctx, op, func(ctx context.Context, tx sqlstore.Tx) error { return f(ctx, pausing{tx, &n, at, do}) })
+		}
+	}
+	d.Read, d.Snapshot = paused(d.Read), paused(d.Snapshot)
+	return sqlstore.New(d)
+}
+
+// A batch of two groups would be refused, and divided, with parts of both.
+func TestNextOrdersAreOfOneMoment(t *testing.T) {
+	s, clk, path := fresh(t)
+	ctx := t.Context()
+	o := func(id batch.OrderID) batch.Order { return batch.Order{ID: id, Party: "p", Payload: []byte("x")} }
+	require.NoError(t, s.AddOrders(ctx, o("1"), o("2"), o("3"), o("4")))
+	torn := between(t, reopen(t, path, clk), 3, func() {
+		var vs []store.OrderVerdict
+		for i, id := range []batch.OrderID{"1", "2", "3", "4"} {
+			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: id, Version: 1}, State: batch.OrderQueued, Group: []string{"g0", "g1"}[i/2]})
+		}
+		ok, err := s.SplitOrders(ctx, vs)
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+	found, err := torn.NextOrders(ctx, "p", store.NextQuery{Max: 3})
+	require.NoError(t, err)
+	groups := map[string]int{}
+	for _, f := range found {
+		groups[f.Group]++
+	}
+	assert.Equal(t, map[string]int{"": 3}, groups)
+}
+
+// A record comes with its own receipts, and not with those of a later verdict.
+func TestReceiptsAreOfTheirRecord(t *testing.T) {
+	s, clk, path := fresh(t)
+	ctx := t.Context()
+	b := newBatch("a", 1)
+	require.NoError(t, s.Add(ctx, b))
+	claims, _ := claimAll(t, s, "a")
+	c := claims[0]
+	rec := func(o store.Outcome) {
+		got, err := s.Record(ctx, []store.Outcome{o})
+		require.NoError(t, err)
+		require.Equal(t, store.Written, got[0].Result)
+	}
+	rec(store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.Accepted, By: batch.BySubmitter, Attempt: 1})
+	rec(store.Outcome{Ref: c.Ref, Version: c.Version + 1, Finding: store.IsInvalid, By: batch.ByMonitor,
+		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad"},
+		Receipts: []batch.Receipt{{TransactionID: "t", Message: "why it is invalid"}}})
+	torn := between(t, reopen(t, path, clk), 2, func() {
+		rec(store.Outcome{Ref: c.Ref, Finding: store.IsCommitted, By: batch.ByMonitor, Receipts: []batch.Receipt{{TransactionID: "t", Valid: true, Message: "of the commit"}}})
+	})
+	final, _, err := torn.Finals(ctx, []batch.Key{b.Key()})
+	require.NoError(t, err)
+	require.Len(t, final, 1)
+	assert.Equal(t, batch.Invalid, final[0].State)
+	assert.Equal(t, []batch.Receipt{{TransactionID: "t", Message: "why it is invalid"}}, final[0].Receipts)
+}
+
+// On a full disk SQLite ends the application's transaction. AddTx says so, and adds nothing outside of one.
+func TestAddTxOnAFullDisk(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	s.db.SetMaxOpenConns(1)
+	_, err := s.db.Exec("CREATE TABLE app (n INTEGER)")
+	require.NoError(t, err)
+	var pages int
+	require.NoError(t, s.db.QueryRow("PRAGMA page_count").Scan(&pages))
+	_, err = s.db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+20))
+	require.NoError(t, err)
+
+	tx, err := s.db.BeginTx(ctx, nil)
+	require.NoError(t, err)
+	_, err = tx.Exec("INSERT INTO app VALUES (1)")
+	require.NoError(t, err)
+	big := newBatch("a", 1)
+	big.Payload = make([]byte, 1<<20)
+	require.ErrorIs(t, s.AddTx(ctx, tx, big), ErrTxEnded)
+	require.ErrorIs(t, s.AddTx(ctx, tx, newBatch("a", 2)), ErrTxEnded)
+	require.ErrorIs(t, s.AddOrdersTx(ctx, tx, batch.Order{ID: "o", Party: "p", Payload: []byte("x")}), ErrTxEnded)
+	_ = tx.Rollback() // there is none any more
+	var n int
+	require.NoError(t, s.db.QueryRow("SELECT count(*) FROM app").Scan(&n))
+	assert.Zero(t, n)
+	_, err = s.Get(ctx, newBatch("a", 2).Key())
+	require.ErrorIs(t, err, batch.ErrNotFound)
+}
+
+// A name that is not UTF-8 is no other lane's name.
+func TestClaimOfANameThatIsNotUTF8(t *testing.T) {
+	s, _, _ := fresh(t)
+	require.NoError(t, s.Add(t.Context(), newBatch("\uFFFD", 1)))
+	got, err := s.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"\xff"}, Limit: 9, Window: 9, TTL: time.Minute},
+		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	require.NoError(t, err)
+	assert.Empty(t, got.Runs)
+}
