@@ -64,6 +64,7 @@ func TestTokenSource(t *testing.T) {
 		want  batch.ErrorKind
 	}{
 		"it fails":             {"", secret, batch.KindUnavailable},
+		"a person must act":    {"", errors.Join(dlt.ErrMisconfigured, secret), batch.KindMisconfigured},
 		"no token":             {"hunter2\r\nX-Evil: 1", nil, batch.KindMisconfigured},
 		"none":                 {"", nil, ""},
 		"a token nobody needs": {"hunter2", nil, ""},
@@ -84,6 +85,15 @@ func TestTokenSource(t *testing.T) {
 				assert.Zero(t, r.p.Count(cantontest.Posted, "b"), "nothing was sent")
 			}
 		})
+	}
+}
+
+// A token source's error of another kind says nothing of the batch, which was not sent.
+func TestErrorOfATokenSourceIsNoDoubt(t *testing.T) {
+	for _, kind := range []error{dlt.ErrDoubt, dlt.ErrRejected, dlt.ErrBusy, errors.Join(dlt.ErrMisconfigured, dlt.ErrBusy)} {
+		r := newRig(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return "", kind }})
+		err := r.submit(attempt(transfer("b"), 1, nil))
+		assert.Contains(t, []batch.ErrorKind{batch.KindUnavailable, batch.KindMisconfigured}, dlt.Kind(err), "%v", err)
 	}
 }
 

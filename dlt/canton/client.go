@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 var (
@@ -26,7 +27,7 @@ var (
 type Client struct {
 	traits dlt.Traits
 	http   *http.Client
-	direct bool // http's transport is net/http's own and calls the trace hooks
+	direct bool // as in wire.Trace
 	at     endpoint
 
 	user     string
@@ -56,11 +57,6 @@ func New(url string, o *Options) (*Client, error) {
 		return nil, err
 	}
 	hc := c.httpClient()
-	transport := hc.Transport
-	if transport == nil {
-		transport = http.DefaultTransport
-	}
-	_, direct := transport.(*http.Transport)
 	out := &Client{
 		traits: dlt.Traits{
 			Name: c.Name,
@@ -81,7 +77,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 			Prepares:      true,
 		},
-		http: hc, direct: direct, at: at,
+		http: hc, direct: wire.Direct(c.Client), at: at,
 		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,
 		lookBack: c.LookBack, idle: c.IdleWait, decided: c.DecidedWithin, silence: c.StreamSilence,
 		maxBody: c.MaxBody, maxReply: c.MaxResponse,

@@ -38,24 +38,11 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 }
 
 func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func(dlt.Event) error) error {
-	// Before the stream is opened: the stream has all completions from here on.
-	end, err := c.ledgerEnd(ctx, opEvents)
-	if err != nil {
-		return err
-	}
-	conn, token, err := c.dial(ctx)
+	conn, token, err := c.open(ctx, service)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.CloseNow() }() // it may have ended already
-	conn.SetReadLimit(c.maxReply)
-	request, err := json.Marshal(c.completionRequest(service, end))
-	if err != nil {
-		return fmt.Errorf("canton: encode request: %w", err)
-	}
-	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
-		return &dlt.Error{Op: opEvents, Err: token.cause(err)}
-	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	frames := make(chan frame)
@@ -70,6 +57,34 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 		<-read
 	}()
 	return c.follow(ctx, service, frames, token, yield)
+}
+
+// handshake bounds the opening of a stream.
+const handshake = 15 * time.Second
+
+// open opens the stream of a service's completions from the ledger's present end on.
+func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.Conn, secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshake)
+	defer cancel()
+	// Before the stream is opened: the stream has all completions from here on.
+	end, err := c.ledgerEnd(ctx, opEvents)
+	if err != nil {
+		return nil, "", err
+	}
+	request, err := json.Marshal(c.completionRequest(service, end))
+	if err != nil {
+		return nil, "", fmt.Errorf("canton: encode request: %w", err)
+	}
+	conn, token, err := c.dial(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	conn.SetReadLimit(c.maxReply)
+	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
+		_ = conn.CloseNow() // it has failed already
+		return nil, "", &dlt.Error{Op: opEvents, Err: token.cause(err)}
+	}
+	return conn, token, nil
 }
 
 // dial opens the socket.

@@ -2,6 +2,7 @@ package canton
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -32,12 +33,12 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, unsent := wire.Trace(req.Context(), c.direct)
+	ctx, sent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {
 		return reply{Response: resp, secret: token}, nil
 	}
-	return reply{}, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Err: token.cause(err)}
+	return reply{}, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: token.cause(err)}
 }
 
 // authorize asks for a token and adds it to the header.
@@ -48,7 +49,15 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	token, err := c.token(ctx)
 	if err != nil {
 		// Nothing was sent. The text may hold the source's secrets, and is not shown.
-		return "", &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: "the token source failed", Err: err}}
+		kind, cause := dlt.ErrUnavailable, &wire.ShownError{Text: "the token source failed", Err: err}
+		if errors.Is(err, dlt.ErrMisconfigured) || errors.Is(err, batch.ErrInvalidInput) {
+			kind = dlt.ErrMisconfigured
+		}
+		e := &dlt.Error{Op: op, Kind: kind, Err: cause}
+		if dlt.Kind(e) == batch.KindDoubt {
+			cause.Err = nil // two kinds, and one of them is about the token
+		}
+		return "", e
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: "the token source returned something that is no token"}

@@ -31,7 +31,7 @@ type Client struct {
 	chain  uint64
 	traits dlt.Traits
 	http   *http.Client
-	direct bool // http's transport is net/http's own and calls the trace hooks
+	direct bool // as in wire.Trace
 
 	endpoints []*endpoint
 	preferred atomic.Uint32 // index of the one for submissions

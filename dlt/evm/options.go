@@ -155,18 +155,18 @@ func parseURL(field, s string) (*url.URL, error) {
 // shownURL is the part of an address that may be shown.
 func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
-// httpClient makes the client for all requests. direct means that its transport is net/http's
-// own, which calls the hooks of a trace.
+// httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	t := wire.Transport(o.TLSConfig, idle)
 	t.ForceAttemptHTTP2 = true
+	// A context that ends leaves a connection of HTTP/2 open. One that is dead would keep all requests.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idleConns, idleConns
-	c = wire.Client(o.Client, t)
+	c, direct = wire.Client(o.Client, t), wire.Direct(o.Client)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
 	if t, own := c.Transport.(*http.Transport); own {
-		direct = true
 		if t.MaxIdleConnsPerHost < idleConns && !t.DisableKeepAlives { // else nearly each send opens a connection, and is held back
 			t = t.Clone()
 			t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConns, max(t.MaxIdleConns, 4*idleConns)

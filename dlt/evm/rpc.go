@@ -228,7 +228,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 		return nil, nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Endpoint: e.shown, Err: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	traced, unsent := wire.Trace(ctx, c.direct)
+	traced, sent := wire.Trace(ctx, c.direct)
 	traced = httptrace.WithClientTrace(traced, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
 			e.known.forget() // another process may listen there now
@@ -253,7 +253,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	if err != nil {
 		cancel()
 		e.known.forget()
-		return nil, nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Endpoint: e.shown, Err: c.cause(err)}
+		return nil, nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Endpoint: e.shown, Err: c.cause(err)}
 	}
 	return resp, cancel, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 var (
@@ -29,7 +30,7 @@ var (
 type Client struct {
 	traits   dlt.Traits
 	http     *http.Client
-	direct   bool // http's transport is net/http's own and calls the trace hooks
+	direct   bool // as in wire.Trace
 	header   http.Header
 	secrets  *strings.Replacer
 	maxBody  int
@@ -54,11 +55,6 @@ func New(url string, o *Options) (*Client, error) {
 		return nil, err
 	}
 	hc := c.httpClient()
-	transport := hc.Transport
-	if transport == nil {
-		transport = http.DefaultTransport
-	}
-	_, direct := transport.(*http.Transport)
 	return &Client{
 		traits: dlt.Traits{
 			Name: c.Name,
@@ -82,7 +78,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 		},
 		http:      hc,
-		direct:    direct,
+		direct:    wire.Direct(c.Client),
 		header:    c.Header,
 		secrets:   redactor(c.Header),
 		maxBody:   c.MaxBody,

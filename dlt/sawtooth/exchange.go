@@ -28,12 +28,12 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, unsent := wire.Trace(req.Context(), c.direct)
+	ctx, sent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
 		return resp, nil
 	}
-	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: c.cause(err)}
 }
 
 // cause removes possible secrets from an error's text, and bounds it.

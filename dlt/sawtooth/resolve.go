@@ -22,7 +22,8 @@ const maxLookups = 16
 // Committed means that the batch is in a node's chain. NotCommitted means that no node knows
 // the batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last
 // POST ended (only then nodes forget parked batches and requests in their queues), plus
-// Options.Vanish where commits may vanish. NotCommitted comes at once if a transaction of the
+// Options.Vanish where commits may vanish. Each node must then have an earlier commit of the lane in
+// its chain, where the lane has one: a node that reads the chain anew knows no batch. NotCommitted comes at once if a transaction of the
 // batch is in the chain through another batch, since transactions are unique in a chain
 // (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
 // Options.Settle and the same time. Before that all of these are InFlight, and PENDING always
@@ -62,7 +63,7 @@ func committedOr(is bool, err error) (dlt.Evidence, error) {
 // unknown resolves a batch that no node knows.
 func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
-		return dlt.NotCommitted, nil
+		return c.unlessBehind(ctx, d)
 	}
 	if c.traits.Vanish > 0 {
 		return dlt.InFlight, nil // the other batch may vanish, and this one may take its place
@@ -85,6 +86,33 @@ func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		}
 	}
 	return dlt.InFlight, nil
+}
+
+// unlessBehind returns NotCommitted if each node has an earlier commit of the lane in its chain. A node
+// that reads the chain anew, after the loss of its disk, knows no batch yet, and its word means nothing.
+func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	if len(d.Witnesses) == 0 {
+		return dlt.NotCommitted, nil // nothing to compare with
+	}
+	for _, e := range c.endpoints {
+		has := false
+		for _, w := range d.Witnesses[:min(len(d.Witnesses), maxLookups)] {
+			if !isID(string(w)) {
+				continue
+			}
+			f, err := c.lookup(ctx, opResolve, e.batches, string(w), codeNoBatch)
+			if err != nil {
+				return dlt.CannotTell, err
+			}
+			if has = f.is; has {
+				break
+			}
+		}
+		if !has {
+			return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrDoubt, Endpoint: e.name, Message: "the node does not have the lane's earlier commits in its chain: it is behind, or of another chain"}
+		}
+	}
+	return dlt.NotCommitted, nil
 }
 
 // throughAnother reports whether a transaction is in the chain of a node that does not have

@@ -23,7 +23,7 @@ type Client struct {
 	o      Options
 	traits dlt.Traits
 	http   *http.Client
-	direct bool // http's transport is net/http's own and calls the trace hooks
+	direct bool // as in wire.Trace
 	tokens tokens
 	holder string // in the leases of streams
 

@@ -31,14 +31,14 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 		return nil, passing(op, after, err)
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
-	ctx, unsent := wire.Trace(req.Context(), c.direct)
+	ctx, sent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.sender(p).Do(req.WithContext(ctx))
-	leave(err == nil || unsent(), gaveUp(ctx, err))
+	leave(err == nil || sent() == wire.Unsent, gaveUp(ctx, err))
 	if err == nil {
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil
 	}
-	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, unsent()), Err: c.cause(err)}
+	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: c.cause(err)}
 }
 
 // prepare sets the headers of a request. An error means that nothing was sent.

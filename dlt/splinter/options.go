@@ -181,15 +181,13 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, wire.CheckHeader(c.Header, "Upgrade", protocolHeader)
 }
 
-// httpClient makes the client for all requests. direct means that its transport is net/http's
-// own.
+// httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
-	c = wire.Client(o.Client, wire.Transport(o.TLSConfig, idle))
+	c, direct = wire.Client(o.Client, wire.Transport(o.TLSConfig, idle)), wire.Direct(o.Client)
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
 	if t, own := c.Transport.(*http.Transport); own {
-		direct = true
 		if t.IdleConnTimeout <= 0 || t.IdleConnTimeout > idle {
 			t = t.Clone()
 			t.IdleConnTimeout = idle

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,17 +20,44 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Trace returns a context for one request, and a func that reports, after the request, whether
-// certainly nothing was sent. direct means that the transport calls the trace hooks; the
-// silence of a caller's transport without hooks proves nothing.
-func Trace(ctx context.Context, direct bool) (context.Context, func() bool) {
-	var asked, got atomic.Bool
+// Sent says how far a request without an answer got.
+type Sent uint8
+
+// How far a request got.
+const (
+	Maybe   Sent = iota // its bytes may have arrived
+	OnFresh             // likewise, on a connection that was opened for it
+	Unsent              // certainly nothing was sent
+)
+
+// Trace returns a context for one request, and a func that reports, after the request, how far it
+// got. direct means that the transport calls the trace hooks; the silence of a caller's transport
+// without hooks proves nothing.
+func Trace(ctx context.Context, direct bool) (context.Context, func() Sent) {
+	var asked, fresh, reused atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
+		GotConn: func(i httptrace.GotConnInfo) {
+			fresh.Store(!i.Reused)
+			reused.Store(reused.Load() || i.Reused)
+		},
 	})
-	return ctx, func() bool { return !got.Load() && (asked.Load() || direct) }
+	return ctx, func() Sent {
+		switch {
+		case reused.Load():
+			return Maybe
+		case fresh.Load():
+			return OnFresh
+		case asked.Load() || direct:
+			return Unsent
+		}
+		return Maybe
+	}
 }
+
+// Direct reports whether a client's transport is its own. A given *http.Transport may have another
+// one inside (RegisterProtocol), which sends without a word to the hooks of a trace.
+func Direct(given *http.Client) bool { return given == nil }
 
 // SendTraceParent adds the traceparent of ctx to a header that has none.
 func SendTraceParent(ctx context.Context, h http.Header) {
@@ -40,10 +68,13 @@ func SendTraceParent(ctx context.Context, h http.Header) {
 }
 
 // Kind classifies an error without a response: nothing was sent if there never was a
-// connection; anything may have happened if there was one.
-func Kind(err error, unsent bool) error {
+// connection; anything may have happened if there was one. But a server that refuses the client's
+// certificate hears nothing of the request, although TLS 1.3 lets the client send it before.
+func Kind(err error, sent Sent) error {
 	switch {
-	case !unsent:
+	case sent == OnFresh && refusesCertificate(err):
+		return dlt.ErrMisconfigured
+	case sent != Unsent:
 		return dlt.ErrDoubt
 	case isTLS(err):
 		return dlt.ErrMisconfigured // the next batch fails, too, until a person acts
@@ -65,6 +96,24 @@ func isTLS(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
 		errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &roots) ||
 		(errors.As(err, &op) && op.Op == "remote error") // crypto/tls marks the other side's alerts so
+}
+
+// refusesCertificate reports whether the other side's TLS refused the certificate of this side, or its
+// absence: alerts of RFC 8446, section 6.2. Their type in crypto/tls has no name outside of it.
+func refusesCertificate(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return false
+	}
+	v := reflect.ValueOf(op.Err)
+	if v.Kind() != reflect.Uint8 {
+		return false
+	}
+	switch v.Uint() {
+	case 42, 43, 44, 45, 46, 48, 49, 116: // from bad_certificate to access_denied, and certificate_required
+		return true
+	}
+	return false
 }
 
 // ShownError is an error whose text may be shown.

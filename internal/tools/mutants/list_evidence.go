@@ -87,4 +87,28 @@ var evidenceList = []mutant{
 		name: "splinter: a log that is a few seconds behind is no proof for ever", file: "dlt/splinter/resolve.go", pkg: "dlt/splinter", test: "TestJudge",
 		old: "if !absent && k.awaits() {", new: "if false && k.awaits() {",
 	},
+	{
+		name: "sawtooth: a dead connection of HTTP/2 keeps all requests", file: "dlt/sawtooth/options.go", pkg: "dlt/sawtooth", test: "TestADeadConnectionIsLeft",
+		old: "	t.HTTP2 = ", new: "	_ = ",
+	},
+	{
+		name: "sawtooth: a node that is behind proves that nothing is committed", file: "dlt/sawtooth/resolve.go", pkg: "dlt/sawtooth", test: "TestANodeThatIsBehindProvesNothing",
+		old: "if len(d.Witnesses) == 0 {", new: "if len(d.Witnesses) >= 0 {",
+	},
+	{
+		name: "wire: a refused certificate of the client is doubt", file: "dlt/internal/wire/wire.go", pkg: "dlt/splinter", test: "TestARefusedClientCertificateIsNoDoubt",
+		old: "case sent == OnFresh && refusesCertificate(err):", new: "case sent == Unsent && refusesCertificate(err):",
+	},
+	{
+		name: "wire: the silence of a given transport is proof", file: "dlt/internal/wire/wire.go", pkg: "dlt/splinter", test: "TestARegisteredProtocolProvesNothing",
+		old: "return given == nil }", new: "return given == nil || given.Transport != nil }",
+	},
+	{
+		name: "canton: a stream may be opening for ever", file: "dlt/canton/events.go", pkg: "dlt/canton", test: "TestOpeningOfAStreamEnds",
+		old: "context.WithTimeout(ctx, handshake)", new: "context.WithTimeout(ctx, 100*handshake)",
+	},
+	{
+		name: "canton: the error of a token source is doubt about the batch", file: "dlt/canton/exchange.go", pkg: "dlt/canton", test: "TestErrorOfATokenSourceIsNoDoubt",
+		old: "cause.Err = nil", new: "_ = cause.Err",
+	},
 }

@@ -1,0 +1,129 @@
+package sawtooth_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+)
+
+// A balancer has lost the state of a connection: it goes dead without a reset, and new ones work. Over HTTP/2
+// a context that ends leaves its connection open, so the client must find out that it is dead.
+func TestADeadConnectionIsLeft(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	var dead atomic.Bool
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var relays sync.WaitGroup
+	defer relays.Wait()
+	defer func() { _ = l.Close() }()
+	relays.Go(func() {
+		for first := true; ; first = false {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				return
+			}
+			relay := func(to, from net.Conn) {
+				defer func() { _, _ = to.Close(), from.Close() }()
+				b := make([]byte, 4096)
+				for {
+					n, err := from.Read(b)
+					if err != nil {
+						return
+					}
+					if first && dead.Load() {
+						continue // swallowed
+					}
+					if _, err := to.Write(b[:n]); err != nil {
+						return
+					}
+				}
+			}
+			relays.Go(func() { relay(in, out) })
+			relays.Go(func() { relay(out, in) })
+		}
+	})
+	c, err := sawtooth.New("https://"+l.Addr().String(), &sawtooth.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // a test
+	require.NoError(t, err)
+	defer c.CloseIdleConnections()
+	post := func(i int) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return c.Submit(ctx, batch.Attempt{Key: batch.Key{Service: "s", ID: batch.ID(fmt.Sprintf("%0128x", i))}, Number: 1, Payload: []byte("abc")})
+	}
+	require.NoError(t, post(0))
+	dead.Store(true)
+	require.Equal(t, batch.KindDoubt, dlt.Kind(post(1)))
+	for i := 2; ; i++ {
+		if err := post(i); err == nil {
+			return
+		}
+		require.Less(t, i, 60, "requests that went down the dead connection")
+	}
+}
+
+// A node that reads the chain anew, after the loss of its disk, knows no batch. Its word is no evidence.
+func TestANodeThatIsBehindProvesNothing(t *testing.T) {
+	var has atomic.Bool // an earlier commit of the lane
+	id, witness, never := fmt.Sprintf("%0128x", 1), fmt.Sprintf("%0128x", 2), fmt.Sprintf("%0128x", 3)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/batch_statuses":
+			_, _ = fmt.Fprintf(w, `{"data":[{"id":%q,"status":"UNKNOWN","invalid_transactions":[]}]}`, id)
+		case "/batches/" + witness:
+			if has.Load() {
+				_, _ = fmt.Fprintf(w, `{"data":{"header_signature":%q}}`, witness)
+				return
+			}
+			fallthrough
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"code":71,"message":"","title":"Batch Not Found"}}`)
+		}
+	}))
+	defer s.Close()
+	c, err := sawtooth.New(s.URL, nil)
+	require.NoError(t, err)
+	defer c.CloseIdleConnections()
+	doubt := dlt.Doubt{
+		Attempt: batch.Attempt{Key: batch.Key{Service: "s", ID: batch.ID(id)}, Number: 1, Payload: []byte("abc")},
+		Since:   25 * time.Minute, Ended: 25 * time.Minute, Witnesses: []batch.ID{batch.ID(never), batch.ID(witness)},
+	}
+	got, err := c.Resolve(t.Context(), doubt)
+	require.Error(t, err)
+	require.Equal(t, dlt.CannotTell, got)
+	has.Store(true)
+	got, err = c.Resolve(t.Context(), doubt)
+	require.NoError(t, err)
+	require.Equal(t, dlt.NotCommitted, got)
+	has.Store(false)
+	doubt.Witnesses = nil // the first batch of its lane
+	got, err = c.Resolve(t.Context(), doubt)
+	require.NoError(t, err)
+	require.Equal(t, dlt.NotCommitted, got)
+}
