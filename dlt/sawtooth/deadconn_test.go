@@ -67,7 +67,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 			relays.Go(func() { relay(out, in) })
 		}
 	})
-	c, err := sawtooth.New("https://"+l.Addr().String(), &sawtooth.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // a test
+	c, err := sawtooth.New("https://"+l.Addr().String(), &sawtooth.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 	require.NoError(t, err)
 	defer c.CloseIdleConnections()
 	post := func(i int) error {

@@ -32,7 +32,7 @@ func TestARefusedClientCertificateIsNoDoubt(t *testing.T) {
 	defer s.Close()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		refused := 0
-		c, err := splinter.New(s.URL, &splinter.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: version}}) //nolint:gosec // a test
+		c, err := splinter.New(s.URL, &splinter.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: version}})
 		require.NoError(t, err)
 		for range 5 {
 			err := c.Submit(t.Context(), anyAttempt)

@@ -13,11 +13,11 @@ var splinterList = []mutant{
 	},
 	{
 		name: "splinter: sent again on a timeout", file: "dlt/internal/wire/wire.go", pkg: "dlt/splinter", test: "TestSubmitConnections",
-		old: "\tcase !unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase !unsent:\n\t\treturn dlt.ErrUnavailable\n",
+		old: "\tcase sent != Unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase sent != Unsent:\n\t\treturn dlt.ErrUnavailable\n",
 	},
 	{
 		name: "splinter: sent again on a timeout (simulated)", file: "dlt/internal/wire/wire.go", pkg: "internal/sim", test: "TestRunner", args: []string{"-sim.runner.seeds=40"},
-		old: "\tcase !unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase !unsent:\n\t\treturn dlt.ErrUnavailable\n",
+		old: "\tcase sent != Unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase sent != Unsent:\n\t\treturn dlt.ErrUnavailable\n",
 	},
 	{
 		name: "splinter: a 500 is certain", file: "dlt/splinter/response.go", pkg: "dlt/splinter", test: "TestSubmitAnswers",
