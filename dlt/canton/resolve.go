@@ -3,12 +3,16 @@ package canton
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
 var _ dlt.Resolver = (*Client)(nil)
+
+// longestIdle bounds a wait for completions, so that it is over before the request's time limit.
+const longestIdle = 10 * time.Second
 
 // evidenceWaits is how many times Options.IdleWait must pass without a completion before that
 // is evidence: a busy participant may be slow to read the first one.
@@ -36,7 +40,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	}
 	idle := c.idle
 	if c.decided > 0 {
-		idle *= evidenceWaits
+		idle = max(idle, min(idle*evidenceWaits, longestIdle))
 	}
 	_, complete, err := c.read(ctx, d.Service, questions, idle)
 	switch {

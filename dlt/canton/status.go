@@ -77,8 +77,9 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 		}
 		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, from: -1}
 		switch t := c.traces.get(q.key); {
-		case t.read && !(t.bounded && a.Prepared != nil):
+		case t.read && (t.lost || !t.bounded || a.Prepared == nil):
 			q.from, q.bounded, q.last, q.duplicate = t.after, t.bounded, t.last, t.duplicate
+			q.lost = t.lost && a.Prepared != nil
 		case a.Prepared != nil:
 			offset, err := parsePrepared(a.Prepared)
 			if err != nil {
@@ -113,7 +114,7 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		}
 		for _, q := range questions {
 			if q.from < pruned {
-				q.lost, q.bounded = !q.guessed && !q.bounded, true
+				q.lost, q.bounded = q.lost || !q.guessed && !q.bounded, true
 				q.from = pruned
 			}
 		}
@@ -160,12 +161,12 @@ func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status
 	}
 	judged := q.last.attempt != 0 && q.last.attempt >= q.number
 	// Completions that cannot be judged are read again: a transmission error is possible.
-	if q.from >= 0 && reached >= q.from && !q.lost && !(judged && q.last.reported == 0) {
+	if q.from >= 0 && reached >= q.from && !(judged && q.last.reported == 0) {
 		c.traces.update(q.key, func(t *trace) {
 			if t.read && t.after >= reached && (q.bounded || !t.bounded) {
 				return // another call has read further
 			}
-			t.read, t.after, t.bounded, t.last = true, reached, q.bounded, q.last
+			t.read, t.after, t.bounded, t.lost, t.last = true, reached, q.bounded, q.lost, q.last
 		})
 	}
 	if judged {

@@ -18,6 +18,8 @@ type trace struct {
 	after int64
 	// bounded means that reading did not start before the first attempt.
 	bounded bool
+	// lost means that completions of the batch may have been pruned.
+	lost bool
 	// duplicate means that a submission was refused as a duplicate of an accepted one.
 	duplicate bool
 	// last is the last completion that was no success, of the highest attempt.

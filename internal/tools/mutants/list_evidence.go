@@ -111,4 +111,12 @@ var evidenceList = []mutant{
 		name: "canton: the error of a token source is doubt about the batch", file: "dlt/canton/exchange.go", pkg: "dlt/canton", test: "TestErrorOfATokenSourceIsNoDoubt",
 		old: "cause.Err = nil", new: "_ = cause.Err",
 	},
+	{
+		name: "canton: a batch whose first completions were pruned is read from the beginning each time", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestACommitBehindPrunedCompletionsIsFound",
+		old: "t.lost || !t.bounded || a.Prepared == nil", new: "!t.bounded || a.Prepared == nil",
+	},
+	{
+		name: "canton: that completions were pruned is forgotten", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestPrunedCompletionsAreReported",
+		old: "q.lost = t.lost && a.Prepared != nil", new: "q.lost = t.lost && a.Prepared == nil",
+	},
 }

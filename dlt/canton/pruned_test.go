@@ -1,0 +1,96 @@
+package canton_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/canton"
+)
+
+// fake serves completions.
+func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "ledger-end"):
+			_, _ = fmt.Fprintf(w, `{"offset":%d}`, len(list))
+		case strings.HasSuffix(r.URL.Path, "latest-pruned-offsets"):
+			_, _ = fmt.Fprintf(w, `{"participantPrunedUpToInclusive":%d}`, pruned)
+		default:
+			b, _ := io.ReadAll(r.Body)
+			var q struct {
+				Begin int64 `json:"beginExclusive"`
+			}
+			_ = json.Unmarshal(b, &q)
+			if q.Begin < pruned {
+				w.WriteHeader(400)
+				_, _ = io.WriteString(w, `{"code":"PARTICIPANT_PRUNED_DATA_ACCESSED","cause":"","errorCategory":9,"grpcCodeValue":9}`)
+				return
+			}
+			limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+			end := min(len(list), int(q.Begin)+limit)
+			_, _ = io.WriteString(w, "["+strings.Join(list[min(int(q.Begin), end):end], ",")+"]")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// comp is the completion of a batch.
+func comp(id string, n, offset, code int, msg string) string {
+	return fmt.Sprintf(`{"completionResponse":{"Completion":{"value":{"commandId":%q,"submissionId":"%s#%d","userId":"app","actAs":["Alice"],"offset":%d,"status":{"code":%d,"message":%q}}}}}`, id, id, n, offset, code, msg)
+}
+
+// A batch whose first completions were pruned is found by its commit, many pages behind.
+func TestACommitBehindPrunedCompletionsIsFound(t *testing.T) {
+	var list []string
+	for i := 1; i <= 200; i++ {
+		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+	}
+	list = append(list, comp("A", 1, 201, 0, ""))
+	c, err := canton.New(fake(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	require.NoError(t, err)
+	a := batch.Attempt{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)}
+	for range 5 {
+		out, err := c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{a})
+		require.NoError(t, err)
+		if len(out) > 0 {
+			assert.Equal(t, batch.ReportedCommitted, out[0].Reported)
+			return
+		}
+	}
+	t.Error("the commit was not found")
+}
+
+// Where it has no completion behind them, there is an error, in each call.
+func TestPrunedCompletionsAreReported(t *testing.T) {
+	var list []string
+	for i := 1; i <= 120; i++ {
+		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+	}
+	c, err := canton.New(fake(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	require.NoError(t, err)
+	a := batch.Attempt{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)}
+	errors := 0
+	for range 6 {
+		out, err := c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{a})
+		assert.Empty(t, out, "an answer would be a resend")
+		if err != nil {
+			assert.ErrorContains(t, err, "pruned")
+			errors++
+		}
+	}
+	assert.Equal(t, 4, errors, "but for the two calls that read")
+}
