@@ -128,7 +128,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	// be asked about. Without a name Serve records nothing.
 	var refused []store.Served
 	for s, v := range verdicts {
-		if v.err != nil {
+		if v.err != nil && v.ledger != "" {
 			refused = append(refused, store.Served{Service: s})
 		}
 	}
@@ -138,9 +138,8 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
 		}
 		for i, s := range chunk {
-			if v := verdicts[s.Service]; v.ledger != "" {
-				verdicts[s.Service] = verdict{v.ledger, errors.Join(otherLedger(by[i], v.ledger), v.err)}
-			}
+			v := verdicts[s.Service]
+			verdicts[s.Service] = verdict{v.ledger, errors.Join(otherLedger(by[i], v.ledger), v.err)}
 		}
 	}
 	for chunk := range slices.Chunk(fresh, store.MaxKeys) {

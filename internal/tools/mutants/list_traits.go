@@ -68,7 +68,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: another ledger that cannot serve a service is asked about its batches", file: "gate.go", pkg: ".", test: "TestAnotherLedgerThatCannotServeIsNotAsked",
-		old: "if v.err != nil {\n			refused", new: "if v.err == nil {\n			refused",
+		old: "if v.err != nil && v.ledger", new: "if v.err == nil && v.ledger",
 	},
 	{
 		name: "routes: another ledger prepares", file: "engine.go", pkg: ".", test: "TestAnotherLedgerPreparesNothing",
