@@ -22,7 +22,7 @@ var (
 	// ErrRunning: this Runner's Run has not returned yet.
 	ErrRunning = errors.New("dltbatch: already running")
 	// ErrOtherLedger: the database belongs to another ledger. Use another database,
-	// or schema, for this one.
+	// or schema, for this one. It also comes where another ledger serves the service alone.
 	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
 	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the store
 	// ignores its context. Its goroutines are left behind. Nothing is lost: the next start
