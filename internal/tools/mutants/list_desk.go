@@ -3,10 +3,6 @@ package main
 // deskList breaks the answers and acts of an operator without a ledger.
 var deskList = []mutant{
 	{
-		name: "desk: a requeue without a record is at once", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
-		old: "case r.text == \"\":", new: "case false:",
-	},
-	{
 		name: "desk: a route's traits are those of all its services", file: "operator/relied.go", pkg: "operator", test: "TestARequeueNeedsTheRecord",
 		old: "case r.Holds(r.service):", new: "case true:",
 	},

@@ -90,10 +90,6 @@ var positionsSQLList = []mutant{
 		old: "if found[0].all {", new: "if found[0].all || true {",
 	},
 	{
-		name: "positions, SQL: who may not see locks claims nothing", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestWhereLocksAreHidden/all",
-		old: "			t.s.noLocks.Store(true)\n", new: "",
-	},
-	{
 		name: "positions, SQL: no locks are looked at", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestAWriterElsewhereHoldsNothingUp",
 		old: "if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {", new: "if from.c.Look(look, time.Now()) && t.s.noLocks.Load() {",
 	},
