@@ -16,10 +16,6 @@ var notYetList = []mutant{
 		old: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n\t\to.Refund = c.Budget.EveryTry\n", new: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n",
 	},
 	{
-		name: "not yet: the whole list failed", file: "submitter/list.go", pkg: "submitter", test: "TestAListThatIsNotTaken",
-		old: ", batch.KindRejected, batch.KindNotYet:", new: ", batch.KindRejected:",
-	},
-	{
 		name: "not yet: nobody hears of it", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
 		old: "o.StuckAfter > 0 && r.age(now) > o.StuckAfter", new: "o.StuckAfter < 0",
 	},
