@@ -102,16 +102,18 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 	require.NoError(t, err)
 	ours, hash99 := hashes[0], blockAt(99)["hash"].(string)
 	for _, most := range []int{0, 1} { // requests in one array
+		// Blocks above the sibling: of a single one the parent would say all.
+		const above = 3
 		for name, c := range map[string]struct {
 			good, behind *script
 			right, wrong batch.Reported
 		}{
-			"ours is on the chain":   {nodeWith(100, hash99, ours), nodeWith(99, sibling, someone), batch.ReportedCommitted, batch.ReportedVoid},
-			"ours is on the sibling": {nodeWith(100, hash99, someone), nodeWith(99, sibling, ours), batch.ReportedVoid, batch.ReportedCommitted},
+			"ours is on the chain":   {nodeWith(99+above, hash99, ours), nodeWith(99, sibling, someone), batch.ReportedCommitted, batch.ReportedVoid},
+			"ours is on the sibling": {nodeWith(99+above, hash99, someone), nodeWith(99, sibling, ours), batch.ReportedVoid, batch.ReportedCommitted},
 		} {
 			t.Run(fmt.Sprint(name, most), func(t *testing.T) {
 				c.good.most, c.behind.most = most, most
-				client, err := evm.NewSigner(balanced(t, c.good, c.behind), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(1)}})
+				client, err := evm.NewSigner(balanced(t, c.good, c.behind), 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(above)}})
 				require.NoError(t, err)
 				found := map[batch.Reported]int{}
 				for range 600 {

@@ -90,7 +90,7 @@ var metricsList = []mutant{
 		old: "\t\th.Claims = e.table.Unfinished()\n", new: "\t\th.Claims = len(e.table.Watched())\n",
 	},
 	{
-		name: "health: a stream that is lost is open", file: "vitals.go", pkg: ".", test: "TestHealthTellsALostStream",
+		name: "health: a stream that is lost is open", file: "vitals.go", pkg: ".", test: "TestHealthShowsALostStream",
 		old: "len(v.streams) - len(h.LostStreams)", new: "len(v.streams)",
 	},
 	{
