@@ -35,7 +35,7 @@ func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
 			}
 			_ = json.Unmarshal(b, &q)
 			if q.Begin < pruned {
-				w.WriteHeader(400)
+				w.WriteHeader(http.StatusBadRequest)
 				_, _ = io.WriteString(w, `{"code":"PARTICIPANT_PRUNED_DATA_ACCESSED","cause":"","errorCategory":9,"grpcCodeValue":9}`)
 				return
 			}
