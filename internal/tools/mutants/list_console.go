@@ -97,7 +97,7 @@ var consoleList = []mutant{
 		old: "c.overview.lazy(ctx)", new: "c.overview.get(ctx)",
 	},
 	{
-		name: "console: a stream outlives the console", file: "console/live.go", pkg: "console", test: "TestLive$",
+		name: "console: a stream outlives the console", file: "console/live.go", pkg: "console", test: "TestLive$", args: []string{"-test.timeout=30s"},
 		old: "case <-c.live.done:", new: "case <-(chan struct{})(nil):",
 	},
 	{

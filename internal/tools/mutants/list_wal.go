@@ -11,7 +11,7 @@ var walList = []mutant{
 		old: "h.warnings = all", new: "h.warnings = append(h.warnings, fresh...)",
 	},
 	{
-		name: "log: no Runner looks after a store", file: "engine.go", pkg: "store/sqlite", test: "TestARunnerReportsALargeLog",
+		name: "log: no Runner looks after a store", file: "engine.go", pkg: "store/sqlite", test: "TestARunnerReportsALargeLog", args: []string{"-test.timeout=30s"},
 		old: "if s, ok := e.r.store.given().(store.Upkeeper); ok {", new: "if s, ok := e.r.store.given().(store.Upkeeper); ok && s == nil {",
 	},
 	{
