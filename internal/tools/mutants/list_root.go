@@ -44,7 +44,7 @@ var rootList = []mutant{
 		old: "most := min(p.MaxDelay, longestDelay)", new: "most := min(p.MaxDelay, max(p.MaxDelay, longestDelay))",
 	},
 	{
-		name: "lanes that are free are not named", file: "engine.go", pkg: "internal/integration", test: "TestNoLaneStandsStill/Serial$",
+		name: "lanes that are free are not named", file: "engine.go", pkg: "internal/integration", test: "TestNoLaneStandsStill/Serial$", args: []string{"-stall.time=15s"},
 		old: "{ e.queuer.Hint(lanes...) },", new: "{},",
 	},
 }
