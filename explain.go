@@ -42,11 +42,16 @@ func (r *Runner) serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 	if unserved != nil {
 		return unserved, nil
 	}
+	return r.elsewhere(ctx, s, traits.Name)
+}
+
+// elsewhere returns an error if another ledger than the named one serves a service. It records nothing.
+func (r *Runner) elsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
 	by, err := r.store.Serve(ctx, []store.Served{{Service: s}})
 	if err != nil {
 		return nil, err
 	}
-	return otherLedger(by[0], traits.Name), nil
+	return otherLedger(by[0], ledger), nil
 }
 
 // claimQuery is the query of this Runner's claims, without lanes and limit.

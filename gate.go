@@ -111,49 +111,39 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	if len(unjudged) == 0 {
 		return nil
 	}
-	var fresh []store.Served
+	var ask []store.Served
 	verdicts, traits := map[batch.ServiceID]verdict{}, map[batch.ServiceID]dlt.Traits{}
 	for _, s := range unjudged {
 		t, err := checkService(g.store.given(), g.ledger, s, g.o)
-		if err == nil {
-			traits[s] = t
-			fresh = append(fresh, store.Served{Service: s, Ledger: t.Name})
-		} else if old, known := g.verdict(s); known && old.err == nil && !panicked(err) {
-			// Its batches in flight are the old ledger's, although the new one cannot serve it.
-			err = errors.Join(otherLedger(old.ledger, t.Name), err)
+		want := store.Served{Service: s, Ledger: t.Name}
+		if err != nil {
+			// Another ledger may have its batches in flight, although this one cannot serve it. Without a
+			// name Serve records nothing.
+			want.Ledger = ""
+			if old, known := g.verdict(s); known && old.err == nil && !panicked(err) {
+				err = errors.Join(otherLedger(old.ledger, t.Name), err)
+			}
 		}
-		verdicts[s] = verdict{t.Name, err}
-	}
-	// A service that this ledger cannot serve may be another one's, whose batches in flight it must not
-	// be asked about. Without a name Serve records nothing.
-	var refused []store.Served
-	for s, v := range verdicts {
-		if v.err != nil && v.ledger != "" {
-			refused = append(refused, store.Served{Service: s})
+		verdicts[s], traits[s] = verdict{t.Name, err}, t
+		if t.Name != "" {
+			ask = append(ask, want)
 		}
 	}
-	for chunk := range slices.Chunk(refused, store.MaxKeys) {
+	for chunk := range slices.Chunk(ask, store.MaxKeys) {
 		by, err := g.store.Serve(ctx, chunk)
 		if err != nil {
 			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
 		}
 		for i, s := range chunk {
 			v := verdicts[s.Service]
-			verdicts[s.Service] = verdict{v.ledger, errors.Join(otherLedger(by[i], v.ledger), v.err)}
-		}
-	}
-	for chunk := range slices.Chunk(fresh, store.MaxKeys) {
-		by, err := g.store.Serve(ctx, chunk)
-		if err != nil {
-			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
-		}
-		for i, s := range chunk {
-			if err := otherLedger(by[i], s.Ledger); err != nil {
-				verdicts[s.Service] = verdict{s.Ledger, err}
-				continue
-			}
-			if err := g.keepTraits(ctx, s.Service, traits[s.Service]); err != nil {
-				return err
+			other := otherLedger(by[i], v.ledger)
+			switch {
+			case other != nil && !errors.Is(v.err, ErrOtherLedger):
+				verdicts[s.Service] = verdict{v.ledger, errors.Join(other, v.err)}
+			case v.err == nil:
+				if err := g.keepTraits(ctx, s.Service, traits[s.Service]); err != nil {
+					return err
+				}
 			}
 		}
 	}

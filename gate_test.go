@@ -159,6 +159,22 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	}
 }
 
+// otherFor is a ledger with another name for one service, and counts its status queries.
+func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) dlt.Ledger {
+	l := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
+		if s == service {
+			t.Name = "other"
+			change(t)
+		}
+	})
+	return dlt.Wrap(l, dlt.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+		next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
+	) ([]batch.Status, error) {
+		*asked++
+		return next(ctx, s, as)
+	}})
+}
+
 // The batches in flight of another ledger are neither asked about nor settled by this one.
 func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -170,21 +186,7 @@ func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
 		require.NoError(t, stop())
 
 		asked := 0
-		second := dlt.Wrap(ledgermem.New(nil), dlt.Hooks{
-			Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
-				traits := next(s)
-				if s == "s" {
-					traits.Name = "other"
-				}
-				return traits
-			},
-			BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
-				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
-			) ([]batch.Status, error) {
-				asked++
-				return next(ctx, s, as)
-			},
-		})
+		second := otherFor("s", &asked, func(*dlt.Traits) {})
 		r := newRunner(t, st, second, nil)
 		stop = running(t, r)
 		time.Sleep(30 * time.Minute)

@@ -1,6 +1,7 @@
 package dltbatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // Operators may act from any process, whether or not Run runs in it: the act is written to the
@@ -80,11 +80,8 @@ func (r *Runner) quiet(ctx context.Context, s batch.ServiceID) (time.Duration, e
 	if traits.Name == "" {
 		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
 	}
-	by, err := r.store.Serve(ctx, []store.Served{{Service: s}})
-	if err == nil {
-		err = otherLedger(by[0], traits.Name)
-	}
-	return traits.ResendQuiet, err
+	unserved, err := r.elsewhere(ctx, s, traits.Name)
+	return traits.ResendQuiet, cmp.Or(err, unserved)
 }
 
 // operated reports an operator's act and wakes the waiters and the lane that it concerns.

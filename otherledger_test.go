@@ -29,21 +29,8 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 		require.NoError(t, stop())
 
 		asked := 0
-		second := dlt.Wrap(ledgermem.New(nil), dlt.Hooks{
-			Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
-				traits := next(s)
-				if s == "s" {
-					traits.Name = "other"
-					traits.ResendHarmlessFor = 48 * time.Hour // and so it cannot be served with this Retention
-				}
-				return traits
-			},
-			BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
-				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
-			) ([]batch.Status, error) {
-				asked++
-				return next(ctx, s, as)
-			},
+		second := otherFor("s", &asked, func(t *dlt.Traits) {
+			t.ResendHarmlessFor = 48 * time.Hour // and so it cannot be served with this Retention
 		})
 		r := newRunner(t, st, second, &dltbatch.Options{Retention: 24 * time.Hour})
 		stop = running(t, r)

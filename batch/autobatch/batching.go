@@ -129,7 +129,7 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []st
 		return err
 	})
 	if ok || err != nil { // after an error the batch may well be stored
-		defer e.o.Wake(party) // it may panic
+		defer e.o.Wake(party) // last, since it may panic
 	}
 	if err != nil {
 		return errors.Is(err, batch.ErrConflict), fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)

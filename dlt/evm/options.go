@@ -158,9 +158,7 @@ func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Ho
 // httpClient makes the client for all requests. direct is as in [wire.Trace].
 func (o *Options) httpClient() (c *http.Client, direct bool) {
 	t := wire.Transport(o.TLSConfig, idle)
-	t.ForceAttemptHTTP2 = true
-	// A context that ends leaves a connection of HTTP/2 open. One that is dead would keep all requests.
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
+	wire.HTTP2(t)
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 4*idleConns, idleConns
 	c, direct = wire.Client(o.Client, t), wire.Direct(o.Client)
 	if c.Transport == nil {

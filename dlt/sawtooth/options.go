@@ -139,9 +139,7 @@ func (o *Options) httpClient() *http.Client {
 	// Less than the 75 s after which a node closes a silent connection: a batch that is posted
 	// into a closing one is needlessly in doubt.
 	t := wire.Transport(o.TLSConfig, time.Minute)
-	t.ForceAttemptHTTP2 = true
-	// A context that ends leaves a connection of HTTP/2 open. One that is dead would keep all requests.
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
+	wire.HTTP2(t)
 	return wire.Client(o.Client, t)
 }
 

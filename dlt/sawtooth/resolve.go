@@ -23,9 +23,9 @@ const maxLookups = 16
 // the batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last
 // POST ended (only then nodes forget parked batches and requests in their queues), plus
 // Options.Vanish where commits may vanish. Each node must then have an earlier commit of the lane in
-// its chain, where the lane has one: a node that reads the chain anew knows no batch. NotCommitted comes at once if a transaction of the
-// batch is in the chain through another batch, since transactions are unique in a chain
-// (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
+// its chain, where the lane has one: a node that reads the chain anew knows no batch. NotCommitted
+// comes at once if a transaction of the batch is in the chain through another batch, since
+// transactions are unique in a chain (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
 // Options.Settle and the same time. Before that all of these are InFlight, and PENDING always
 // is. With an error the result is CannotTell; a node that cannot be asked may know better.
 //
@@ -95,24 +95,28 @@ func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, e
 		return dlt.NotCommitted, nil // nothing to compare with
 	}
 	for _, e := range c.endpoints {
-		has := false
-		for _, w := range d.Witnesses[:min(len(d.Witnesses), maxLookups)] {
-			if !isID(string(w)) {
-				continue
-			}
-			f, err := c.lookup(ctx, opResolve, e.batches, string(w), codeNoBatch)
-			if err != nil {
-				return dlt.CannotTell, err
-			}
-			if has = f.is; has {
-				break
-			}
-		}
-		if !has {
+		has, err := c.hasAny(ctx, e, d.Witnesses[:min(len(d.Witnesses), maxLookups)])
+		switch {
+		case err != nil:
+			return dlt.CannotTell, err
+		case !has:
 			return dlt.CannotTell, &dlt.Error{Op: opResolve, Kind: dlt.ErrDoubt, Endpoint: e.name, Message: "the node does not have the lane's earlier commits in its chain: it is behind, or of another chain"}
 		}
 	}
 	return dlt.NotCommitted, nil
+}
+
+// hasAny reports whether one of these batches is in a node's chain.
+func (c *Client) hasAny(ctx context.Context, e endpoint, ids []batch.ID) (bool, error) {
+	for _, id := range ids {
+		if !isID(string(id)) {
+			continue
+		}
+		if f, err := c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch); f.is || err != nil {
+			return f.is, err
+		}
+	}
+	return false, nil
 }
 
 // throughAnother reports whether a transaction is in the chain of a node that does not have

@@ -72,6 +72,13 @@ func Transport(config *tls.Config, idle time.Duration) *http.Transport {
 	}
 }
 
+// HTTP2 lets a transport speak HTTP/2, where a context that ends leaves its connection open. A
+// connection that is dead would keep all requests, so pings look for one.
+func HTTP2(t *http.Transport) {
+	t.ForceAttemptHTTP2 = true
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second}
+}
+
 // Client makes the client for all requests: a copy of the user's, or, if given is nil, one with
 // that transport. It keeps no cookies and follows no redirects: to follow one is a second POST
 // that nobody counted.

@@ -88,7 +88,7 @@ var evidenceList = []mutant{
 		old: "if !absent && k.awaits() {", new: "if false && k.awaits() {",
 	},
 	{
-		name: "sawtooth: a dead connection of HTTP/2 keeps all requests", file: "dlt/sawtooth/options.go", pkg: "dlt/sawtooth", test: "TestADeadConnectionIsLeft",
+		name: "sawtooth: a dead connection of HTTP/2 keeps all requests", file: "dlt/internal/wire/options.go", pkg: "dlt/sawtooth", test: "TestADeadConnectionIsLeft",
 		old: "	t.HTTP2 = ", new: "	_ = ",
 	},
 	{

@@ -68,7 +68,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: another ledger that cannot serve a service is asked about its batches", file: "gate.go", pkg: ".", test: "TestAnotherLedgerThatCannotServeIsNotAsked",
-		old: "if v.err != nil && v.ledger", new: "if v.err == nil && v.ledger",
+		old: "if t.Name != \"\" {\n			ask", new: "if t.Name != \"\" && err == nil {\n			ask",
 	},
 	{
 		name: "routes: another ledger prepares", file: "engine.go", pkg: ".", test: "TestAnotherLedgerPreparesNothing",
@@ -76,7 +76,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: a requeue goes by another ledger's quiet time", file: "operate.go", pkg: ".", test: "TestRequeueWhereAnotherLedgerServes",
-		old: "if err == nil {\n		err = otherLedger(", new: "if err != nil {\n		err = otherLedger(",
+		old: "cmp.Or(err, unserved)", new: "func() error { _ = unserved; return err }()",
 	},
 	{
 		name: "routes: what is held is claimed", file: "gate.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld",
