@@ -76,7 +76,7 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: a requeue goes by another ledger's quiet time", file: "operate.go", pkg: ".", test: "TestRequeueWhereAnotherLedgerServes",
-		old: "cmp.Or(err, unserved)", new: "func() error { _ = unserved; return err }()",
+		old: "cmp.Or(err, unserved)", new: "func() error { _ = unserved; return cmp.Or(err) }()",
 	},
 	{
 		name: "routes: what is held is claimed", file: "gate.go", pkg: ".", test: "TestAServiceThatCannotBeServedIsHeld",
