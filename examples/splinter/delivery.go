@@ -53,8 +53,9 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 			if err != nil {
 				return err
 			}
-			d.progress.line()
-			return end()
+			err = end()
+			d.progress.line() // with the last events: the store knows of the last commit before them
+			return err
 		case <-tick.C:
 		}
 		d.progress.line()
