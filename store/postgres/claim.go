@@ -58,11 +58,6 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 
 func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, from *starts, all bool) (out store.Claimed, fresh freshLanesError, err error) {
 	q.Window = max(1, q.Window)
-	if from.c == nil || !t.s.texts.Traced() {
-		if err := t.watchMigration(ctx); err != nil {
-			return out, nil, err
-		}
-	}
 	lanes, left := q.Lanes, q.Limit
 	var changed []*sqlstore.Stored
 	for len(lanes) > 0 && left > 0 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,7 +47,8 @@ func TestWhereNothingMayBeCopied(t *testing.T) {
 	}
 	s, _, err := Over(n, nil)
 	require.NoError(t, err)
-	s.checked.Store(true)
+	soon := time.Now().Add(time.Minute)
+	s.checked.Store(&soon)
 	require.NoError(t, s.Add(t.Context(), list...))
 	assert.Equal(t, 1, n.copies)
 	n.answers["ON CONFLICT"] = nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,7 +146,8 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, err := Over(&c.script, nil)
 			require.NoError(t, err)
-			s.checked.Store(true)
+			soon := time.Now().Add(time.Minute)
+			s.checked.Store(&soon)
 			if c.add == nil {
 				c.add = func(s *Store) error { return s.Add(t.Context(), a, b) }
 			}

@@ -125,7 +125,7 @@ func (s *Store) migrateTo(ctx context.Context, version int64, down bool) error {
 		}
 		return err
 	}, backoff.WithContext(b, ctx))
-	s.checked.Store(false)
+	s.checked.Store(nil)
 	s.hasStats.Store(false)
 	s.hasOperator.Store(false)
 	return wrap(op, err)

@@ -39,11 +39,6 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Or
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
-	if !t.s.texts.TracedOrders() {
-		if err := t.watchMigration(ctx); err != nil {
-			return err
-		}
-	}
 	seqs, err := t.orderKeys(ctx, sqlBeforeOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
 	if err != nil {
 		return err

@@ -13,12 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-const (
-	// maxPositions bounds the number of lanes remembered.
-	maxPositions = 1 << 17
-	// migrationEvery is how often a process looks whether the migration is finished.
-	migrationEvery = 10 * time.Second
-)
+// maxPositions bounds the number of lanes remembered.
+const maxPositions = 1 << 17
 
 // remember turns the memory of where lanes begin on or off. It is off while older code, which
 // breaks the memory's rules, may still write. It is also off where commits are asynchronous: a
@@ -32,26 +28,6 @@ func (s *Store) remember(version int64) {
 	case s.lanes.Load() == nil:
 		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))
 	}
-}
-
-// watchDue reports whether it is time to look at the migration again.
-func (s *Store) watchDue() bool {
-	next := s.watched.Load()
-	return next == nil || !time.Now().Before(*next)
-}
-
-// watchMigration looks now and then whether the migration is finished.
-func (t *session) watchMigration(ctx context.Context) error {
-	if !t.s.watchDue() {
-		return nil
-	}
-	later := time.Now().Add(migrationEvery)
-	t.s.watched.Store(&later)
-	have, err := t.version(ctx)
-	if err == nil {
-		t.s.remember(have)
-	}
-	return err
 }
 
 // heldLane is a lane locked by a claim, with the order keys that the claim reads.

@@ -42,11 +42,10 @@ type Store struct {
 	o           Options
 	names       names
 	texts       *sqlstore.Texts
-	checked     atomic.Bool                    // the settings and the schema's version are good
+	checked     atomic.Pointer[time.Time]      // until when the settings and the schema's version count as good; nil: they were not looked at
 	hasStats    atomic.Bool                    // the schema has the tables of the stats
 	hasOperator atomic.Bool                    // the schema has the tables of bulk actions and summaries
 	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
-	watched     atomic.Pointer[time.Time]      // the time of the next look at the schema's version
 	hidden      atomic.Pointer[hidden]         // the last hidden batch that a claim found
 	noLocks     atomic.Bool                    // this role may not read pg_locks
 	sawOpen     atomic.Bool                    // the last scan found lanes

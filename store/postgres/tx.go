@@ -85,7 +85,7 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 // instance asks once a second. On an error it returns false, and the caller's transaction reports
 // the error.
 func (s *Store) nothing(ctx context.Context, text string) bool {
-	if !s.checked.Load() {
+	if s.checked.Load() == nil {
 		return false
 	}
 	c, err := s.pool.Acquire(ctx)
@@ -182,9 +182,18 @@ func rollback(ctx context.Context, c conns.Conn) {
 	c.Release()
 }
 
-// check asks the database once whether its settings and schema keep a store's promises.
+const (
+	// checkEvery is how often a process looks at the settings and the schema's version: somebody may
+	// migrate further than this code goes.
+	checkEvery = time.Minute
+	// unfinishedEvery is how often it does so while the schema may get what this code still goes without.
+	unfinishedEvery = 10 * time.Second
+)
+
+// check asks the database now and then whether its settings and schema keep a store's promises.
 func (s *Store) check(ctx context.Context, t *session) error {
-	if s.checked.Load() {
+	now := time.Now()
+	if until := s.checked.Load(); until != nil && now.Before(*until) {
 		return nil
 	}
 	type settings struct{ encoding, commit string }
@@ -208,7 +217,11 @@ func (s *Store) check(ctx context.Context, t *session) error {
 		return s.newer(have)
 	}
 	s.remember(have)
-	s.checked.Store(true)
+	until := now.Add(checkEvery)
+	if have < schemaVersion {
+		until = now.Add(unfinishedEvery)
+	}
+	s.checked.Store(&until)
 	return nil
 }
 
@@ -224,7 +237,7 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	}
 	switch sqlState(err) {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
-		s.checked.Store(false)
+		s.checked.Store(nil)
 		return fmt.Errorf("postgres: %s: %w: %w", op, ErrNotMigrated, err)
 	}
 	return wrap(op, err)

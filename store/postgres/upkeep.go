@@ -38,15 +38,8 @@ type hidden struct {
 
 var _ store.Upkeeper = (*Store)(nil)
 
-// Upkeep is [store.Upkeeper].Upkeep. It asks the database whether an unfinished migration is
-// finished by now, and makes the slow look of [underWay].
+// Upkeep is [store.Upkeeper].Upkeep. It makes the slow look of [underWay].
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
-	waits := s.lanes.Load() == nil && !s.o.AllowAsynchronousCommit || !s.texts.TracedOrders()
-	if s.checked.Load() && waits && s.watchDue() {
-		if err := s.tx(ctx, "look at the migration", func(ctx context.Context, t *session) error { return t.watchMigration(ctx) }); err != nil {
-			return nil, err
-		}
-	}
 	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.tx(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
 			return t.lookUnderWay(ctx, true)
@@ -65,7 +58,7 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 }
 
 func (s *Store) slow() error {
-	if !s.checked.Load() || s.o.AllowAsynchronousCommit {
+	if s.checked.Load() == nil || s.o.AllowAsynchronousCommit {
 		return nil // nothing is known, or nothing helps
 	}
 	lanes := s.lanes.Load()

@@ -122,10 +122,15 @@ func version(ctx context.Context, conn queryer) (int64, error) {
 	return v, nil
 }
 
-// check looks whether this code knows the schema, and whether it has columns for trace contexts:
-// once it has, never again. Where tables are missing the statements show it.
+// checkEvery is how often a process looks at the schema's version: somebody may migrate further than
+// this code goes.
+const checkEvery = time.Minute
+
+// check looks now and then whether this code knows the schema, and each time whether it has columns for
+// trace contexts until it has. Where tables are missing the statements show it.
 func (s *Store) check(ctx context.Context, conn queryer) error {
-	if s.checked.Load() {
+	now := time.Now()
+	if until := s.checked.Load(); until != nil && now.Before(*until) {
 		return nil
 	}
 	v, err := version(ctx, conn)
@@ -136,7 +141,10 @@ func (s *Store) check(ctx context.Context, conn queryer) error {
 		return newer(v)
 	}
 	s.texts.Trace(v >= traceVersion, v >= orderTraceVersion)
-	s.checked.Store(v >= orderTraceVersion)
+	if v >= orderTraceVersion {
+		until := now.Add(checkEvery)
+		s.checked.Store(&until)
+	}
 	return nil
 }
 

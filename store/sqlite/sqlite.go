@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"sync/atomic"
+	"time"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -35,8 +36,8 @@ type Store struct {
 	writer chan struct{}
 	baton  baton
 	fresh  *sqlstore.Fresh
-	// checked: this code knows the schema.
-	checked atomic.Bool
+	// checked is until when this code counts as one that knows the schema; nil: it did not look.
+	checked atomic.Pointer[time.Time]
 	// made is a version of the schema that was there.
 	made atomic.Int64
 

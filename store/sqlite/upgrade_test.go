@@ -312,5 +312,11 @@ func TestNewerSchema(t *testing.T) {
 		err := call(open())
 		require.ErrorIs(t, err, ErrNewerSchema, name)
 		require.NotErrorIs(t, err, ErrNotMigrated, name)
+		until := s.checked.Load()
+		require.Less(t, time.Until(*until), time.Minute)
+		over := time.Now() // of the minute after which a store that runs looks again
+		s.checked.Store(&over)
+		require.ErrorIs(t, call(s), ErrNewerSchema, name)
+		s.checked.Store(until)
 	}
 }

@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// A process that runs while somebody migrates further than its code goes notices it within a minute:
+// see [Store.Migrate].
+func TestNewerSchemaWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := script{answers: map[string][][]any{"server_encoding": {{"UTF8", "on"}}, "to_regclass": {{true}}}}
+		at := func(version int64) { server.answers["max(version_id)"] = [][]any{{version}} }
+		s, _, err := Over(&server, nil)
+		require.NoError(t, err)
+		add := func(id batch.ID) error {
+			return s.Add(t.Context(), batch.Batch{Service: "s", ID: id, Payload: []byte("a")})
+		}
+		at(schemaVersion)
+		require.NoError(t, add("a"))
+		at(schemaVersion + 1)
+		time.Sleep(time.Minute)
+		require.NoError(t, add("b"))
+		at(schemaVersion + 2)
+		time.Sleep(time.Minute)
+		for range 2 {
+			require.ErrorIs(t, add("c"), ErrNewerSchema)
+			_, err = s.Get(t.Context(), batch.Key{Service: "s", ID: "a"})
+			require.ErrorIs(t, err, ErrNewerSchema)
+			tx := &scriptConn{s: &server}
+			require.ErrorIs(t, s.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "d", Payload: []byte("a")}), ErrNewerSchema)
+		}
+	})
+}
