@@ -59,10 +59,9 @@ type Submitter struct {
 	wake   chan struct{}
 
 	mu    sync.Mutex
-	queue []run      // taken and not yet given to a hand
-	idle  []chan job // of goroutines that wait for work, the last one first
-	full  bool       // Room was 0 because of the queue
-	stop  bool       // no more is posted
+	queue []run // taken and not yet given to a hand
+	full  bool  // Room was 0 because of the queue
+	stop  bool  // no more is posted
 }
 
 // run is a claimed run with everything needed to post it.
@@ -70,12 +69,6 @@ type run struct {
 	store.ClaimedRun
 	payloads [][]byte
 	until    time.Time
-}
-
-// job is a run with a hand.
-type job struct {
-	run
-	hand *pool.Hand
 }
 
 // New returns a submitter; Run makes it work.
@@ -188,12 +181,9 @@ func (s *Submitter) Run(ctx context.Context) {
 // drain puts back the runs that wait for a hand, and all later runs.
 func (s *Submitter) drain() {
 	s.mu.Lock()
-	queue, idle := s.queue, s.idle
-	s.queue, s.idle, s.stop = nil, nil, true
+	queue := s.queue
+	s.queue, s.stop = nil, true
 	s.mu.Unlock()
-	for _, given := range idle {
-		close(given)
-	}
 	for _, r := range queue {
 		s.Return(r.Batches)
 	}
@@ -213,13 +203,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 			rest = append(rest, r)
 			continue
 		}
-		j := job{r, hand}
-		if n := len(s.idle) - 1; n >= 0 {
-			s.idle[n] <- j
-			s.idle = s.idle[:n]
-			continue
-		}
-		hands.Go(func() { s.work(ctx, j) })
+		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
@@ -229,51 +213,28 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 	return len(rest) > 0, room
 }
 
-// work posts a run, and then runs that wait for a hand, and then waits for others: a goroutine that
-// has posted already has the stack that a request needs.
-func (s *Submitter) work(ctx context.Context, j job) {
-	given := make(chan job, 1)
+// work posts a run, and then runs that wait for a hand: a goroutine that has posted already
+// has the stack that a request needs.
+func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
-		s.postAll(ctx, j)
-		if ok = s.rest(given); ok {
-			j, ok = <-given
-		}
-	}
-}
-
-// postAll posts a run, and then runs that wait for a hand.
-func (s *Submitter) postAll(ctx context.Context, j job) {
-	for ok := true; ok; {
-		used, hung := s.post(ctx, j.run, j.hand)
+		used, hung := s.post(ctx, r, hand)
 		if !used {
-			j.hand.Unused()
+			hand.Unused()
 			return
 		}
-		j.hand.Pass(hung)
-		j, ok = s.next(ctx)
+		hand.Pass(hung)
+		r, hand, ok = s.next(ctx)
 		s.o.Ready()
 	}
 	loop.Poke(s.wake)
 }
 
-// rest reports whether a goroutine may wait for work, which then comes through given. As many wait as
-// there are hands.
-func (s *Submitter) rest(given chan job) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stop || len(s.idle) >= s.o.Pool {
-		return false
-	}
-	s.idle = append(s.idle, given)
-	return true
-}
-
 // next takes the first run that may have a hand.
-func (s *Submitter) next(ctx context.Context) (job, bool) {
+func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil { // it stops: the waiting runs are put back
-		return job{}, false
+		return run{}, nil, false
 	}
 	for i, r := range s.queue {
 		if hand, ok := s.pool.Acquire(string(r.Service)); ok {
@@ -282,10 +243,10 @@ func (s *Submitter) next(ctx context.Context) (job, bool) {
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
 			}
-			return job{r, hand}, true
+			return r, hand, true
 		}
 	}
-	return job{}, false
+	return run{}, nil, false
 }
 
 // post sends the batches of a run, one after the other or several in one request, until one
