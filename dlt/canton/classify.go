@@ -129,7 +129,7 @@ func submitKind(status int, e envelope) error {
 		return dlt.ErrRejected // a single command cannot be split
 	case status == http.StatusBadRequest && e.plain:
 		return dlt.ErrRejected // the body could not be decoded, and only the payload varies in it
-	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
+	case status == http.StatusBadRequest, wire.Refuses(status):
 		return dlt.ErrMisconfigured // a proxy's
 	}
 	// A plain 503 is a request timeout; the command goes on all the same.
@@ -150,21 +150,10 @@ func readKind(status int, e envelope) error {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return dlt.ErrBusy
-	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
+	case status == http.StatusBadRequest, wire.Refuses(status):
 		return dlt.ErrMisconfigured
 	}
 	return dlt.ErrDoubt
-}
-
-// isRefusal reports whether a status means, before any work is done, that this client has no
-// permission, or that the URL is wrong.
-func isRefusal(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
-		return true
-	}
-	return false
 }
 
 // reported returns the meaning of a completion's failure for its attempt; 0 if only an

@@ -184,7 +184,7 @@ func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.
 		err.Kind, err.RetryAfter = dlt.ErrBusy, wire.RetryAfter(resp.Header, time.Now())
 	case n > 1 && is != nil && mayBeAboutArray(s, is):
 		return errArray
-	case isRefusal(s), wire.IsRedirect(s):
+	case wire.Refuses(s):
 		err.Kind = dlt.ErrMisconfigured
 	}
 	return err
@@ -207,17 +207,6 @@ func errorOf(b []byte) (message string, err *rpcError) {
 		return one.Err.Message, one.Err
 	}
 	return string(b), nil
-}
-
-// isRefusal reports whether a status means, before any work is done, that this client has no
-// permission, or that the URL is wrong.
-func isRefusal(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
-		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
-		return true
-	}
-	return false
 }
 
 // post sends one request. A response of any status is no error; its body and cancel are the

@@ -220,7 +220,7 @@ func classOfStatus(status int) class {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return classBusy
-	case isRefusal(status), wire.IsRedirect(status):
+	case wire.Refuses(status):
 		return classMisconfigured
 	}
 	return classDoubt

@@ -130,7 +130,7 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 		return sig, nil
 	}
 	kind := dlt.ErrUnavailable
-	if isRefusal(status) || wire.IsRedirect(status) || errors.Is(err, errOther) {
+	if wire.Refuses(status) || errors.Is(err, errOther) {
 		kind = dlt.ErrMisconfigured
 	}
 	return sig, w.fail(kind, status, err)

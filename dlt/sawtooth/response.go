@@ -31,7 +31,7 @@ func classify(status, code int, h http.Header, isJSON bool, now time.Time) verdi
 		return verdict{kind: dlt.ErrRejected} // a single batch cannot be split
 	case status == http.StatusBadRequest:
 		return verdict{kind: badRequest(code, isJSON)}
-	case isRefusal(status), wire.IsRedirect(status):
+	case wire.Refuses(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
 		// 5xx, above all with 17, may still execute; 303 means "done, look there"; another 2xx
@@ -59,23 +59,12 @@ func badRequest(code int, isJSON bool) error {
 	return dlt.ErrDoubt
 }
 
-// isRefusal reports whether a status means, before any work is done, that this client has no
-// permission, or that the URL is wrong.
-func isRefusal(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
-		return true
-	}
-	return false
-}
-
 // classifyStatuses returns the meaning of a response to POST /batch_statuses other than 200.
 func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
 		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
-	case isRefusal(status), wire.IsRedirect(status):
+	case wire.Refuses(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	case status == http.StatusBadRequest && (code == 43 || code == 46 || code == 60 || code == 66):
 		return verdict{kind: dlt.ErrMisconfigured} // our request is wrong: repeating it changes nothing

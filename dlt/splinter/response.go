@@ -32,24 +32,13 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 		return verdict{kind: dlt.ErrRejected} // body or verification, all or nothing
 	case status == http.StatusBadRequest:
 		return verdict{kind: dlt.ErrMisconfigured} // version guard, or a proxy
-	case isRefusal(status), wire.IsRedirect(status):
+	case wire.Refuses(status):
 		return verdict{kind: dlt.ErrMisconfigured}
 	default:
 		// A 500 covers both a bad batch and a batch that may be queued already; a
 		// 408, 502 or 504 says that somebody waited long enough.
 		return verdict{kind: dlt.ErrDoubt}
 	}
-}
-
-// isRefusal reports whether a status means, before any work is done, that this client has no
-// permission, or that the URL is wrong.
-func isRefusal(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
-		http.StatusProxyAuthRequired, http.StatusUnsupportedMediaType:
-		return true
-	}
-	return false
 }
 
 // classifyStatuses returns the meaning of a response to GET batch_statuses other than 200.
@@ -60,7 +49,7 @@ func classifyStatuses(status int, h http.Header, absent error, now time.Time) ve
 		return verdict{kind: dlt.ErrBusy, retryAfter: wire.RetryAfter(h, now)}
 	case status == http.StatusNotFound:
 		return verdict{kind: absent}
-	case status == http.StatusBadRequest, isRefusal(status), wire.IsRedirect(status):
+	case status == http.StatusBadRequest, wire.Refuses(status):
 		return verdict{kind: dlt.ErrMisconfigured} // repeating it changes nothing
 	default:
 		return verdict{kind: dlt.ErrDoubt}

@@ -7,11 +7,17 @@ import (
 	"time"
 )
 
-// IsRedirect reports whether a status asks the client to send the same request elsewhere, so
-// that nothing was done here. Clients do not follow redirects.
-func IsRedirect(status int) bool {
+// Refuses reports whether a status means that nothing was done: the client has no permission, the URL
+// or the method is wrong, the request is to go elsewhere (clients do not follow redirects), or somebody
+// on the way does not take such requests (RFC 9110, sections 15.4 and 15.5, and RFC 6585). Repeating the
+// request changes nothing. No 5xx is among these.
+func Refuses(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusLengthRequired,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusExpectationFailed,
+		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusRequestHeaderFieldsTooLarge:
 		return true
 	}
 	return false

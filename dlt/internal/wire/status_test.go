@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,4 +32,12 @@ func TestRetryAfter(t *testing.T) {
 		assert.Equal(t, want, wire.RetryAfter(http.Header{"Retry-After": {v}}, now), "%q", v)
 	}
 	assert.Zero(t, wire.RetryAfter(nil, now))
+}
+
+// Each status, known or not: whether it says that nothing was done.
+func TestRefuses(t *testing.T) {
+	refused := []int{301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 411, 414, 415, 417, 421, 426, 431}
+	for status := range 1000 {
+		assert.Equal(t, slices.Contains(refused, status), wire.Refuses(status), status)
+	}
 }
