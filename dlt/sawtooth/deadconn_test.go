@@ -35,8 +35,6 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var relays sync.WaitGroup
-	defer relays.Wait()
-	defer func() { _ = l.Close() }()
 	relays.Go(func() {
 		for first := true; ; first = false {
 			in, err := l.Accept()
@@ -69,7 +67,19 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 	})
 	c, err := sawtooth.New("https://"+l.Addr().String(), &sawtooth.Options{TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 	require.NoError(t, err)
-	defer c.CloseIdleConnections()
+	defer func() {
+		ended := make(chan struct{})
+		go func() { defer close(ended); relays.Wait() }()
+		for {
+			c.CloseIdleConnections() // one whose answer has just come may not be idle yet
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	defer func() { _ = l.Close() }()
 	post := func(i int) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
