@@ -51,9 +51,12 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 			}
 			defer wg.Wait()
 			defer stop.Store(true)
-			waitFor(t, func() bool { return delivered.Load() > 5 })
-			first, err := st.Get(ctx, traced("lane 0", "lane 0 0").Key())
-			require.NoError(t, err)
+			var first batch.Record
+			waitFor(t, func() bool {
+				r, err := st.Get(ctx, traced("lane 0", "lane 0 0").Key())
+				first = r
+				return err == nil && delivered.Load() > 5
+			})
 			require.Empty(t, first.TraceParent)
 			require.NoError(t, st.Migrate(ctx))
 			require.Equal(t, newest, s.version())
@@ -83,7 +86,7 @@ func TestTraceUpgradeUnderLoad(t *testing.T) {
 			}
 			assert.Equal(t, traceParent, ordered(st, "1"))
 			assert.Equal(t, traceParent, ordered(other, "2"))
-			_, err = s.admin.ExecContext(ctx, `UPDATE `+s.schema+`.orders SET trace_parent = 'short'`)
+			_, err := s.admin.ExecContext(ctx, `UPDATE `+s.schema+`.orders SET trace_parent = 'short'`)
 			require.ErrorContains(t, err, "orders_trace")
 			require.NoError(t, st.MigrateTo(ctx, 5))
 			fifth := s.open(nil)
