@@ -18,14 +18,14 @@ VALUES := row|history|text
 REST := race|prepared|witnesses|finals?|control|attempts|look|prune|list|lanes|counts|ledger|journal|clock|reopen
 ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgbouncer)$$/^($(VALUES))$$|TestStore/^(pgx|pq.*pgbouncer)$$/^($(REST))$$|TestStore/^(pgx|pq|.*pgbouncer)$$/^record$$/every_finding
 
-.PHONY: test lint bench bench-page compare soak fuzz mutants generate browser docs
+.PHONY: test test-plain test-seeds test-servers lint bench bench-page compare soak fuzz mutants generate browser docs
 
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
-# (other runs of it are raced), the values of rows in every state, pure functions with every input,
-# long simulations on one processor, requests one after another to EVM nodes, whose signatures are
+# (other runs of it are raced), its groups that only try rules and values, pure functions with every
+# input, recorded answers of nodes one after another, long simulations on one processor, requests one after another to EVM nodes, whose signatures are
 # slow with it (one kind of node, and one seed, is raced where several run the same), and the
 # programs' -h, which builds them all.
-PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestStore$$/^row$$|^TestStore$$/^record$$/every_finding
+PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -33,21 +33,29 @@ PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|
 # promtool, which runs the alerts, is found or taken out of a package.
 test:
 	$(GO) vet -race ./...
-	$(TESTRUN) -C $(CURDIR) -race -skip '$(PLAIN)' ./...
-	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
-	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
-	$(TESTRUN) ./...
+	$(TESTRUN) -C $(CURDIR) -race -p 4 -skip '$(PLAIN)' ./...
 	$(GO) vet -C internal/bench -race ./...
 	$(GO) vet -C internal/yard ./...
 	$(GO) vet -C internal/integration -race ./...
 	$(GO) vet -C internal/browser -race ./...
 	$(GO) vet -C examples/metrics -race ./...
-	$(TESTRUN) -C $(CURDIR)/examples/metrics -race ./...
 	$(TESTRUN) -C $(CURDIR)/internal/yard ./...
+	$(MAKE) -j 3 --output-sync=line test-plain test-seeds test-servers
+
+# Three at once, since each waits at times.
+test-plain:
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/sawtooth/sawtoothtest ./dlt/splinter/splintertest ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
+
+test-seeds:
+	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
+	$(TESTRUN) -C $(CURDIR) ./batch/autobatch -run Simulation -autobatch.seeds=200
+	$(TESTRUN) ./...
+	$(TESTRUN) -C $(CURDIR)/examples/metrics -race ./...
+	$(GO) run -C internal/tools ./mutants -check
+
+test-servers:
 	$(TESTRUN) -C $(CURDIR)/internal/integration -parallel 4 -timeout 14m -skip '$(RACED)|$(ONCE)' ./...
 	$(TESTRUN) -C $(CURDIR)/internal/integration -race -timeout 14m -run '$(RACED)' .
-	$(GO) run -C internal/tools ./mutants -check
 
 # Everything that a seed can break, many more of them.
 soak:

@@ -94,3 +94,29 @@ func TestPrunedCompletionsAreReported(t *testing.T) {
 	}
 	assert.Equal(t, 4, errors, "but for the two calls that read")
 }
+
+// A batch that only an operator can judge is read again and again from the same offset. It holds up no
+// other batch, however many completions are behind that offset.
+func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
+	list := []string{comp("A", 1, 1, 15, "data loss")}
+	for i := 2; i <= 201; i++ {
+		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+	}
+	list = append(list, comp("B", 1, 202, 0, ""))
+	c, err := canton.New(fake(t, list, 0).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	require.NoError(t, err)
+	ask := []batch.Attempt{
+		{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)},
+		{Key: batch.Key{Service: "Alice", ID: "B"}, Number: 1, Prepared: []byte(`{"offset":150}`)},
+	}
+	for range 3 {
+		out, err := c.BatchStatuses(t.Context(), "Alice", ask)
+		require.ErrorContains(t, err, "only an operator can judge", "each time")
+		if len(out) > 0 {
+			require.Len(t, out, 1)
+			assert.Equal(t, batch.Status{ID: "B", Reported: batch.ReportedCommitted, Attempt: 1}, out[0])
+			return
+		}
+	}
+	t.Error("the commit was not found")
+}

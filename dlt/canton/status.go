@@ -23,6 +23,7 @@ type question struct {
 	guessed bool  // from is only a guess
 	bounded bool  // there may have been completions before from
 	lost    bool  // completions after from were pruned
+	unclear bool  // the last read found what only an operator can judge
 
 	committed bool
 	attempt   int // the committed attempt; 0 if it is not known
@@ -45,21 +46,43 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	if len(questions) == 0 {
 		return nil, errors.Join(errs...)
 	}
-	reached, complete, err := c.read(ctx, service, questions, c.idle)
-	if err != nil {
-		errs = append(errs, err)
-	}
 	var out []batch.Status
-	for _, q := range questions {
-		s, err := c.answer(q, reached, complete)
+	for _, together := range apart(questions) {
+		reached, complete, err := c.read(ctx, service, together, c.idle)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if s.Reported != 0 {
-			out = append(out, s)
+		for _, q := range together {
+			s, err := c.answer(q, reached, complete)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if s.Reported != 0 {
+				out = append(out, s)
+			}
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// apart divides questions into those that are read together. Completions that only an operator can
+// judge are read again from the same offset each time, and come last: the others would wait for as many
+// completions as there are behind that offset.
+func apart(questions map[string]*question) (parts []map[string]*question) {
+	others, unclear := map[string]*question{}, map[string]*question{}
+	for id, q := range questions {
+		if q.unclear {
+			unclear[id] = q
+		} else {
+			others[id] = q
+		}
+	}
+	for _, part := range []map[string]*question{others, unclear} {
+		if len(part) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // questions returns one question for each batch. An id that cannot be a command's has none: it
@@ -75,8 +98,9 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 			old.number = max(old.number, a.Number)
 			continue
 		}
-		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, from: -1}
-		switch t := c.traces.get(q.key); {
+		t := c.traces.get(batch.Key{Service: service, ID: a.ID})
+		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, from: -1, unclear: t.unclear}
+		switch {
 		case t.read && (t.lost || !t.bounded || a.Prepared == nil):
 			q.from, q.bounded, q.last, q.duplicate = t.after, t.bounded, t.last, t.duplicate
 			q.lost = t.lost && a.Prepared != nil
@@ -160,11 +184,12 @@ func (c *Client) answer(q *question, reached int64, complete bool) (batch.Status
 		return s, nil
 	}
 	judged := q.last.attempt != 0 && q.last.attempt >= q.number
-	// Completions that cannot be judged are read again: a transmission error is possible.
-	if q.from >= 0 && reached >= q.from && !(judged && q.last.reported == 0) {
+	unclear := judged && q.last.reported == 0
+	if q.from >= 0 && reached >= q.from || unclear {
 		c.traces.update(q.key, func(t *trace) {
-			if t.read && t.after >= reached && (q.bounded || !t.bounded) {
-				return // another call has read further
+			// Completions that cannot be judged are read again: a transmission error is possible.
+			if t.unclear = unclear; unclear || t.read && t.after >= reached && (q.bounded || !t.bounded) {
+				return // or another call has read further
 			}
 			t.read, t.after, t.bounded, t.lost, t.last = true, reached, q.bounded, q.lost, q.last
 		})

@@ -20,6 +20,8 @@ type trace struct {
 	bounded bool
 	// lost means that completions of the batch may have been pruned.
 	lost bool
+	// unclear means that the last read found what only an operator can judge.
+	unclear bool
 	// duplicate means that a submission was refused as a duplicate of an accepted one.
 	duplicate bool
 	// last is the last completion that was no success, of the highest attempt.

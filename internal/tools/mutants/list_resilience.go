@@ -118,4 +118,12 @@ var resilienceList = []mutant{
 		name: "queuer: only claims of one flight are claims in a row", file: "queuer/queuer.go", pkg: "queuer", test: "TestAStoreThatIsDownIsLeftAlone",
 		old: "q.strikes += f.strikes", new: "q.strikes = f.strikes",
 	},
+	{
+		name: "canton: what only an operator can judge is read with the others", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther",
+		old: "\t\tif q.unclear {", new: "\t\tif false {",
+	},
+	{
+		name: "http: a server's failure counts as a refusal", file: "dlt/internal/wire/status.go", pkg: "dlt/internal/wire", test: "TestRefuses",
+		old: "http.StatusRequestHeaderFieldsTooLarge:", new: "http.StatusRequestHeaderFieldsTooLarge, http.StatusServiceUnavailable:",
+	},
 }
