@@ -29,6 +29,8 @@ type database struct {
 	wire  *wire
 	admin *pgxdriver.Conn // nil for SQLite; not counted
 	lsn   string          // position in the write-ahead log at the start
+	// PostgreSQL's counts of updates, and of those that stayed in their page, at the start
+	updates, hot float64
 }
 
 func (j job) onSQLite() bool { return j.Store == sqliteFull || j.Store == sqliteNormal }
@@ -82,7 +84,7 @@ func (d *database) settle(ctx context.Context) error {
 // start begins to measure, stop ends it.
 func (d *database) start(ctx context.Context, m *meter) error {
 	if d.admin != nil {
-		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&d.lsn); err != nil {
+		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`+updates).Scan(&d.lsn, &d.updates, &d.hot); err != nil {
 			return err
 		}
 	}
@@ -99,11 +101,17 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 	if d.admin == nil {
 		return nil
 	}
-	var bytes float64
-	err := d.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::text::pg_lsn)::float8`, d.lsn).Scan(&bytes)
+	var bytes, updated, hot float64
+	err := d.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::text::pg_lsn)::float8`+updates, d.lsn).Scan(&bytes, &updated, &hot)
 	r.WAL = bytes / float64(n)
+	if updated -= d.updates; updated > 0 {
+		r.HOT = (hot - d.hot) / updated
+	}
 	return err
 }
+
+// updates are the updates of all tables, and those of them that stayed in their page.
+const updates = `, (SELECT coalesce(sum(t.n_tup_upd), 0)::float8 FROM pg_stat_user_tables t), (SELECT coalesce(sum(t.n_tup_hot_upd), 0)::float8 FROM pg_stat_user_tables t)`
 
 // config is pgx's configuration, with a wire that counts.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {

@@ -77,6 +77,7 @@ type result struct {
 	Statements float64              `json:"statements"` // for each batch, as all below
 	Trips      float64              `json:"trips"`
 	WAL        float64              `json:"wal"` // bytes
+	HOT        float64              `json:"hot"` // of all updates, the share that stayed in their page and wrote no index
 	Posts      float64              `json:"posts"`
 	Asks       float64              `json:"asks"`
 	Allocs     float64              `json:"allocs"`
@@ -100,7 +101,7 @@ func (r *result) fields() []*float64 {
 	all := []*float64{
 		&r.Seconds, &r.Rate, &r.P50, &r.P99, &r.Hand50, &r.Hand99, &r.Next50, &r.Next99,
 		&r.CPU.Client, &r.CPU.Postgres, &r.CPU.Ledger, &r.CPU.Machine,
-		&r.Statements, &r.Trips, &r.WAL, &r.Posts, &r.Asks, &r.Allocs, &r.AllocBytes, &r.PeakRSS, &r.FirstRSS,
+		&r.Statements, &r.Trips, &r.WAL, &r.HOT, &r.Posts, &r.Asks, &r.Allocs, &r.AllocBytes, &r.PeakRSS, &r.FirstRSS,
 	}
 	for i := range r.Stages {
 		all = append(all, &r.Stages[i])

@@ -50,6 +50,7 @@ func columns() []column {
 		{"statements", "%.3f", func(r result) float64 { return r.Statements }, nil},
 		{"trips", "%.3f", func(r result) float64 { return r.Trips }, nil},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }, nil},
+		{"HOT", "%.2f", func(r result) float64 { return r.HOT }, nil},
 		{"posts", "%.3f", func(r result) float64 { return r.Posts }, nil},
 		{"asks", "%.3f", func(r result) float64 { return r.Asks }, nil},
 		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }, nil},
