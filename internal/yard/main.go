@@ -18,7 +18,7 @@ func main() {
 		return
 	}
 	var o options
-	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all; none to make the page anew from its figures; or of "+strings.Join(names(), ", "))
+	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all; an empty one to make the page anew from its figures; or of "+strings.Join(names(), ", "))
 	flag.StringVar(&o.only, "only", "", "contenders, by comma: ours, floor, river, posts; none is all")
 	flag.IntVar(&o.n, "n", 0, "batches; 0 is the mode's own number")
 	flag.IntVar(&o.lanes, "lanes", 0, "lanes; 0 is the mode's own number")
