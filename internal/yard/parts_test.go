@@ -201,7 +201,7 @@ func TestGrouped(t *testing.T) {
 // sample is a page with the figures of two modes.
 func sample() page {
 	var p page
-	for _, m := range []string{"pq", "pgx"} {
+	for _, m := range []string{"pq", "native"} {
 		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []measured{{Label: floor}, {Label: ours}, {Label: "river tuned"}}}
 		for i := range f.Entries {
 			for round := range 3 {
@@ -225,8 +225,8 @@ func TestThePageKeepsWhatIsWrittenByHand(t *testing.T) {
 	require.True(t, strings.HasPrefix(text, before))
 	require.True(t, strings.HasSuffix(text, after))
 	require.NotContains(t, text, "old")
-	require.Less(t, strings.Index(text, "### pgx"), strings.Index(text, "### pq"))
-	require.Contains(t, text, "| PostgreSQL with pgx, Serial over 10,000 lanes, of the floor | ≥ 0.75 | **0.67** |")
+	require.Less(t, strings.Index(text, "### native"), strings.Index(text, "### pq"))
+	require.Contains(t, text, "| PostgreSQL with pgx's own pool, Serial over 10,000 lanes, of the floor | ≥ 0.75 | **0.67** |")
 	require.Contains(t, text, "| the same, of the tuned job queue | ≥ 2 | 2.00 |")
 
 	// From the files alone the same page is made.
