@@ -44,7 +44,7 @@ test:
 
 # Three at once, since each waits at times.
 test-plain:
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/sawtooth/sawtoothtest ./dlt/splinter/splintertest ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/sawtooth/sawtoothtest ./dlt/splinter/splintertest ./dlt/canton ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
 
 test-seeds:
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200

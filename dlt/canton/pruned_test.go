@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +23,16 @@ import (
 // fake serves completions.
 func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
 	t.Helper()
+	var all atomic.Pointer[[]string]
+	all.Store(&list)
+	return fakeOf(t, &all, pruned)
+}
+
+// fakeOf serves completions that may become more.
+func fakeOf(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest.Server {
+	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list := *all.Load()
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case strings.HasSuffix(r.URL.Path, "ledger-end"):
@@ -102,21 +113,35 @@ func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
 	for i := 2; i <= 201; i++ {
 		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
 	}
-	list = append(list, comp("B", 1, 202, 0, ""))
-	c, err := canton.New(fake(t, list, 0).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	list = append(list, comp("B", 1, 202, 0, ""), comp("C", 1, 203, 15, "data loss"))
+	var all atomic.Pointer[[]string]
+	all.Store(&list)
+	c, err := canton.New(fakeOf(t, &all, 0).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
 	require.NoError(t, err)
 	ask := []batch.Attempt{
 		{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)},
 		{Key: batch.Key{Service: "Alice", ID: "B"}, Number: 1, Prepared: []byte(`{"offset":150}`)},
 	}
-	for range 3 {
-		out, err := c.BatchStatuses(t.Context(), "Alice", ask)
-		require.ErrorContains(t, err, "only an operator can judge", "each time")
-		if len(out) > 0 {
-			require.Len(t, out, 1)
-			assert.Equal(t, batch.Status{ID: "B", Reported: batch.ReportedCommitted, Attempt: 1}, out[0])
-			return
+	found := func(want batch.Status) {
+		t.Helper()
+		for range 3 {
+			out, err := c.BatchStatuses(t.Context(), "Alice", ask)
+			require.ErrorContains(t, err, "attempt 1 of batch Alice/A ended with what only an operator can judge", "each time")
+			if len(out) > 0 {
+				assert.Equal(t, []batch.Status{want}, out)
+				return
+			}
 		}
+		t.Error("the commit was not found", want)
 	}
-	t.Error("the commit was not found")
+	found(batch.Status{ID: "B", Reported: batch.ReportedCommitted, Attempt: 1})
+
+	// Nor does it hold up another such batch, which somebody has sent again.
+	ask[1] = batch.Attempt{Key: batch.Key{Service: "Alice", ID: "C"}, Number: 1, Prepared: []byte(`{"offset":190}`)}
+	_, err = c.BatchStatuses(t.Context(), "Alice", ask)
+	require.ErrorContains(t, err, "attempt 1 of batch Alice/C ended with what only an operator can judge")
+	again := append(slices.Clone(list), comp("C", 2, 204, 0, ""))
+	all.Store(&again)
+	ask[1].Number = 2
+	found(batch.Status{ID: "C", Reported: batch.ReportedCommitted, Attempt: 2})
 }

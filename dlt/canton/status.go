@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -66,21 +67,19 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 }
 
 // apart divides questions into those that are read together. Completions that only an operator can
-// judge are read again from the same offset each time, and come last: the others would wait for as many
-// completions as there are behind that offset.
+// judge are read again from the same offset each time: each of these is read alone and after the others,
+// which would wait for as many completions as there are behind that offset.
 func apart(questions map[string]*question) (parts []map[string]*question) {
-	others, unclear := map[string]*question{}, map[string]*question{}
+	others := map[string]*question{}
 	for id, q := range questions {
 		if q.unclear {
-			unclear[id] = q
+			parts = append(parts, map[string]*question{id: q})
 		} else {
 			others[id] = q
 		}
 	}
-	for _, part := range []map[string]*question{others, unclear} {
-		if len(part) > 0 {
-			parts = append(parts, part)
-		}
+	if len(others) > 0 {
+		parts = slices.Insert(parts, 0, others)
 	}
 	return parts
 }

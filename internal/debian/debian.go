@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"syscall"
 )
 
 // policyFile keeps packages from starting servers of their own.
@@ -19,11 +20,17 @@ const (
 	policyText = "#!/bin/sh\nexit 101\n"
 )
 
-// Install installs packages, without packages that they only recommend. Only root can.
+// Install installs packages, without packages that they only recommend. Only root can. Processes that
+// install at once take turns.
 func Install(names ...string) (err error) {
 	if os.Getuid() != 0 {
 		return fmt.Errorf("%v: not installed, and only root can install it", names)
 	}
+	unlock, err := lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, err := os.Stat(policyFile); errors.Is(err, os.ErrNotExist) {
 		if err := os.WriteFile(policyFile, []byte(policyText), 0o755); err != nil {
 			return err
@@ -36,6 +43,18 @@ func Install(names ...string) (err error) {
 		}
 	}
 	return nil
+}
+
+// lock waits for its turn: apt-get fails where another one is at work.
+func lock() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), "dltbatch-apt.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which ends the lock
 }
 
 func apt(dir string, args ...string) error {
@@ -57,7 +76,7 @@ func Extract(name, file, to string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
 	if err = apt(dir, "download", name); err != nil && os.Getuid() == 0 {
-		if err = apt("", "update"); err == nil {
+		if err = update(); err == nil {
 			err = apt(dir, "download", name)
 		}
 	}
@@ -72,6 +91,16 @@ func Extract(name, file, to string) error {
 		return err
 	}
 	return unpack(debs[0], file, to)
+}
+
+// update brings the lists of packages up to date.
+func update() error {
+	unlock, err := lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return apt("", "update")
 }
 
 // unpack writes the program beside its place, and then moves it there: two test binaries may do so at

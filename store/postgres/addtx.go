@@ -88,8 +88,10 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if snapshot && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: was.isolation})
 	}
-	if err := s.check(ctx, t); err != nil {
-		return wrap(op, err)
+	if s.checked.Load() == nil { // else a transaction of the store's own looks again: this one may have its own settings, rights and snapshot
+		if err := s.look(ctx, t); err != nil {
+			return wrap(op, err)
+		}
 	}
 	// The settings made behind a savepoint are undone with it, or below.
 	begin := "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"

@@ -35,5 +35,32 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 			tx := &scriptConn{s: &server}
 			require.ErrorIs(t, s.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "d", Payload: []byte("a")}), ErrNewerSchema)
 		}
+		at(schemaVersion)
+		require.NoError(t, add("c"))
+		server.answers["SELECT false"] = [][]any{{false}}
+		require.True(t, s.nothing(t.Context(), "SELECT false"))
+		time.Sleep(time.Minute)
+		require.False(t, s.nothing(t.Context(), "SELECT false"), "an idle store looks, too")
+	})
+}
+
+// An application's transaction may have settings, rights and a snapshot of its own. What it shows says
+// nothing about the others.
+func TestAnApplicationsTransactionIsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := script{answers: map[string][][]any{"server_encoding": {{"UTF8", "on"}}, "to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
+		s, _, err := Over(&server, nil)
+		require.NoError(t, err)
+		b := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
+		require.NoError(t, s.Add(t.Context(), b))
+		lanes := s.lanes.Load()
+		require.NotNil(t, lanes)
+		time.Sleep(time.Minute)
+		other := script{answers: map[string][][]any{
+			"server_encoding": {{"UTF8", "off"}}, "to_regclass": {{true}}, "max(version_id)": {{int64(oldestVersion)}}, "ON CONFLICT": {{int64(1)}},
+		}}
+		require.NoError(t, s.addTx(t.Context(), &scriptConn{s: &other}, b))
+		require.Same(t, lanes, s.lanes.Load())
+		require.True(t, s.texts.Traced())
 	})
 }

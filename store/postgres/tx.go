@@ -85,7 +85,7 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 // instance asks once a second. On an error it returns false, and the caller's transaction reports
 // the error.
 func (s *Store) nothing(ctx context.Context, text string) bool {
-	if s.checked.Load() == nil {
+	if !s.good() {
 		return false
 	}
 	c, err := s.pool.Acquire(ctx)
@@ -190,12 +190,39 @@ const (
 	unfinishedEvery = 10 * time.Second
 )
 
-// check asks the database now and then whether its settings and schema keep a store's promises.
+// good reports whether the last look at the settings and the schema still counts.
+func (s *Store) good() bool {
+	until := s.checked.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// check asks the database now and then whether its settings and schema keep a store's promises. Where
+// several transactions find that it is time, one of them looks.
 func (s *Store) check(ctx context.Context, t *session) error {
-	now := time.Now()
-	if until := s.checked.Load(); until != nil && now.Before(*until) {
+	was := s.checked.Load()
+	if s.good() {
 		return nil
 	}
+	if was == nil {
+		return s.look(ctx, t)
+	}
+	looks := time.Now().Add(time.Second)
+	if !s.checked.CompareAndSwap(was, &looks) {
+		return nil
+	}
+	err := s.look(ctx, t)
+	switch {
+	case errors.Is(err, ErrNewerSchema):
+		s.checked.Store(nil)
+	case err != nil:
+		s.checked.CompareAndSwap(&looks, was)
+	}
+	return err
+}
+
+// look asks the database, whoever's the transaction is.
+func (s *Store) look(ctx context.Context, t *session) error {
+	now := time.Now()
 	type settings struct{ encoding, commit string }
 	found, err := sqlstore.Query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
 	if err != nil {

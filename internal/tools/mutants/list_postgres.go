@@ -263,9 +263,17 @@ var postgresList = []mutant{
 		new: "left >= 0 || !errors.Is(err, sqlstore.ErrMoved)",
 	},
 	{
-		name: "postgres: who only adds orders does not see that the schema was migrated", file: "store/postgres/orders.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
-		old: "\tif !t.s.texts.TracedOrders() {\n",
-		new: "\tif false {\n",
+		name: "postgres: who runs while the schema is migrated sees it late", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
+		old: "now.Add(unfinishedEvery)",
+		new: "now.Add(100 * unfinishedEvery)",
+	},
+	{
+		name: "postgres: an application's transaction says whether settings and schema are good", file: "store/postgres/addtx.go", pkg: "store/postgres", test: "TestAnApplicationsTransactionIsNotAsked",
+		old: "if s.checked.Load() == nil {", new: "if !s.good() {",
+	},
+	{
+		name: "postgres: an idle store does not look at the schema's version", file: "store/postgres/tx.go", pkg: "store/postgres", test: "TestNewerSchemaWhileRunning",
+		old: "\tif !s.good() {\n", new: "\tif s.checked.Load() == nil {\n",
 	},
 	{
 		name: "postgres: a halt takes the reason of the halt before", file: "internal/sqlstore/record.go", pkg: "internal/integration", test: "TestHaltAfterAReleaseHasItsOwnReason",

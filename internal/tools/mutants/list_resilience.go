@@ -123,6 +123,10 @@ var resilienceList = []mutant{
 		old: "\t\tif q.unclear {", new: "\t\tif false {",
 	},
 	{
+		name: "canton: all that only an operator can judge is read together", file: "dlt/canton/status.go", pkg: "dlt/canton", test: "TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther",
+		old: "\t\tif q.unclear {\n", new: "\t\tif q.unclear && len(parts) > 0 {\n\t\t\tparts[0][id] = q\n\t\t} else if q.unclear {\n",
+	},
+	{
 		name: "http: a server's failure counts as a refusal", file: "dlt/internal/wire/status.go", pkg: "dlt/internal/wire", test: "TestRefuses",
 		old: "http.StatusRequestHeaderFieldsTooLarge:", new: "http.StatusRequestHeaderFieldsTooLarge, http.StatusServiceUnavailable:",
 	},

@@ -117,7 +117,7 @@ var storesList = []mutant{
 	},
 	{
 		name: "postgres: a process that runs looks at the schema's version once", file: "store/postgres/tx.go", pkg: "store/postgres", test: "TestNewerSchemaWhileRunning",
-		old: "until != nil && now.Before(*until)", new: "until != nil",
+		old: "until != nil && time.Now().Before(*until)", new: "until != nil",
 	},
 	{
 		name: "sqlite: a process that runs looks at the schema's version once", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestNewerSchema",

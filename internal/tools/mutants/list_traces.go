@@ -40,7 +40,7 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: a running process does not see the column", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "s.checked.Store(v >= orderTraceVersion)", new: "s.checked.Store(v > 0)",
+		old: "if v >= orderTraceVersion {", new: "if v > 0 {",
 	},
 	{
 		name: "traces: PostgreSQL asks for a column that is not there", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
