@@ -82,9 +82,9 @@ const migrateFor = 30 * time.Second
 // first, with the new code; then replace the processes one by one, old and new side by side,
 // including restarts in between; and only then deploy code with version n+2. On a version
 // further on every call gives [ErrNewerSchema], in a process that runs within a minute (AddTx after
-// another call has), and Migrate by older code leaves a newer schema as it is. Older code ignores features that it does not know: where a version brings
-// something that holds lanes, as pauses and halts do, it holds them once the last old process
-// is gone.
+// another call has), and Migrate by older code leaves a newer schema as it is. Older code ignores
+// features that it does not know: where a version brings something that holds lanes, as pauses and
+// halts do, it holds them once the last old process is gone.
 //
 // A database whose tables code of version 1 made stays at version 2: call
 // [Store.FinishMigration] once the last process with that code is gone.
