@@ -89,14 +89,32 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 		defer cancel()
 		assert.ErrorIs(t, do(ctx), context.DeadlineExceeded, what)
 	}
+	isThere := func(query, id string) (yes bool) {
+		t.Helper()
+		require.NoError(t, db.QueryRowContext(t.Context(), query, id).Scan(&yes))
+		return yes
+	}
 	for name, st := range stores {
-		for _, id := range []string{"first", "second", "third"} { // the first is stored, on this server alone
+		batchOf := func(id string) {
 			waited(name+": a batch, "+id, func(ctx context.Context) error {
 				return st.Add(ctx, batch.Batch{ID: batch.ID(id + name), Service: "s", Payload: []byte("p"), DataChangeID: name})
 			})
+		}
+		orderOf := func(id string) {
 			waited(name+": an order, "+id, func(ctx context.Context) error {
 				return st.AddOrders(ctx, batch.Order{ID: batch.OrderID(id + name), Party: "p", Payload: []byte("p"), Key: name})
 			})
+		}
+		// The first is stored, on this server alone. On a busy machine its time may end before its commit.
+		for !isThere(`SELECT EXISTS (SELECT 1 FROM dltbatch.batches WHERE header_signature = $1)`, "first"+name) {
+			batchOf("first")
+		}
+		for !isThere(`SELECT EXISTS (SELECT 1 FROM dltbatch.orders WHERE order_id = $1)`, "first"+name) {
+			orderOf("first")
+		}
+		for _, id := range []string{"second", "third"} {
+			batchOf(id)
+			orderOf(id)
 		}
 	}
 	waits(t, db, "")
