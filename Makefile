@@ -22,9 +22,9 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 
 # What gains nothing from -race: the suite of stores with stores of its own that lack abilities
 # (other runs of it are raced), its groups that only try rules and values, pure functions with every
-# input, recorded answers of nodes one after another, long simulations on one processor, requests one after another to EVM nodes, whose signatures are
-# slow with it (one kind of node, and one seed, is raced where several run the same), and the
-# programs' -h, which builds them all.
+# input, recorded answers of nodes one after another, long simulations on one processor, requests one
+# after another to EVM nodes, whose signatures are slow with it (one kind of node, and one seed, is
+# raced where several run the same), and the programs' -h, which builds them all.
 PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most

@@ -14,6 +14,10 @@ import (
 	"syscall"
 )
 
+// packages is where dpkg keeps what is installed: the same folder for all processes, whatever their
+// temporary folder is.
+const packages = "/var/lib/dpkg"
+
 // policyFile keeps packages from starting servers of their own.
 const (
 	policyFile = "/usr/sbin/policy-rc.d"
@@ -47,7 +51,7 @@ func Install(names ...string) (err error) {
 
 // lock waits for its turn: apt-get fails where another one is at work.
 func lock() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(os.TempDir(), "dltbatch-apt.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.Open(packages)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,9 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if snapshot && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: was.isolation})
 	}
-	if s.checked.Load() == nil { // else a transaction of the store's own looks again: this one may have its own settings, rights and snapshot
+	// Once something is known, only transactions of the store's own look again: this one may have settings,
+	// rights and a snapshot of its own.
+	if s.checked.Load() == nil {
 		if err := s.look(ctx, t); err != nil {
 			return wrap(op, err)
 		}

@@ -42,7 +42,7 @@ type Store struct {
 	o           Options
 	names       names
 	texts       *sqlstore.Texts
-	checked     atomic.Pointer[time.Time]      // until when the settings and the schema's version count as good; nil: they were not looked at
+	checked     atomic.Pointer[time.Time]      // until when settings and schema count as good; nil: nobody has looked
 	hasStats    atomic.Bool                    // the schema has the tables of the stats
 	hasOperator atomic.Bool                    // the schema has the tables of bulk actions and summaries
 	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
