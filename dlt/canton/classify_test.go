@@ -28,15 +28,15 @@ func TestCategories(t *testing.T) {
 		{"DeadlineExceededRequestStateUnknown", 3, 4, 504, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
 		{"SystemInternalAssumptionViolated", 4, 13, 500, batch.KindDoubt, 0, batch.KindDoubt},
 		{"SecurityAlert", 5, 3, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"InvalidAuthenticationCredentials", 6, 16, 401, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
-		{"InsufficientPermission", 7, 7, 403, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
+		{"InvalidAuthenticationCredentials", 6, 16, 401, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
+		{"InsufficientPermission", 7, 7, 403, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
 		{"InvalidIndependentOfSystemState", 8, 3, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"InvalidGivenCurrentSystemStateOther", 9, 9, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"InvalidGivenCurrentSystemStateResourceExists", 10, 6, 409, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"InvalidGivenCurrentSystemStateResourceMissing", 11, 5, 404, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"InvalidGivenCurrentSystemStateOther", 9, 9, 400, batch.KindNotYet, batch.ReportedUnknown, batch.KindMisconfigured},
+		{"InvalidGivenCurrentSystemStateResourceExists", 10, 6, 409, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
+		{"InvalidGivenCurrentSystemStateResourceMissing", 11, 5, 404, batch.KindNotYet, batch.ReportedUnknown, batch.KindMisconfigured},
 		{"InvalidGivenCurrentSystemStateSeekAfterEnd", 12, 11, 400, batch.KindDoubt, 0, batch.KindDoubt},
 		{"a category of the future", 13, 2, 500, batch.KindDoubt, 0, batch.KindDoubt},
-		{"InternalUnsupportedOperation", 14, 12, 501, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
+		{"InternalUnsupportedOperation", 14, 12, 501, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
 		{"legacy RESOURCE_EXHAUSTED", -1, 8, 429, batch.KindBusy, batch.ReportedFailed, batch.KindBusy},
 		{"legacy CANCELLED", -1, 1, 499, batch.KindDoubt, 0, batch.KindDoubt},
 		{"legacy UNKNOWN", -1, 2, 500, batch.KindDoubt, 0, batch.KindDoubt},
@@ -46,13 +46,13 @@ func TestCategories(t *testing.T) {
 		{"legacy INVALID_ARGUMENT", -1, 3, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
 		{"legacy DEADLINE_EXCEEDED", -1, 4, 504, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
 		{"legacy INTERNAL", -1, 13, 500, batch.KindDoubt, 0, batch.KindDoubt},
-		{"legacy UNAUTHENTICATED", -1, 16, 401, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
-		{"legacy PERMISSION_DENIED", -1, 7, 403, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
-		{"legacy FAILED_PRECONDITION", -1, 9, 400, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"legacy ALREADY_EXISTS", -1, 6, 409, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
-		{"legacy NOT_FOUND", -1, 5, 404, batch.KindRejected, batch.ReportedInvalid, batch.KindMisconfigured},
+		{"legacy UNAUTHENTICATED", -1, 16, 401, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
+		{"legacy PERMISSION_DENIED", -1, 7, 403, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
+		{"legacy FAILED_PRECONDITION", -1, 9, 400, batch.KindNotYet, batch.ReportedUnknown, batch.KindMisconfigured},
+		{"legacy ALREADY_EXISTS", -1, 6, 409, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
+		{"legacy NOT_FOUND", -1, 5, 404, batch.KindNotYet, batch.ReportedUnknown, batch.KindMisconfigured},
 		{"legacy OUT_OF_RANGE", -1, 11, 400, batch.KindDoubt, 0, batch.KindDoubt},
-		{"legacy UNIMPLEMENTED", -1, 12, 501, batch.KindMisconfigured, batch.ReportedFailed, batch.KindMisconfigured},
+		{"legacy UNIMPLEMENTED", -1, 12, 501, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := fmt.Appendf(nil, `{"code":"NEVER_HEARD_OF","cause":"why","context":{"category":"%d"},"errorCategory":%d,"grpcCodeValue":%d,"retryInfo":null}`, c.category, c.category, c.grpc)
@@ -60,7 +60,7 @@ func TestCategories(t *testing.T) {
 			assert.True(t, e.known)
 			assert.Equal(t, c.post, kindOf(submitKind(c.http, e)))
 			assert.Equal(t, c.read, kindOf(readKind(c.http, e)))
-			assert.Equal(t, c.completion, e.meaning().reported())
+			assert.Equal(t, c.completion, e.failure.reported())
 
 			// The HTTP status decides nothing where there is an error object.
 			for _, other := range []int{400, 401, 404, 409, 413, 429, 500, 503} {
@@ -101,7 +101,10 @@ func TestPlainAnswers(t *testing.T) {
 		{"a proxy's 403", 403, "text/html", "<h1>", batch.KindMisconfigured, batch.KindMisconfigured},
 		{"another place", 404, "text/plain", "The requested resource could not be found.", batch.KindMisconfigured, batch.KindMisconfigured},
 		{"a plain 409", 409, "text/html", "", batch.KindDoubt, batch.KindDoubt},
-		{"too large", 413, "text/plain", "", batch.KindRejected, batch.KindDoubt},
+		{"plain text of another 400", 400, "text/plain", "Bad Request", batch.KindMisconfigured, batch.KindMisconfigured},
+		{"the version of a header", 400, "text/plain", "Invalid value for: header Authorization", batch.KindMisconfigured, batch.KindMisconfigured},
+		{"too large", 413, "text/plain", "", batch.KindRejected, batch.KindMisconfigured},
+		{"too large for a proxy", 413, "text/html", "", batch.KindNotYet, batch.KindMisconfigured},
 		{"a plain 429", 429, "", "", batch.KindBusy, batch.KindBusy},
 		{"the server is broken", 500, "text/plain", "There was an internal server error.", batch.KindDoubt, batch.KindDoubt},
 		{"bad gateway", 502, "text/html", "", batch.KindDoubt, batch.KindDoubt},
@@ -156,7 +159,7 @@ func TestRejections(t *testing.T) {
 		{"message only", `{"code":6,"message":"DUPLICATE_COMMAND(10,abc): twice"}`, duplicate},
 		{"message over lines", `{"code":9,"message":"INCONSISTENT(9,abc): a\nb"}`, refused},
 		{"code only", `{"code":4,"message":"An error occurred."}`, unclear},
-		{"a code that is ambiguous", `{"code":6,"message":"twice"}`, internal},
+		{"a code that is ambiguous", `{"code":6,"message":"twice"}`, unclear},
 		{"a code that means nothing", `{"code":2,"message":""}`, internal},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -155,9 +155,8 @@ func (c *completion) failure() failure {
 
 // errorInfo is google.rpc.ErrorInfo, the machine-readable form of an error.
 type errorInfo struct {
-	Reason   string            `json:"reason"`
-	Domain   string            `json:"domain"`
-	Metadata map[string]string `json:"metadata"`
+	Reason, Domain string
+	Metadata       map[string]string
 }
 
 // errorInfo reads the bytes, or their decoded form if there are none.
@@ -167,9 +166,17 @@ func (d detail) errorInfo() (errorInfo, bool) {
 			return info, true
 		}
 	}
-	var info errorInfo
-	if len(d.Decoded) == 0 || json.Unmarshal(d.Decoded, &info) != nil {
+	var doc struct {
+		Reason   string         `json:"reason"`
+		Domain   string         `json:"domain"`
+		Metadata map[string]any `json:"metadata"`
+	}
+	if len(d.Decoded) == 0 || json.Unmarshal(d.Decoded, &doc) != nil {
 		return errorInfo{}, false
+	}
+	info := errorInfo{Reason: doc.Reason, Domain: doc.Domain, Metadata: make(map[string]string, len(doc.Metadata))}
+	for k, v := range doc.Metadata {
+		info.Metadata[k] = fmt.Sprint(v)
 	}
 	return info, true
 }
@@ -248,6 +255,7 @@ func (c *completion) concerns(user, party string) bool {
 type verdict struct {
 	attempt  int            // 0 if it is not this client's
 	reported batch.Reported // 0 if only an operator can find out
+	certain  bool           // the attempt had no effect
 	message  string
 }
 
@@ -263,10 +271,12 @@ func (c *completion) verdict() verdict {
 		v.message = "an unknown status code " + strconv.Itoa(c.Status.Code)
 		return v
 	}
-	m := f.meaning()
-	v.reported = m.reported()
-	if m == duplicate {
+	v.reported = f.reported()
+	switch f.meaning() {
+	case duplicate:
 		v.attempt = 0 // an earlier attempt than the refused one
+	case transient, waits, refused, setup:
+		v.certain = !f.indefinite()
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package canton
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -29,7 +30,9 @@ type failure struct {
 type envelope struct {
 	failure
 	known bool // it is the participant's error object
-	plain bool // text/plain, the participant's answer to a body that it cannot decode
+	plain bool // text/plain, as of the participant's HTTP server
+	// undecodable means that it says that it cannot decode the body.
+	undecodable bool
 }
 
 type envelopeJSON struct {
@@ -40,6 +43,10 @@ type envelopeJSON struct {
 	GRPC     *int           `json:"grpcCodeValue"`
 	Retry    *string        `json:"retryInfo"`
 }
+
+// undecodable begins the answer to a body that cannot be decoded. It has no code, and other
+// answers of 400 in plain text are about the request line or a header.
+const undecodable = "Invalid value for: body"
 
 // readEnvelope never fails: an answer that cannot be read in time means nothing. cancel
 // cancels the request.
@@ -53,7 +60,8 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	f, known := parseFailure(b)
 	if !known {
 		// Its text is not shown: it may quote the body that could not be decoded.
-		return envelope{plain: media == "text/plain"}
+		plain := media == "text/plain"
+		return envelope{plain: plain, undecodable: plain && bytes.HasPrefix(b, []byte(undecodable))}
 	}
 	return envelope{failure: f, known: true}
 }

@@ -50,7 +50,7 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.CannotTell, err
 	case !complete || q.bounded || q.lost:
 		return dlt.CannotTell, nil
-	case d.Number > 0 && q.last.attempt >= d.Number && q.last.certain():
+	case d.Number > 0 && q.last.attempt >= d.Number && q.last.certain:
 		return dlt.NotCommitted, nil
 	case c.decided == 0:
 		return dlt.CannotTell, nil
@@ -58,9 +58,4 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 		return dlt.InFlight, nil
 	}
 	return dlt.NotCommitted, nil
-}
-
-// certain reports whether the verdict is a rejection: the attempt had no effect.
-func (v verdict) certain() bool {
-	return v.reported == batch.ReportedFailed || v.reported == batch.ReportedInvalid
 }

@@ -58,6 +58,8 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 	}{
 		{"the last one is rejected", []cantontest.Fault{lost, reject("INCONSISTENT")}, dlt.NotCommitted},
 		{"the last one is rejected, and may be tried again", []cantontest.Fault{lost, reject("LOCAL_VERDICT_LOCKED_CONTRACTS")}, dlt.NotCommitted},
+		{"the last one is rejected for the set-up", []cantontest.Fault{lost, reject("SEQUENCER_NOT_ENOUGH_TRAFFIC_CREDIT")}, dlt.NotCommitted},
+		{"the last one is rejected, and that is not definite", []cantontest.Fault{lost, {Reject: "INCONSISTENT", Definite: "false"}}, dlt.CannotTell},
 		{"one before the last is rejected, and the last refused at the door", []cantontest.Fault{reject("INCONSISTENT"), refused}, dlt.CannotTell},
 		{"one before the last is rejected", []cantontest.Fault{lost, reject("INCONSISTENT"), lost}, dlt.CannotTell},
 		{"the last one is refused at the door", []cantontest.Fault{lost, refused}, dlt.CannotTell},

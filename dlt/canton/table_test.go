@@ -58,26 +58,46 @@ var errorTable = map[string]struct {
 	"MALFORMED_REQUEST":         {batch.KindRejected, batch.ReportedInvalid},
 	"MAX_REQUEST_SIZE_EXCEEDED": {batch.KindRejected, batch.ReportedInvalid},
 	// 6, 7, 14: no, and not because of the batch
-	"UNAUTHENTICATED":       {batch.KindMisconfigured, batch.ReportedFailed},
-	"PERMISSION_DENIED":     {batch.KindMisconfigured, batch.ReportedFailed},
-	"UNSUPPORTED_OPERATION": {batch.KindMisconfigured, batch.ReportedFailed},
+	"UNAUTHENTICATED":       {batch.KindMisconfigured, batch.ReportedUnknown},
+	"PERMISSION_DENIED":     {batch.KindMisconfigured, batch.ReportedUnknown},
+	"UNSUPPORTED_OPERATION": {batch.KindMisconfigured, batch.ReportedUnknown},
 	// 9: no
 	"DAML_FAILURE":                      {batch.KindRejected, batch.ReportedInvalid},
 	"DAML_INTERPRETATION_ERROR":         {batch.KindRejected, batch.ReportedInvalid},
 	"INCONSISTENT":                      {batch.KindRejected, batch.ReportedInvalid},
-	"LEDGER_TIME_OUTSIDE_BOUNDS":        {batch.KindRejected, batch.ReportedInvalid},
-	"PACKAGE_NOT_VETTED_BY_RECIPIENTS":  {batch.KindRejected, batch.ReportedInvalid},
-	"INVALID_DEDUPLICATION_PERIOD":      {batch.KindMisconfigured, batch.ReportedFailed},
-	"PARTICIPANT_PRUNED_DATA_ACCESSED":  {batch.KindMisconfigured, batch.ReportedFailed},
-	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": {batch.KindMisconfigured, batch.ReportedFailed}, // the operator acts
-	"UNKNOWN_CONTRACT_SYNCHRONIZER":     {batch.KindBusy, batch.ReportedFailed},          // documented: submit again
+	"INVALID_DEDUPLICATION_PERIOD":      {batch.KindMisconfigured, batch.ReportedUnknown},
+	"PARTICIPANT_PRUNED_DATA_ACCESSED":  {batch.KindMisconfigured, batch.ReportedUnknown},
+	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": {batch.KindMisconfigured, batch.ReportedUnknown}, // the operator acts
+	"UNKNOWN_CONTRACT_SYNCHRONIZER":     {batch.KindBusy, batch.ReportedFailed},           // documented: submit again
+	// 9 and 11: no, and the word does not say that it is the command's fault
+	"LEDGER_TIME_OUTSIDE_BOUNDS":                         {batch.KindNotYet, batch.ReportedUnknown},
+	"PACKAGE_NOT_VETTED_BY_RECIPIENTS":                   {batch.KindNotYet, batch.ReportedUnknown},
+	"PACKAGE_SELECTION_FAILED":                           {batch.KindNotYet, batch.ReportedUnknown},
+	"PACKAGE_NOT_FOUND":                                  {batch.KindNotYet, batch.ReportedUnknown},
+	"UPDATE_NOT_FOUND":                                   {batch.KindNotYet, batch.ReportedUnknown},
+	"SEQUENCER_NOT_ENOUGH_TRAFFIC_CREDIT":                {batch.KindNotYet, batch.ReportedUnknown},
+	"SYNCHRONIZER_WITHOUT_MEDIATOR":                      {batch.KindNotYet, batch.ReportedUnknown},
+	"MEDIATOR_INVALID_MESSAGE":                           {batch.KindNotYet, batch.ReportedUnknown},
+	"CANNOT_PERFORM_ALL_VALIDATIONS":                     {batch.KindNotYet, batch.ReportedUnknown},
+	"NOT_CONNECTED_TO_SYNCHRONIZER":                      {batch.KindNotYet, batch.ReportedUnknown},
+	"SUBMISSION_SYNCHRONIZER_NOT_READY":                  {batch.KindNotYet, batch.ReportedUnknown},
+	"INVALID_PRESCRIBED_SYNCHRONIZER_ID":                 {batch.KindNotYet, batch.ReportedUnknown},
+	"NO_SYNCHRONIZER_ON_WHICH_ALL_SUBMITTERS_CAN_SUBMIT": {batch.KindNotYet, batch.ReportedUnknown},
+	"UNKNOWN_SUBMITTERS":                                 {batch.KindNotYet, batch.ReportedUnknown},
+	"UNKNOWN_INFORMEES":                                  {batch.KindNotYet, batch.ReportedUnknown},
+	"SUBMITTERS_NOT_ACTIVE":                              {batch.KindNotYet, batch.ReportedUnknown},
+	"INFORMEES_NOT_ACTIVE":                               {batch.KindNotYet, batch.ReportedUnknown},
+	"NO_COMMON_SYNCHRONIZER":                             {batch.KindNotYet, batch.ReportedUnknown},
+	"NO_SYNCHRONIZER_FOR_SUBMISSION":                     {batch.KindNotYet, batch.ReportedUnknown},
+	"NOT_CONNECTED_TO_ALL_CONTRACT_SYNCHRONIZERS":        {batch.KindNotYet, batch.ReportedUnknown},
+	"UNKNOWN_CONTRACT_SYNCHRONIZERS":                     {batch.KindNotYet, batch.ReportedUnknown}, // archived, or not connected
+	"UNABLE_TO_GET_TOPOLOGY_SNAPSHOT":                    {batch.KindNotYet, batch.ReportedUnknown},
 	// 10: exists
 	"DUPLICATE_COMMAND":      {"", batch.ReportedCommitted},
 	"DUPLICATE_CONTRACT_KEY": {batch.KindRejected, batch.ReportedInvalid},
 	// 11: missing
 	"CONTRACT_NOT_FOUND":               {batch.KindRejected, batch.ReportedInvalid},
 	"LOCAL_VERDICT_INACTIVE_CONTRACTS": {batch.KindRejected, batch.ReportedInvalid},
-	"UPDATE_NOT_FOUND":                 {batch.KindRejected, batch.ReportedInvalid},
 	// 12: a read error only, which says nothing of a command
 	"OFFSET_AFTER_LEDGER_END": {batch.KindDoubt, none},
 }
@@ -132,7 +152,7 @@ func TestErrorsInCompletions(t *testing.T) {
 					}
 					require.NoError(t, err)
 					switch want.completion {
-					case batch.ReportedFailed, batch.ReportedInvalid:
+					case batch.ReportedFailed, batch.ReportedInvalid, batch.ReportedUnknown:
 						assert.Equal(t, 3, s.Attempt, "the attempt that the submission id names")
 						assert.NotEmpty(t, s.Message)
 					case batch.ReportedCommitted:

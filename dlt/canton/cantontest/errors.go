@@ -54,8 +54,15 @@ func Errors() map[string]int {
 		"DAML_FAILURE": 9, "DAML_INTERPRETATION_ERROR": 9, "INCONSISTENT": 9, "LEDGER_TIME_OUTSIDE_BOUNDS": 9,
 		"INVALID_DEDUPLICATION_PERIOD": 9, "PARTICIPANT_PRUNED_DATA_ACCESSED": 9, "PACKAGE_NOT_VETTED_BY_RECIPIENTS": 9,
 		"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": 9, "UNKNOWN_CONTRACT_SYNCHRONIZER": 9,
+		"NOT_CONNECTED_TO_SYNCHRONIZER": 9, "INVALID_PRESCRIBED_SYNCHRONIZER_ID": 9, "SUBMITTERS_NOT_ACTIVE": 9,
+		"INFORMEES_NOT_ACTIVE": 9, "NO_COMMON_SYNCHRONIZER": 9, "NO_SYNCHRONIZER_FOR_SUBMISSION": 9,
+		"NOT_CONNECTED_TO_ALL_CONTRACT_SYNCHRONIZERS": 9, "UNKNOWN_CONTRACT_SYNCHRONIZERS": 9,
+		"UNABLE_TO_GET_TOPOLOGY_SNAPSHOT": 9, "SEQUENCER_NOT_ENOUGH_TRAFFIC_CREDIT": 9, "MEDIATOR_INVALID_MESSAGE": 9,
+		"CANNOT_PERFORM_ALL_VALIDATIONS": 9, "PACKAGE_SELECTION_FAILED": 9,
 		"DUPLICATE_COMMAND": 10, "DUPLICATE_CONTRACT_KEY": 10,
 		"CONTRACT_NOT_FOUND": 11, "LOCAL_VERDICT_INACTIVE_CONTRACTS": 11, "UPDATE_NOT_FOUND": 11,
+		"SUBMISSION_SYNCHRONIZER_NOT_READY": 11, "NO_SYNCHRONIZER_ON_WHICH_ALL_SUBMITTERS_CAN_SUBMIT": 11,
+		"UNKNOWN_SUBMITTERS": 11, "UNKNOWN_INFORMEES": 11, "SYNCHRONIZER_WITHOUT_MEDIATOR": 11, "PACKAGE_NOT_FOUND": 11,
 		"OFFSET_AFTER_LEDGER_END": 12, "UNSUPPORTED_OPERATION": 14,
 	}
 }
@@ -65,18 +72,23 @@ type refusal struct {
 	id      string
 	cause   string
 	context map[string]string
+	// definite is what a completion says of definite_answer; "" leaves the key out, as the
+	// verdicts of mediators and of confirming participants do.
+	definite string
 }
 
 func (r refusal) category() int { return Errors()[r.id] }
 
-// metadata is the context of an error, and of its ErrorInfo.
-func (r refusal) metadata() map[string]string {
+// metadata is the context of an error, and the ErrorInfo of a completion.
+func (r refusal) metadata(definite string) map[string]string {
 	m := maps.Clone(r.context)
 	if m == nil {
 		m = map[string]string{}
 	}
 	m["category"] = strconv.Itoa(r.category())
-	m["definite_answer"] = strconv.FormatBool(r.id == "DUPLICATE_COMMAND")
+	if definite != "" {
+		m["definite_answer"] = definite
+	}
 	m["participant"] = "participant1"
 	m["tid"] = "0af7651916cd43dd8448eb211c80319c"
 	return m
@@ -117,7 +129,7 @@ func (r refusal) object(number int) map[string]any {
 	c := categories()[number]
 	out := map[string]any{
 		"code": r.id, "cause": r.cause, "correlationId": nil, "traceId": "0af7651916cd43dd8448eb211c80319c",
-		"context": r.metadata(), "resources": []any{}, "errorCategory": number, "grpcCodeValue": c.grpc,
+		"context": r.metadata(strconv.FormatBool(r.id == "DUPLICATE_COMMAND")), "resources": []any{}, "errorCategory": number, "grpcCodeValue": c.grpc,
 		"retryInfo": nil, "definiteAnswer": nil,
 	}
 	if c.retry {
@@ -137,13 +149,14 @@ func (r refusal) object(number int) map[string]any {
 // are protobuf, plus their decoded form unless old is set.
 func (r refusal) status(old bool) map[string]any {
 	c := categories()[r.category()]
-	info := errorInfo(r.id, "com.digitalasset.canton", r.metadata())
+	metadata := r.metadata(r.definite)
+	info := errorInfo(r.id, "com.digitalasset.canton", metadata)
 	detail := map[string]any{
 		"typeUrl": "type.googleapis.com/google.rpc.ErrorInfo", "value": base64.StdEncoding.EncodeToString(info),
 		"unknownFields": map[string]any{"fields": map[string]any{}},
 	}
 	if !old {
-		detail["valueDecoded"] = map[string]any{"reason": r.id, "domain": "com.digitalasset.canton", "metadata": r.metadata()}
+		detail["valueDecoded"] = map[string]any{"reason": r.id, "domain": "com.digitalasset.canton", "metadata": metadata}
 	}
 	details := []any{detail}
 	if c.retry {

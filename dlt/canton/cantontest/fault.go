@@ -56,6 +56,9 @@ type Fault struct {
 
 	// Reject makes the completion of an accepted submission a rejection: one of [Errors].
 	Reject string
+	// Definite is the definite_answer of that completion: "true", "false", or "" for none, as in
+	// the verdict of a mediator.
+	Definite string
 	// Lose makes the submission disappear without a completion: the participant forgets it.
 	Lose bool
 	// CompleteAfter replaces Options.CompleteAfter.

@@ -200,7 +200,7 @@ func (p *Participant) complete(s *submission, now time.Time) {
 		d := duplicateOf(s, *s.duplicates)
 		r = &d
 	case s.fault.Reject != "":
-		r = &refusal{id: s.fault.Reject, cause: "injected"}
+		r = &refusal{id: s.fault.Reject, cause: "injected", definite: s.fault.Definite}
 	default:
 		r = p.execute(s)
 	}

@@ -90,7 +90,8 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 	}
 	if p.o.Users == nil {
 		if bodyUser == "" {
-			return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id"})
+			return refuse(refusal{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id",
+				context: map[string]string{"field_name": "user_id"}})
 		}
 		return bodyUser, nil
 	}

@@ -64,11 +64,7 @@ var ordersList = []mutant{
 	},
 	{
 		name: "orders: split on misconfiguration, at the door", file: "dlt/canton/classify.go", pkg: "dlt/canton/cantontest", test: "TestMisconfigurationNeverSplits",
-		old: "\t\tcase setup:\n\t\t\treturn dlt.ErrMisconfigured\n", new: "\t\tcase setup:\n\t\t\treturn dlt.ErrRejected\n",
-	},
-	{
-		name: "orders: split on misconfiguration, in completions", file: "dlt/canton/classify.go", pkg: "dlt/canton/cantontest", test: "TestMisconfigurationNeverSplits",
-		old: "case transient, setup: // a", new: "case setup:\n\t\treturn batch.ReportedInvalid\n\tcase transient: // a",
+		old: "\tcase setup:\n\t\treturn dlt.ErrMisconfigured\n", new: "\tcase setup:\n\t\treturn dlt.ErrRejected\n",
 	},
 	{
 		name: "orders: sent again past the deduplication period", file: "dlt/canton/client.go", pkg: "dlt/canton/cantontest", test: "TestDowntime",
@@ -80,7 +76,7 @@ var ordersList = []mutant{
 	},
 	{
 		name: "canton: a completion that is not clear is evidence", file: "dlt/canton/resolve.go", pkg: "dlt/canton", test: "TestEvidenceOfALaterAttempt",
-		old: " && q.last.certain():", new: ":",
+		old: " && q.last.certain:", new: ":",
 	},
 	{
 		name: "canton: evidence of completions that were not all read", file: "dlt/canton/resolve.go", pkg: "dlt/canton", test: "TestEvidence",

@@ -1,0 +1,117 @@
+package canton
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// said is an error object with the words of a failure.
+func said(id string, category, grpc int) envelope {
+	return parseEnvelope("application/json", fmt.Appendf(nil,
+		`{"code":%q,"cause":"why","context":{"category":"%d","definite_answer":"false"},"errorCategory":%d,"grpcCodeValue":%d}`, id, category, category, grpc))
+}
+
+// in returns what the same failure is reported as in a completion with that definite_answer.
+func (f failure) in(definite string) batch.Reported {
+	f.context = map[string]string{"definite_answer": definite}
+	if definite == "" {
+		f.context = nil
+	}
+	return f.reported()
+}
+
+// Each word of the tables: its meaning is what both a POST and a completion are judged by, and only
+// a refusal is final, if it is definite.
+func TestWords(t *testing.T) {
+	kinds := map[meaning]batch.ErrorKind{
+		unclear: batch.KindDoubt, duplicate: "", inFlight: batch.KindDoubt, transient: batch.KindBusy,
+		waits: batch.KindNotYet, refused: batch.KindRejected, setup: batch.KindMisconfigured, internal: batch.KindDoubt,
+	}
+	each := func(name string, e envelope, want meaning) {
+		assert.True(t, e.known, name)
+		assert.Equal(t, want, e.meaning(), name)
+		assert.Equal(t, kinds[want], kindOf(submitKind(400, e)), name)
+		for _, definite := range []string{"", "true", "false", "perhaps"} {
+			final := want == refused && (definite == "" || definite == "true")
+			assert.Equal(t, final, e.in(definite) == batch.ReportedInvalid, "%s, definite_answer %q", name, definite)
+			assert.Equal(t, want == duplicate, e.in(definite) == batch.ReportedCommitted, "%s, definite_answer %q", name, definite)
+		}
+	}
+	for id, want := range idWords {
+		for _, category := range []int{-1, 0, 2, 8, 9, 11, 99} { // the id decides
+			each(id, said(id, category, 3), want)
+		}
+	}
+	for category, want := range categoryWords {
+		each(fmt.Sprint("category ", category), said("NEVER_HEARD_OF", category, 3), want)
+	}
+	for grpc, category := range grpcCategories {
+		each(fmt.Sprint("gRPC code ", grpc), said("NA", -1, grpc), categoryWords[category])
+	}
+	for status, want := range plainWords {
+		assert.Equal(t, kinds[want], kindOf(submitKind(status, envelope{})), status)
+	}
+}
+
+// A word that stands in no table is a doubt: never a refusal, never a success, and never the end of a
+// batch.
+func TestUnknownWordsEndNothing(t *testing.T) {
+	for category := -3; category <= 40; category++ {
+		if _, known := categoryWords[category]; known {
+			continue
+		}
+		for grpc := -2; grpc <= 40; grpc++ {
+			if _, known := grpcCategories[grpc]; known && category <= 0 {
+				continue
+			}
+			for _, id := range []string{"", "NA", "NEVER_HEARD_OF", "daml_failure", "DAML_FAILURE ", "DUPLICATE_COMMAND_ID"} {
+				e := said(id, category, grpc)
+				assert.Equal(t, batch.KindDoubt, kindOf(submitKind(400, e)), "%q, category %d, gRPC code %d", id, category, grpc)
+				for _, definite := range []string{"", "true", "false"} {
+					assert.Zero(t, e.in(definite), "%q, category %d, gRPC code %d", id, category, grpc)
+				}
+			}
+		}
+	}
+	for status := range 1000 {
+		for _, e := range []envelope{
+			parseEnvelope("text/html", []byte("<h1>no</h1>")), parseEnvelope("text/plain", []byte("no")), parseEnvelope("", nil),
+			parseEnvelope("application/json", []byte(`{"code":"DAML_FAILURE"}`)), parseEnvelope("application/json", []byte(`{"code":400,"message":"Bad Request"}`)),
+		} {
+			kind := kindOf(submitKind(status, e))
+			if _, known := plainWords[status]; !known && !wire.Refuses(status) && status != 200 {
+				assert.Equal(t, batch.KindDoubt, kind, "HTTP %d", status)
+			}
+			assert.False(t, kind == batch.KindRejected && !(status == 413 && e.plain), "HTTP %d", status)
+		}
+	}
+}
+
+// A participant without the user that Options.UserID names is wrongly set up.
+func TestAMissingUserIsTheSetUp(t *testing.T) {
+	e := parseEnvelope("application/json", []byte(`{"code":"MISSING_FIELD","context":{"category":"8","field_name":"user_id"},"errorCategory":8,"grpcCodeValue":3}`))
+	assert.Equal(t, batch.KindMisconfigured, kindOf(submitKind(400, e)))
+	e = parseEnvelope("application/json", []byte(`{"code":"MISSING_FIELD","context":{"category":"8","field_name":"template_id"},"errorCategory":8,"grpcCodeValue":3}`))
+	assert.Equal(t, batch.KindRejected, kindOf(submitKind(400, e)))
+}
+
+// Whatever form the word has in a detail, a failure that is not definite is not final.
+func TestIndefiniteInEachForm(t *testing.T) {
+	for name, detail := range map[string]string{
+		"bytes":            `"value":"` + encodeInfo("INCONSISTENT", map[string]string{"category": "9", "definite_answer": "false"}) + `"`,
+		"decoded":          `"value":"","valueDecoded":{"reason":"INCONSISTENT","metadata":{"category":"9","definite_answer":"false"}}`,
+		"decoded, no text": `"value":"","valueDecoded":{"reason":"INCONSISTENT","metadata":{"category":9,"definite_answer":false}}`,
+	} {
+		e, err := parseElement([]byte(`{"completionResponse":{"Completion":{"value":{"commandId":"b","submissionId":"b#1","offset":1,"status":{"code":9,"message":"INCONSISTENT(9,x): no","details":[{"typeUrl":"type.googleapis.com/google.rpc.ErrorInfo",` + detail + `}]}}}}}`))
+		if assert.NoError(t, err, name) {
+			v := e.completion.verdict()
+			assert.Equal(t, batch.ReportedUnknown, v.reported, name)
+			assert.False(t, v.certain, name)
+		}
+	}
+}
