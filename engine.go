@@ -54,6 +54,7 @@ func newEngine(r *Runner) *engine {
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
 		Linger: linger, Max: groupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done: func(group []inhand.Recorded) {
+			e.holds(group)
 			e.table.Written(group)
 			// The next group waits for the notices, which may ask the store.
 			ctx, cancel := context.WithTimeout(context.Background(), o.ClaimTTL/8)
@@ -83,14 +84,14 @@ func newEngine(r *Runner) *engine {
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
 		Lists:      lists,
 		Preparer:   preparer,
-		Keep:       e.keeper.Keep,
+		Keep:       e.keepPrepared,
 		Trace:      r.traceRequest(),
 		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
 		Ready:      func() { e.queuer.Wake() },
 		Paused:     e.paused,
 		Resumed:    e.resumed,
 	})
-	e.queuer = queuer.New(gatedStore{e.store("queuer"), e.gate}, e.submitter, queuer.Options{
+	e.queuer = queuer.New(heldStore{gatedStore{e.store("queuer"), e.gate}, e}, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
@@ -113,7 +114,7 @@ func newEngine(r *Runner) *engine {
 	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
 		events = watchedEvents{l, e.vitals}
 	}
-	e.monitor = monitor.New(gatedStore{e.store("monitor"), e.gate}, gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, e.table, monitor.Options{
+	e.monitor = monitor.New(heldStore{gatedStore{e.store("monitor"), e.gate}, e}, gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, e.table, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/await"
+	"github.com/dltbatch/dltbatch/internal/held"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
 	"github.com/dltbatch/dltbatch/internal/repeats"
@@ -48,6 +49,7 @@ type Runner struct {
 	calls    calls
 	flow     flow
 	sums     *repeats.Log[topic, write]
+	held     *held.Batches
 
 	droppedTraces atomic.Uint64
 }
@@ -89,7 +91,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if !is[store.Pruner](s) {
 		opts.Retention = -1
 	}
-	r := &Runner{o: opts, sums: newSums()}
+	r := &Runner{o: opts, sums: newSums(), held: held.New(held.DefaultBytes)}
 	if o != nil && o.Logger != nil {
 		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.health.troubled})
 	}

@@ -28,6 +28,10 @@ var (
 	// ErrMovedOn is wrapped by every [*MovedOnError]. Look at the present state, and decide
 	// about that.
 	ErrMovedOn = errors.New("dltbatch: moved on since it was seen")
+	// ErrForgotten comes with an [EventTrouble]: a claim shows that the database has forgotten
+	// something that this process knows of the batch, as after an asynchronous failover or the
+	// restore of a backup. The batch is not posted: it is in doubt, and the ledger is asked.
+	ErrForgotten = errors.New("dltbatch: the database has forgotten an attempt")
 )
 
 // MovedOnError means that a batch, or a control, has changed since the operator saw it: it has

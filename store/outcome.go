@@ -99,6 +99,9 @@ type Outcome struct {
 	// StuckAfter, with a Failed, is how long the batch may be open before it needs a decision,
 	// which Error explains; 0 is never. The batch goes on waiting and being tried.
 	StuckAfter time.Duration
+	// ForgottenFor, with a Doubtful, is the age of the first attempt that the store has forgotten
+	// ([batch.ErrForgotten]): the doubt is at least as old. 0 says that it has forgotten none.
+	ForgottenFor time.Duration
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed.
@@ -377,6 +380,18 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 		r.Error = o.Error
 	}
 	r.Refused = r.Refused || o.Last
+	if o.ForgottenFor > 0 {
+		r.forgotten(now.Add(-o.ForgottenFor))
+	}
+}
+
+// forgotten makes the doubt as old as the first attempt that the store has forgotten, and ends the
+// time in which a resend is harmless accordingly. That attempt counts as one more POST.
+func (r *Row) forgotten(since time.Time) {
+	if young := r.DoubtSince.Sub(since); young > 0 {
+		r.DoubtSince, r.ResendUntil = since, r.ResendUntil.Add(-young)
+	}
+	r.Resends++
 }
 
 // pending marks the batch as known to the ledger. A repeated answer changes only the endpoint

@@ -1,0 +1,182 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// rewound is a store that can be put back to an earlier state, while no Runner runs: the database after
+// a failover that lost commits, or after the restore of a backup.
+type rewound struct{ *memory.Store }
+
+// rewind puts the store back to the moment after these batches were added.
+func (f *rewound) rewind(t *testing.T, all ...batch.Batch) {
+	f.Store = memory.New()
+	require.NoError(t, f.Add(t.Context(), all...))
+}
+
+// troubles collects the errors about what was forgotten.
+type troubles struct {
+	mu  sync.Mutex
+	all []error
+}
+
+func (s *troubles) Observe(_ context.Context, e batch.Event) {
+	if e.Kind == batch.EventTrouble && errors.Is(e.Err, batch.ErrForgotten) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, e.Err)
+	}
+}
+
+// keepsBytes is a ledger whose client prepares bytes and finds a batch by them alone: without bytes it says
+// that nothing was sent, and that the batch is void.
+type keepsBytes struct{ *ledgermem.Ledger }
+
+func (l keepsBytes) Traits(s batch.ServiceID) dlt.Traits {
+	t := l.Ledger.Traits(s)
+	t.Prepares = true
+	return t
+}
+
+func (keepsBytes) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
+	return fmt.Appendf(nil, "%s as %d", a.ID, a.Number), nil
+}
+
+func (l keepsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+	for _, a := range attempts {
+		if len(a.Prepared) == 0 {
+			all = append(all, batch.Status{ID: a.ID, Reported: batch.ReportedVoid})
+			continue
+		}
+		known, err := l.Ledger.BatchStatuses(ctx, s, []batch.Attempt{a})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, known...)
+	}
+	return all, nil
+}
+
+// TestWhatTheDatabaseForgotIsNotPosted puts the database back to a state in which nothing was claimed,
+// while the ledger works on three batches, and when they are final. The ledger executes duplicates.
+func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		at       time.Duration // of the failure
+		prepares bool
+		strategy queuer.Strategy
+	}{
+		{"held as Pending", 2 * time.Second, false, queuer.Serial{}},
+		{"known to be final", time.Minute, false, queuer.Serial{}},
+		{"pipelined, held as Pending", 2 * time.Second, false, queuer.Pipelined(8)},
+		{"pipelined, known to be final", time.Minute, false, queuer.Pipelined(8)},
+		{"prepared bytes, held as Pending", 2 * time.Second, true, queuer.Serial{}},
+		{"prepared bytes, known to be final", time.Minute, true, queuer.Serial{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
+				var client dlt.Ledger = ledger
+				if c.prepares {
+					client = keepsBytes{ledger}
+				}
+				st := &rewound{memory.New()}
+				seen := &troubles{}
+				r, err := dltbatch.New(st, client, &dltbatch.Options{Observer: seen, Strategy: c.strategy})
+				require.NoError(t, err)
+				var all []batch.Batch
+				for i := range 3 {
+					id := fmt.Sprint("b", i)
+					all = append(all, batch.Batch{ID: batch.ID(id), Service: "s", Payload: []byte(id)})
+				}
+				require.NoError(t, r.Add(t.Context(), all...))
+				serveFor(t, r, c.at)
+				before := len(ledger.Log("s"))
+				st.rewind(t, all...)
+				serveFor(t, r, 3*time.Minute)
+				assert.Equal(t, []batch.ID{"b0", "b1", "b2"}, ledger.Log("s"), "%d were executed before", before)
+				assert.NotEmpty(t, seen.all)
+				for _, b := range all {
+					rec, err := r.Get(t.Context(), b.Key())
+					require.NoError(t, err)
+					assert.Equal(t, batch.Committed, rec.State, "%s: %v", b.ID, rec.Error)
+				}
+			})
+		})
+	}
+}
+
+// serveFor runs a Runner for a while.
+func serveFor(t *testing.T, r *dltbatch.Runner, d time.Duration) {
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	require.NoError(t, r.Run(ctx))
+}
+
+// TestTheDoubtIsAsOldAsTheForgottenAttempt lets the time in which a resend is harmless end after the first
+// attempt, not after the claim that the database took for the first. The ledger forgets what it did.
+func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(0)
+		traits.ResendHarmlessFor, traits.Resolves = 10*time.Minute, false
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, DeduplicateFor: 10 * time.Minute})
+		st := &rewound{memory.New()}
+		r, err := dltbatch.New(st, ledger, nil)
+		require.NoError(t, err)
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(t.Context(), b))
+		serveFor(t, r, time.Minute)
+		ledger.Restart()
+		time.Sleep(9 * time.Minute)
+		st.rewind(t, b)
+		serveFor(t, r, 10*time.Minute)
+		assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.NotEmpty(t, rec.Decision, "a person is asked: %v", rec.State)
+	})
+}
+
+// TestTheLedgerIsAskedAboutTheBytesThatWereSent lets the database forget nothing but the prepared bytes: the
+// process that has sent them asks about them, not about none.
+func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
+		st := &rewound{memory.New()}
+		r, err := dltbatch.New(st, keepsBytes{ledger}, nil)
+		require.NoError(t, err)
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(t.Context(), b))
+		serveFor(t, r, 2*time.Second)
+		st.rewind(t, b)
+		claimed, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, func(batch.Lane) []batch.Run {
+			return []batch.Run{{0}}
+		})
+		require.NoError(t, err)
+		c := claimed.Runs[0].Batches[0]
+		_, err = st.Record(t.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}})
+		require.NoError(t, err)
+		serveFor(t, r, 3*time.Minute)
+		assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+	})
+}

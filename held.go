@@ -1,0 +1,126 @@
+package dltbatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// heldStore is the store as queuer and monitor use it. It compares the rows that the store hands out with
+// what this process holds of their batches: whatever the database says, a batch whose attempt this
+// process has made already is not posted as if it were new.
+type heldStore struct {
+	gatedStore
+	e *engine
+}
+
+// Claim leaves out the runs of lanes in which the database has forgotten something.
+func (s heldStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	claimed, err := s.gatedStore.Claim(ctx, q, choose)
+	if err != nil {
+		return claimed, err // nothing is posted
+	}
+	now, all := time.Now(), s.e.r.held
+	runs := claimed.Runs[:0]
+	for _, run := range claimed.Runs {
+		forgotten := map[batch.Key]*held.Forgotten{}
+		for _, c := range run.Batches {
+			if f := all.Judge(c, now); f != nil {
+				forgotten[c.Key] = f
+			}
+		}
+		if len(forgotten) > 0 {
+			s.e.forgotten(ctx, run, forgotten)
+			continue
+		}
+		for _, c := range run.Batches {
+			all.Claimed(c, now)
+		}
+		runs = append(runs, run)
+	}
+	clear(claimed.Runs[len(runs):])
+	claimed.Runs = runs
+	return claimed, nil
+}
+
+// Pending gives back the bytes that the database has forgotten: the ledger must not be asked about others.
+func (s heldStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	rows, err := s.gatedStore.Pending(ctx, q)
+	now := time.Now()
+	for i := range rows {
+		rows[i].Prepared = s.e.r.held.Prepared(rows[i].Key, rows[i].Prepared)
+		s.e.r.held.Seen(rows[i], now)
+	}
+	return rows, err
+}
+
+// forgotten ends the claims of a run in which the database has forgotten something. The batches concerned
+// are in doubt, and the monitor asks the ledger about them. The others go back: they may come after these.
+func (e *engine) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
+	e.monitor.Follow(run.Service)
+	e.table.Claimed(run)
+	for _, c := range run.Batches {
+		f := which[c.Key]
+		if f == nil {
+			e.submitter.Return([]store.Claim{c})
+			continue
+		}
+		o := e.doubtAbout(ctx, c, f)
+		e.r.trouble("queuer", fmt.Errorf("batch %s: %w: %s", c.Key, batch.ErrForgotten, o.Error.Message))
+		e.table.Answered(o, 0)
+	}
+}
+
+// doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are kept
+// again first. Where a client needs them, and they are not known any more, the batch is never sent again:
+// other bytes might have the same effect once more.
+func (e *engine) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) store.Outcome {
+	o := store.Outcome{
+		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
+		Finding: store.Doubtful, ForgottenFor: f.For, Refund: c.Budget.EveryTry, Check: e.r.o.FirstPoll,
+		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: forgottenText(c, f)},
+	}
+	lost := f.Other || f.Prepared == nil && len(c.Prepared) == 0 && e.r.ledger.Traits(c.Key.Service).Prepares
+	if f.Prepared != nil {
+		kept, err := e.keeper.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
+		lost = err != nil || !kept
+	}
+	if lost {
+		o.Last, o.Error.Kind = true, batch.KindGivenUp
+		o.Error.Message += "; the bytes that were sent are not known any more"
+	}
+	o.Report = &batch.Report{Attempt: c.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
+	return o
+}
+
+func forgottenText(c store.Claim, f *held.Forgotten) string {
+	was := "attempted"
+	if f.Final {
+		was = "final"
+	}
+	return fmt.Sprintf("it was claimed as attempt %d, and this process knows it as %s in attempt %d, since %s", c.Attempt, was, f.Attempt, f.For.Round(time.Second))
+}
+
+// keepPrepared keeps bytes in the store, and holds them before they are posted.
+func (e *engine) keepPrepared(ctx context.Context, p store.Prepared) (bool, error) {
+	kept, err := e.keeper.Keep(ctx, p)
+	if kept {
+		e.r.held.Kept(p, time.Now())
+	}
+	return kept, err
+}
+
+// holds takes what the store has written.
+func (e *engine) holds(group []inhand.Recorded) {
+	now := time.Now()
+	for i := range group {
+		if w := &group[i]; w.Applied.Result == store.Written {
+			e.r.held.Written(w.Outcome, w.Applied.Row, now)
+		}
+	}
+}

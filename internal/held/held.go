@@ -1,0 +1,188 @@
+// Package held remembers the batches that this process has claimed, posted or read, beyond what the
+// database says of them. A database may forget: an asynchronous failover loses the last commits, and a
+// person restores a backup. A claim that contradicts this memory proves it. Then the batch must not be
+// posted as if it were new: the ledger may execute the earlier attempt.
+package held
+
+import (
+	"bytes"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// DefaultBytes is about how much memory a process spends on this. It suffices for the last 100,000
+// batches without prepared bytes.
+const DefaultBytes = 8 << 20
+
+// entryBytes is about the memory that an entry takes beside its prepared bytes.
+const entryBytes = 64
+
+// Batches is the memory. All methods may be called concurrently. It holds the batches that were
+// mentioned last, and forgets whole generations of the others, so that its size is bounded.
+type Batches struct {
+	most int // bytes of a generation
+	seed maphash.Seed
+
+	mu         sync.Mutex
+	young, old map[uint64]entry // by the hash of the key: two batches with one hash cost a question
+	size       int              // bytes of young
+}
+
+// entry is the memory of one batch.
+type entry struct {
+	attempt  int       // the last one that is known
+	final    bool      // the batch was seen as final
+	since    time.Time // of the first attempt that is known
+	prepared []byte    // kept for it
+}
+
+// New returns an empty memory of about so many bytes.
+func New(most int) *Batches {
+	return &Batches{most: most / 2, seed: maphash.MakeSeed(), young: map[uint64]entry{}}
+}
+
+// Claimed says that a claim is about to be posted.
+func (m *Batches) Claimed(c store.Claim, now time.Time) {
+	m.note(c.Key, now, func(e *entry) { e.claimed(c.Attempt, c.Prepared) })
+}
+
+// Kept says that bytes are kept, before they are posted.
+func (m *Batches) Kept(p store.Prepared, now time.Time) {
+	m.note(p.Key, now, func(e *entry) { e.prepared = bytes.Clone(p.Bytes) })
+}
+
+// Seen says that a row was read.
+func (m *Batches) Seen(row store.InFlight, now time.Time) {
+	first := now.Add(-max(row.PostedAgo, row.Age, 0))
+	m.note(row.Key, first, func(e *entry) {
+		if !e.final || row.Requeued && row.Attempt > e.attempt {
+			e.claimed(row.Attempt, row.Prepared)
+		}
+	})
+}
+
+// Written says that an outcome was written, and that the row is as the store says.
+func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
+	m.note(o.Key, now, func(e *entry) {
+		e.attempt, e.final = max(e.attempt, row.Attempt), row.Final()
+		if o.ForgottenFor > 0 { // from now on the database knows of the doubt
+			e.attempt = row.Attempt
+		}
+		if o.Finding == store.IsVoid {
+			e.prepared = nil
+		}
+	})
+}
+
+// Prepared returns the bytes by which the ledger is to be asked about a batch of which the store keeps
+// have: more bytes where the store has forgotten some.
+func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.find(m.hash(key)); ok && e.longer(have) {
+		return bytes.Clone(e.prepared)
+	}
+	return have
+}
+
+// Forgotten is the proof that the database has forgotten something about a batch.
+type Forgotten struct {
+	// For is the age of the first attempt that is known.
+	For time.Duration
+	// Attempt is the last one that is known.
+	Attempt int
+	// Final: the batch was final.
+	Final bool
+	// Prepared are the bytes that the store has to keep again; nil where it lacks none.
+	Prepared []byte
+	// Other: the store keeps other bytes than the ones that were sent last.
+	Other bool
+}
+
+// Judge returns nil for a claim that agrees with the memory.
+func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.find(m.hash(c.Key))
+	if !ok || !e.contradicts(c) {
+		return nil
+	}
+	f := &Forgotten{For: max(now.Sub(e.since), time.Microsecond), Attempt: e.attempt, Final: e.final}
+	switch {
+	case e.longer(c.Prepared):
+		f.Prepared = bytes.Clone(e.prepared)
+	case !bytes.HasPrefix(c.Prepared, e.prepared):
+		f.Other = true
+	}
+	return f
+}
+
+// contradicts reports whether a claim cannot be, unless the database has forgotten something. Each claim
+// raises the attempt. Only a requeue makes a final batch claimable, and no requeue is taken back. Kept
+// bytes grow, or are replaced by other ones.
+func (e *entry) contradicts(c store.Claim) bool {
+	switch {
+	case c.Attempt <= e.attempt:
+		return true
+	case e.final:
+		return c.Was != nil && !c.Was.Requeued
+	}
+	return e.longer(c.Prepared)
+}
+
+// longer reports whether the entry holds more bytes than the store keeps.
+func (e *entry) longer(have []byte) bool {
+	return len(e.prepared) > len(have) && bytes.HasPrefix(e.prepared, have)
+}
+
+// claimed takes the attempt and the bytes of an open row. A requeue of a final batch begins anew.
+func (e *entry) claimed(attempt int, prepared []byte) {
+	if e.final {
+		e.final, e.prepared = false, nil
+	}
+	e.attempt = max(e.attempt, attempt)
+	e.keep(prepared)
+}
+
+// keep takes the bytes of a row, unless the entry holds more of the same.
+func (e *entry) keep(have []byte) {
+	if len(have) > 0 && !e.longer(have) {
+		e.prepared = bytes.Clone(have)
+	}
+}
+
+func (m *Batches) hash(key batch.Key) uint64 { return maphash.Comparable(m.seed, key) }
+
+func (m *Batches) find(h uint64) (entry, bool) {
+	e, ok := m.young[h]
+	if !ok {
+		e, ok = m.old[h]
+	}
+	return e, ok
+}
+
+// note changes the entry of a batch. first is a time at which the batch had been attempted.
+func (m *Batches) note(key batch.Key, first time.Time, change func(*entry)) {
+	h := m.hash(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was, young := m.young[h]
+	e, known := m.find(h)
+	if !known || first.Before(e.since) {
+		e.since = first
+	}
+	change(&e)
+	if young {
+		m.size -= entryBytes + len(was.prepared)
+	}
+	if size := entryBytes + len(e.prepared); m.size+size > m.most && len(m.young) > 0 {
+		delete(m.young, h)
+		m.young, m.old, m.size = map[uint64]entry{}, m.young, 0
+	}
+	m.young[h] = e
+	m.size += entryBytes + len(e.prepared)
+}

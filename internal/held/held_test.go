@@ -1,0 +1,122 @@
+package held
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var (
+	start = time.Unix(1_000_000, 0)
+	key   = batch.Key{Service: "s", ID: "b"}
+)
+
+func claim(attempt int, prepared string, requeued bool) store.Claim {
+	c := store.Claim{Ref: store.Ref{Key: key}, Attempt: attempt, Was: &store.Row{Attempt: attempt, Requeued: requeued}}
+	if prepared != "" {
+		c.Prepared = []byte(prepared)
+	}
+	return c
+}
+
+// TestJudge says which claims prove that the database has forgotten something.
+func TestJudge(t *testing.T) {
+	posted := func(attempt int, kept string) func(*Batches) {
+		return func(m *Batches) {
+			m.Claimed(claim(attempt, "", false), start)
+			if kept != "" {
+				m.Kept(store.Prepared{Ref: store.Ref{Key: key}, Bytes: []byte(kept)}, start)
+			}
+		}
+	}
+	written := func(o store.Outcome, row store.Row) func(*Batches) {
+		return func(m *Batches) {
+			o.Key = key
+			m.Written(o, row, start)
+		}
+	}
+	ended := written(store.Outcome{Finding: store.IsCommitted}, store.Row{State: batch.Committed, Attempt: 1, FinalAt: start})
+	seen := func(attempt int, kept string) func(*Batches) {
+		return func(m *Batches) {
+			m.Seen(store.InFlight{Ref: store.Ref{Key: key}, Attempt: attempt, Prepared: []byte(kept), Age: time.Minute}, start)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		known []func(*Batches)
+		claim store.Claim
+		want  *Forgotten
+	}{
+		{"nothing is known", nil, claim(1, "", false), nil},
+		{"the next attempt", []func(*Batches){posted(1, "")}, claim(2, "", false), nil},
+		{"the same attempt", []func(*Batches){posted(1, "")}, claim(1, "", false), &Forgotten{Attempt: 1}},
+		{"an earlier attempt", []func(*Batches){posted(3, "")}, claim(2, "", false), &Forgotten{Attempt: 3}},
+		{"an attempt of another process", []func(*Batches){seen(1, "")}, claim(1, "", false), &Forgotten{Attempt: 1}},
+		{"it was final", []func(*Batches){posted(1, ""), ended}, claim(2, "", false), &Forgotten{Attempt: 1, Final: true}},
+		{"it was final, and requeued", []func(*Batches){posted(1, "x"), ended}, claim(2, "", true), nil},
+		{"the kept bytes are gone", []func(*Batches){posted(1, "bytes")}, claim(2, "", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
+		{"some of them are gone", []func(*Batches){seen(1, "bytes")}, claim(2, "by", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
+		{"they have grown", []func(*Batches){posted(1, "bytes")}, claim(2, "bytes2", false), nil},
+		{"other bytes, after a void by another process", []func(*Batches){posted(1, "bytes")}, claim(3, "new", false), nil},
+		{"other bytes of an attempt that is known", []func(*Batches){posted(2, "bytes")}, claim(2, "old", false), &Forgotten{Attempt: 2, Other: true}},
+		{
+			"void", []func(*Batches){posted(1, "bytes"), written(store.Outcome{Finding: store.IsVoid}, store.Row{Attempt: 1})},
+			claim(2, "", false), nil,
+		},
+		{
+			"the database knows of the doubt again", []func(*Batches){posted(3, ""), written(store.Outcome{Finding: store.Doubtful, ForgottenFor: 1}, store.Row{Attempt: 1})},
+			claim(2, "", false), nil,
+		},
+		{
+			"another outcome does not lower the attempt", []func(*Batches){posted(3, ""), written(store.Outcome{Finding: store.NoTrace}, store.Row{Attempt: 1})},
+			claim(2, "", false), &Forgotten{Attempt: 3},
+		},
+	} {
+		m := New(DefaultBytes)
+		for _, f := range c.known {
+			f(m)
+		}
+		got := m.Judge(c.claim, start.Add(time.Hour))
+		if c.want == nil {
+			assert.Nil(t, got, c.name)
+			continue
+		}
+		require.NotNil(t, got, c.name)
+		assert.GreaterOrEqual(t, got.For, time.Hour, c.name)
+		got.For = 0
+		assert.Equal(t, c.want, got, c.name)
+	}
+}
+
+// TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was mentioned last
+// stays.
+func TestTheMemoryIsBounded(t *testing.T) {
+	for _, size := range []int{0, 1000} {
+		m := New(1 << 20)
+		for i := range 100_000 {
+			c := claim(1, "", false)
+			c.Key.ID = batch.ID(fmt.Sprint(i))
+			c.Prepared = make([]byte, size)
+			m.Claimed(c, start)
+			require.NotNil(t, m.Judge(c, start))
+			if len(m.young) > 2 {
+				first := c
+				first.Key.ID = batch.ID(fmt.Sprint(i - 1))
+				require.NotNil(t, m.Judge(first, start), "the one before")
+			}
+		}
+		bytes := 0
+		for _, g := range []map[uint64]entry{m.young, m.old} {
+			for _, e := range g {
+				bytes += entryBytes + cap(e.prepared)
+			}
+		}
+		assert.LessOrEqual(t, bytes, 1<<20)
+	}
+}
