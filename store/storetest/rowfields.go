@@ -71,6 +71,7 @@ var rowNever = []struct {
 	{"SettlesAt changes, too", changes, []string{byStepAnd}, []string{"Receipts"}},
 	{"SettlesAt changes, too", clears, []string{byStepAnd}, []string{"Receipts"}},
 	{"they change together", clears, []string{byStepAnd}, []string{"DoubtAttempt", "DoubtSince", "ResendUntil"}},
+	{"Resends changes, too", changes, []string{byStepAnd}, []string{"DoubtSince", "ResendUntil"}},
 	{"NotBefore changes, too", changes, []string{byStepAnd}, []string{"Failures", "Rollbacks"}},
 	{"NotBefore changes, too", clears, []string{byStepAnd}, []string{"Rollbacks"}},
 }
