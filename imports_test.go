@@ -24,7 +24,8 @@ var house = []struct {
 	{"dlt", []string{"batch"}},
 	{"store/memory", []string{"batch", "store"}},
 	{"store/sqlite/", []string{"batch", "store", "store/sqlite/", "internal/sqlstore"}},
-	{"store/postgres/", []string{"batch", "store", "store/postgres/", "internal/sqlstore", "internal/position"}},
+	{"store/postgres/", []string{"batch", "store", "store/postgres/", "internal/sqlstore", "internal/position", "internal/pgsettings"}},
+	{"internal/pgsettings", nil},
 	{"internal/sqlstore", []string{"batch", "store"}},
 	{"dlt/memory", []string{"batch", "dlt"}},
 	{"dlt/internal/wire", []string{"batch", "dlt"}},
@@ -54,7 +55,7 @@ var house = []struct {
 	{"internal/acts", []string{"batch", "store"}},
 	{"operator", []string{"batch", "store", "internal/acts", "internal/whole", "internal/explain", "internal/relied"}},
 	{"console", []string{"batch", "store", "operator", "internal/loop"}},
-	{"cmd/dltbatch", []string{"batch", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen"}},
+	{"cmd/dltbatch", []string{"batch", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/pgsettings"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -162,21 +163,31 @@ func (x *exam) server(ctx context.Context) error {
 	return nil
 }
 
+// serverSettings looks at the settings that decide whether a store keeps its promises, by the list that the
+// store itself goes by.
 func (x *exam) serverSettings(ctx context.Context) error {
-	var version, number, sync, encoding string
-	var others []string
-	err := x.db.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num'),
-	current_setting('synchronous_commit'), current_setting('server_encoding'),
-	coalesce((SELECT array_agg(name || ' = ' || setting ORDER BY name) FROM pg_settings
-		WHERE name IN ('fsync', 'full_page_writes', 'autovacuum') AND setting <> 'on'), '{}')`).Scan(&version, &number, &sync, &encoding, &others)
-	if err != nil {
+	list := pgsettings.For(pgsettings.Doctor, false)
+	var version, number string
+	var standby bool
+	have := make([]string, len(list))
+	into := []any{&version, &number, &standby}
+	for i := range have {
+		into = append(into, &have[i])
+	}
+	if err := x.db.pool.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num'), pg_is_in_recovery(), `+
+		list.Columns()).Scan(into...); err != nil {
 		return err
 	}
 	x.say(len(number) == 6 && number >= "130000", "server", "use PostgreSQL 13 or later", "PostgreSQL %s", version)
-	x.say(sync != "off", "synchronous_commit", "set it to on for the role or the database: a crash of the server takes back commits, and a batch may be sent twice", "%s", sync)
-	x.say(encoding == "UTF8", "encoding", "make a database with the encoding UTF8", "%s", encoding)
-	x.none("settings of the server", "fsync, full_page_writes and autovacuum are on",
-		"set them to on: without fsync and full_page_writes a crash loses data, without autovacuum tables grow for ever", others)
+	x.say(!standby, "role of the server", "name all servers in the data source name, with target_session_attrs=read-write, or name the primary",
+		"%s", map[bool]string{false: "it takes writes", true: "a standby: it takes no writes, and may lag"}[standby])
+	wrong := list.Wrong(have)
+	for _, w := range wrong {
+		x.bad(w.Name, w.Do, "%s, want %s: %s", w.Have, w.Want, w.Why)
+	}
+	if len(wrong) == 0 {
+		x.good("settings", "all %d that matter are right", len(list))
+	}
 	return nil
 }
 

@@ -117,9 +117,12 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	exec(`ALTER SYSTEM SET autovacuum = off`, `SELECT pg_reload_conf()`)
 	require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
-	says("autovacuum is off", c.findings(), "settings of the server")
+	says("autovacuum is off", c.findings(), "autovacuum")
 	exec(`ALTER SYSTEM RESET autovacuum`, `SELECT pg_reload_conf()`)
 	require.Eventually(t, func() bool { return len(c.findings()) == 0 }, time.Minute, 10*time.Millisecond)
+
+	says("an old client's encoding is the role's default", with("client_encoding=LATIN1").findings(), "client_encoding")
+	says("a provider has made the database read-only", with("default_transaction_read_only=on").findings(), "default_transaction_read_only")
 
 	exec(`CREATE SCHEMA minute`, `CREATE FUNCTION minute.clock_timestamp() RETURNS timestamptz LANGUAGE sql
 		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 minute'''`)

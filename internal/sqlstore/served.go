@@ -59,8 +59,12 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 			missing = append(missing, want)
 		}
 	}
+	run := s.d.Read // a question without a ledger records nothing
+	if slices.ContainsFunc(missing, func(want store.Served) bool { return want.Ledger != "" }) {
+		run = s.d.Write
+	}
 	if err == nil && len(missing) > 0 {
-		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error { return s.serve(ctx, t, missing, known) })
+		err = run(ctx, op, func(ctx context.Context, t Tx) error { return s.serve(ctx, t, missing, known) })
 	}
 	if err != nil {
 		return nil, err

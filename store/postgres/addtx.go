@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
@@ -79,17 +80,24 @@ func (t *session) findBuried(ctx context.Context, in []addition) error {
 // not see what was committed since it began.
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session, snapshot bool) error) error {
 	t := &session{tx, s}
-	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any { return []any{&v.isolation, &v.plans} }, sqlTxSettings)
+	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
+	have := make([]string, len(list)) // there is one row
+	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any {
+		return append([]any{&v.isolation, &v.plans}, pointers(have)...)
+	}, sqlTxSettings+list.Columns())
 	if err != nil {
 		return wrap(op, err)
 	}
 	was := found[0]
+	if err := refusal(list, have); err != nil {
+		return wrap(op, err)
+	}
 	snapshot := was.isolation != "read committed" && was.isolation != "read uncommitted"
 	if snapshot && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: was.isolation})
 	}
-	// Once something is known, only transactions of the store's own look again: this one may have settings,
-	// rights and a snapshot of its own.
+	// Once something is known of the schema, only transactions of the store's own look again: this one may
+	// have rights and a snapshot of its own.
 	if s.checked.Load() == nil {
 		if err := s.look(ctx, t); err != nil {
 			return wrap(op, err)

@@ -11,14 +11,26 @@ import (
 )
 
 // sqlPool is a [conns.Pool] over database/sql.
-type sqlPool struct{ db *sql.DB }
+type sqlPool struct {
+	db       *sql.DB
+	sessions *conns.Sessions
+}
 
 func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 	c, err := p.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &sqlConn{c: c}, nil
+	of := &sqlConn{c: c}
+	err = c.Raw(func(connection any) error {
+		of.session = p.sessions.Of(connection, func() int { return p.db.Stats().OpenConnections })
+		return nil
+	})
+	if err != nil {
+		_ = c.Close() // the earlier error is returned
+		return nil, err
+	}
+	return of, nil
 }
 
 func (p sqlPool) Idle() int                 { return p.db.Stats().Idle }
@@ -27,8 +39,9 @@ func (p sqlPool) OpenDB() (*sql.DB, func()) { return p.db, func() {} }
 
 // sqlConn is a [conns.Conn].
 type sqlConn struct {
-	c     *sql.Conn
-	begun bool
+	c       *sql.Conn
+	begun   bool
+	session *conns.Session
 }
 
 func (c *sqlConn) Begin(ctx context.Context, text string) error {
@@ -37,7 +50,8 @@ func (c *sqlConn) Begin(ctx context.Context, text string) error {
 	return err
 }
 
-func (c *sqlConn) Begun() bool { return c.begun }
+func (c *sqlConn) Begun() bool             { return c.begun }
+func (c *sqlConn) Session() *conns.Session { return c.session }
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	return changed(c.c.ExecContext(ctx, text, args...))

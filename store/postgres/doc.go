@@ -49,6 +49,15 @@
 // A nil error means that the transaction is committed, as durably as the server's
 // synchronous_commit and fsync make it. With synchronous_commit = off a crash of the server
 // may take back the last commits: an Add that returned nil may be gone, and an attempt that
-// was counted may be forgotten and made a second time. So the first call refuses this setting,
+// was counted may be forgotten and made a second time. So a store refuses a connection with this setting,
 // unless Options.AllowAsynchronousCommit says that this does not matter.
+//
+// # Settings of connections
+//
+// The store looks at each new connection, and once a minute at an old one. A setting that changes what
+// stored data means, what is locked or what survives a crash gives a [*SettingError]. client_encoding
+// and bytea_output it sets itself, for each transaction of its own. Whatever else a role, a database
+// or a data source name sets changes nothing.
+//
+// A connection to a server that takes no writes gives [ErrReadOnly], and is closed.
 package postgres

@@ -14,10 +14,11 @@ import (
 func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
-		Read: as(s.tx), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
+		Read: as(s.read), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
 		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion,
-		KeepStats: as(s.withStats), ReadStats: as(s.withStats), KeepBulks: as(s.withOperator), ReadBulks: as(s.withOperator),
-		KeepSummaries: as(s.withOperator), ReadSummaries: as(s.withOperator),
+		KeepStats: as(s.withStats(s.tx)), ReadStats: as(s.withStats(s.read)),
+		KeepBulks: as(s.withOperator(s.tx)), ReadBulks: as(s.withOperator(s.read)),
+		KeepSummaries: as(s.withOperator(s.tx)), ReadSummaries: as(s.withOperator(s.read)),
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
@@ -36,21 +37,21 @@ func (s *Store) driver() sqlstore.Driver {
 }
 
 // beginLook begins a transaction whose statements all see one moment.
-const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + beginLocal + "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
 
 // snapshot is tx whose statements all see one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.txAs(ctx, op, beginLook, do)
+	return s.readAs(ctx, op, beginLook, do)
 }
 
 // surveying is snapshot for a look at lanes in the order of an index, which no sort improves.
 func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.txAs(ctx, op, beginLook+"; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", do)
+	return s.readAs(ctx, op, beginLook+"; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", do)
 }
 
-// delivering is tx with plans that the server may keep.
+// delivering is read with plans that the server may keep.
 func (s *Store) delivering(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.txAs(ctx, op, beginKept, do)
+	return s.readAs(ctx, op, beginDeliver, do)
 }
 
 // Windows reads lanes as a claim sees them.

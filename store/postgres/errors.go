@@ -17,16 +17,25 @@ var (
 	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
 )
 
-// SettingError names a setting of the database that does not keep the promises of a store.
+// ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has made it
+// read-only (default_transaction_read_only), as some providers do where the disk is almost full. The
+// store obeys. It closes connections that say so, so that calls soon succeed where the name of the server
+// leads to another one. Calls that only read work on a standby, in a process that has seen no other server.
+var ErrReadOnly = errors.New("dltbatch: the database takes no writes")
+
+// SettingError names a setting of a connection, or of an application's transaction, that does not keep the
+// promises of a store.
 type SettingError struct {
 	Setting string
 	Have    string
 	Want    string
+	Why     string // what would go wrong
+	Do      string // the remedy
 }
 
 // Error implements error.
 func (e *SettingError) Error() string {
-	return fmt.Sprintf("dltbatch: postgres: %s is %s, want %s", e.Setting, e.Have, e.Want)
+	return fmt.Sprintf("dltbatch: postgres: %s is %q, want %s: %s: %s", e.Setting, e.Have, e.Want, e.Why, e.Do)
 }
 
 // IsolationError refuses an application's transaction that may not see the end of a lane.
@@ -73,6 +82,7 @@ const (
 	crashShutdown         = "57P02"
 	idleTimeout           = "57P05"
 	queryCanceled         = "57014"
+	readOnlyTransaction   = "25006"
 )
 
 // again reports whether the transaction did nothing and may be begun again.
@@ -87,8 +97,11 @@ func again(err error) bool {
 	return false
 }
 
-// lost reports whether a connection was gone before any statement ran on it.
+// lost reports whether a connection was gone before any statement ran on it, or was unfit and is gone now.
 func (s *Store) lost(err error) bool {
+	if _, is := errors.AsType[unfitError](err); is {
+		return true
+	}
 	switch sqlState(err) {
 	case adminShutdown, crashShutdown, idleTimeout:
 		return true

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
@@ -23,6 +24,20 @@ type script struct {
 	calls   int64
 	commits []error // of the next commits
 	answers map[string][][]any
+	session conns.Session // of the only connection
+	wrong   string        // the setting that does not fit
+}
+
+// settings are the values of a list, all of which fit but one.
+func (s *script) settings(k pgsettings.Kind) (have []any) {
+	for _, line := range pgsettings.For(k, false) {
+		if line.Name == s.wrong {
+			have = append(have, "off")
+		} else {
+			have = append(have, line.Want)
+		}
+	}
+	return have
 }
 
 func (s *script) Acquire(context.Context) (conns.Conn, error) { return &scriptConn{s: s}, nil }
@@ -35,6 +50,7 @@ type scriptConn struct {
 
 func (c *scriptConn) Begin(context.Context, string) error { return nil }
 func (c *scriptConn) Begun() bool                         { return true }
+func (c *scriptConn) Session() *conns.Session             { return &c.s.session }
 func (c *scriptConn) Release()                            {}
 func (c *scriptConn) Discard(context.Context)             {}
 
@@ -57,7 +73,9 @@ func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.R
 		c.s.calls++
 		return &scriptRows{list: [][]any{{0, "", int64(5)}, {2, "", 1000*c.s.calls - 999}}}, nil
 	case strings.Contains(text, "transaction_isolation"):
-		return &scriptRows{list: [][]any{{"read committed", "auto"}}}, nil
+		return &scriptRows{list: [][]any{append([]any{"read committed", "auto"}, c.s.settings(pgsettings.Applications)...)}}, nil
+	case strings.Contains(text, "pg_is_in_recovery"):
+		return &scriptRows{list: [][]any{append([]any{false}, c.s.settings(pgsettings.Own)...)}}, nil
 	}
 	for part, rows := range c.s.answers {
 		if strings.Contains(text, part) {

@@ -34,7 +34,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 		known = m.Len()
 	}
 	if known > fewKnown && !s.isCareful(time.Now()) {
-		err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
+		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlTimeout, quickScan); err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.Se
 		until := time.Now().Add(carefulFor)
 		s.careful.Store(&until)
 	}
-	err = s.tx(ctx, "list lanes", func(ctx context.Context, t *session) error {
+	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if known == 0 {
 			lanes, err = t.allLanes(ctx, q)
 		} else {

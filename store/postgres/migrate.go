@@ -13,6 +13,7 @@ import (
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
 //go:embed migrations/*.sql
@@ -171,7 +172,7 @@ func (s *Store) migrate(ctx context.Context, want *int64, down bool) error {
 
 // version makes a missing schema, and returns the last migration.
 func (s *Store) version(ctx context.Context) (have int64, err error) {
-	err = s.once(ctx, beginSQL, func() {}, func(ctx context.Context, t *session) error {
+	err = s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
 		found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
 		if err == nil && !found {

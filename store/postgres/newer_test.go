@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgsettings"
 )
 
 // A process that runs while somebody migrates further than its code goes notices it within a minute:
 // see [Store.Migrate].
 func TestNewerSchemaWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := script{answers: map[string][][]any{"server_encoding": {{"UTF8", "on"}}, "to_regclass": {{true}}}}
+		server := script{answers: map[string][][]any{"to_regclass": {{true}}}}
 		at := func(version int64) { server.answers["max(version_id)"] = [][]any{{version}} }
 		s, _, err := Over(&server, nil)
 		require.NoError(t, err)
@@ -44,11 +45,11 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 	})
 }
 
-// An application's transaction may have settings, rights and a snapshot of its own. What it shows says
-// nothing about the others.
-func TestAnApplicationsTransactionIsNotAsked(t *testing.T) {
+// An application's transaction may have rights and a snapshot of its own. What it shows of the schema says
+// nothing about the others. Its settings are those that its commit goes by, and are asked each time.
+func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := script{answers: map[string][][]any{"server_encoding": {{"UTF8", "on"}}, "to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
+		server := script{answers: map[string][][]any{"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
 		s, _, err := Over(&server, nil)
 		require.NoError(t, err)
 		b := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
@@ -57,10 +58,23 @@ func TestAnApplicationsTransactionIsNotAsked(t *testing.T) {
 		require.NotNil(t, lanes)
 		time.Sleep(time.Minute)
 		other := script{answers: map[string][][]any{
-			"server_encoding": {{"UTF8", "off"}}, "to_regclass": {{true}}, "max(version_id)": {{int64(oldestVersion)}}, "ON CONFLICT": {{int64(1)}},
+			"to_regclass": {{true}}, "max(version_id)": {{int64(oldestVersion)}}, "ON CONFLICT": {{int64(1)}},
 		}}
 		require.NoError(t, s.addTx(t.Context(), &scriptConn{s: &other}, b))
 		require.Same(t, lanes, s.lanes.Load())
 		require.True(t, s.texts.Traced())
+		for _, line := range pgsettings.For(pgsettings.Applications, false) {
+			other.wrong = line.Name
+			err := s.addTx(t.Context(), &scriptConn{s: &other}, b)
+			if line.Name == "session_replication_role" { // it fits whatever it is, but for "replica"
+				require.NoError(t, err)
+				continue
+			}
+			var setting *SettingError
+			require.ErrorAs(t, err, &setting, line.Name)
+			require.Equal(t, line.Name, setting.Setting)
+		}
+		other.wrong = ""
+		require.NoError(t, s.addTx(t.Context(), &scriptConn{s: &other}, b))
 	})
 }

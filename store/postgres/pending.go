@@ -15,7 +15,11 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 	if q.Services == nil && s.nothingUnderWay(ctx) {
 		return []store.InFlight{}, nil
 	}
-	err = s.tx(ctx, "select pending batches", func(ctx context.Context, t *session) error {
+	run := s.tx
+	if q.Lease == 0 {
+		run = s.read
+	}
+	err = run(ctx, "select pending batches", func(ctx context.Context, t *session) error {
 		var statement string
 		var args []any
 		if q.Services == nil {

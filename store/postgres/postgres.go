@@ -19,7 +19,8 @@ type Options struct {
 	// Prefix of the tables' names, at most 30 bytes, as Schema. Defaults to none.
 	Prefix string
 	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of the
-	// server may take back a promise (see the package comment). Such a store does not remember
+	// server may take back a promise (see the package comment), and local beside synchronous standbys,
+	// under which a failover may. Such a store does not remember
 	// where the open work of lanes begins, since the crash may take that back, too; set it
 	// alike in all processes on a schema. Defaults to false.
 	AllowAsynchronousCommit bool
@@ -42,7 +43,10 @@ type Store struct {
 	o           Options
 	names       names
 	texts       *sqlstore.Texts
-	checked     atomic.Pointer[time.Time]      // until when settings and schema count as good; nil: nobody has looked
+	checked     atomic.Pointer[time.Time]      // until when the schema counts as good; nil: nobody has looked
+	doubted     atomic.Pointer[time.Time]      // earlier looks at connections do not count
+	writable    atomic.Bool                    // a server was seen that takes writes
+	readOnly    atomic.Pointer[readOnly]       // the last write was refused; nil: it was not
 	hasStats    atomic.Bool                    // the schema has the tables of the stats
 	hasOperator atomic.Bool                    // the schema has the tables of bulk actions and summaries
 	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
@@ -67,7 +71,7 @@ var (
 // New returns a store in db, which the caller closes. It checks the options and sends nothing
 // to the database: an unfit database gives an error of the first call. See [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
-	s, _, err := Over(sqlPool{db}, o)
+	s, _, err := Over(sqlPool{db, &conns.Sessions{}}, o)
 	return s, err
 }
 

@@ -18,9 +18,14 @@ const (
 	// statement that costs milliseconds gains nothing from being compiled. While the
 	// statistics still say that a table is almost empty, the server would scan it for each row
 	// to be written: no statement here is meant to read a table from end to end. And where
-	// array_nulls is off, NULL in an array is a text.
-	beginAny = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; " +
-		"SET LOCAL array_nulls = on; "
+	// array_nulls is off, NULL in an array is a text. The settings of [beginLocal] are those of
+	// package pgsettings that a store sets itself. Nothing says READ WRITE, so that
+	// default_transaction_read_only is obeyed.
+	beginAny      = "BEGIN ISOLATION LEVEL READ COMMITTED; " + beginSettings
+	beginLocal    = "SET LOCAL client_encoding = UTF8; SET LOCAL bytea_output = hex; "
+	beginSettings = beginLocal + "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL array_nulls = on; "
+	// beginRead is beginSQL for statements that only read.
+	beginRead = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; " + beginSettings + "SET LOCAL plan_cache_mode = " + customPlans
 	// beginSQL makes plans anew each time, for the reason in the package comment.
 	beginSQL = beginAny + "SET LOCAL plan_cache_mode = " + customPlans
 	// beginKept is for the few transactions that deliver batches, whose plans the server may
@@ -31,8 +36,11 @@ const (
 	// Other statements come after [session.planAnew]. The steps of such a plan must be
 	// enabled: a database or a role may have disabled them, and where no plan is allowed the
 	// server takes the plan that costs least while the table is empty.
-	beginKept = beginAny + "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
+	beginKept = beginAny + keepPlans
+	keepPlans = "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
 		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
+	// beginDeliver is beginKept for statements that only read.
+	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; " + beginSettings + keepPlans
 	// A claim waits for a lock only where somebody else has locked a row that it takes. See patience.
 	beginClaim = beginKept + "; SET LOCAL lock_timeout = " + patience
 
@@ -45,8 +53,7 @@ const (
 	writtenBy  = "3" // the schema version of this code; writtenByCode is the same
 
 	// plan_cache_mode is one of three words, and safe to be sent back unchanged.
-	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode')`
-	sqlSettings   = `SELECT current_setting('server_encoding'), current_setting('synchronous_commit')`
+	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
 	// numbers for the batches. While no order key at all is ahead of the clock, which is

@@ -44,6 +44,16 @@ func (s *Store) tx(ctx context.Context, op string, do func(ctx context.Context, 
 	return s.txAs(ctx, op, beginSQL, do)
 }
 
+// read is tx for statements that only read: a standby takes them, too.
+func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	return s.readAs(ctx, op, beginRead, do)
+}
+
+// readAs is read with another beginning.
+func (s *Store) readAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
+	return s.repeat(ctx, op, reads, begin, func() {}, do)
+}
+
 // txAs is tx with another beginning.
 func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
 	return s.txBefore(ctx, op, begin, func() {}, do)
@@ -51,15 +61,21 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 
 // txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
-	checked := func(ctx context.Context, t *session) error {
-		if err := s.check(ctx, t); err != nil {
-			return err
-		}
-		return do(ctx, t)
+	err := s.repeat(ctx, op, writes, begin, before, do)
+	switch {
+	case err == nil:
+		s.wrote()
+	case errors.Is(err, ErrReadOnly):
+		s.refuses(err)
 	}
+	return err
+}
+
+// repeat runs do in a transaction, and again where another transaction was in its way.
+func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
-		err := s.once(ctx, begin, before, checked)
+		err := s.once(ctx, as, begin, before, do)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			return s.explain(ctx, op, err)
 		}
@@ -93,6 +109,9 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 		return false
 	}
 	defer c.Release()
+	if !s.known(c.Session(), time.Now()) {
+		return false // and the caller's transaction looks
+	}
 	something := true
 	rows, err := c.Query(ctx, text)
 	if err != nil {
@@ -105,8 +124,22 @@ func (s *Store) nothing(ctx context.Context, text string) bool {
 }
 
 // once runs do in one transaction. As database/sql does, it tries another connection when the
-// server has closed the pool's: after a restart, say.
-func (s *Store) once(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+// server has closed the pool's: after a restart, say. It also does so where the pool's was unfit.
+func (s *Store) once(ctx context.Context, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+	checked := func(ctx context.Context, t *session, of *conns.Session) error {
+		if err := s.fits(ctx, t, of, as); err != nil {
+			return err
+		}
+		if err := s.check(ctx, t); err != nil {
+			return err
+		}
+		return do(ctx, t)
+	}
+	return s.onAny(ctx, begin, before, checked)
+}
+
+// onAny runs do in one transaction, on the first connection that is neither lost nor unfit.
+func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session, of *conns.Session) error) error {
 	for left := -1; ; left-- {
 		before()
 		begun, err := s.try(ctx, begin, do)
@@ -123,8 +156,9 @@ func (s *Store) once(ctx context.Context, begin string, before func(), do func(c
 }
 
 // try runs do in one transaction, on one connection. begun is false where this connection failed
-// before the server had begun the transaction. A panic of do passes through after the rollback.
-func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session) error) (begun bool, err error) {
+// before the server had begun the transaction, and where it was unfit and is closed: then nothing took
+// effect. A panic of do passes through after the rollback.
+func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return true, err
@@ -132,16 +166,20 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	done := false
 	defer func() {
 		begun = c.Begun()
-		if done {
+		switch {
+		case done:
 			c.Release()
-		} else {
+		case unfit(err) && time.Since(c.Session().Since) >= renewAfter:
+			discard(ctx, c)
+			begun, err = false, unfitError{err}
+		default:
 			rollback(ctx, c)
 		}
 	}()
 	if err := c.Begin(ctx, begin); err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	if err := do(ctx, &session{c, s}); err != nil {
+	if err := do(ctx, &session{c, s}, c.Session()); err != nil {
 		return false, err
 	}
 	if _, err := c.Exec(ctx, conns.Commit); err != nil {
@@ -182,22 +220,29 @@ func rollback(ctx context.Context, c conns.Conn) {
 	c.Release()
 }
 
+// discard closes the connection, and the server ends its transaction.
+func discard(ctx context.Context, c conns.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackFor)
+	defer cancel()
+	c.Discard(ctx)
+}
+
 const (
-	// checkEvery is how often a process looks at the settings and the schema's version: somebody may
-	// migrate further than this code goes.
+	// checkEvery is how often a process looks at the schema's version, since somebody may migrate
+	// further than this code goes, and at the settings of each connection.
 	checkEvery = time.Minute
 	// unfinishedEvery is how often it does so while the schema may get what this code still goes without.
 	unfinishedEvery = 10 * time.Second
 )
 
-// good reports whether the last look at the settings and the schema still counts.
+// good reports whether the last look at the schema still counts.
 func (s *Store) good() bool {
 	until := s.checked.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// check asks the database now and then whether its settings and schema keep a store's promises. Where
-// several transactions find that it is time, one of them looks.
+// check asks the database now and then whether this code knows its schema. Where several transactions find
+// that it is time, one of them looks.
 func (s *Store) check(ctx context.Context, t *session) error {
 	was := s.checked.Load()
 	if s.good() {
@@ -223,17 +268,6 @@ func (s *Store) check(ctx context.Context, t *session) error {
 // look asks the database, whoever's the transaction is.
 func (s *Store) look(ctx context.Context, t *session) error {
 	now := time.Now()
-	type settings struct{ encoding, commit string }
-	found, err := sqlstore.Query(ctx, t, func(v *settings) []any { return []any{&v.encoding, &v.commit} }, sqlSettings)
-	if err != nil {
-		return err
-	}
-	switch v := found[0]; {
-	case v.encoding != "UTF8":
-		return &SettingError{Setting: "server_encoding", Have: v.encoding, Want: "UTF8"}
-	case v.commit == "off" && !s.o.AllowAsynchronousCommit:
-		return &SettingError{Setting: "synchronous_commit", Have: v.commit, Want: "on"}
-	}
 	have, err := t.version(ctx)
 	switch {
 	case err != nil:
@@ -266,6 +300,8 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
 		s.checked.Store(nil)
 		return fmt.Errorf("postgres: %s: %w: %w", op, ErrNotMigrated, err)
+	case readOnlyTransaction:
+		return fmt.Errorf("postgres: %s: %w: %w", op, ErrReadOnly, err)
 	}
 	return wrap(op, err)
 }

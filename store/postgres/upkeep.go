@@ -41,11 +41,14 @@ var _ store.Upkeeper = (*Store)(nil)
 // Upkeep is [store.Upkeeper].Upkeep. It makes the slow look of [underWay].
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {
-		if err := s.tx(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
+		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
 			return t.lookUnderWay(ctx, true)
 		}); err != nil {
 			return nil, err
 		}
+	}
+	if r := s.readOnly.Load(); r != nil {
+		warnings = append(warnings, store.Warning{Name: "read only", Err: fmt.Errorf("for %s: %w", time.Since(r.since).Round(time.Second), r.err)})
 	}
 	if err := s.slow(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})

@@ -68,8 +68,8 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
-		old: `"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;`,
-		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;`,
+		old: `"BEGIN ISOLATION LEVEL READ COMMITTED; "`,
+		new: `"BEGIN ISOLATION LEVEL REPEATABLE READ; "`,
 	},
 	{
 		name: "postgres: a plan that is kept may look for rows in an index by its last column", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestKeptPlans",
@@ -199,8 +199,8 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: a failed call gives its transaction back", file: "store/postgres/tx.go", pkg: "internal/integration", test: "TestAFailedCallLeavesNoTransaction/native",
-		old: "		} else {\n			rollback(ctx, c)\n",
-		new: "		} else {\n			c.Release()\n",
+		old: "		default:\n			rollback(ctx, c)\n",
+		new: "		default:\n			c.Release()\n",
 	},
 	{
 		name: "postgres: an AddTx leaves its settings behind", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestAddTxLeavesTheTransactionAsItWas/native$",

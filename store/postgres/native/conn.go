@@ -22,6 +22,7 @@ type conn struct {
 	p     *pool
 	begin []string // what begins the transaction, if it is still to be sent
 	begun bool
+	of    *conns.Session
 }
 
 func (c *conn) Begin(_ context.Context, text string) error {
@@ -29,7 +30,8 @@ func (c *conn) Begin(_ context.Context, text string) error {
 	return nil
 }
 
-func (c *conn) Begun() bool { return c.begun }
+func (c *conn) Begun() bool             { return c.begun }
+func (c *conn) Session() *conns.Session { return c.of }
 
 func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	switch {

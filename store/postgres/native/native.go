@@ -55,9 +55,10 @@ func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...batch.Order
 
 // pool is a [conns.Pool].
 type pool struct {
-	p      *pgxpool.Pool
-	tracer pgx.QueryTracer
-	parts  sync.Map // texts of several statements, and their statements
+	p        *pgxpool.Pool
+	tracer   pgx.QueryTracer
+	parts    sync.Map // texts of several statements, and their statements
+	sessions conns.Sessions
 }
 
 func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
@@ -65,7 +66,7 @@ func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, p: p}, nil
+	return &conn{c: c, p: p, of: p.sessions.Of(c.Conn(), func() int { return int(p.p.Stat().TotalConns()) })}, nil
 }
 
 func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }

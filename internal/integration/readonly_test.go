@@ -1,0 +1,226 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// name is the address by which clients know a server, as DNS has it: new connections go where it
+// leads now, and old ones stay where they are.
+type name struct {
+	t  testing.TB
+	l  net.Listener
+	mu sync.Mutex
+	to string
+	up []net.Conn
+}
+
+func newName(t testing.TB, to string) *name {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	n := &name{t: t, l: l, to: to}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n.mu.Lock()
+			up, err := net.Dial("tcp", n.to)
+			if err == nil {
+				n.up = append(n.up, from, up)
+			}
+			n.mu.Unlock()
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			for _, way := range [...][2]net.Conn{{from, up}, {up, from}} {
+				running.Go(func() {
+					_, _ = io.Copy(way[0], way[1]) // one of the two ends first
+					_ = way[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		n.cut()
+		running.Wait()
+	})
+	return n
+}
+
+func (n *name) addr() string { return n.l.Addr().String() }
+
+// lead makes new connections go to another server.
+func (n *name) lead(to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to = to
+}
+
+// cut ends all connections, as the end of a server does.
+func (n *name) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.up {
+		_ = c.Close()
+	}
+	n.up = nil
+}
+
+// busy uses some connections at once, so that the pool has them.
+func busy(t *testing.T, st *app) {
+	t.Helper()
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			_, _ = st.Counts(t.Context(), store.CountsQuery{Start: true, Limit: 10}) // whatever it says
+		})
+	}
+	calls.Wait()
+}
+
+// After a switch-over the name leads to the old server for a moment, which is a standby now. The pool
+// keeps connections to it. The store does not write there, does not read what may be old, and once the
+// name leads to the new server it needs no restart and no idle time.
+func TestSwitchOver(t *testing.T) {
+	primary := pgtest.NewCluster(t)
+	standby := primary.Standby(t, "")
+	for i, d := range []driver{pooled, pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			server := newName(t, primary.Addr())
+			st := openApp(t, d, primary.DSN(server.addr()), &postgres.Options{Schema: "s_" + string('a'+rune(i))})
+			require.NoError(t, st.Migrate(t.Context()))
+			require.NoError(t, st.Add(t.Context(), one("s", 1)))
+			key := one("s", 1).Key()
+
+			server.lead(standby.Addr())
+			server.cut()
+			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), one("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
+			busy(t, st)
+			_, err := st.Get(t.Context(), key)
+			require.ErrorIs(t, err, postgres.ErrReadOnly, "it may be old")
+			_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+			require.ErrorIs(t, err, postgres.ErrReadOnly)
+			warnings, err := st.Upkeep(t.Context())
+			require.NoError(t, err)
+			require.Len(t, warnings, 1)
+			assert.Equal(t, "read only", warnings[0].Name)
+			assert.ErrorIs(t, warnings[0].Err, postgres.ErrReadOnly)
+
+			server.lead(primary.Addr())
+			since := time.Now()
+			require.Eventually(t, func() bool { return st.Add(t.Context(), one("s", 3)) == nil }, 10*time.Second, 20*time.Millisecond)
+			t.Logf("stored %s after the name led to a server that takes writes", time.Since(since))
+			for range 8 {
+				_, err := st.Get(t.Context(), key)
+				require.NoError(t, err)
+				require.NoError(t, st.Add(t.Context(), one("s", 3)))
+			}
+			warnings, err = st.Upkeep(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, warnings)
+		})
+	}
+}
+
+// The owner of a database, or its provider, has made it read-only: the store obeys, says so, and goes on
+// by itself once it may. What only reads goes on meanwhile.
+func TestOwnerMakesItReadOnly(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, pgx, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := pgtest.NewCluster(t)
+			st := openApp(t, d, cluster.DSN(""), nil)
+			require.NoError(t, st.Migrate(t.Context()))
+			require.NoError(t, st.Add(t.Context(), one("s", 1)))
+			owner := openAdmin(t, cluster.DSN(""))
+			defer func() { require.NoError(t, owner.Close()) }()
+			set := func(value string) {
+				t.Helper()
+				for _, text := range []string{`ALTER SYSTEM SET default_transaction_read_only = ` + value, `SELECT pg_reload_conf()`} {
+					_, err := owner.ExecContext(t.Context(), text)
+					require.NoError(t, err)
+				}
+			}
+			set("on")
+			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), one("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
+			_, err := st.Get(t.Context(), one("s", 1).Key())
+			require.NoError(t, err)
+			lanes, err := st.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 9})
+			require.NoError(t, err)
+			assert.Len(t, lanes, 1)
+			calls := map[string]func(ctx context.Context) error{
+				"claim": func(ctx context.Context) error {
+					_, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 1, Window: 1, TTL: time.Minute}, front)
+					return err
+				},
+				"steer": func(ctx context.Context) error {
+					_, _, err := st.Steer(ctx, store.Steering{Action: batch.ActionPause, Scope: batch.Only("s"), By: batch.By{Actor: "ada", Reason: "r"}})
+					return err
+				},
+				"keep an instance": func(ctx context.Context) error {
+					return st.KeepInstance(ctx, store.Instance{ID: "1", Name: "host"})
+				},
+			}
+			for name, call := range calls {
+				assert.ErrorIs(t, call(t.Context()), postgres.ErrReadOnly, name)
+			}
+			warnings, err := st.Upkeep(t.Context())
+			require.NoError(t, err)
+			require.Len(t, warnings, 1)
+			assert.Equal(t, "read only", warnings[0].Name)
+			var stored int
+			require.NoError(t, owner.QueryRowContext(t.Context(), `SELECT count(*) FROM dltbatch.batches`).Scan(&stored))
+			assert.Equal(t, 1, stored)
+
+			set("off")
+			require.Eventually(t, func() bool { return st.Add(t.Context(), one("s", 2)) == nil }, 10*time.Second, 10*time.Millisecond)
+			warnings, err = st.Upkeep(t.Context())
+			require.NoError(t, err)
+			assert.Empty(t, warnings)
+		})
+	}
+}
+
+// On a standby the command reads, says that the server is one, and changes nothing.
+func TestCommandOnAStandby(t *testing.T) {
+	primary := pgtest.NewCluster(t)
+	st := openApp(t, pgx, primary.DSN(""), nil)
+	require.NoError(t, st.Migrate(t.Context()))
+	require.NoError(t, st.Add(t.Context(), one("s", "b1"), one("s", "b2")))
+	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7"}))
+	_, err := st.RefreshStats(t.Context(), store.RefreshQuery{})
+	require.NoError(t, err)
+	standby := primary.Standby(t, "")
+	c := newTerminal(t, &space{dsn: standby.DSN(""), schema: postgres.DefaultSchema})
+	for _, args := range [][]string{
+		{"status"}, {"causes"}, {"list"}, {"show", "b1"}, {"explain", "b2"}, {"lanes"}, {"instances"}, {"history"}, {"search", "--prefix", "b"},
+		{"bulk", "list"}, {"settings", "s"}, {"migrate", "status"},
+	} {
+		out, _ := c.runs(0, args...)
+		assert.NotEmpty(t, out, args)
+	}
+	assert.Contains(t, c.troubles()["role of the server"], "standby")
+	_, errs, code := c.output("pause", "s", "--reason", "r", "--actor", "ada")
+	assert.NotZero(t, code)
+	assert.Contains(t, errs, "takes no writes")
+}

@@ -1,0 +1,185 @@
+// Package pgsettings is the list of PostgreSQL's settings that change what stored data means, what is
+// locked or what survives a crash. Package postgres refuses connections by it, and the command shows it.
+package pgsettings
+
+import "strings"
+
+// Setting is one line of the list.
+type Setting struct {
+	Name string
+	// value is the setting as a text, in SQL. Without it the value is current_setting(Name).
+	value string
+	// fits reports whether a store keeps its promises with this value.
+	fits func(have string) bool
+	// Want is the value that fits, Why the reason, Do the remedy.
+	Want, Why, Do string
+	// local says that a store sets a value that fits for each of its own transactions. Another value
+	// then matters only in a transaction of the application.
+	local bool
+	// durable says that the value only decides what survives a crash: a store's options may accept it.
+	durable bool
+	// advice says that a store works with any value, and that only the doctor speaks of it.
+	advice bool
+}
+
+func is(want string) func(string) bool { return func(have string) bool { return have == want } }
+
+// milliseconds accepts 0, which is no limit, and limits that are not below least.
+func milliseconds(least int) func(string) bool {
+	return func(have string) bool {
+		n := 0
+		for _, c := range have {
+			n = n*10 + int(c-'0')
+		}
+		return n == 0 || n >= least
+	}
+}
+
+const (
+	reset   = "ALTER ROLE or ALTER DATABASE ... RESET it, take it out of the data source name, and open new connections"
+	weak    = "a crash of the server takes back commits, and a batch may be sent twice"
+	crashes = "set it to on in the server's configuration"
+	short   = "set it to 0 or to 5 s at least for this role: claims of many lanes, clean-ups and counts take seconds"
+)
+
+// all is the list.
+//
+// These change nothing, and have no line. Transactions name their isolation level themselves. Times and
+// numbers travel as integers and texts, so that DateStyle, IntervalStyle, TimeZone, extra_float_digits
+// and lc_* do not show. Errors are told apart by their codes, so lc_messages does not matter. A store
+// sets array_nulls and what its plans need for each transaction. default_transaction_read_only is obeyed:
+// writes fail. With row_security = off statements fail instead of hiding rows.
+func all() []Setting {
+	return []Setting{
+		{
+			Name: "server_encoding", fits: is("UTF8"), Want: "UTF8",
+			Why: "ids and names are UTF-8", Do: "make a database with the encoding UTF8",
+		},
+		{
+			Name: "client_encoding", fits: is("UTF8"), Want: "UTF8", local: true,
+			Why: "the server would store other characters than the driver sent", Do: reset + "; or set client_encoding=UTF8 there",
+		},
+		{
+			Name: "standard_conforming_strings", fits: is("on"), Want: "on",
+			Why: "a backslash in a text would change its meaning", Do: reset,
+		},
+		{
+			Name: "bytea_output", fits: is("hex"), Want: "hex", local: true,
+			Why: "a driver may misread payloads and hashes", Do: reset,
+		},
+		{
+			Name: "session_replication_role", fits: func(have string) bool { return have != "replica" }, Want: "origin",
+			Why: "the server would check no foreign keys", Do: reset,
+		},
+		{
+			Name: "synchronous_commit", fits: func(have string) bool { return have != "off" && have != besideStandbys }, Want: "on", durable: true,
+			value: `current_setting('synchronous_commit') || CASE WHEN current_setting('synchronous_commit') = 'local'
+				AND current_setting('synchronous_standby_names') <> '' THEN '` + beside + `' ELSE '' END`,
+			Why: weak, Do: "set it to on for the role or the database, and open new connections",
+		},
+		{
+			Name: "default_transaction_read_only", fits: is("off"), Want: "off", advice: true,
+			Why: "nothing is stored, claimed or recorded", Do: "ask who made the database read-only, make room if its disk is full, and then reset it",
+		},
+		{
+			Name: "fsync", fits: is("on"), Want: "on", advice: true,
+			Why: "a crash of the machine destroys the database", Do: crashes,
+		},
+		{
+			Name: "full_page_writes", fits: is("on"), Want: "on", advice: true,
+			Why: "a crash of the machine may destroy the database", Do: crashes,
+		},
+		{
+			Name: "zero_damaged_pages", fits: is("off"), Want: "off", advice: true,
+			Why: "the server takes a page that it cannot read for an empty one, and batches vanish", Do: "set it to off in the server's configuration",
+		},
+		{
+			Name: "autovacuum", fits: is("on"), Want: "on", advice: true,
+			Why: "tables grow for ever", Do: crashes,
+		},
+		{
+			Name: "statement_timeout", value: limit("statement_timeout"), fits: milliseconds(5000), Want: "0, or 5000 ms at least", advice: true,
+			Why: "long statements fail again and again", Do: short,
+		},
+		{
+			Name: "lock_timeout", value: limit("lock_timeout"), fits: milliseconds(1000), Want: "0, or 1000 ms at least", advice: true,
+			Why: "calls fail where another transaction holds a row for a moment", Do: "set it to 0 or to 1 s at least for this role",
+		},
+		{
+			Name: "idle_in_transaction_session_timeout", value: limit("idle_in_transaction_session_timeout"), fits: milliseconds(1000),
+			Want: "0, or 1000 ms at least", advice: true,
+			Why: "a pause of the process between two statements ends a transaction", Do: "set it to 0 or to 1 s at least for this role",
+		},
+		{
+			Name: "search_path", value: `coalesce((SELECT s.name FROM unnest(current_schemas(true)) WITH ORDINALITY AS s (name, n)
+				WHERE left(s.name, 7) <> 'pg_temp' ORDER BY s.n LIMIT 1), '')`, fits: is("pg_catalog"), Want: "no schema before pg_catalog", advice: true,
+			Why: "functions of that schema replace the server's", Do: "take pg_catalog out of search_path: the server then looks there first",
+		},
+	}
+}
+
+// beside is added to a synchronous_commit that waits for no standby though the server has synchronous ones.
+const (
+	beside         = " with synchronous standbys"
+	besideStandbys = "local" + beside
+)
+
+// limit is a time limit in milliseconds. A server without this setting has no limit.
+func limit(name string) string {
+	return `coalesce((SELECT setting FROM pg_settings WHERE name = '` + name + `'), '0')`
+}
+
+// Kind says who asks.
+type Kind int
+
+// Kinds of lists.
+const (
+	// Own is for a connection on which a store begins its own transactions.
+	Own Kind = iota
+	// Applications is for a transaction that an application began.
+	Applications
+	// Doctor is for a person: all lines.
+	Doctor
+)
+
+// List is the lines for one purpose.
+type List []Setting
+
+// For returns the lines for a purpose. volatile says that commits need not survive a crash.
+func For(k Kind, volatile bool) List {
+	var list List
+	for _, s := range all() {
+		if k == Doctor || !s.advice && !(s.local && k == Own) && !(s.durable && volatile) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Columns are the values of all lines, for a SELECT.
+func (l List) Columns() string {
+	columns := make([]string, len(l))
+	for i, s := range l {
+		if columns[i] = s.value; s.value == "" {
+			columns[i] = `current_setting('` + s.Name + `')`
+		}
+	}
+	return strings.Join(columns, ", ")
+}
+
+// Wrong is a line whose value does not fit.
+type Wrong struct {
+	Setting
+	Have string
+}
+
+// Wrong returns the lines that do not fit, by the values in the order of Columns.
+func (l List) Wrong(have []string) []Wrong {
+	var wrong []Wrong
+	for i, s := range l {
+		if !s.fits(have[i]) {
+			wrong = append(wrong, Wrong{s, have[i]})
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/pgsettings"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// purpose says what a transaction is for.
+type purpose bool
+
+const (
+	writes purpose = false
+	reads  purpose = true
+)
+
+// renewAfter is how old a connection is before it is closed because it is unfit. A younger one shows
+// what the server, or the name of the server, leads to now: another would be no better.
+const renewAfter = time.Second
+
+// unfit reports whether the connection is the trouble, and not the call: the server takes no writes, or
+// a setting breaks a promise. A connection keeps such a state. After a switch-over it would keep to the
+// old server, and after the mend of a setting to the old value.
+func unfit(err error) bool {
+	_, setting := errors.AsType[*SettingError](err)
+	return setting || errors.Is(err, ErrReadOnly) || sqlState(err) == readOnlyTransaction
+}
+
+// unfitError is the error of a call whose connection was closed because it was unfit. Nothing took effect.
+type unfitError struct{ error }
+
+func (e unfitError) Unwrap() error { return e.error }
+
+// known reports whether the last look at the connection still counts: it was less than a minute ago,
+// because the application may share the pool and change a setting, and no connection has turned out to
+// be unfit since.
+func (s *Store) known(of *conns.Session, now time.Time) bool {
+	doubted := s.doubted.Load()
+	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkEvery && (doubted == nil || of.Looked.After(*doubted))
+}
+
+// fits looks at the connection's settings where that is due, and refuses a connection that does not
+// fit the purpose. A standby fits a call that only reads, such as a person's command, unless this store
+// has seen a server that takes writes: then the standby may lag behind what this process has written.
+func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purpose) error {
+	if now := time.Now(); !s.known(of, now) {
+		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
+		have := make([]string, len(list)) // there is one row
+		found, err := sqlstore.Query(ctx, t, func(standby *bool) []any {
+			return append([]any{standby}, pointers(have)...)
+		}, `SELECT pg_is_in_recovery(), `+list.Columns())
+		if err != nil {
+			return err
+		}
+		if err := refusal(list, have); err != nil {
+			return err
+		}
+		of.Standby, of.Looked = found[0], now
+		if !of.Standby {
+			s.writable.Store(true)
+		}
+	}
+	if of.Standby && (as == writes || s.writable.Load()) {
+		return fmt.Errorf("%w: the server is a standby", ErrReadOnly)
+	}
+	return nil
+}
+
+// refusal is the error about the first setting that does not fit.
+func refusal(list pgsettings.List, have []string) error {
+	for _, w := range list.Wrong(have) {
+		return &SettingError{Setting: w.Name, Have: w.Have, Want: w.Want, Why: w.Why, Do: w.Do}
+	}
+	return nil
+}
+
+func pointers(list []string) []any {
+	to := make([]any, len(list))
+	for i := range list {
+		to[i] = &list[i]
+	}
+	return to
+}
+
+// readOnly is since when the database refuses this store's writes, and its error.
+type readOnly struct {
+	since time.Time
+	err   error
+}
+
+// refuses remembers that the database refused a write.
+func (s *Store) refuses(err error) {
+	now := time.Now()
+	s.doubted.Store(&now)
+	since := now
+	if was := s.readOnly.Load(); was != nil {
+		since = was.since
+	}
+	s.readOnly.Store(&readOnly{since, err})
+}
+
+// wrote remembers that the database has taken a write.
+func (s *Store) wrote() {
+	if s.readOnly.Load() != nil {
+		s.readOnly.Store(nil)
+	}
+}
