@@ -1,6 +1,7 @@
 package canton
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -92,22 +93,15 @@ func parseElement(b []byte) (element, error) {
 	return element{}, nil
 }
 
-// decodeElements reads a list as it comes and passes on each element. It goes on after an
-// unusable element, and returns the number of elements.
-func decodeElements(r io.Reader, each func(element)) (n int, err error) {
-	d := json.NewDecoder(r)
-	t, err := d.Token()
-	if err != nil {
-		return 0, wire.UnexpectedEOF(err)
-	}
-	if t != json.Delim('[') {
-		return 0, errors.New("the answer is no list")
-	}
+// decodeElements reads a list as it comes and passes on each element, which has most bytes at most.
+// It goes on after an unusable element, and returns the number of elements.
+func decodeElements(r io.Reader, most int64, each func(element)) (n int, err error) {
+	list := wire.NewStream(r, most)
 	var first error
-	for d.More() {
+	odd, err := list.List(func() error {
 		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return n, errors.Join(wire.UnexpectedEOF(err), first)
+		if _, err := list.Value(&raw); err != nil {
+			return err
 		}
 		n++
 		e, err := parseElement(raw)
@@ -115,17 +109,13 @@ func decodeElements(r io.Reader, each func(element)) (n int, err error) {
 			err = fmt.Errorf("the list ends with %s", batch.Excerpt(e.failure.text(), maxText))
 		}
 		if err != nil {
-			if first == nil {
-				first = err
-			}
-			continue
+			first = cmp.Or(first, err)
+			return nil
 		}
 		each(e)
-	}
-	if _, err := d.Token(); err != nil {
-		return n, errors.Join(wire.UnexpectedEOF(err), first)
-	}
-	return n, first
+		return nil
+	})
+	return n, errors.Join(err, odd, first)
 }
 
 // messageForm is Canton's own expression for splitting a rejection's message. Its form is no

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // encodeInfo is an ErrorInfo in base64.
@@ -82,7 +81,7 @@ func FuzzCompletions(f *testing.F) {
 		q := &question{key: batch.Key{Service: "Alice", ID: "b"}, number: 1}
 		s := scan{c: &Client{user: "app"}, party: "Alice", questions: map[string]*question{"b": q}}
 		seen := 0
-		n, err := decodeElements(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, func(e element) {
+		n, err := decodeElements(bytes.NewReader(body), 4096, func(e element) {
 			seen++
 			s.take(e)
 			if e.offset < 0 || (e.completion != nil && e.offset == 0) {

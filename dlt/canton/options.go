@@ -99,8 +99,9 @@ type Options struct {
 	// MaxBody is the largest request in bytes: the command and the client's own fields.
 	// Defaults to 10 MiB (docs/ledgers/canton.md#limits).
 	MaxBody int
-	// MaxResponse bounds the part of an answer or frame that is read, in bytes. Defaults to 10
-	// MiB.
+	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of a stream, in bytes. An
+	// answer may have any number of pieces, and is not kept.
+	// Defaults to 10 MiB.
 	MaxResponse int64
 }
 

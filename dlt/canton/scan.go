@@ -122,7 +122,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 		return 0, err
 	}
 	reached := s.after
-	n, err := decodeElements(&wire.Bounded{R: resp.Body, Left: c.maxReply}, func(e element) {
+	n, err := decodeElements(resp.Body, c.maxReply, func(e element) {
 		s.take(e)
 		reached = max(reached, e.offset)
 	})

@@ -2,6 +2,7 @@ package canton
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,4 +115,21 @@ func TestIndefiniteInEachForm(t *testing.T) {
 			assert.False(t, v.certain, name)
 		}
 	}
+}
+
+// A list of completions may be longer than the bound of one: all of them are read.
+func TestALongListHidesNoCompletion(t *testing.T) {
+	const most = 16 << 10
+	one := `{"completionResponse":{"Completion":{"value":{"commandId":"b","offset":1,"status":{"code":9,"message":"` + strings.Repeat("a", most/2) + `"}}}}}`
+	n, err := decodeElements(strings.NewReader("["+strings.Repeat(one+",", 50)+`{"completionResponse":{"Empty":{}}}]`), most, func(e element) {
+		if e.completion != nil {
+			assert.Equal(t, "b", e.completion.CommandID)
+		}
+	})
+	assert.NoError(t, err)
+	assert.Equal(t, 51, n)
+	_, err = decodeElements(strings.NewReader("null"), most, nil)
+	assert.Error(t, err, "no list")
+	_, err = decodeElements(strings.NewReader("["+one), most, func(element) {})
+	assert.Error(t, err, "cut off")
 }

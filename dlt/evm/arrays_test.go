@@ -56,6 +56,18 @@ func TestAThrottledArrayIsNotHalved(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
+// An answer to an array that is larger than the bound is asked for in parts: one large answer hides no
+// other.
+func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
+	_, url := newScript(t)
+	for _, most := range []int64{0, 700} {
+		c := newClient(t, url, &evm.Options{MaxResponse: most})
+		found, err := c.BatchStatuses(t.Context(), "", fiftyIDs())
+		require.NoError(t, err, "at most %d bytes", most)
+		assert.Len(t, found, 50)
+	}
+}
+
 // A limit of arrays comes under many statuses. It does not last: a minute later arrays grow again.
 func TestALimitOfArraysComesAndGoes(t *testing.T) {
 	for _, status := range []int{200, 400, 403, 413, 422, 500} {

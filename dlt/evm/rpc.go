@@ -89,6 +89,9 @@ func (c *Client) askArray(ctx context.Context, op string, e *endpoint, reqs []re
 		return nil, c.refusedQuestion(op, resp, cancel, len(reqs))
 	}
 	raw, err := io.ReadAll(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse})
+	if errors.Is(err, wire.ErrTooLarge) && len(reqs) > 1 {
+		return nil, errArray // one large answer must not hide the others
+	}
 	if err != nil {
 		return nil, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

@@ -105,7 +105,7 @@ func FuzzStatuses(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeStatuses(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, []batch.ID{id})
+		got, err := decodeStatuses(bytes.NewReader(body), 4096, []batch.ID{id})
 		if len(got) > 1 || (len(got) == 1 && (got[0].ID != id || got[0].Reported == 0)) {
 			t.Fatalf("answers nobody asked for: %v", got)
 		}
@@ -237,7 +237,7 @@ func FuzzLookup(f *testing.F) {
 	f.Add([]byte(`{"data": []}`))
 	f.Add([]byte(`<html>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeFound(&wire.Bounded{R: bytes.NewReader(body), Left: 4096}, id)
+		got, err := decodeFound(bytes.NewReader(body), 4096, id)
 		if (err == nil) != got.is || (err != nil && got.transactions != nil) {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -1,8 +1,8 @@
 package sawtooth
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -46,7 +46,7 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 		}
 		return found{}, c.refusal(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	f, err := decodeFound(&wire.Bounded{R: resp.Body, Left: c.maxReply}, id)
+	f, err := decodeFound(resp.Body, c.maxReply, id)
 	if err != nil {
 		return found{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}
@@ -54,21 +54,48 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 }
 
 // decodeFound accepts an answer only if it is about id: a proxy before a node may answer 200
-// to anything.
-func decodeFound(r io.Reader, id string) (found, error) {
-	var doc struct {
-		Data struct {
-			ID     string `json:"header_signature"`
-			Header struct {
-				Transactions []string `json:"transaction_ids"`
-			} `json:"header"`
-		} `json:"data"`
+// to anything. It reads no further than it needs: the payloads come behind, and may be larger than
+// the bound.
+func decodeFound(r io.Reader, most int64, id string) (found, error) {
+	d := wire.NewStream(r, most)
+	var (
+		signature string
+		header    struct {
+			Transactions []string `json:"transaction_ids"`
+		}
+		known bool
+	)
+	within := func(key string) error {
+		var odd, err error
+		switch key {
+		case "header":
+			odd, err = d.Value(&header)
+			known = true
+		case "header_signature":
+			odd, err = d.Value(&signature)
+		default:
+			err = d.Skip()
+		}
+		if err = cmp.Or(err, odd); err == nil && known && signature != "" {
+			err = errEnough
+		}
+		return err
 	}
-	if err := json.NewDecoder(r).Decode(&doc); err != nil {
-		return found{}, wire.UnexpectedEOF(err)
+	odd, err := d.Object(func(key string) error {
+		if key != "data" {
+			return d.Skip()
+		}
+		odd, err := d.Object(within)
+		return cmp.Or(err, odd)
+	})
+	if err = cmp.Or(err, odd); err != nil && !errors.Is(err, errEnough) {
+		return found{}, err
 	}
-	if doc.Data.ID != id {
+	if signature != id {
 		return found{}, errors.New("the answer is about something else")
 	}
-	return found{is: true, transactions: doc.Data.Header.Transactions}, nil
+	return found{is: true, transactions: header.Transactions}, nil
 }
+
+// errEnough ends the reading of an answer.
+var errEnough = errors.New("sawtooth: enough was read")

@@ -98,7 +98,9 @@ type Options struct {
 
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
 	MaxBody int
-	// MaxResponse bounds the part of an answer that is read, in bytes. Defaults to 10 MiB.
+	// MaxResponse bounds each piece of an answer, such as an element of a list, in bytes. An
+	// answer may have any number of pieces, and is not kept. It bounds the receipts of an answer, too.
+	// Defaults to 10 MiB.
 	MaxResponse int64
 }
 

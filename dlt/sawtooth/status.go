@@ -207,7 +207,7 @@ func (c *Client) askChunk(ctx context.Context, target string, ids []batch.ID) ([
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		return nil, c.refusal(opStatuses, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	statuses, err := decodeStatuses(&wire.Bounded{R: resp.Body, Left: c.maxReply}, ids)
+	statuses, err := decodeStatuses(resp.Body, c.maxReply, ids)
 	if err != nil {
 		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 	}

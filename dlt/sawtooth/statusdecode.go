@@ -3,7 +3,6 @@ package sawtooth
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,73 +14,113 @@ import (
 // statusJSON is one element of a node's answer (docs/ledgers/sawtooth.md#asking-for-statuses).
 // The node omits keys whose value is empty.
 type statusJSON struct {
-	ID      string `json:"id"`
-	Status  string `json:"status"`
-	Invalid []struct {
-		ID           string `json:"id"`
-		Message      string `json:"message"`
-		ExtendedData string `json:"extended_data"` // standard base64
-	} `json:"invalid_transactions"`
+	id, status string
+	invalid    []batch.Receipt
+}
+
+type invalidJSON struct {
+	ID           string `json:"id"`
+	Message      string `json:"message"`
+	ExtendedData string `json:"extended_data"` // standard base64
 }
 
 // decodeStatuses reads the answer in any order, matches it by id and returns at most one
-// status per id. It returns complete answers from before an error together with the error.
-func decodeStatuses(r io.Reader, ids []batch.ID) ([]batch.Status, error) {
-	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
+// status per id. It returns complete answers from before an error together with the error. most
+// bounds each piece of the answer, and all receipts together, in bytes. It does not bound the
+// answer: a node lists a transaction again each time it is executed, before its verdict.
+func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]batch.Status, error) {
+	d := &statusDecoder{json: wire.NewStream(r, most), left: most, open: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
 		d.open[id] = struct{}{}
 	}
-	err := d.document()
+	odd, err := d.json.Object(func(key string) error {
+		if key != "data" {
+			return d.json.Skip()
+		}
+		d.data = true
+		odd, err := d.json.List(d.element)
+		d.note(odd)
+		return err
+	})
+	d.note(odd)
 	if err == nil && !d.data {
-		err = errors.New("the answer has no data")
+		d.note(errors.New("the answer has no data"))
 	}
 	return d.out, errors.Join(err, d.first)
 }
 
 type statusDecoder struct {
-	json  *json.Decoder
+	json  *wire.Stream
+	left  int64                 // for receipts, in bytes
 	open  map[batch.ID]struct{} // asked and not answered
 	out   []batch.Status
 	data  bool  // the answer has a list
 	first error // the first error in a single element
 }
 
-func (d *statusDecoder) document() error {
-	if err := wire.Delim(d.json, '{'); err != nil {
+// element reads one element. One that is well-formed and no status is left out.
+func (d *statusDecoder) element() error {
+	var e statusJSON
+	odd, err := d.json.Object(func(key string) (err error) {
+		var bad error
+		switch key {
+		case "id":
+			bad, err = d.json.Value(&e.id)
+		case "status":
+			bad, err = d.json.Value(&e.status)
+		case "invalid_transactions":
+			e.invalid = nil
+			err = d.invalid(&e)
+		default:
+			err = d.json.Skip()
+		}
+		d.note(bad)
+		return err
+	})
+	d.note(odd)
+	if err != nil {
 		return err
 	}
-	for d.json.More() {
-		key, err := d.json.Token()
-		if err != nil {
-			return wire.UnexpectedEOF(err)
-		}
-		if key == "data" {
-			err = d.list()
-		} else {
-			var skipped json.RawMessage
-			err = d.json.Decode(&skipped)
-		}
-		if err != nil {
-			return wire.UnexpectedEOF(err)
-		}
-	}
-	return wire.Delim(d.json, '}')
+	d.take(e)
+	return nil
 }
 
-func (d *statusDecoder) list() error {
-	d.data = true
-	odd, err := wire.List(d.json, d.element)
-	d.first = cmp.Or(d.first, odd)
+// invalid reads the failed transactions. The verdict does not depend on them, so those that
+// cannot be read, or for which there is no room, are left out.
+func (d *statusDecoder) invalid(e *statusJSON) error {
+	seen := map[string]struct{}{}
+	_, err := d.json.List(func() error {
+		var t invalidJSON
+		odd, err := d.json.Value(&t)
+		if odd != nil || err != nil {
+			return err
+		}
+		r := batch.Receipt{TransactionID: batch.Excerpt(t.ID, batch.MaxIDLen), Message: batch.Excerpt(t.Message, batch.MaxErrorText)}
+		if _, twice := seen[r.TransactionID]; twice { // executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
+			return nil
+		}
+		if data, err := base64.StdEncoding.DecodeString(t.ExtendedData); err == nil {
+			r.Data = data
+		}
+		size := int64(len(r.TransactionID) + len(r.Message) + len(r.Data))
+		if size > d.left {
+			return nil
+		}
+		d.left -= size
+		seen[r.TransactionID] = struct{}{}
+		e.invalid = append(e.invalid, r)
+		return nil
+	})
 	return err
 }
 
-func (d *statusDecoder) element(e statusJSON) {
-	id := batch.ID(e.ID)
+func (d *statusDecoder) take(e statusJSON) {
+	id := batch.ID(e.id)
 	if _, asked := d.open[id]; !asked {
 		return
 	}
-	s := batch.Status{ID: id}
-	switch e.Status {
+	s := batch.Status{ID: id, Receipts: e.invalid}
+	switch e.status {
 	case "COMMITTED":
 		s.Reported = batch.ReportedCommitted
 	case "INVALID":
@@ -91,34 +130,14 @@ func (d *statusDecoder) element(e statusJSON) {
 	case "UNKNOWN":
 		s.Reported = batch.ReportedUnknown
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.Status), e.ID))
+		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.status), e.id))
 		return
 	}
-	seen := make(map[string]struct{}, len(e.Invalid))
-	for _, t := range e.Invalid {
-		if _, twice := seen[t.ID]; twice { // executed again (docs/ledgers/sawtooth.md#asking-for-statuses)
-			continue
-		}
-		seen[t.ID] = struct{}{}
-		data, err := base64.StdEncoding.DecodeString(t.ExtendedData)
-		if err != nil {
-			data = nil // the verdict does not depend on the processor's extra data
-		}
-		s.Receipts = append(s.Receipts, batch.Receipt{
-			TransactionID: batch.Excerpt(t.ID, batch.MaxIDLen),
-			Message:       batch.Excerpt(t.Message, batch.MaxErrorText),
-			Data:          data,
-		})
-	}
-	if s.Reported == batch.ReportedInvalid && len(e.Invalid) > 0 {
-		s.Message = batch.Excerpt(e.Invalid[0].Message, maxText)
+	if s.Reported == batch.ReportedInvalid && len(e.invalid) > 0 {
+		s.Message = batch.Excerpt(e.invalid[0].Message, maxText)
 	}
 	delete(d.open, id)
 	d.out = append(d.out, s)
 }
 
-func (d *statusDecoder) note(err error) {
-	if d.first == nil {
-		d.first = err
-	}
-}
+func (d *statusDecoder) note(err error) { d.first = cmp.Or(d.first, err) }

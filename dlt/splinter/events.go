@@ -103,10 +103,25 @@ func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websoc
 	return nil, c.refusal(opEvents, resp.StatusCode, e, v)
 }
 
-// received is a frame, or the end of the stream.
+// received is what is kept of a frame, or the end of the stream. A frame has the changes of a
+// transaction, of any size, and up to 256 wait to be taken: only its id is kept, or the text of
+// one that may be an echo.
 type received struct {
 	text []byte
+	id   string
 	err  error
+}
+
+// maxEcho is longer than any probe, in bytes.
+const maxEcho = 128
+
+// receive reads a frame. A frame that is neither an event nor short enough for an echo is a gap.
+func receive(text []byte) received {
+	if len(text) <= maxEcho {
+		return received{text: text}
+	}
+	id, err := parseEvent(text)
+	return received{id: id, err: err}
 }
 
 // subscription is one stream in progress. Only run's goroutine uses it.
@@ -217,12 +232,16 @@ func (s *subscription) ended(ctx context.Context, err error) error {
 func (s *subscription) read(ctx context.Context, frames chan<- received) {
 	for {
 		_, text, err := s.conn.Read(ctx)
+		r := received{err: err}
+		if err == nil {
+			r = receive(text)
+		}
 		select {
-		case frames <- received{text: text, err: err}:
+		case frames <- r:
 		case <-ctx.Done():
 			return
 		}
-		if err != nil {
+		if r.err != nil {
 			return
 		}
 	}
@@ -247,12 +266,15 @@ func (s *subscription) take(f received) error {
 	if f.err != nil {
 		return f.err
 	}
-	if s.probe.echoed(f.text, time.Now()) {
-		return nil
-	}
-	id, err := parseEvent(f.text)
-	if err != nil {
-		return err // an unreadable event is a gap
+	id := f.id
+	if f.text != nil {
+		if s.probe.echoed(f.text, time.Now()) {
+			return nil
+		}
+		var err error
+		if id, err = parseEvent(f.text); err != nil {
+			return err // an unreadable event is a gap
+		}
 	}
 	s.probe.disturbed()
 	if s.roots != nil {
@@ -314,7 +336,7 @@ func parseEvent(text []byte) (string, error) {
 	if e.ID == "" {
 		return "", errNoEvent
 	}
-	return e.ID, nil
+	return strings.Clone(e.ID[:min(len(e.ID), batch.MaxIDLen)]), nil // no transaction of ours has a longer one
 }
 
 var errNoEvent = errors.New("splinter: a frame without the id of a transaction")

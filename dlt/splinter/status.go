@@ -81,7 +81,7 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 		v := classifyStatuses(resp.StatusCode, resp.Header, c.absence(p, resp.StatusCode), time.Now())
 		return nil, c.refusal(opStatuses, resp.StatusCode, e, v)
 	}
-	answers, err := decodeStatuses(&wire.Bounded{R: resp.Body, Left: c.o.MaxResponse}, ids)
+	answers, err := decodeStatuses(resp.Body, c.o.MaxResponse, ids)
 	statuses := make([]batch.Status, len(answers))
 	for i, a := range answers {
 		statuses[i] = a.Status

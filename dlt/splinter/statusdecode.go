@@ -2,7 +2,6 @@ package splinter
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,17 +21,14 @@ type answer struct {
 
 // statusJSON is one element of a node's answer (docs/ledgers/splinter.md#asking-for-statuses).
 type statusJSON struct {
-	ID     string `json:"id"`
-	Status struct {
-		Type string `json:"statusType"`
-		// Missing for Unknown and Pending before 0.6.13. It is decoded separately, so that its
-		// form cannot spoil the status.
-		Message json.RawMessage `json:"message"`
-	} `json:"status"`
-	Timestamp struct {
-		Seconds int64 `json:"secs_since_epoch"`
-		Nanos   int64 `json:"nanos_since_epoch"`
-	} `json:"timestamp"`
+	id, status string
+	invalid    []batch.Receipt
+	seen       timestampJSON
+}
+
+type timestampJSON struct {
+	Seconds int64 `json:"secs_since_epoch"`
+	Nanos   int64 `json:"nanos_since_epoch"`
 }
 
 type messageJSON struct {
@@ -42,36 +38,102 @@ type messageJSON struct {
 }
 
 // decodeStatuses reads the answer in any order, matches it by id and returns at most one per
-// id. It returns complete answers from before an error together with the error.
-func decodeStatuses(r io.Reader, ids []batch.ID) ([]answer, error) {
-	d := &statusDecoder{json: json.NewDecoder(r), open: make(map[batch.ID]struct{}, len(ids))}
+// id. It returns complete answers from before an error together with the error. most bounds each
+// piece of the answer, and all receipts together, in bytes. It does not bound the answer: a batch
+// has any number of transactions, and other batches stand behind its list.
+func decodeStatuses(r io.Reader, most int64, ids []batch.ID) ([]answer, error) {
+	d := &statusDecoder{json: wire.NewStream(r, most), left: most, open: make(map[batch.ID]struct{}, len(ids))}
 	for _, id := range ids {
 		d.open[id] = struct{}{}
 	}
-	err := d.list()
+	odd, err := d.json.List(d.element)
+	d.note(odd)
 	return d.out, errors.Join(err, d.first)
 }
 
 type statusDecoder struct {
-	json  *json.Decoder
+	json  *wire.Stream
+	left  int64                 // for receipts, in bytes
 	open  map[batch.ID]struct{} // asked and not answered
 	out   []answer
 	first error // the first error in a single element
 }
 
-func (d *statusDecoder) list() error {
-	odd, err := wire.List(d.json, d.element)
-	d.first = cmp.Or(d.first, odd)
+// element reads one element. One that is well-formed and no status is left out.
+func (d *statusDecoder) element() error {
+	var e statusJSON
+	odd, err := d.json.Object(func(key string) (err error) {
+		var bad error
+		switch key {
+		case "id":
+			bad, err = d.json.Value(&e.id)
+		case "status":
+			bad, err = d.json.Object(func(key string) error { return d.status(key, &e) })
+		case "timestamp":
+			bad, err = d.json.Value(&e.seen)
+		default:
+			err = d.json.Skip()
+		}
+		d.note(bad)
+		return err
+	})
+	d.note(odd)
+	if err != nil {
+		return err
+	}
+	d.take(e)
+	return nil
+}
+
+// status reads one field of the status.
+func (d *statusDecoder) status(key string, e *statusJSON) error {
+	switch key {
+	case "statusType":
+		odd, err := d.json.Value(&e.status)
+		d.note(odd)
+		return err
+	case "message":
+		e.invalid = nil
+		return d.receipts(e)
+	}
+	return d.json.Skip()
+}
+
+// receipts reads the transactions. The verdict does not depend on them, so those that cannot be
+// read, or for which there is no room, are left out. The field is missing for Unknown and Pending
+// before 0.6.13.
+func (d *statusDecoder) receipts(e *statusJSON) error {
+	_, err := d.json.List(func() error {
+		var m messageJSON
+		odd, err := d.json.Value(&m)
+		if odd != nil || err != nil {
+			return err
+		}
+		r := batch.Receipt{
+			TransactionID: batch.Excerpt(m.TransactionID, batch.MaxIDLen),
+			Message:       batch.Excerpt(m.Message, batch.MaxErrorText),
+			Data:          make([]byte, 0, len(m.Data)),
+		}
+		for _, b := range m.Data {
+			r.Data = append(r.Data, byte(b))
+		}
+		size := int64(len(r.TransactionID) + len(r.Message) + len(r.Data))
+		if size <= d.left {
+			d.left -= size
+			e.invalid = append(e.invalid, r)
+		}
+		return nil
+	})
 	return err
 }
 
-func (d *statusDecoder) element(e statusJSON) {
-	id := batch.ID(e.ID)
+func (d *statusDecoder) take(e statusJSON) {
+	id := batch.ID(e.id)
 	if _, asked := d.open[id]; !asked {
 		return
 	}
 	a := answer{Status: batch.Status{ID: id}}
-	switch e.Status.Type {
+	switch e.status {
 	case "Unknown":
 		a.Reported = batch.ReportedUnknown
 	case "Pending":
@@ -80,56 +142,39 @@ func (d *statusDecoder) element(e statusJSON) {
 		a.Reported = batch.ReportedValid
 	case "Invalid":
 		a.Reported = batch.ReportedInvalid
-		a.receipts(e.Status.Message)
+		a.Receipts, a.Message = e.invalid, cause(id, e.invalid)
 	case "Committed":
 		a.Reported = batch.ReportedCommitted
 	default:
-		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.Status.Type), e.ID))
+		d.note(fmt.Errorf("unknown status %s of batch %s", wire.Word(e.status), e.id))
 		return
 	}
-	if t := e.Timestamp; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
+	if t := e.seen; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
 		a.first = time.Unix(t.Seconds, t.Nanos)
 	}
 	delete(d.open, id)
 	d.out = append(d.out, a)
 }
 
-// receipts reads the transactions of an invalid batch. A node lists all of them; for the
-// innocent ones the message is only that their batch is invalid (0.6.14; data is empty for
-// all, older nodes give some for the failed one). The message of the batch is the first cause.
-func (a *answer) receipts(message json.RawMessage) {
-	var list []messageJSON
-	if json.Unmarshal(message, &list) != nil {
-		return // the verdict does not depend on it
-	}
-	innocent := "containing batch (" + string(a.ID) + ") is invalid"
+// cause returns the first cause of an invalid batch. A node lists all transactions; for the
+// innocent ones the message is only that their batch is invalid (0.6.14; data is empty for all,
+// older nodes give some for the failed one).
+func cause(id batch.ID, receipts []batch.Receipt) string {
+	innocent := "containing batch (" + string(id) + ") is invalid"
 	why, sure := "", 0
-	for _, m := range list {
-		data := make([]byte, 0, len(m.Data))
-		for _, b := range m.Data {
-			data = append(data, byte(b))
-		}
+	for _, r := range receipts {
 		blame := 1
 		switch {
-		case len(data) > 0:
+		case len(r.Data) > 0:
 			blame = 3
-		case m.Message != innocent && m.Message != "":
+		case r.Message != innocent && r.Message != "":
 			blame = 2
 		}
 		if blame > sure {
-			why, sure = m.Message, blame
+			why, sure = r.Message, blame
 		}
-		a.Receipts = append(a.Receipts, batch.Receipt{
-			TransactionID: batch.Excerpt(m.TransactionID, batch.MaxIDLen),
-			Message:       batch.Excerpt(m.Message, batch.MaxErrorText),
-			Data:          data,
-		})
 	}
-	a.Message = batch.Excerpt(why, maxText)
+	return batch.Excerpt(why, maxText)
 }
 
-func (d *statusDecoder) note(err error) {
-	if d.first == nil {
-		d.first = err
-	}
-}
+func (d *statusDecoder) note(err error) { d.first = cmp.Or(d.first, err) }

@@ -39,19 +39,20 @@ type Bounded struct {
 	Left int64
 }
 
-var errTooLarge = errors.New("the answer is larger than Options.MaxResponse")
+// ErrTooLarge is the error of a [Bounded] that has more to read.
+var ErrTooLarge = errors.New("the answer is larger than Options.MaxResponse")
 
 // Read implements [io.Reader].
 func (b *Bounded) Read(p []byte) (int, error) {
 	if b.Left < 0 {
-		return 0, errTooLarge
+		return 0, ErrTooLarge
 	}
 	if int64(len(p)) > b.Left+1 { // one more, to see whether there is more
 		p = p[:b.Left+1]
 	}
 	n, err := b.R.Read(p)
 	if b.Left -= int64(n); b.Left < 0 {
-		return n - 1, errTooLarge
+		return n - 1, ErrTooLarge
 	}
 	return n, err
 }

@@ -1,25 +1,11 @@
 package wire
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 )
-
-// Delim reads the next token of a JSON document, which must be want.
-func Delim(d *json.Decoder, want json.Delim) error {
-	t, err := d.Token()
-	if err != nil {
-		return UnexpectedEOF(err)
-	}
-	if t != want {
-		return fmt.Errorf("the answer has no %q at byte %d", want, d.InputOffset())
-	}
-	return nil
-}
 
 // UnexpectedEOF turns an EOF in the middle of an answer into io.ErrUnexpectedEOF.
 func UnexpectedEOF(err error) error {
@@ -36,25 +22,4 @@ func Word(s string) string {
 		return fmt.Sprintf("of %d bytes", len(s))
 	}
 	return strconv.Quote(s)
-}
-
-// List reads an array and calls each with its elements. An element that is well-formed and no T
-// is left out: odd is the first such error. err ended the reading.
-func List[T any](d *json.Decoder, each func(T)) (odd, err error) {
-	if err := Delim(d, '['); err != nil {
-		return nil, err
-	}
-	for d.More() {
-		var e T
-		err := d.Decode(&e)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the next element can be read
-			odd = cmp.Or(odd, err)
-			continue
-		}
-		if err != nil {
-			return odd, UnexpectedEOF(err)
-		}
-		each(e)
-	}
-	return odd, Delim(d, ']')
 }

@@ -9,7 +9,7 @@ var evidenceList = []mutant{
 	},
 	{
 		name: "splinter: an innocent transaction's message is the cause", file: "dlt/splinter/statusdecode.go", pkg: "dlt/splinter", test: "TestStatusWords",
-		old: "case m.Message != innocent && m.Message != \"\":", new: "case m.Message != \"\" && innocent != \"\":",
+		old: "case r.Message != innocent && r.Message != \"\":", new: "case r.Message != \"\" && innocent != \"\":",
 	},
 	{
 		name: "splinter: a page of receipts without it is all of them", file: "dlt/splinter/receipts.go", pkg: "dlt/splinter", test: "TestNoCursorShows",

@@ -45,7 +45,7 @@ var splinterList = []mutant{
 	},
 	{
 		name: "splinter: an unknown word is Pending", file: "dlt/splinter/statusdecode.go", pkg: "dlt/splinter", test: "TestStatus.*",
-		old: "\t\td.note(fmt.Errorf(\"unknown status %s of batch %s\", wire.Word(e.Status.Type), e.ID))\n\t\treturn\n", new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.Word(e.ID))\n",
+		old: "\t\td.note(fmt.Errorf(\"unknown status %s of batch %s\", wire.Word(e.status), e.id))\n\t\treturn\n", new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.Word(e.id))\n",
 	},
 	{
 		name: "splinter: last_seen_event trusted to tell what was missed", file: "dlt/splinter/log.go", pkg: "dlt/splinter", test: "Test(Events|Resolve).*",

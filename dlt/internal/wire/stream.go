@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Stream reads a JSON document piece by piece: a document may have any length, so that a long list
+// in it hides nothing that stands behind the list, and only a piece at a time is in memory. Methods
+// that return odd read to the end of a well-formed value: odd says that it was not the wanted kind,
+// and the next value can be read. After err nothing can be read.
+type Stream struct {
+	json  *json.Decoder
+	bound *Bounded
+	most  int64
+}
+
+// NewStream returns a reader of the document in r. No piece of it may have more than most bytes.
+func NewStream(r io.Reader, most int64) *Stream {
+	b := &Bounded{R: r, Left: most}
+	return &Stream{json: json.NewDecoder(b), bound: b, most: most}
+}
+
+// Value decodes the next value, which is one piece.
+func (s *Stream) Value(into any) (odd, err error) {
+	s.bound.Left = s.most
+	err = s.json.Decode(into)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return err, nil
+	}
+	return nil, UnexpectedEOF(err)
+}
+
+// Object reads an object. field gets each key, and reads its value by one of the methods. null is an
+// object without keys.
+func (s *Stream) Object(field func(key string) error) (odd, err error) {
+	open, odd, err := s.open('{', "object")
+	if !open {
+		return odd, err
+	}
+	for s.more() {
+		key, err := s.token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string) // the decoder takes no other key
+		if err := field(name); err != nil {
+			return nil, err
+		}
+	}
+	_, err = s.token()
+	return nil, err
+}
+
+// List reads a list. each reads one element by one of the methods.
+func (s *Stream) List(each func() error) (odd, err error) {
+	open, odd, err := s.open('[', "list")
+	if !open {
+		return odd, err
+	}
+	for s.more() {
+		if err := each(); err != nil {
+			return nil, err
+		}
+	}
+	_, err = s.token()
+	return nil, err
+}
+
+// Skip reads a value of any kind and size, and keeps nothing of it.
+func (s *Stream) Skip() error {
+	t, err := s.token()
+	if err != nil {
+		return err
+	}
+	return s.rest(t)
+}
+
+// rest reads to the end of the value that begins with a token.
+func (s *Stream) rest(t json.Token) error {
+	depth := 0
+	for {
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+		var err error
+		if t, err = s.token(); err != nil {
+			return err
+		}
+	}
+}
+
+// open reads the beginning of a value. If the value is of another kind, it reads all of it.
+func (s *Stream) open(want json.Delim, kind string) (open bool, odd, err error) {
+	at := s.json.InputOffset()
+	t, err := s.token()
+	switch {
+	case err != nil:
+		return false, nil, err
+	case t == want:
+		return true, nil, nil
+	}
+	return false, fmt.Errorf("the answer has no %s at byte %d", kind, at), s.rest(t)
+}
+
+func (s *Stream) token() (json.Token, error) {
+	s.bound.Left = s.most
+	t, err := s.json.Token()
+	return t, UnexpectedEOF(err)
+}
+
+func (s *Stream) more() bool {
+	s.bound.Left = s.most
+	return s.json.More()
+}

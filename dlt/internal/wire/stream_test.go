@@ -1,0 +1,115 @@
+package wire_test
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// endless repeats a text n times.
+type endless struct {
+	text string
+	n    int
+	rest string
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for e.rest == "" {
+		if e.n == 0 {
+			return 0, io.EOF
+		}
+		e.n--
+		e.rest = e.text
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+// A list of any length hides nothing behind it, and takes no memory.
+func TestALongListHidesNothing(t *testing.T) {
+	const most, entries = 4 << 10, 400_000
+	list := io.MultiReader(
+		strings.NewReader(`{"skipped":{"a":[{"b":"`+strings.Repeat("c", most/2)+`"}]},"list":[0`),
+		&endless{text: `,{"id":"aaaaaaaaaaaaaaaaaaaaaaaa","n":[1,2,3]}`, n: entries},
+		strings.NewReader(`],"also skipped":[0`),
+		&endless{text: `,"aaaaaaaaaaaaaaaaaaaaaaaa"`, n: entries},
+		strings.NewReader(`],"verdict":"so be it"}`),
+	)
+	s := wire.NewStream(list, most)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	elements, odd, peak := 0, 0, uint64(0)
+	verdict := ""
+	wrong, err := s.Object(func(key string) error {
+		switch key {
+		case "list":
+			_, err := s.List(func() error {
+				var e struct{ ID string }
+				bad, err := s.Value(&e)
+				elements++
+				if bad != nil {
+					odd++
+				}
+				if elements%50_000 == 0 {
+					runtime.GC()
+					runtime.ReadMemStats(&after)
+					peak = max(peak, after.HeapAlloc)
+				}
+				return err
+			})
+			return err
+		case "verdict":
+			_, err := s.Value(&verdict)
+			return err
+		}
+		return s.Skip()
+	})
+	require.NoError(t, err)
+	require.NoError(t, wrong)
+	assert.Equal(t, entries+1, elements)
+	assert.Equal(t, 1, odd, "a number among the objects")
+	assert.Equal(t, "so be it", verdict)
+	assert.Less(t, peak, before.HeapAlloc+4<<20, "bytes in memory")
+}
+
+// A value of another kind is read to its end; a piece that is too large, or a document that is cut off, ends
+// the reading.
+func TestStreamOfOtherThings(t *testing.T) {
+	for _, text := range []string{`1`, `"a"`, `null`, `true`, `{"a":{"b":[1,{}]}}`} {
+		s := wire.NewStream(strings.NewReader(`{"x":`+text+`,"y":7}`), 1000)
+		y := 0
+		odd, err := s.Object(func(key string) error {
+			if key == "y" {
+				_, err := s.Value(&y)
+				return err
+			}
+			odd, err := s.List(func() error { t.Error("an element"); return nil })
+			assert.Error(t, odd, text)
+			return err
+		})
+		require.NoError(t, err, text)
+		require.NoError(t, odd, text)
+		assert.Equal(t, 7, y, text)
+	}
+	odd, err := wire.NewStream(strings.NewReader(`[{"a":[1]}]`), 1000).Object(nil)
+	require.NoError(t, err)
+	require.Error(t, odd)
+
+	for _, text := range []string{``, `{`, `{"a"`, `{"a":`, `{"a":[1`, `{"a":[1,`, `{"a":1]`, `{"a":{"b":1}`, `x`} {
+		s := wire.NewStream(strings.NewReader(text), 1000)
+		_, err := s.Object(func(string) error { return s.Skip() })
+		require.Error(t, err, text)
+		assert.NotErrorIs(t, err, io.EOF, text)
+	}
+	s := wire.NewStream(strings.NewReader(fmt.Sprintf(`{"a":%q}`, strings.Repeat("a", 3000))), 1000)
+	_, err = s.Object(func(string) error { return s.Skip() })
+	require.ErrorIs(t, err, wire.ErrTooLarge)
+}
