@@ -121,3 +121,10 @@ func (f *Fresh) Take(seq, created int64) ([]byte, bool) {
 	f.remove(seq)
 	return e.payload, true
 }
+
+// Forget empties it: the database may be another one.
+func (f *Fresh) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries, f.size, f.refused = map[int64]freshBatch{}, 0, 0
+}

@@ -56,6 +56,9 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
+	if err := s.same(s.files.same()); err != nil {
+		return wrap(op, err)
+	}
 	free := context.WithoutCancel(ctx)
 	// In a transaction this fails, and changes nothing. Elsewhere the savepoint would begin a transaction,
 	// and its release commit it.

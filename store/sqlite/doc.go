@@ -20,6 +20,13 @@
 // gone, and an attempt that was counted may be forgotten and made a second time. So New
 // requires FULL, unless Options.AllowNormal says that this does not matter.
 //
+// # The file
+//
+// Each transaction compares the file at the database's path, and its log, with the open ones. After
+// somebody has removed, renamed or replaced one of them, every call gives a [*FileError], a Runner warns of
+// it, and nothing more is written. So stop all processes before you restore a backup. To copy a backup
+// over the open file, in place, destroys the database: no program can notice it in time.
+//
 // # The log
 //
 // SQLite writes to a write-ahead log beside the database, and begins the log anew when all of

@@ -46,6 +46,9 @@ func wrap(op string, err error) error {
 
 // expected reports whether an error is an answer of this package rather than of the database.
 func expected(err error) bool {
+	if _, other := errors.AsType[*FileError](err); other {
+		return true
+	}
 	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema, ErrNotMigrated} {
 		if errors.Is(err, e) {
 			return true

@@ -39,18 +39,17 @@ func (o *Options) logWarning() (int64, error) {
 	return o.LogWarning, nil
 }
 
-// logPath is the path of a database's log; "" for a database in memory.
-func logPath(db *sql.DB) (string, error) {
+// filePath is the path of a database; "" in memory.
+func filePath(db *sql.DB) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
-	var file string
-	if err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&file); err != nil {
-		return "", wrap("read the database's path", err)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return "", wrap("connect", err)
 	}
-	if file == "" {
-		return "", nil
-	}
-	return file + "-wal", nil
+	defer func() { _ = conn.Close() }()
+	path, err := mainPath(ctx, conn)
+	return path, wrap("read the database's path", err)
 }
 
 // LogError says that the write-ahead log is larger than Options.LogWarning. SQLite begins the
@@ -71,9 +70,16 @@ func (e *LogError) Error() string {
 
 // Upkeep is [store.Upkeeper].Upkeep. It cuts the log off where the log has grown large and is
 // not needed any more, and warns with a [*LogError] while it is larger than
-// Options.LogWarning. While the log is small Upkeep only looks at the size of a file.
+// Options.LogWarning. It warns with a [*FileError] while the file at the database's path is not the open
+// one. While the log is small Upkeep only looks at two files.
 func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	const op = "look after the log"
+	if err := s.same(s.files.same()); err != nil {
+		if _, other := errors.AsType[*FileError](err); !other {
+			return nil, wrap(op, err)
+		}
+		return []store.Warning{{Name: "sqlite file", Err: err}}, nil
+	}
 	size, err := s.logSize()
 	if err != nil {
 		return nil, wrap(op, err)
@@ -89,7 +95,7 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	if s.logWarning < 0 || size < s.logWarning {
 		return nil, nil
 	}
-	return []store.Warning{{Name: "sqlite log", Err: &LogError{Path: s.log, Size: size, Limit: s.logWarning}}}, nil
+	return []store.Warning{{Name: "sqlite log", Err: &LogError{Path: s.files.log(), Size: size, Limit: s.logWarning}}}, nil
 }
 
 // logKept is less than the size that causes a warning.
@@ -102,10 +108,10 @@ func (s *Store) logKept() int64 {
 
 // logSize is the size of the log on the disk; 0 where there is no log.
 func (s *Store) logSize() (int64, error) {
-	if s.log == "" {
+	if s.files.path == "" {
 		return 0, nil // in memory
 	}
-	info, err := os.Stat(s.log)
+	info, err := os.Stat(s.files.log())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

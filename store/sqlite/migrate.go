@@ -56,6 +56,9 @@ const migrateFor = 30 * time.Second
 // replace the processes. On a version further on every call gives [ErrNewerSchema]. Migrate by older
 // code leaves a newer schema as it is.
 func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.same(s.files.same()); err != nil {
+		return wrap("migrate", err)
+	}
 	w, err := s.enter(ctx)
 	if err != nil {
 		return wrap("migrate", err)

@@ -41,7 +41,7 @@ type Store struct {
 	// made is a version of the schema that was there.
 	made atomic.Int64
 
-	log        string // the path of the write-ahead log; "" in memory
+	files      *files
 	logWarning int64
 }
 
@@ -66,13 +66,17 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 	if err := checkSettings(db, *o); err != nil {
 		return nil, err
 	}
-	log, err := logPath(db)
+	path, err := filePath(db)
 	if err != nil {
 		return nil, err
 	}
+	files, err := openFiles(path)
+	if err != nil {
+		return nil, wrap("look at the file", err)
+	}
 	s := &Store{
 		db: db, texts: sqlstore.NewTexts(rebind),
-		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), log: log, logWarning: warning,
+		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), files: files, logWarning: warning,
 	}
 	s.shared = sqlstore.New(s.driver())
 	return s, nil

@@ -14,7 +14,7 @@ func (s *Store) sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) 
 		return nil, err
 	}
 	sizes := []store.Size{{Name: "database", Bytes: bytes}}
-	if s.log == "" {
+	if s.files.path == "" {
 		return sizes, nil // in memory
 	}
 	log, err := s.logSize()

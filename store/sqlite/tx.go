@@ -87,6 +87,9 @@ func (t *session) now(ctx context.Context) (time.Time, error) {
 // that rows which do reads cannot change before it writes. A panic of do passes through after
 // the rollback.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	if err := s.same(s.files.same()); err != nil { // before the pool makes another file
+		return wrap(op, err)
+	}
 	w, err := s.turn(ctx)
 	if err != nil {
 		return wrap(op, err)
@@ -103,11 +106,19 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		defer func() { s.leave(w, done) }()
 		if err == nil {
 			err = transact(ctx, w, func(ctx context.Context, t *session) error {
+				if err := s.same(s.files.sameOn(ctx, w.conn)); err != nil {
+					return err
+				}
 				if err := s.check(ctx, w.conn); err != nil {
 					return err
 				}
 				return do(ctx, t)
 			})
+			if err == nil { // a commit to a file that nobody finds again is none
+				if err = s.same(s.files.sameOn(ctx, w.conn)); err != nil {
+					err = &sqlstore.CommitError{Err: err}
+				}
+			}
 		} else {
 			w.undo(free) // it may have begun all the same
 		}
@@ -216,6 +227,9 @@ func rollback(ctx context.Context, conn *sql.Conn) {
 
 // read runs do on one connection, without a lock. ctx interrupts it.
 func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	if err := s.same(s.files.same()); err != nil {
+		return wrap(op, err)
+	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return wrap(op, err)
@@ -232,6 +246,9 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 
 // snapshot is read where do sees one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	if err := s.same(s.files.same()); err != nil {
+		return wrap(op, err)
+	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return wrap(op, err)

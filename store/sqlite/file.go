@@ -1,0 +1,149 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"sync"
+)
+
+// FileError says that the database's file, or its log, is not the one that this store has open: somebody
+// removed, renamed or replaced it. Every call returns it, and a Runner shows it in Health.Warnings:
+// nothing that is written to the open file would be found by another process, or by the next start. Put
+// the file back, or close the database and open it anew. Before a file is replaced, stop every process
+// that has it open.
+type FileError struct {
+	Path string // of the file
+	Now  string // says what is there
+}
+
+// Error implements error.
+func (e *FileError) Error() string {
+	return fmt.Sprintf("dltbatch: sqlite: the open file %s was removed or replaced: %s", e.Path, e.Now)
+}
+
+// What stands at the path of a file.
+const (
+	nowMissing = "no file is there"
+	nowAnother = "another file is there"
+)
+
+// files remembers which files the store has open.
+type files struct {
+	path string      // of the database; "" in memory
+	info fs.FileInfo // of the database
+
+	mu sync.Mutex
+	// logs are the logs that connections have open, by their drivers' connections. Only the last
+	// connection to a database removes its log: while one has it open, it stays the same file.
+	logs map[any]fs.FileInfo
+}
+
+// maxLogs bounds the memory of connections, most of which are closed by then.
+const maxLogs = 64
+
+func openFiles(path string) (*files, error) {
+	f := &files{path: path, logs: map[any]fs.FileInfo{}}
+	if path == "" {
+		return f, nil
+	}
+	var err error
+	f.info, err = os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) { // a driver that keeps it elsewhere
+		f.path, err = "", nil
+	}
+	return f, err
+}
+
+// same returns a [*FileError] if the file at the path is not the open one. It costs about a microsecond.
+func (f *files) same() error {
+	if f.path == "" {
+		return nil
+	}
+	return sameAs(f.path, f.info)
+}
+
+// sameAs compares the file at a path with an open one.
+func sameAs(path string, open fs.FileInfo) error {
+	now, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &FileError{Path: path, Now: nowMissing}
+	case err != nil:
+		return err
+	case !os.SameFile(now, open):
+		return &FileError{Path: path, Now: nowAnother}
+	}
+	return nil
+}
+
+// log returns the path of the database's log.
+func (f *files) log() string { return f.path + "-wal" }
+
+// sameOn is same for a connection that is in a transaction: its log must be the one of its first
+// transaction, too. A connection that is new must have opened the file by the path of the others.
+func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
+	if f.path == "" {
+		return nil
+	}
+	if err := f.same(); err != nil {
+		return err
+	}
+	var key any
+	err := conn.Raw(func(dc any) error {
+		if dc != nil && reflect.TypeOf(dc).Comparable() {
+			key = dc
+		}
+		return nil
+	})
+	if err != nil || key == nil {
+		return err
+	}
+	f.mu.Lock()
+	open, known := f.logs[key]
+	f.mu.Unlock()
+	if known {
+		return sameAs(f.log(), open)
+	}
+	path, err := mainPath(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if path != f.path {
+		return &FileError{Path: f.path, Now: "a new connection has opened " + path}
+	}
+	open, err = os.Stat(f.log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return &FileError{Path: f.log(), Now: nowMissing}
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.logs) >= maxLogs {
+		clear(f.logs)
+	}
+	f.logs[key] = open
+	return nil
+}
+
+// mainPath is the path of a connection's database; "" in memory.
+func mainPath(ctx context.Context, conn queryer) (path string, err error) {
+	err = conn.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
+	return path, err
+}
+
+// same is [files.same], and forgets what this process remembers of another file.
+func (s *Store) same(err error) error {
+	if _, other := errors.AsType[*FileError](err); other {
+		s.checked.Store(nil)
+		s.made.Store(0)
+		s.fresh.Forget()
+	}
+	return err
+}
