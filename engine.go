@@ -79,7 +79,7 @@ func newEngine(r *Runner) *engine {
 		preparer = gatedPreparer{watchedPreparer{p, e.vitals}, e.gate}
 	}
 	e.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, submitter.Options{
-		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick,
+		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit,
 		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
 		Lists:      lists,
@@ -118,6 +118,7 @@ func newEngine(r *Runner) *engine {
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.retryDelay, Budget: o.budget, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
+			Reliant: queuer.ReliesOnOrder(o.Strategy),
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,

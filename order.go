@@ -30,14 +30,16 @@ func (n *notices) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 }
 
 // sentBehind returns an error if the i-th batch of a run is sent again behind a batch of its
-// lane that may have been executed. An Unknown batch may have been: in a restart some ledgers
-// forget even batches that they have reported. So may a batch of the same run, where it is in
-// doubt and the ledger forgets.
+// lane that was executed, or may have been. A batch that was lost, too, was not: it waits to go
+// again in its turn. Only a ledger that forgets batches that it has reported may say of an executed
+// one that there is no trace, and so the doubt about it is open.
 func (n *notices) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
 	}
-	return n.behind(ctx, run.Batches[i].Key, "sent again", batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
+	return n.behind(ctx, run.Batches[i].Key, "sent again", func(b batch.Record) bool {
+		return b.State == batch.Committed || forgets && b.State == batch.Unknown && !b.DoubtSince.IsZero()
+	})
 }
 
 // overtaken returns an error if the ledger executes a batch that it had decided against, or
@@ -52,24 +54,34 @@ func (n *notices) overtaken(ctx context.Context, o store.Outcome, a store.Applie
 	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
 		return nil
 	}
-	return n.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From),
-		batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
+	return n.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From), func(b batch.Record) bool {
+		return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
+	})
 }
 
-// behind names another batch, in one of the states, that a batch follows although it should
+// behind names another batch, about which is says so, that a batch follows although it should
 // come first; nil if no batch does. It asks the store, so it is called for few batches.
 // Without an answer until ctx is done it returns an error, since there may be one.
-func (n *notices) behind(ctx context.Context, key batch.Key, why string, in ...batch.State) error {
+func (n *notices) behind(ctx context.Context, key batch.Key, why string, is func(batch.Record) bool) error {
 	var ahead batch.ID
+	perhaps := ""
 	err := n.read(ctx, "order", func(ctx context.Context) (err error) {
-		ahead, err = store.Ahead(ctx, n.r.store, key, in...)
+		ahead, err = store.Ahead(ctx, n.r.store, key, func(b batch.Record) bool {
+			if !is(b) {
+				return false
+			}
+			if perhaps = ""; b.State != batch.Committed {
+				perhaps = "perhaps "
+			}
+			return true
+		})
 		return err
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s, perhaps behind others: %w", why, err)
 	case ahead != "":
-		return fmt.Errorf("%s, behind %s, which was to come after it", why, ahead)
+		return fmt.Errorf("%s, %sbehind %s, which was to come after it", why, perhaps, ahead)
 	}
 	return nil
 }

@@ -24,6 +24,10 @@ type Waiting struct {
 	State   State
 	Attempt int  // number of claims so far
 	Ready   bool // Queued, Delayed or Unknown, and its not-before time has passed
+	// Failed says that the last attempt failed and that this was not the ledger's own word about
+	// it: busy, not yet, or no effect. The ledger may have been down, and have lost what it had
+	// accepted.
+	Failed bool
 	// Footprint is empty where the store does not know it.
 	Footprint Footprint
 }
@@ -36,8 +40,9 @@ type Run []int
 // lane. A position must be ready, named once and in order. It must not pass an earlier open
 // batch that it conflicts with, unless that batch is earlier in the same run
 // (docs/design.md#how-a-claim-works). If the lane's ledger keeps the order of submission, a
-// position may pass an accepted batch, but a batch may not be sent again behind a later one in
-// flight.
+// position may pass an accepted batch, unless it was lost or its last attempt failed: then the
+// ledger may have lost the accepted batch, too. And a batch may not be sent again behind a later
+// one in flight.
 func (l Lane) Check(runs []Run) error { return l.CheckIn(new(Footprints), runs) }
 
 // CheckIn is Check with a scratch set, for frequent callers. Nothing else may use the set
@@ -92,10 +97,13 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 			return l.passes(p, taken)
 		}
 	}
-	if l.KeepsOrder {
-		return l.checkBehind(before, taken)
+	if !l.KeepsOrder {
+		return nil
 	}
-	return nil
+	if err := l.checkLost(before, taken); err != nil {
+		return err
+	}
+	return l.checkBehind(before, taken)
 }
 
 // inTheWay reports whether a batch holds up conflicting batches wherever it stands. A batch in
@@ -105,6 +113,27 @@ func (l Lane) inTheWay(b Waiting) bool { return !b.State.Claimable() && !l.passa
 // passable reports whether later batches need not wait for an open batch.
 func (l Lane) passable(b Waiting) bool {
 	return l.KeepsOrder && (b.State == Pending || b.State == Valid)
+}
+
+// MayFollow reports whether a waiting batch may leave behind accepted ones, where the ledger keeps
+// the order of submission. A batch that was lost, or whose last attempt failed, may not: both may
+// come of a restart of the ledger, which lost the accepted batches as well. It waits until each of
+// them is decided or known to be lost; then all that were lost go again in their order.
+func (b Waiting) MayFollow() bool { return b.State != Unknown && !b.Failed }
+
+// checkLost looks for a batch that must not follow an accepted one, and would.
+func (l Lane) checkLost(accepted *Footprints, taken []int) error {
+	const picked, under = owner(1), owner(2)
+	accepted.Reset()
+	for p, run := range taken {
+		switch b := l.Batches[p]; {
+		case l.passable(b):
+			accepted.add(b.Footprint, under)
+		case run != 0 && !b.MayFollow() && accepted.add(b.Footprint, picked):
+			return fmt.Errorf("dltbatch: lane %q: position %d was lost or failed, and would follow an accepted one that conflicts", l.Service, p)
+		}
+	}
+	return nil
 }
 
 // checkBehind looks for a batch that would be sent again behind a later, conflicting one in

@@ -13,7 +13,7 @@ func fp(writes ...string) batch.Footprint { return batch.Footprint{Writes: write
 func reads(prefixes ...string) batch.Footprint { return batch.Footprint{Reads: prefixes} }
 
 // waiting makes a lane: q queued and ready, n queued and not yet, s submitting,
-// p pending, v valid, i invalid.
+// p pending, v valid, i invalid, u unknown and ready, f failed and ready.
 func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 	l := batch.Lane{Service: "s"}
 	for i, c := range states {
@@ -27,6 +27,10 @@ func waiting(states string, footprints ...batch.Footprint) batch.Lane {
 			w.State = batch.Valid
 		case 'i':
 			w.State = batch.Invalid
+		case 'u':
+			w.State, w.Ready = batch.Unknown, true
+		case 'f':
+			w.State, w.Ready, w.Failed = batch.Delayed, true, true
 		case 'r': // a driver that calls a batch ready that cannot be
 			w.State, w.Ready = batch.Valid, true
 		}
@@ -99,6 +103,11 @@ func TestLaneCheck(t *testing.T) {
 		"kept, it would follow an invalid": {kept(waiting("qi")), []batch.Run{{0}}, "position 0 passes 1"},
 		"kept, the second would follow":    {kept(waiting("qqp", fp("00"), fp("11"), fp("11"))), []batch.Run{{0}, {1}}, "position 1 would follow"},
 		"kept, apart from a later one":     {kept(waiting("qqp", fp("00"), fp("00"), fp("11"))), []batch.Run{{0, 1}}, ""},
+		"kept, a lost one follows":         {kept(waiting("pu")), []batch.Run{{1}}, "position 1 was lost or failed"},
+		"kept, a failed one follows":       {kept(waiting("pqfq")), []batch.Run{{1, 2, 3}}, "position 2 was lost or failed"},
+		"kept, a failed one leads":         {kept(waiting("fqu")), []batch.Run{{0, 1, 2}}, ""},
+		"kept, a failed one apart":         {kept(waiting("pf", fp("00"), fp("11"))), []batch.Run{{1}}, ""},
+		"kept, a failed one stays":         {kept(waiting("pqf")), []batch.Run{{1}}, ""},
 		"no footprint blocks":              {waiting("qq", batch.Footprint{}, fp("00")), []batch.Run{{1}}, "position 1 passes 0"},
 	} {
 		err := c.lane.Check(c.runs)

@@ -61,7 +61,7 @@ func Transitions() []Transition {
 		{Pending, Invalid, ByMonitor, "decided against"},
 		{Pending, Delayed, ByMonitor, "the ledger says this attempt had no effect"},
 		{Pending, Unknown, ByMonitor, "no longer found, and safe to send again"},
-		{Pending, Submitting, ByMonitor, "refused or exhausted while an earlier attempt is in doubt"},
+		{Pending, Submitting, ByMonitor, "no trace of it, and others may follow it; or refused or exhausted while an earlier attempt is in doubt"},
 		{Pending, Rejected, ByMonitor, "the budget is used up, or refused earlier and known not to be committed"},
 
 		{Valid, Valid, ByMonitor, "a decision needed"},
@@ -69,7 +69,7 @@ func Transitions() []Transition {
 		{Valid, Invalid, ByMonitor, "decided against"},
 		{Valid, Delayed, ByMonitor, "the ledger says this attempt had no effect"},
 		{Valid, Unknown, ByMonitor, "no longer found, and safe to send again"},
-		{Valid, Submitting, ByMonitor, "refused or exhausted while an earlier attempt is in doubt"},
+		{Valid, Submitting, ByMonitor, "no trace of it, and others may follow it; or refused or exhausted while an earlier attempt is in doubt"},
 		{Valid, Rejected, ByMonitor, "the budget is used up, or refused earlier and known not to be committed"},
 
 		{Invalid, Invalid, ByMonitor, "settled"},

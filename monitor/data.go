@@ -34,6 +34,14 @@ func (d *data) forgotten() bool {
 	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
 }
 
+// ordered reports whether batches of the lane leave behind accepted ones.
+func (d *data) ordered() bool { return d.r.Reliant && d.t.KeepsOrder }
+
+// passable reports whether other batches may leave behind this one, as the store shows it.
+func (d *data) passable() bool {
+	return d.ordered() && (d.f.State == batch.Pending || d.f.State == batch.Valid)
+}
+
 // earlierOnly reports whether the row is in doubt about attempts before its last.
 func (d *data) earlierOnly() bool {
 	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt

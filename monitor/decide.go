@@ -23,6 +23,9 @@ type Rules struct {
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again, at the risk
 	// that it takes effect twice.
 	AssumeNotCommitted bool
+	// Reliant says that the queuer's strategy relies on the ledger's order (queuer.OrderReliant):
+	// it sends batches behind accepted ones.
+	Reliant bool
 	// Streamed says that the ledger streams its decisions: questions about batches under way serve
 	// only to find decisions that the stream missed.
 	Streamed bool
@@ -248,9 +251,23 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
 }
 
-// noTrace is the hard case: a ledger that does not know the batch may yet get it, or may have
-// forgotten it. The batch is sent again only where that is declared harmless or proved to be.
+// noTrace handles an answer that has no trace of the batch. An accepted batch that others may
+// follow is in doubt from the first such answer on, and nothing of its lane leaves: if the ledger
+// lost it, whatever leaves now would overtake it. An answer that shows the batch ends the doubt.
 func (d *decider) noTrace() Verdict {
+	v := d.absent()
+	if v.Outcome == nil && d.passable() {
+		next := v.Next
+		if v = d.found(store.Doubtful); next > 0 {
+			v.Outcome.Check = min(next, d.r.PollInterval)
+		}
+	}
+	return v
+}
+
+// absent is the hard case: a ledger that does not know the batch may yet get it, or may have
+// forgotten it. The batch is sent again only where that is declared harmless or proved to be.
+func (d *decider) absent() Verdict {
 	f, t := d.f, d.t
 	if f.State == batch.Invalid {
 		return d.settle()
@@ -318,8 +335,9 @@ func (d *decider) lastIfSpent(o *store.Outcome) {
 
 // untraced waits until no trace means something. A batch that was accepted is asked about as soon as
 // any other meanwhile: the node that answers may hear of it in a moment from the node that took it.
+// So is a batch in doubt that holds up its lane.
 func (d *decider) untraced(left time.Duration) Verdict {
-	if d.f.State == batch.Pending || d.f.State == batch.Valid {
+	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.ordered() {
 		left = min(left, d.next())
 	}
 	return d.wait(left)

@@ -127,6 +127,9 @@ func TestDecideNoTrace(t *testing.T) {
 	assume := func(_ *store.InFlight, _ *monitor.Known, _ *dlt.Traits, r *monitor.Rules) {
 		r.AssumeNotCommitted = true
 	}
+	reliant := func(f *store.InFlight, _ *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {
+		tr.KeepsOrder, r.Reliant = true, true
+	}
 	const window = ttl + late // what a resend needs at least
 	ever := harmless(dlt.Forever)
 
@@ -192,6 +195,14 @@ func TestDecideNoTrace(t *testing.T) {
 		"shown, and another has no trace":               {[]change{ever, resends(1), posted(quiet - 1), shown("node", "other")}, "wait", 0},
 		"shown, and nobody knows who has no trace":      {[]change{ever, resends(1), posted(quiet - 1), shown("node", "")}, "wait", 0},
 		"never shown, and it is known who has no trace": {[]change{ever, resends(1), posted(quiet - 1), shown("", "node")}, "wait", 0},
+		"others may follow: may still arrive":           {[]change{ever, reliant, state(batch.Pending), posted(0)}, "doubtful", first},
+		"others may follow: within the grace":           {[]change{ever, reliant, state(batch.Valid), posted(grace - 50*time.Millisecond)}, "doubtful", 0},
+		"others may follow: the grace is over":          {[]change{ever, reliant, state(batch.Pending)}, "no trace", 0},
+		"others may follow: to be proved":               {[]change{resolves, reliant, state(batch.Pending)}, "doubtful", 0},
+		"others may follow: second resend too soon":     {[]change{ever, reliant, state(batch.Pending), resends(1), posted(quiet - 1)}, "doubtful", 0},
+		"others may follow: in doubt already":           {[]change{ever, reliant, posted(0)}, "wait", first},
+		"others may follow: in doubt, to be proved":     {[]change{resolves, reliant}, "resolve", 0},
+		"others may follow: in doubt, second resend":    {[]change{ever, reliant, resends(1), posted(quiet - 1)}, "wait", 0},
 		"shown, forgotten, and not harmless":            {[]change{resends(1), shown("node", "node")}, "undecidable", 0},
 		"shown, forgotten, and refused":                 {[]change{ever, refused, resolves, resends(1), shown("node", "node")}, "resolve", 0},
 	} {
@@ -221,6 +232,30 @@ func TestDecideNoTrace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecideADoubtThatOthersMayFollow: the doubt about an accepted batch names no attempt anew and
+// costs nothing. It ends when the ledger shows the batch. Where either the strategy or the ledger
+// does not let others follow, there is none.
+func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
+	f, tr, r := dueRow(batch.Pending), ledgerTraits, rules
+	f.PostedAgo = time.Second
+	tr.KeepsOrder, r.Reliant = true, true
+	unknown, pending := monitor.Known{Status: said(batch.ReportedUnknown)}, monitor.Known{Status: said(batch.ReportedPending)}
+	v := monitor.Decide(f, unknown, tr, r)
+	require.NotNil(t, v.Outcome)
+	assert.Equal(t, store.Outcome{
+		Ref: f.Ref, Version: f.Version, Was: f.Was, By: batch.ByMonitor, Finding: store.Doubtful, Check: v.Outcome.Check, Prepared: f.Prepared,
+	}, *v.Outcome)
+	assert.Positive(t, v.Outcome.Check)
+	assert.LessOrEqual(t, v.Outcome.Check, poll)
+	f.State = batch.Submitting
+	assert.Equal(t, "is pending", verdictWord(monitor.Decide(f, pending, tr, r)))
+	f.State = batch.Pending
+	tr.KeepsOrder = false
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, unknown, tr, r)))
+	tr.KeepsOrder, r.Reliant = true, false
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, unknown, tr, r)))
 }
 
 // The node that shows an attempt is kept once, where it may matter: after a resend, on a

@@ -15,13 +15,13 @@ import (
 )
 
 // standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
-// all ready; n delayed and not ready; s submitting, p pending, v valid, i invalid.
+// all ready; f like d, and n not ready, of an attempt that failed; s submitting, p pending, v valid, i invalid.
 func standing(states string) batch.Lane {
 	l := batch.Lane{Service: "s", KeepsOrder: true}
 	for i, c := range states {
-		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Ready: c == 'q' || c == 'd' || c == 'u'}
+		w := batch.Waiting{ID: batch.ID(rune('a' + i)), Attempt: 1, Ready: c == 'q' || c == 'd' || c == 'u' || c == 'f', Failed: c == 'f' || c == 'n'}
 		w.State = map[rune]batch.State{
-			'q': batch.Queued, 'd': batch.Delayed, 'u': batch.Unknown, 'n': batch.Delayed,
+			'q': batch.Queued, 'd': batch.Delayed, 'u': batch.Unknown, 'n': batch.Delayed, 'f': batch.Delayed,
 			's': batch.Submitting, 'p': batch.Pending, 'v': batch.Valid, 'i': batch.Invalid,
 		}[c]
 		if c == 'q' {
@@ -48,6 +48,9 @@ func TestPipelinedSelect(t *testing.T) {
 		"nqq":      nil,
 		"qnq":      {0},
 		"pnq":      nil, // nothing overtakes a failed batch
+		"fqq":      {0, 1, 2},
+		"pfq":      nil, // while the ledger could not be reached, it may have lost the accepted one
+		"pqfq":     {1},
 		"pun":      nil, // the lost batch waits for the pending one: it may be lost, too
 		"sqq":      nil, // unacknowledged
 		"psqq":     nil,

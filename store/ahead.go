@@ -11,14 +11,14 @@ import (
 // aheadReach is the number of later batches that one Ahead looks at.
 const aheadReach = 100
 
-// Ahead looks for a batch that may have gone ahead of key: the first one behind key in its lane
-// that is in one of the states; "" if none of the next hundred is. On a ledger that keeps the order of submission, a POST
-// or execution of key that happens only now comes after that batch: certainly where the batch
-// is Committed, Pending or Valid, perhaps where it is Submitting.
+// Ahead looks for a batch that has gone ahead of key: the first of the next hundred behind key in
+// its lane about which is says so; "" if there is none. is must not call the store. On a ledger that
+// keeps the order of submission, a POST or execution of key that happens only now comes after a
+// batch that is Committed, and perhaps after one that is under way.
 func Ahead(ctx context.Context, s interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	Lister
-}, key batch.Key, in ...batch.State) (batch.ID, error) {
+}, key batch.Key, is func(batch.Record) bool) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {
 		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
@@ -27,10 +27,8 @@ func Ahead(ctx context.Context, s interface {
 	if err != nil {
 		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
 	}
-	for _, b := range next {
-		if slices.Contains(in, b.State) {
-			return b.ID, nil
-		}
+	if i := slices.IndexFunc(next, is); i >= 0 {
+		return next[i].ID, nil
 	}
 	return "", nil
 }

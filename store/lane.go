@@ -124,7 +124,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 
 func (r *LaneRow) show(now time.Time) batch.Waiting {
 	return batch.Waiting{
-		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Footprint: r.Footprint,
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.failed(), Footprint: r.Footprint,
 	}
 }
 

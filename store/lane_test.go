@@ -45,13 +45,32 @@ func TestPlanLaneShowsTheLane(t *testing.T) {
 		asked++
 		assert.Equal(t, batch.Lane{Service: "s", Batches: []batch.Waiting{
 			{ID: "a", State: batch.Pending, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"a"}}},
-			{ID: "b", State: batch.Delayed, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"b"}}},
+			{ID: "b", State: batch.Delayed, Attempt: 1, Failed: true, Footprint: batch.Footprint{Writes: []string{"b"}}},
 			{ID: "c", State: batch.Queued, Ready: true, Footprint: batch.Footprint{Writes: []string{"c"}}},
 		}}, l)
 		return nil
 	})
 	assert.Equal(t, 1, asked)
 	assert.Equal(t, store.Plan{NextReady: 59 * time.Second}, p)
+}
+
+// TestPlanLaneShowsWhichFailed: a batch that failed must not follow accepted ones, unless the ledger
+// has said that it is up and cannot take the batch now.
+func TestPlanLaneShowsWhichFailed(t *testing.T) {
+	delayed := standings(t)["delayed"]
+	for kind, want := range map[batch.ErrorKind]bool{
+		"": true, batch.KindUnavailable: true, batch.KindMisconfigured: true, "new": true,
+		batch.KindBusy: false, batch.KindNotYet: false, batch.KindFailed: false,
+	} {
+		delayed.Error = nil
+		if kind != "" {
+			delayed.Error = &batch.SubmissionError{Kind: kind}
+		}
+		store.PlanLane("s", []store.LaneRow{laneRow("a", delayed)}, start, laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+			assert.Equal(t, want, l.Batches[0].Failed, "%q", kind)
+			return nil
+		})
+	}
 }
 
 func TestPlanLaneClaims(t *testing.T) {

@@ -113,6 +113,16 @@ func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
+// failed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot take the batch
+// yet, or that an attempt had no effect, is up and has the batches that it accepted.
+func (r Row) failed() bool {
+	if r.State != batch.Delayed || r.Error == nil {
+		return r.State == batch.Delayed
+	}
+	k := r.Error.Kind
+	return k != batch.KindBusy && k != batch.KindNotYet && k != batch.KindFailed
+}
+
 // Claim counts an attempt before anything is sent. The caller has checked that the row is due
 // and Resendable.
 func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {

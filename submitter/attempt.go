@@ -22,7 +22,9 @@ type sender struct {
 }
 
 // attempt makes the tries of one attempt; several claims make one request. It retries only a
-// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it.
+// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it. Where
+// batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have lost
+// the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]).
 // post is the last request. If none was made, an error beside that says why, and is never doubt.
 func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (post store.Post, err error) {
 	first := &claims[0]
@@ -56,7 +58,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
 		s.gates.leave(g, turn, first.Key.Service, err)
-		if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {
+		if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.o.Reliant) {
 			return post, err
 		}
 		if pause == nil {

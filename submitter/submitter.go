@@ -21,7 +21,10 @@ type Options struct {
 	RequestTimeout time.Duration // of one request
 	// Retry says how many times a service is tried again within a claim, and the first pause,
 	// which then doubles.
-	Retry      func(batch.ServiceID) (retries int, pause time.Duration)
+	Retry func(batch.ServiceID) (retries int, pause time.Duration)
+	// Reliant says that batches leave behind others that the ledger has accepted and not decided:
+	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
+	Reliant    bool
 	ClaimLimit int // batches taken and not yet posted, at most
 	Rules      Rules
 	// Lists sends several batches of a run in one request, as many as the ledger's traits

@@ -113,6 +113,32 @@ func TestQuickRetries(t *testing.T) {
 	}
 }
 
+// Where batches leave behind accepted ones, a ledger that could not be reached may have lost these:
+// the store decides whether the batch may follow, in a new claim.
+func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []error
+		tries   int
+		want    string
+	}{
+		"unreachable":            {[]error{dlt.ErrUnavailable, nil}, 1, "a failed"},
+		"busy, then unreachable": {[]error{dlt.ErrBusy, dlt.ErrUnavailable, nil}, 2, "a failed"},
+		"busy, then taken":       {[]error{dlt.ErrBusy, nil}, 2, "a accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, scripted(c.answers...), func(o *submitter.Options, _ *dlt.Traits) { o.Reliant = true })
+				r.post(far, "s", "a")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.Equal(t, []string{c.want}, r.found())
+				assert.Len(t, r.seen(), c.tries)
+				r.quit()
+			})
+		})
+	}
+}
+
 func TestQuickRetriesHonourRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, scripted(&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: 7 * time.Second}, nil), nil)

@@ -34,6 +34,23 @@ func (s *sightings) first(key sighting, now time.Time) time.Time {
 	return at
 }
 
+// at returns when a row was first seen, if it was.
+func (s *sightings) at(key sighting) (time.Time, bool) {
+	at, ok := s.now[key]
+	if !ok {
+		at, ok = s.old[key]
+	}
+	return at, ok
+}
+
+// note says since when a row counts as seen.
+func (s *sightings) note(key sighting, at time.Time) {
+	if s.now == nil {
+		s.now, s.since = map[sighting]time.Time{}, at
+	}
+	s.now[key] = at
+}
+
 func (s *sightings) forget(key sighting) {
 	delete(s.now, key)
 	delete(s.old, key)

@@ -261,11 +261,11 @@ func (t *Table) Written(group []Recorded) {
 		case w.Applied.Result == store.Held: // the lane waits for the live claim
 		case w.Applied.Result != store.Written: // another process was faster, and has notified only its own queuer
 			over = append(over, w.Key.Service)
-		case w.Applied.Row.Final() && !out:
+		case (w.Applied.Row.Final() || t.foundAgain(w)) && !out:
 			free = append(free, w.Key.Service)
 		}
 		if w.By == batch.ByMonitor {
-			t.sights.forget(sighting{w.Key, w.Version})
+			t.sighted(w)
 		}
 		eff := t.entries.written(w, abouts[i], now)
 		if eff.Notes && (soonest < 0 || eff.DueIn < soonest) {
@@ -285,6 +285,29 @@ func (t *Table) Written(group []Recorded) {
 	if soonest >= 0 {
 		t.o.Due(soonest)
 	}
+}
+
+// sighted ends the sighting of a row at the version that the monitor asked about. A doubt about an
+// accepted batch changes nothing of its attempt: the row counts as seen for as long as before.
+func (t *Table) sighted(w *Recorded) {
+	was := sighting{w.Key, w.Version}
+	if w.Finding == store.Doubtful && w.Applied.Result == store.Written {
+		at, known := t.sights.at(was)
+		if s := t.entries.slots[w.Key]; !known && s != nil && s.Row.Version == w.Version {
+			at, known = s.Read, true
+		}
+		if known {
+			t.sights.note(sighting{w.Key, w.Applied.Row.Version}, at)
+		}
+	}
+	t.sights.forget(was)
+}
+
+// foundAgain reports whether a batch is accepted now after it was in doubt: a lane whose batches
+// leave behind accepted ones may go on.
+func (t *Table) foundAgain(w *Recorded) bool {
+	now := w.Applied.Row.State
+	return t.o.Runs && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
 }
 
 // Lost says that outcomes could not be written and were given up. Nothing is lost by that: the

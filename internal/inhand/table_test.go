@@ -311,6 +311,47 @@ func TestLanesThatMayGoOn(t *testing.T) {
 
 // An event that names no batch causes one question about everything open in its group, at most
 // a hundred times a second, in the order of the POSTs.
+// An accepted batch that was in doubt and is found again holds its lane no longer. Its row counts as
+// known for as long as before the doubt, which changed nothing of the attempt.
+func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, func(o *inhand.Options) { o.Runs = runs })
+			r.open("a")
+			r.took(&r.lanes)
+			time.Sleep(time.Minute)
+			row := store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 4}
+			doubt := found("a", store.Doubtful)
+			r.Put([]store.Outcome{doubt})
+			r.wrote(doubt, batch.Submitting, 4)
+			assert.Equal(t, time.Minute, r.Since(row))
+			time.Sleep(time.Second)
+			again := found("a", store.Doubtful)
+			again.Version = 4
+			r.wrote(again, batch.Submitting, 5)
+			row.Version = 5
+			assert.Equal(t, time.Minute+time.Second, r.Since(row))
+			assert.Empty(t, r.took(&r.lanes))
+
+			o := found("a", store.IsPending)
+			o.Version = 5
+			r.Put([]store.Outcome{o})
+			r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{
+				Ref: o.Ref, Result: store.Written, From: batch.Submitting, Row: store.Row{State: batch.Pending, Version: 6, Attempt: 1},
+			}}})
+			row.Version = 6
+			assert.Zero(t, r.Since(row), "another state")
+			lanes := r.took(&r.lanes)
+			if runs {
+				assert.Equal(t, []string{"1m1s: free [s]"}, lanes)
+			} else {
+				assert.Empty(t, lanes)
+			}
+			r.stop()
+		})
+	}
+}
+
 func TestAnEventAsksAboutWhatIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)

@@ -48,6 +48,7 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 		}
 	}
 	rules := monRules
+	rules.Reliant = w.lanes.keeps
 	if w.kind.scabbard {
 		rules.StuckAfter = scabbardStuck
 	}

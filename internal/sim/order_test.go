@@ -65,7 +65,10 @@ func (w *world) checkRun(run store.ClaimedRun) {
 			w.moved[c.Key.ID] = true
 			continue
 		}
-		w.tellOf(c.Key, batch.Committed, batch.Pending, batch.Valid, batch.Unknown)
+		forgets := w.kind.traits.ResendHarmlessFor != dlt.Forever
+		w.tellOf(c.Key, func(b batch.Record) bool {
+			return b.State == batch.Committed || forgets && b.State == batch.Unknown && !b.DoubtSince.IsZero()
+		})
 	}
 }
 
@@ -80,14 +83,16 @@ func (w *world) heardOf(o store.Outcome, a store.Applied) {
 		w.heard[o.Key.ID] = true
 	case batch.Committed, batch.Pending, batch.Valid:
 		if a.From == batch.Invalid || a.From.Claimable() {
-			w.tellOf(o.Key, batch.Committed, batch.Pending, batch.Valid, batch.Submitting)
+			w.tellOf(o.Key, func(b batch.Record) bool {
+				return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
+			})
 		}
 	}
 }
 
 // tellOf reports a batch that others are ahead of; from then on its place does not count.
-func (w *world) tellOf(key batch.Key, in ...batch.State) {
-	ahead, err := store.Ahead(context.Background(), w.store, key, in...)
+func (w *world) tellOf(key batch.Key, is func(batch.Record) bool) {
+	ahead, err := store.Ahead(context.Background(), w.store, key, is)
 	if err != nil {
 		w.fail("ahead: %w", err)
 	}

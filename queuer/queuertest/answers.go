@@ -62,6 +62,7 @@ func fault(l batch.Lane, runs []batch.Run) string {
 			switch {
 			case b.State == batch.Submitting:
 			case l.KeepsOrder && q > p && (accepted || b.State == batch.Invalid): // it would follow
+			case l.KeepsOrder && q < p && accepted && (l.Batches[p].State == batch.Unknown || l.Batches[p].Failed): // both may be lost
 			case q >= p, l.KeepsOrder && accepted:
 				continue
 			}

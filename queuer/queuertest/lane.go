@@ -46,6 +46,7 @@ func (s suite) lane(r *rand.Rand, window int) batch.Lane {
 		if i < attempted {
 			w.State, w.Attempt = under[r.IntN(len(under))], 1+r.IntN(3)
 			w.Ready = w.State.Claimable() && r.IntN(3) > 0
+			w.Failed = w.State == batch.Delayed && r.IntN(2) == 0
 		}
 		l.Batches[i] = w
 	}
@@ -67,7 +68,7 @@ func describe(l batch.Lane, runs []batch.Run) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "lane %q, keeps order %t, answer %v\n", l.Service, l.KeepsOrder, runs)
 	for p, b := range l.Batches {
-		fmt.Fprintf(&s, "%3d %s %s ready=%t reads=%q writes=%q\n", p, b.ID, b.State, b.Ready, b.Footprint.Reads, b.Footprint.Writes)
+		fmt.Fprintf(&s, "%3d %s %s ready=%t failed=%t reads=%q writes=%q\n", p, b.ID, b.State, b.Ready, b.Failed, b.Footprint.Reads, b.Footprint.Writes)
 	}
 	return s.String()
 }

@@ -170,7 +170,7 @@ var list = []mutant{
 	},
 	{
 		name: "quick retry after doubt", file: "submitter/attempt.go", pkg: "submitter", test: "Test.*",
-		old: "if kind := dlt.Kind(err); kind != batch.KindBusy && kind != batch.KindUnavailable {", new: "if kind := dlt.Kind(err); kind == \"\" || kind == batch.KindRejected {",
+		old: "if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.o.Reliant) {", new: "if kind := dlt.Kind(err); kind == \"\" || kind == batch.KindRejected {",
 	},
 	{
 		name: "attempt not counted by the claim", file: "store/row.go", pkg: "store", test: "Test.*",

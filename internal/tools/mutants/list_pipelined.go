@@ -112,7 +112,7 @@ var pipelinedList = []mutant{
 	},
 	{
 		name: "pipelined: what was lost goes before those that may be lost, too", file: "queuer/pipelined.go", pkg: "queuer", test: "TestPipelinedSelect",
-		old: "lane.Batches[end].State == batch.Unknown {",
-		new: "lane.Batches[end].State == batch.Unknown && false {",
+		old: "!lane.Batches[end].MayFollow() {",
+		new: "!lane.Batches[end].MayFollow() && false {",
 	},
 }

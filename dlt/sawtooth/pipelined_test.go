@@ -1,0 +1,128 @@
+package sawtooth_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+var crashSeeds = flag.Int("crashes.seeds", 6, "number of seeds of TestPipelinedHoldsBehindLostBatches")
+
+// crashes are the crashes of a node, with its REST API, while batches of one lane are under way.
+type crashes struct {
+	window, batches, block int
+	after                  map[int]time.Duration // how long the node is down after the n-th commit
+	events                 bool                  // the clients listen to them
+	runners                int                   // on one store
+}
+
+// play returns the chain as the numbers of the batches in the order of their Add, and the reports
+// about the order.
+func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
+	node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: 200 * time.Millisecond, MaxBatchesPerBlock: c.block})
+	require.NoError(t, err)
+	t.Cleanup(node.Close)
+	var names []string
+	for i := range c.batches {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	all := lane(t, names...)
+	at := map[batch.ID]int{}
+	for i, b := range all {
+		at[b.ID] = i
+	}
+	var mu sync.Mutex
+	finals := 0
+	killed := make(chan time.Duration, len(c.after))
+	observe := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e.Kind {
+		case batch.EventFinal, batch.EventOrderBreach:
+			if e.Kind == batch.EventOrderBreach {
+				breaches = append(breaches, fmt.Sprintf("%d attempt %d: %v", at[e.Key.ID], e.Attempt, e.Err))
+			}
+			if e.State != batch.Committed {
+				return
+			}
+			if finals++; c.after[finals] > 0 {
+				node.Stop()
+				node.KillValidator()
+				killed <- c.after[finals]
+			}
+		}
+	})
+	st := memory.New()
+	var runners []*dltbatch.Runner
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range c.runners {
+		client := newClient(t, "http://node", &sawtooth.Options{Client: node.Client(), SingleValidator: true, Grace: 5 * time.Second, NoEvents: !c.events})
+		r, err := dltbatch.New(st, client, &dltbatch.Options{Strategy: queuer.Pipelined(c.window), Observer: observe})
+		require.NoError(t, err)
+		running.Go(func() { assert.NoError(t, r.Run(ctx)) })
+		runners = append(runners, r)
+	}
+	require.NoError(t, runners[0].Add(ctx, all...))
+	for range c.after {
+		time.Sleep(<-killed)
+		node.Restart() // what waited in the REST API is lost, too
+		require.NoError(t, node.Resume())
+	}
+	require.NoError(t, runners[0].Idle(ctx))
+	for _, id := range node.Chain() {
+		chain = append(chain, at[id])
+	}
+	cancel()
+	running.Wait()
+	return chain, breaches
+}
+
+// inTurn are the numbers from 0 to n-1.
+func inTurn(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestPipelinedHoldsBehindLostBatches: where a node loses accepted batches in a crash, nothing
+// that leaves later overtakes them, and nothing is reported.
+func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
+	t.Run("one crash", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			chain, breaches := crashes{window: 8, batches: 60, block: 4, after: map[int]time.Duration{1: 300 * time.Millisecond}, events: true, runners: 1}.play(t)
+			assert.Equal(t, inTurn(60), chain)
+			assert.Empty(t, breaches)
+		})
+	})
+	for seed := range uint64(*crashSeeds) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				c := crashes{window: 2 + r.IntN(20), batches: 60, block: 1 + r.IntN(8), after: map[int]time.Duration{}, events: r.IntN(2) == 0, runners: 1 + r.IntN(2)}
+				for range 1 + r.IntN(3) {
+					c.after[1+r.IntN(40)] = time.Duration(50+r.IntN(4000)) * time.Millisecond
+				}
+				chain, breaches := c.play(t)
+				assert.Equal(t, inTurn(60), chain, "%+v", c)
+				assert.Empty(t, breaches, "%+v", c)
+			})
+		})
+	}
+}
