@@ -47,7 +47,7 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 		w.traits.LateArrival = 25 * time.Minute // longer than two generations of sights
 		w.answer = saying(batch.ReportedUnknown)
 		w.add("s", "a", 0, func(r *row) {
-			r.State, r.ResendLeft = batch.Submitting, dlt.Forever
+			r.State = batch.Submitting
 			r.posted = time.Now().Add(-10 * time.Hour)
 		})
 		_, stop := w.start(t, nil)
@@ -55,7 +55,7 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 		require.Empty(t, w.found())
 		settle(time.Second + 2*poll)
 		stop()
-		assert.Equal(t, []string{"a no trace"}, w.found())
+		assert.Equal(t, []string{"a undecidable"}, w.found())
 	})
 }
 

@@ -72,6 +72,17 @@ func (d *data) ended() time.Duration {
 	return min(d.f.PostedAgo, seen)
 }
 
+// resendLeft is how long a resend stays harmless. If this process has known the row for longer than
+// the row is old by the database's clock, that clock has stepped back, and there is less time left.
+func (d *data) resendLeft() time.Duration {
+	const forEver = 100 * 365 * 24 * time.Hour // and more
+	back := d.k.Seen - d.f.PostedAgo
+	if back <= 0 || d.f.ResendLeft <= 0 || d.f.ResendLeft > forEver {
+		return d.f.ResendLeft
+	}
+	return d.f.ResendLeft - back
+}
+
 // spendable reports whether the batch was not refused and has an attempt left. Whether a resend is
 // harmless says [store.Resend].
 func (d *data) spendable() bool {

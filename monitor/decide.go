@@ -272,8 +272,11 @@ func (d *decider) absent() Verdict {
 	if f.State == batch.Invalid {
 		return d.settle()
 	}
-	// The database's clock may have jumped: this process waits by its own clock, too.
-	age := min(f.PostedAgo, d.k.Seen)
+	again := d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL)
+	age := f.PostedAgo
+	if !again { // it would do harm, and the database's clock may have jumped: this process waits by its own clock, too
+		age = min(age, d.k.Seen)
+	}
 	late := t.LateArrival - age
 	if late > 0 {
 		return d.untraced(late)
@@ -281,7 +284,7 @@ func (d *decider) absent() Verdict {
 	if age < t.Grace {
 		return d.untraced(t.Grace - age)
 	}
-	if d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
+	if again {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
 			return d.stuckOr("not found, and a second resend must wait")
 		}
@@ -306,8 +309,8 @@ func (d *decider) stalled() Verdict {
 		f.Spent-- // of the attempt that the next one helps
 	}
 	again := data{f: f, k: d.k, t: t, r: d.r}
-	early := f.PostedAgo < t.ResendQuiet || min(f.PostedAgo, d.k.Seen) < max(t.LateArrival, d.r.PollInterval)
-	if early || f.State == batch.Invalid || !again.spendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {
+	early := f.PostedAgo < max(t.ResendQuiet, t.LateArrival, d.r.PollInterval)
+	if early || f.State == batch.Invalid || !again.spendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL) {
 		return d.inState(batch.Pending, store.IsPending)
 	}
 	v := d.found(store.NoTrace)
@@ -343,12 +346,19 @@ func (d *decider) untraced(left time.Duration) Verdict {
 	return d.wait(left)
 }
 
-// settle ends an Invalid once it cannot become Committed any more, by both clocks.
+// settle ends an Invalid once it cannot become Committed any more, by both clocks. If the database's clock
+// was ahead at the verdict, and was put right, only this process's clock counts.
 func (d *decider) settle() Verdict {
-	if left := max(d.f.SettleLeft, d.t.Settle-d.k.Seen); left > 0 {
+	left := d.t.Settle - d.k.Seen
+	if d.f.SettleLeft <= d.t.Settle {
+		left = max(left, d.f.SettleLeft)
+	}
+	if left > 0 {
 		return d.wait(left)
 	}
-	return d.found(store.Settled)
+	v := d.found(store.Settled)
+	v.Outcome.Settle = d.t.Settle
+	return v
 }
 
 func (d *decider) evidence() Verdict {

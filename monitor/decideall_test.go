@@ -167,13 +167,14 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	exhausted := f.Budget.Exhausted(f.Spent)
 	switch o.Finding {
 	case store.NoTrace:
+		over = f.PostedAgo >= max(tr.LateArrival, tr.Grace) // a resend is harmless, so the database's clock will do
 		gone := row.SeenAttempt == row.Attempt && row.SeenEndpoint != "" && k.Status.Endpoint == row.SeenEndpoint
 		if k.Status.Reported == batch.ReportedStalled {
 			refunds := f.Budget.EveryTry && f.Spent > 0
 			if refunds {
 				exhausted = f.Budget.Exhausted(f.Spent - 1)
 			}
-			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || f.PostedAgo < tr.ResendQuiet || min(f.PostedAgo, k.Seen) < max(tr.LateArrival, poll) {
+			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || f.PostedAgo < max(tr.ResendQuiet, tr.LateArrival, poll) {
 				return fmt.Errorf("promise 3: a stalled batch is sent again at risk, or too soon, or at a cost")
 			}
 		} else if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// In doubt: before LateArrival has passed on this process's own clock, from its first sight of
+// In doubt, where a resend would do harm: before LateArrival has passed on this process's own clock, from its first sight of
 // the claim's end, nothing follows from not being found, with any age by the database's clock.
 func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 		w.traits = ledgerTraits
 		w.answer = saying(batch.ReportedUnknown)
 		inDoubt := func(r *row) {
-			r.State, r.ResendLeft = batch.Submitting, dlt.Forever
+			r.State = batch.Submitting
 			r.posted = time.Now().Add(-10 * time.Hour) // the database's clock jumped
 		}
 		w.add("s", "a", 0, inDoubt)
@@ -34,10 +34,10 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 		settle(grace - 3*time.Second - 2*time.Millisecond)
 		require.Empty(t, w.found())
 		settle(poll + 2*time.Millisecond)
-		require.Equal(t, []string{"a no trace"}, w.found())
+		require.Equal(t, []string{"a undecidable"}, w.found())
 		settle(3*time.Second + poll)
 		stop()
-		assert.Equal(t, []string{"a no trace", "b no trace"}, w.found())
+		assert.Equal(t, []string{"a undecidable", "b undecidable"}, w.found())
 		assert.GreaterOrEqual(t, w.putAt["a"], grace)
 		assert.GreaterOrEqual(t, w.putAt["b"], grace+3*time.Second)
 	})
@@ -52,11 +52,11 @@ func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 			w.traits = ledgerTraits
 			w.answer = saying(batch.ReportedUnknown)
 			w.add("s", "a", 0, func(r *row) {
-				r.State, r.ResendLeft = state, dlt.Forever
+				r.State = state
 				r.posted, r.SettleLeft = time.Now().Add(-10*time.Hour), -time.Hour
 			})
 			_, stop := w.start(t, nil)
-			own, want := grace, "a no trace"
+			own, want := grace, "a undecidable"
 			if state == batch.Invalid {
 				own, want = ledgerTraits.Settle, "a settled"
 			}
@@ -77,7 +77,7 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 		w.answer = saying(batch.ReportedUnknown)
 		old := func(version int64) func(r *row) {
 			return func(r *row) {
-				r.State, r.ResendLeft, r.Version = batch.Submitting, dlt.Forever, version
+				r.State, r.Version = batch.Submitting, version
 				r.posted = time.Now().Add(-10 * time.Hour)
 			}
 		}

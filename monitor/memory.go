@@ -53,7 +53,12 @@ func (m *memory) askGroup(ctx context.Context, g *group, of map[batch.Key]*inhan
 	for _, f := range g.rows {
 		q, st := of[f.Key], said.byID[f.Key.ID]
 		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
-			answers = append(answers, inhand.Answer{Key: f.Key, Kind: inhand.Waited}) // its row is decided about once the acceptance is written
+			// Its row is decided about once the acceptance is written.
+			answer := inhand.Answer{Key: f.Key, Kind: inhand.Waited}
+			if st != nil && st.Reported == batch.ReportedPending {
+				answer.Endpoint = shownBy(f, st, g.traits)
+			}
+			answers = append(answers, answer)
 			continue
 		}
 		switch v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules); {

@@ -23,7 +23,7 @@ var findings = []store.Finding{
 const byMonitor = `
                   failed refused pending valid invalid committed settled notrace notcommitted isvoid undecidable
 queued            -      -       -       -     -       c         -       -       -            -      -
-live              -      -       -       -     -       h         -       -       -            -      -
+live              f      f       f       f     f       h         f       f       f            f      f
 expired           d      r       p       v     i       c         -       u       u            u      s
 doubt             d      r       p       v     i       c         -       u       u            u      s
 undecided         d      r       p       v     i       c         -       u       u            u      s
@@ -34,7 +34,7 @@ lost              d      r       p       v     i       c         -       u      
 delayed           -      -       -       -     -       c         -       -       -            -      -
 unknown           -      -       -       -     -       c         -       -       -            -      -
 not_committed     -      -       -       -     -       c         -       -       -            -      -
-live_again        -      -       -       -     -       h         -       -       -            -      -
+live_again        f      f       f       f     f       h         f       f       f            f      f
 pending_again     d      s       p       v     i       c         -       u       u            u      p
 delayed_again     -      -       -       -     -       c         -       -       -            -      -
 refused_in_doubt  s      s       p       v     i       c         -       -       r            r      s

@@ -40,6 +40,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 	}
 	for i := range rows {
 		r := &rows[i]
+		r.Row = r.Row.AsOf(now)
 		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 			p.Changed = append(p.Changed, *r)
@@ -111,6 +112,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
 	least := 0
 	for i, r := range attempted {
+		r.Row = r.Row.AsOf(now)
 		if r.pastResend(now, q.TTL, rule) {
 			r.Row = r.Row.backToMonitor(now)
 		}

@@ -29,6 +29,7 @@ func Unmoved(seen, now batch.Record) error {
 
 // Cancel is [Operator].Cancel.
 func (r Row) Cancel(now time.Time, reason string) (Row, error) {
+	r = r.AsOf(now)
 	switch {
 	case r.State == batch.Submitting || r.DoubtAttempt != 0:
 		return r, fmt.Errorf("%w: cannot cancel from %s", batch.ErrInDoubt, r.State)
@@ -63,6 +64,7 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if r.OrdersSettled {
 		return r, fmt.Errorf("%w: its orders are settled, and may be part of another batch", batch.ErrNotAllowed)
 	}
+	r = r.AsOf(now)
 	r.State = batch.Queued
 	r.FinalAt, r.SettlesAt = time.Time{}, time.Time{}
 	r.NotBefore = time.Time{}
@@ -80,6 +82,7 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 
 // Decide is [Operator].Decide.
 func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
+	r = r.AsOf(now)
 	open := r.State == batch.Submitting
 	switch r.State {
 	case batch.Pending, batch.Valid:
@@ -126,6 +129,5 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 // used up afterwards would be rejected, its kept bytes forgotten, and the same effect made again under
 // other bytes, while the first may still come (docs/design.md#prepared-bytes).
 func (r Row) sameBytesForEver() bool {
-	const atLeast = 100 * 365 * 24 * time.Hour // dlt.Forever, as far as a time can be in the future
-	return r.Prepared != nil && r.DoubtAttempt != 0 && r.ResendUntil.Sub(r.DoubtSince) > atLeast
+	return r.Prepared != nil && r.harmlessForEver()
 }

@@ -104,7 +104,8 @@ type Outcome struct {
 	ForgottenFor time.Duration
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
-	// Settle is how long an IsInvalid may still become Committed.
+	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most that
+	// the row's SettlesAt may be ahead: a later time was written by a clock that was put right since.
 	Settle time.Duration
 	// Prepared are the bytes that a monitor asked the ledger about, nil for none. An IsVoid is about
 	// these bytes, and the row's version alone does not fence it: a slow submitter keeps bytes, and
@@ -112,7 +113,7 @@ type Outcome struct {
 	Prepared []byte
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
-	// Endpoint, with an IsPending, is the endpoint that reported the attempt as under way,
+	// Endpoint, with an Accepted or an IsPending, is the endpoint that reported the attempt as under way,
 	// where it is worth keeping; at most [MaxEndpointLen] bytes.
 	Endpoint string
 	// Receipts of an IsInvalid or IsCommitted.
@@ -204,10 +205,10 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 		return fail(Fenced, nil)
 	case o.Finding == IsVoid && !bytes.Equal(o.Prepared, r.Prepared):
 		return fail(Fenced, nil)
-	case o.By == batch.ByMonitor && r.Live(now):
-		return fail(Bad, fmt.Errorf("%w: the live claim of %s is the submitter's", batch.ErrNotAllowed, o.Key))
+	case o.By == batch.ByMonitor && r.Live(now): // the claim was over, and the clock was put back
+		return fail(Fenced, nil)
 	}
-	next, err := r.found(o, now)
+	next, err := r.AsOf(now).found(o, now)
 	if err != nil {
 		return fail(Bad, fmt.Errorf("batch %s: %s: %w", o.Key, o.Finding, err))
 	}
@@ -258,7 +259,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.askPerson(now, o)
 		r.State = batch.Delayed
 		r.ClaimExpires = time.Time{}
-		r.NotBefore = now.Add(o.Delay)
+		r.NotBefore, r.NextCheck = now.Add(o.Delay), now
 		r.Failures++
 		r.Error = o.Error
 	case Refused:
@@ -284,7 +285,8 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.final(batch.Invalid, now)
 		}
 	case Settled:
-		if r.State != batch.Invalid || r.SettlesAt.After(now) {
+		wait := r.SettlesAt.Sub(now)
+		if r.State != batch.Invalid || wait > 0 && (o.Settle <= 0 || wait <= o.Settle) {
 			return r, fmt.Errorf("%w: %s is not settled", batch.ErrNotAllowed, r.State)
 		}
 		r.final(batch.Invalid, now)
@@ -402,7 +404,7 @@ func (r *Row) pending(now time.Time, o Outcome) {
 	}
 	r.State = batch.Pending
 	r.NextCheck = now.Add(o.Check)
-	if o.Finding == IsPending && o.Endpoint != "" {
+	if o.Endpoint != "" {
 		r.SeenAttempt, r.SeenEndpoint = r.Attempt, o.Endpoint
 	}
 }
@@ -433,7 +435,7 @@ func (r *Row) claimableAgain(now time.Time) {
 	r.LastPost = r.posted()
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}
-	r.NotBefore = now
+	r.NotBefore, r.NextCheck = now, now
 	r.Decision = ""
 }
 

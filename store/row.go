@@ -146,10 +146,20 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 }
 
 // Leased returns the row while one monitor asks about it. Nobody renews a lease: when it ends, any
-// monitor may ask. A lease of 0 changes nothing.
+// monitor may ask. A lease puts the times of the row right ([Row.AsOf]) under a new version, so that no
+// outcome from before brings them back; a claim that is live still keeps its version. A lease of 0 changes
+// nothing.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
-	if lease != 0 {
-		r.AskedAt, r.NextCheck = now, now.Add(lease)
+	if lease == 0 {
+		return r
+	}
+	ahead := r.Ahead(now)
+	r = r.AsOf(now)
+	if r.AskedAt = now; r.Monitored(now) {
+		if ahead {
+			r.Version++
+		}
+		r.NextCheck = now.Add(lease)
 	}
 	return r
 }
@@ -194,6 +204,7 @@ func (r Row) Undecided() bool {
 
 // InFlight is the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
+	r = r.AsOf(now)
 	return InFlight{
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
 		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),

@@ -182,12 +182,17 @@ type PendingQuery struct {
 	Services []batch.ServiceID
 	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so far
 	// ahead, so the database's clock was put back, and the row would wait until it is there again. 0
-	// makes no row due.
+	// makes no row due. A query with a Lease and without Services also puts claims right that were
+	// made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
 	Ahead time.Duration
 }
 
-// Due reports whether a row that the monitor owns is due at now, by the database's clock.
+// Due reports whether a row is due at now, by the database's clock: the monitor owns it, or its claim
+// is to be put right.
 func (q PendingQuery) Due(r Row, now time.Time) bool {
+	if !r.Monitored(now) {
+		return q.Lease != 0 && r.claimAhead(now)
+	}
 	return !r.NextCheck.After(now) || q.Ahead > 0 && r.NextCheck.After(now.Add(q.Ahead))
 }
 

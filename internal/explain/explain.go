@@ -21,6 +21,7 @@ func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation
 
 // Judge is Of without the sentence.
 func Judge(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
+	l.Row = l.Row.AsOf(l.At)
 	x := explainer{l: l, q: q, choose: choose, now: l.At}
 	x.e = batch.Explanation{
 		Key: l.Ref.Key, Version: l.Row.Version, At: l.At, State: l.Row.State, LastError: l.Row.Error, Decision: l.Row.Decision, Attempts: l.Row.Attempt,

@@ -66,6 +66,7 @@ func (all *entries) slot(key batch.Key, about about, now time.Time) *slot {
 func (all *entries) step(s *slot, ev *Event, now time.Time) Effects {
 	f := Facts{
 		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.waiting >= maxWaiting || !all.running, Vanish: s.about.vanish,
+		Quiet: s.about.quiet,
 	}
 	if by := all.streams.begun[s.about.group]; by != nil {
 		f.Live, f.Names, f.Heard = by.live, by.live && by.names, by.heard

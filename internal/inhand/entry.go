@@ -108,6 +108,8 @@ type Facts struct {
 	Crowded bool
 	// Vanish is the ledger's trait.
 	Vanish time.Duration
+	// Quiet says that a node of the ledger may ignore a resend: the trait ResendQuiet.
+	Quiet bool
 }
 
 // Kind is the kind of an [Event].
@@ -153,7 +155,9 @@ type Event struct {
 	// crash meanwhile would cost time, and leave no doubt.
 	MayWait bool
 	Next    time.Duration // of Same, Unasked and Seen
-	Said    bool          // of Same
+	// Endpoint, of Waited, is the endpoint that shows the attempt as under way, if that is worth a write.
+	Endpoint string
+	Said     bool // of Same
 }
 
 // Effects are the consequences of an event.
@@ -221,6 +225,7 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 		e.left(now, &out)
 	case Waited:
 		if e.Phase == Accepted {
+			e.Unwritten.Endpoint = ev.Endpoint
 			e.flush(&out)
 		}
 	case Seen:
@@ -254,7 +259,10 @@ func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effect
 		return
 	}
 	e.Began, e.Live = now.Add(-ev.Took), f.Live
-	asks := r.polls() && !f.Live && !f.Full
+	// A node may be lost before it has shown a resend; then nobody would know that the next resend need not
+	// wait. So a question comes at once, and the acceptance is written with its answer.
+	resent := f.Quiet && o.Was != nil && o.Was.Resends > 0
+	asks := r.polls() && (!f.Live || resent) && !f.Full
 	switch {
 	case asks, f.Live && (!f.Full || f.Heard.Before(e.Began)):
 		o.Check = r.PollInterval
@@ -270,6 +278,7 @@ func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effect
 	e.Row, e.Read = store.InFlight{Ref: o.Ref}, now
 	if was := o.Was; was != nil {
 		e.Row.Version, e.Row.State, e.Row.Attempt, e.Row.Prepared = was.Version, was.State, was.Attempt, was.Prepared
+		e.Row.Resends = was.Resends
 	}
 	if asks {
 		e.Ask = now.Add(r.FirstPoll)
@@ -456,7 +465,11 @@ func (e *Entry) held(o store.Outcome, now time.Time, f Facts, out *Effects) {
 // stream went live after the acceptance.
 func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o, fresh := ev.Outcome, ev.Outcome.Finding == store.Accepted
-	row := ev.Applied.Row.InFlight(ev.Applied.Ref, o.Budget, ev.Applied.Row.LastPost)
+	at := ev.Applied.At
+	if at.IsZero() || fresh {
+		at = ev.Applied.Row.LastPost
+	}
+	row := ev.Applied.Row.InFlight(ev.Applied.Ref, o.Budget, at)
 	known := fresh
 	if old := e.Aged(now); !fresh && (old.State == batch.Pending || old.State == batch.Valid) {
 		// The monitor's outcome knows neither budget nor ages.
@@ -473,7 +486,7 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	case e.Phase == Committing: // the commit is being written
 		out.due(o.Check)
 	case f.Live && known && (!f.Full || o.Check >= r.PollInterval):
-		missed := !f.Heard.Before(e.Began) || fresh && !e.Live
+		missed := !f.Heard.Before(e.Began) || fresh && (!e.Live || f.Quiet && row.Resends > 0 && row.Seen == "")
 		e.Phase, e.Row, e.Read, e.Check, e.Ask = Open, row, now, now.Add(o.Check), time.Time{}
 		if missed {
 			e.Ask = now.Add(r.FirstPoll)

@@ -40,12 +40,13 @@ type Options struct {
 type about struct {
 	group  string // "" where the ledger streams no events
 	vanish time.Duration
+	quiet  bool
 }
 
 // about asks the client, and so is called without a lock.
 func (o *Options) about(s batch.ServiceID) about {
 	traits := o.Traits(s)
-	a := about{vanish: traits.Vanish}
+	a := about{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
 	if o.Events {
 		a.group = Group(traits, s)
 	}
@@ -157,6 +158,8 @@ type Answer struct {
 	Kind Kind
 	Next time.Duration
 	Said bool
+	// Endpoint, of Waited, is [Event].Endpoint.
+	Endpoint string
 	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
 	// request, which HandsFree makes come before Next.
 	Refused bool
@@ -176,7 +179,7 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 			continue
 		}
 		ref := s.Row.Ref
-		out := t.entries.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said}, now)
+		out := t.entries.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said, Endpoint: a.Endpoint}, now)
 		waited = append(waited, out.Write()...)
 		if a.Refused && now.Before(s.Ask) {
 			refused.keys, refused.ask = append(refused.keys, a.Key), s.Ask

@@ -21,6 +21,11 @@ var (
 
 // simulate runs one seed and returns the world at rest.
 func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
+	return simulateFor(t, n, l, 100*time.Hour, func(*world) {})
+}
+
+// simulateFor is simulate with more trouble, in a world that must be at rest in time.
+func simulateFor(t *testing.T, n uint64, l *lanes, limit time.Duration, trouble func(*world)) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		k := scabbardKind
 		if i := n % uint64(len(kinds)+1); i < uint64(len(kinds)) {
@@ -47,7 +52,8 @@ func simulate(t *testing.T, n uint64, l *lanes) (w *world) {
 			w.faulty = false
 			w.openAll()
 		})
-		w.run(100 * time.Hour)
+		trouble(w)
+		w.run(limit)
 		w.still = true
 		w.check()
 		if w.failure == nil {

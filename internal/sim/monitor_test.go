@@ -17,7 +17,7 @@ func (k *worker) monitor() {
 		k.later(w.pace(100*time.Millisecond), k.monitor)
 	}
 	read := time.Now()
-	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout})
+	rows, err := w.store.Pending(context.Background(), store.PendingQuery{Limit: 50, Lease: 2 * requestTimeout, Ahead: 4 * requestTimeout})
 	if err != nil {
 		w.fail("pending: %w", err)
 		return

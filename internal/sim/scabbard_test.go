@@ -369,6 +369,7 @@ func (w *world) decide(seen batch.Record, to batch.State) {
 	case err == nil:
 		w.decided++
 		w.allowOneMore(seen.ID)
+	case w.stepped && errors.Is(err, batch.ErrInDoubt): // the claim lives again
 	case !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed):
 		w.fail("decide: %w", err)
 	}

@@ -88,6 +88,8 @@ type world struct {
 	sent    map[batch.ID]*sent
 	moved   map[batch.ID]bool // by an operator: its place in the order does not count
 	decided int               // times that a person decided
+	stepped bool              // the database's clock was not always right
+	awake   time.Time         // nobody rests before
 	still   bool              // nothing moves any more
 	heard   map[batch.ID]bool // reported as decided against
 	failure error

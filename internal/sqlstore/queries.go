@@ -91,6 +91,11 @@ const (
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
+	// ClaimAhead, with the clock behind it and a bracket, says that an attempted row has a live claim which
+	// lasts for longer than a claim that begins now, and so is to be put right ([store.Row].AsOf).
+	ClaimAhead = `(state = 2 AND claim_expires <> last_post
+		AND claim_expires - CASE WHEN claim_ttl > 0 AND ttl_attempt = attempt THEN claim_ttl ELSE 3600000000 END - 5000000 > `
+
 	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`

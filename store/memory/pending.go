@@ -23,7 +23,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		due = s.owned(q.Services, now)
 	} else {
 		for _, e := range s.inFlight {
-			if e.row.Monitored(now) && q.Due(e.row, now) {
+			if q.Due(e.row, now) {
 				due = append(due, e)
 			}
 		}
@@ -37,10 +37,12 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		return byOrder(a, b)
 	})
 	due = due[:min(len(due), max(0, q.Limit))]
-	rows := make([]store.InFlight, len(due))
-	for i, e := range due {
+	rows := make([]store.InFlight, 0, len(due))
+	for _, e := range due {
 		s.put(e, e.row.Leased(now, q.Lease)) // a lease of 0 changes nothing
-		rows[i] = e.row.InFlight(e.ref(), e.budget, now)
+		if e.row.Monitored(now) {
+			rows = append(rows, e.row.InFlight(e.ref(), e.budget, now))
+		}
 	}
 	return rows, nil
 }

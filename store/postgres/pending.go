@@ -55,14 +55,25 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 				cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 		found = make([]store.InFlight, 0, len(rows))
+		var right rowArrays // rows whose times are put right
 		for i := range rows {
 			r, now := &rows[i], sqlstore.FromMicro(rows[i].clock)
 			r.unpack()
+			before := r.Now
+			before.AskedAt = sqlstore.FromMicro(r.askedWas)
+			if before.Ahead(now) && q.Lease != 0 {
+				r.Now = before.Leased(now, q.Lease)
+				right.row(len(rows)).attempted(&r.Stored)
+			}
 			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
 				found = append(found, r.Now.InFlight(r.Ref(), r.Budget(), now))
 			}
 		}
-		return nil
+		if right.n == 0 {
+			return nil
+		}
+		_, err = t.Exec(ctx, sqlUpdateAttempted, right.args()...)
+		return err
 	})
 	if err != nil && !sqlstore.Maybe(err) {
 		return nil, err

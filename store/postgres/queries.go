@@ -197,18 +197,19 @@ const (
 	// wait for each other. Receipts are where the caller cannot see them. The version is named
 	// twice: releases of PostgreSQL from before the end of 2025 go on with a row that another
 	// transaction was just changing, although it is in another place by then (pgsql-hackers,
-	// September 2025, "missing EvalPlanQual recheck for TID scans").
+	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put right
+	// without a new version.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
-			$7::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at)
+			$7::bigint[], $8::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at, expires)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
-			WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
+			WHERE x.seq = u.seq AND x.version = u.was AND x.claim_expires = u.expires AND x.receipts = 0 OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0 RETURNING a.seq, a.asked_at`
 	sqlFinish = `WITH gone AS (DELETE FROM {attempted_batches} a
-		USING (SELECT u.was, u.last_post, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (seq, was, last_post)
+		USING (SELECT u.was, u.last_post, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $6::bigint[]) AS u (seq, was, last_post, expires)
 			CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
-				WHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u
+				WHERE x.seq = u.seq AND x.version = u.was AND x.claim_expires = u.expires AND x.receipts = 0 OFFSET 0) r) u
 		WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0
 		RETURNING a.seq, a.version, a.attempt, a.spent, a.failures, a.asked_at, u.last_post, a.settles_at, a.requeued)
 	INSERT INTO {outcomes} (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at, final_at, requeued,
@@ -395,13 +396,15 @@ const (
 				WHERE ` + isDue + `) d
 			ORDER BY d.asked_at, d.created_at, d.seq LIMIT 8 * $1::bigint))
 			AND (a.due_at <= t.now OR (a.due_at > t.now + $4::bigint AND a.due_at < 9223372036854775807
-				AND (a.state <> $5::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post)))
+				AND (a.state <> $5::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post))
+				OR ` + sqlstore.ClaimAhead + `t.now))
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	// A check that is further ahead than $4 was set before the clock was put back; a live claim ($5 is
-	// Submitting) is left alone.
+	// Submitting) is left alone, unless it was made before that, too.
 	isDue = `(x.due_at <= (SELECT t.now FROM t)
 					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807
-					AND (x.state <> $5::bigint OR x.claim_expires <= (SELECT t.now FROM t) OR x.claim_expires = x.last_post)))`
+					AND (x.state <> $5::bigint OR x.claim_expires <= (SELECT t.now FROM t) OR x.claim_expires = x.last_post))
+					OR ` + sqlstore.ClaimAhead + `(SELECT t.now FROM t)))`
 	ownedRows = `
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT r.seq FROM unnest($2::text[], $4::bigint[]) AS u (s, low)

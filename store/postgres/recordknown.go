@@ -87,6 +87,7 @@ func advanceArgs(rows []sqlstore.KnownRow) []any {
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Next.NextCheck) }),
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Next.LastPost) }),
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.DueAt(*k.Next) }),
+		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Was.ClaimExpires) }),
 	}
 }
 
@@ -96,5 +97,6 @@ func finishArgs(rows []sqlstore.KnownRow) []any {
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return k.Was.Version }),
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Next.LastPost) }),
 		int64(batch.Committed), sqlstore.ToMicro(rows[0].Next.FinalAt),
+		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Was.ClaimExpires) }),
 	}
 }

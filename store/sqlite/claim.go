@@ -88,6 +88,11 @@ func claimOf(was int64, r *store.Row) claimChange {
 	}
 }
 
+// claimsOnly reports whether a claim has changed only what sqlClaim writes.
+func claimsOnly(was, next *store.Row) bool {
+	return next.LastPost.Equal(was.LastPost) && next.AskedAt.Equal(was.AskedAt) && next.NotBefore.Equal(was.NotBefore)
+}
+
 // saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that are
 // claimed wait in claims for their write, together with the rows of other lanes. It touches no
 // receipts: they were not loaded. It adds the payloads that are known from an Add.
@@ -98,13 +103,15 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 			continue
 		}
 		if r.Row.Attempt > c.Now.Attempt {
-			claims.add(claimOf(c.Now.Version, &r.Row), c.Seq, 0)
 			if payload, ok := t.fresh.Take(c.Seq, c.CreatedAt); ok {
 				payloads[c.Seq] = payload
 			}
-			continue
+			if claimsOnly(&c.Now, &r.Row) {
+				claims.add(claimOf(c.Now.Version, &r.Row), c.Seq, 0)
+				continue
+			}
 		}
-		// It goes back to the monitor.
+		// It goes back to the monitor, or its times were put right, too.
 		n, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(r.Row, c.Had), c.Seq, c.Now.Version)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows written, want 1", n)

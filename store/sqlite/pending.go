@@ -58,12 +58,17 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 	found := make([]store.InFlight, 0, len(rows))
 	for i := range rows {
 		r := rows[i]
-		if !r.Now.Monitored(now) {
-			continue
-		}
 		row := r.Now.Leased(now, q.Lease)
-		found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
-		if q.Lease == 0 {
+		if row.Monitored(now) { // due_at says so already; the rule has the last word
+			found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
+		}
+		switch {
+		case q.Lease == 0:
+			continue
+		case r.Now.Ahead(now):
+			if _, err := t.Exec(ctx, sqlUpdateOpen, append(openArgs(row, r.Had), r.Seq, r.Now.Version)...); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if _, err := t.Exec(ctx, sqlLease, sqlstore.ToMicro(row.AskedAt), sqlstore.ToMicro(row.NextCheck), dueAt(row), r.Seq); err != nil {

@@ -158,9 +158,11 @@ const (
 	sqlSize = `SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s`
 
 	sqlAnyDue = `SELECT EXISTS (SELECT 1 FROM open_batches
-	WHERE due_at <= ` + ownClock + ` OR (due_at > ` + ownClock + ` + ?1 AND (state <> ?2 OR claim_expires <= ` + ownClock + ` OR claim_expires = last_post)))`
+	WHERE due_at <= ` + ownClock + ` OR (due_at > ` + ownClock + ` + ?1 AND (state <> ?2 OR claim_expires <= ` + ownClock + ` OR claim_expires = last_post))
+		OR (due_at > ` + ownClock + ` + 5000000 AND ` + sqlstore.ClaimAhead + ownClock + `)))`
 	sqlDue = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT seq FROM open_batches WHERE due_at <= ?1
 			OR (due_at > ?2 AND (state <> ?3 OR claim_expires <= ?1 OR claim_expires = last_post))
+			OR (due_at > ?1 + 5000000 AND ` + sqlstore.ClaimAhead + `?1))
 		ORDER BY asked_at, created_at, seq LIMIT ?4) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
 	ORDER BY o.asked_at, o.created_at, b.header_signature`

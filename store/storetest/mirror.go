@@ -276,14 +276,15 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 		if q.Services != nil {
 			return s.row.Monitored(now) && slices.Contains(q.Services, s.b.Service)
 		}
-		return s.row.Monitored(now) && q.Due(s.row, now)
+		return q.Due(s.row, now)
 	})
 	slices.SortStableFunc(due, func(a, b *shadow) int { return a.row.AskedAt.Compare(b.row.AskedAt) })
 	due = due[:min(limit, len(due))]
-	want := make([]store.InFlight, len(due))
-	for i, s := range due {
-		s.row = s.row.Leased(now, lease)
-		want[i] = s.row.InFlight(s.whole(), s.b.Budget, now)
+	want := make([]store.InFlight, 0, len(due))
+	for _, s := range due {
+		if s.row = s.row.Leased(now, lease); s.row.Monitored(now) {
+			want = append(want, s.row.InFlight(s.whole(), s.b.Budget, now))
+		}
 	}
 	f.sameInFlight(want, got)
 	for _, r := range got {

@@ -136,7 +136,7 @@ var list = []mutant{
 	},
 	{
 		name: "doubt resent at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
-		old: "if d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(f.ResendLeft, d.r.TTL) {", new: "if d.spendable() {",
+		old: "again := d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL)", new: "again := d.spendable()",
 	},
 	{
 		name: "a doubt counts as a failure", file: "submitter/judge.go", pkg: "internal/sim", test: "TestDecisions", args: sim("300"),
@@ -156,11 +156,11 @@ var list = []mutant{
 	},
 	{
 		name: "an INVALID is final at once", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("600"),
-		old: "v.Outcome.Settle = d.t.Settle", new: "v.Outcome.Settle = 0",
+		old: "v.Outcome.Settle = d.t.Settle\n\tv.Outcome.Receipts", new: "v.Outcome.Settle = 0\n\tv.Outcome.Receipts",
 	},
 	{
 		name: "a settled INVALID without asking again", file: "store/outcome.go", pkg: "store", test: "Test.*",
-		old: "if r.State != batch.Invalid || r.SettlesAt.After(now) {", new: "if r.State != batch.Invalid {",
+		old: "if r.State != batch.Invalid || wait > 0 && (o.Settle <= 0 || wait <= o.Settle) {", new: "if r.State != batch.Invalid {",
 	},
 
 	// Claims and requests (promise 4).

@@ -139,7 +139,7 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: what is known is written over what is there", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestStore/native$/record",
-		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND a.version = u.was AND",
+		old: "\t\t\tWHERE x.seq = u.seq AND x.version = u.was AND x.claim_expires = u.expires AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND a.version = u.was AND",
 		new: "\t\t\tWHERE x.seq = u.seq AND x.receipts = 0 OFFSET 0) r) u\n\tWHERE a.ctid = u.place AND",
 	},
 	{

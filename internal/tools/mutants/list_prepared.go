@@ -40,7 +40,7 @@ var preparedList = []mutant{
 		old: "r.Error.Kind == batch.KindGivenUp {", new: "r.Error.Kind == batch.KindExhausted {",
 	},
 	{
-		name: "given up: so is what has a limit", file: "store/operate.go", pkg: "store", test: "TestAPersonsWordAboutKeptBytes",
+		name: "given up: so is what has a limit", file: "store/asof.go", pkg: "store", test: "TestAPersonsWordAboutKeptBytes",
 		old: "r.ResendUntil.Sub(r.DoubtSince) > atLeast", new: "r.ResendUntil.After(r.DoubtSince)",
 	},
 	{

@@ -13,11 +13,11 @@ var storesList = []mutant{
 	},
 	{
 		name: "clocks: a jump of the database's ages what was accepted", file: "monitor/decide.go", pkg: "monitor", test: "TestAJumpOfTheDatabasesClockAgesNothing",
-		old: "age := min(f.PostedAgo, d.k.Seen)", new: "age := f.PostedAgo",
+		old: "age = min(age, d.k.Seen)", new: "age = max(age, 0)",
 	},
 	{
 		name: "clocks: a jump of the database's settles an Invalid", file: "monitor/decide.go", pkg: "monitor", test: "TestAJumpOfTheDatabasesClockAgesNothing",
-		old: "max(d.f.SettleLeft, d.t.Settle-d.k.Seen)", new: "d.f.SettleLeft",
+		old: "left := d.t.Settle - d.k.Seen", new: "left := time.Duration(0)",
 	},
 	{
 		name: "clocks: a claim ends by the reader's TTL", file: "monitor/data.go", pkg: "monitor", test: "TestDecideNoTrace",

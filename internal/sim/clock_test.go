@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestClockSteps runs the seeds with a database whose clock steps by a minute, a week or a year,
+// forwards or back, and may be put right later. No batch is executed twice or out of order, and
+// nothing stands for the step: all is at rest within a day.
+func TestClockSteps(t *testing.T) {
+	for n := uint64(1); n <= uint64(*seeds); n++ {
+		if *seed != 0 {
+			n = *seed
+		}
+		w := simulateFor(t, n, serialLanes(), 24*time.Hour, func(w *world) { w.stepClock(rand.New(rand.NewPCG(n, 17))) })
+		if w.failure != nil || *seed != 0 {
+			t.Log("\n" + w.dump())
+		}
+		if w.failure != nil {
+			t.Fatalf("seed %d, ledger %q: %v\nrun it alone: go test ./internal/sim -run TestClockSteps$ -sim.seed=%d", n, w.kind.name, w.failure, n)
+		}
+		if *seed != 0 {
+			return
+		}
+	}
+}
+
+// stepClock lets the clock step some times in the first two minutes.
+func (w *world) stepClock(rng *rand.Rand) {
+	w.stepped, w.awake = true, time.Now().Add(5*time.Minute) // a person may be called too early
+	sizes := [...]time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
+	for range 1 + rng.IntN(3) {
+		by := sizes[rng.IntN(len(sizes))]
+		if rng.IntN(3) == 0 {
+			by = -by
+		}
+		at := time.Duration(rng.Int64N(int64(time.Minute)))
+		step := func(by time.Duration) func() {
+			return func() {
+				w.note("the database's clock steps by %s", by)
+				w.store.StepClock(by)
+			}
+		}
+		w.after(at, step(by))
+		if rng.IntN(3) != 0 {
+			w.after(at+time.Duration(rng.Int64N(int64(time.Minute))), step(-by))
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// AsOf returns the row as it counts at now. It is the one rule about stored times that cannot be
+// true: the database's clock was ahead when they were written, and was put right since. A time that
+// has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of now shows
+// that. Then no time of the row counts for longer than the rule that has set it:
+//
+//   - A claim lasts for its ClaimTTL at most, from now on. Its process may still be posting, so it
+//     is not over at once.
+//   - LastPost, AskedAt and FirstClaimed are now.
+//   - NotBefore is over: a claim does not write the rows that it passes over, so a wait that began
+//     anew would never end.
+//   - Nobody knows how long a doubt has lasted. A resend is not harmless any more, except where it is
+//     for ever. A doubt that began ahead of now began at an unknown time, which is longer ago than any log
+//     reaches; any other doubt began earlier by what the clock was ahead.
+//
+// NextCheck is bounded by [PendingQuery].Ahead, and SettlesAt by [Outcome].Settle, since the row does
+// not know these rules. All methods of a row read it so. A store writes it back where a monitor asks about
+// the row ([Row.Leased]), so that the times go on from there. A step of the clock that no time of
+// the row shows changes nothing here.
+func (r Row) AsOf(now time.Time) Row {
+	if !r.Ahead(now) {
+		return r
+	}
+	ahead := r.latest().Sub(now)
+	posting := r.State == batch.Submitting && !r.ended()
+	if r.NotBefore.After(now) { // a claim that is put back leaves it as it is
+		r.NotBefore = now
+	}
+	if r.State.Claimable() {
+		r.NextCheck = past(r.NextCheck, now)
+	}
+	if begun := r.claimBegan(); posting && begun.After(now) {
+		r.ClaimExpires = r.ClaimExpires.Add(-begun.Sub(now))
+		r.NextCheck = r.ClaimExpires
+	}
+	r.AskedAt, r.FirstClaimed, r.LastPost = past(r.AskedAt, now), past(r.FirstClaimed, now), past(r.LastPost, now)
+	switch {
+	case r.State == batch.Submitting && !posting:
+		r.ClaimExpires = r.LastPost
+	case posting && r.ended(): // nobody has recorded its end
+		r.LastPost = r.LastPost.Add(-time.Microsecond)
+	}
+	if r.DoubtAttempt == 0 {
+		return r
+	}
+	forEver := r.harmlessForEver()
+	if r.DoubtSince.After(now) {
+		r.DoubtSince = longAgo()
+	} else {
+		r.DoubtSince = r.DoubtSince.Add(-ahead)
+	}
+	if !forEver {
+		r.ResendUntil = r.DoubtSince
+	}
+	return r
+}
+
+// ClockSlack is how far a time that has passed may be ahead of now without a step of the clock:
+// transactions that overlap read the clock at different times.
+const ClockSlack = 5 * time.Second
+
+// Ahead reports whether a time of the row shows that the clock was ahead of now: [Row.AsOf] changes
+// the row.
+func (r Row) Ahead(now time.Time) bool { return r.latest().Sub(now) > ClockSlack }
+
+// claimAhead reports whether the row has a live claim that lasts for longer than a claim that begins now.
+func (r Row) claimAhead(now time.Time) bool {
+	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
+}
+
+// latest is the row's latest time that has passed by its meaning.
+func (r Row) latest() time.Time {
+	latest := r.LastPost
+	for _, t := range [...]time.Time{r.AskedAt, r.FirstClaimed, r.DoubtSince} {
+		if t.After(latest) {
+			latest = t
+		}
+	}
+	if r.State == batch.Submitting && !r.ended() {
+		if t := r.claimBegan(); t.After(latest) {
+			latest = t
+		}
+	}
+	if r.State.Claimable() {
+		if t := r.waitsSince(); t.After(latest) {
+			latest = t
+		}
+	}
+	return latest
+}
+
+// unknownTTL is the most that a claim lasts whose duration the row does not know, as after older code.
+const unknownTTL = time.Hour
+
+// claimBegan is when the claim began, or earlier.
+func (r Row) claimBegan() time.Time {
+	if r.ClaimTTL <= 0 {
+		return r.ClaimExpires.Add(-unknownTTL)
+	}
+	// ClaimTTL is truncated to the microsecond.
+	return r.ClaimExpires.Add(-r.ClaimTTL).Truncate(time.Microsecond)
+}
+
+// waitsSince is when a claimable row began to wait for its NotBefore. NextCheck says so since the last
+// attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before it: older
+// code has left it there.
+func (r Row) waitsSince() time.Time {
+	if r.NextCheck.After(r.NotBefore) || r.NextCheck.Before(r.LastPost) {
+		return r.LastPost
+	}
+	return r.NextCheck
+}
+
+// longAgo is before any other time of a row, and is not the zero time, which means none.
+func longAgo() time.Time { return time.UnixMicro(1).UTC() }
+
+// past is t, or now where t is later.
+func past(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
+}
+
+// harmlessForEver reports whether the bytes of the attempts in doubt may be sent again for ever.
+func (r Row) harmlessForEver() bool {
+	const atLeast = 100 * 365 * 24 * time.Hour // dlt.Forever, as far as a time can be in the future
+	return r.DoubtAttempt != 0 && r.ResendUntil.Sub(r.DoubtSince) > atLeast
+}
