@@ -10,35 +10,104 @@ import (
 
 // blockOn is a block of a fork, on a block of the same.
 func blockOn(fork byte, number uint64) block {
-	return block{number: number, hash: evmtx.Hash{fork, byte(number)}, parent: evmtx.Hash{fork, byte(number - 1)}}
+	hash := func(n uint64) evmtx.Hash { return evmtx.Hash{fork, byte(n >> 16), byte(n >> 8), byte(n)} }
+	return block{number: number, hash: hash(number), parent: hash(number - 1)}
 }
 
-func TestAncestry(t *testing.T) {
-	v := view{head: blockOn(1, 100), linked: true}
-	var a ancestry
+func TestALineFollowsParents(t *testing.T) {
+	l := lineOf(blockOn(1, 100))
+	assert.True(t, l.has(blockOn(1, 100)))
+	assert.True(t, l.has(blockOn(1, 99)), "the head's own word suffices")
+	assert.False(t, l.has(blockOn(2, 99)))
+	_, linked := l.at(98)
+	assert.False(t, linked)
+	_, linked = l.at(101)
+	assert.False(t, linked)
+	for _, wrong := range []block{blockOn(2, 99), blockOn(1, 98), blockOn(1, 100), {number: 1 << 60, hash: blockOn(1, 99).hash}, {number: 99}} {
+		assert.False(t, l.add(wrong))
+	}
+	low, high := l.missing(90)
+	assert.Equal(t, [2]uint64{91, 99}, [2]uint64{low, high}, "the block above says which one it is")
 	for n := uint64(99); n > 90; n-- {
-		a.remember(blockOn(2, n)) // of a fork
-		if n == 95 {
-			continue
+		assert.True(t, l.add(blockOn(1, n)))
+	}
+	assert.True(t, l.has(blockOn(1, 90)))
+	low, high = l.missing(90)
+	assert.Greater(t, low, high)
+	low, high = l.missing(0)
+	assert.Equal(t, [2]uint64{1, 90}, [2]uint64{low, high})
+	absurd := lineOf(block{number: 1 << 60, hash: blockOn(1, 99).hash, parent: blockOn(1, 98).hash})
+	low, high = absurd.missing(5)
+	assert.Equal(t, [2]uint64{1<<60 - linkWindow, 1<<60 - 1}, [2]uint64{low, high}, "no more than a window")
+	first := lineOf(block{hash: evmtx.Hash{1}})
+	assert.False(t, first.add(block{number: 1<<64 - 1}))
+	low, high = first.missing(0)
+	assert.Greater(t, low, high)
+}
+
+// What is remembered is linked, and the same blocks lengthen it, whichever question has read them.
+func TestOneLineIsRemembered(t *testing.T) {
+	run := func(fork byte, top, low uint64) line {
+		l := lineOf(blockOn(fork, top))
+		for n := top - 1; n >= low; n-- {
+			l.add(blockOn(fork, n))
 		}
-		a.remember(blockOn(1, n))
+		return l
 	}
-	low, high := a.missing(v, 90)
-	assert.Equal(t, [2]uint64{91, 95}, [2]uint64{low, high})
-	assert.True(t, a.stands(v, blockOn(1, 98)))
-	assert.True(t, a.stands(v, blockOn(1, 99)), "the head's own word suffices")
-	assert.True(t, a.stands(v, blockOn(1, 95)), "its child is remembered")
-	assert.False(t, a.stands(v, blockOn(1, 94)), "a link is missing")
-	assert.False(t, a.stands(v, blockOn(2, 98)))
-	a.remember(blockOn(1, 95))
-	low, high = a.missing(v, 90)
-	assert.Greater(t, low, high, "nothing is")
-	assert.True(t, a.stands(v, blockOn(1, 90)))
-	assert.False(t, a.stands(v, blockOn(2, 90)))
-	assert.True(t, a.stands(view{head: v.head}, blockOn(2, 90)), "the node says itself which block is deep")
-	assert.True(t, a.stands(v, blockOn(2, v.head.number-maxLinks-1)), "too far down")
-	for n := range uint64(2 * maxAncestors) {
-		a.remember(block{number: n, hash: evmtx.Hash{3, byte(n >> 8), byte(n)}})
+	var a ancestry
+	keep := func(l line) { a.keep(&l) }
+	joined := func(b block) (low uint64) {
+		l := lineOf(b)
+		a.join(&l)
+		return l.low()
 	}
-	assert.LessOrEqual(t, len(a.by), maxAncestors)
+	keep(run(1, 1<<60, 1<<60))
+	assert.Empty(t, a.line.hashes, "one block is one node's word")
+	keep(run(1, 110, 100))
+	assert.EqualValues(t, 100, joined(blockOn(1, 111)))
+	assert.EqualValues(t, 100, joined(blockOn(1, 105)))
+	assert.EqualValues(t, 112, joined(blockOn(1, 112)), "a link is missing")
+	assert.EqualValues(t, 105, joined(blockOn(2, 105)))
+	keep(run(1, 105, 90))
+	assert.EqualValues(t, 90, joined(blockOn(1, 111)), "longer, and not shorter at the top")
+	keep(run(2, 99, 80))
+	assert.EqualValues(t, 90, joined(blockOn(1, 111)), "a fork below the top is not remembered")
+	keep(run(1, 112, 111))
+	assert.EqualValues(t, 111, joined(blockOn(1, 113)), "what is above counts, where the two do not meet")
+	sibling := lineOf(block{number: 113, hash: evmtx.Hash{9}, parent: blockOn(1, 112).hash})
+	a.join(&sibling)
+	assert.EqualValues(t, 111, sibling.low(), "a fork on a block that is remembered")
+	keep(run(1, maxLine+500, 100))
+	assert.Len(t, a.line.hashes, maxLine)
+	assert.EqualValues(t, 501, joined(blockOn(1, maxLine+501)))
+	cut := lineOf(blockOn(1, maxLine+501))
+	a.join(&cut)
+	assert.True(t, cut.has(blockOn(1, 500)), "by the parent of the lowest")
+}
+
+// The first floor is one view's word, and falls when nobody confirms it. What was linked stays.
+func TestTheFloorRisesByLinks(t *testing.T) {
+	at := func(b block, down uint64) view {
+		l := lineOf(b)
+		for n := b.number - 1; n >= b.number-down; n-- {
+			l.add(blockOn(1, n))
+		}
+		return view{head: b, deep: b, line: &l}
+	}
+	absurd := view{head: block{number: 1 << 60}, deep: block{number: 1 << 60, hash: evmtx.Hash{7}}, line: &line{top: 1 << 60, hashes: []evmtx.Hash{{7}}}}
+	var f floor
+	assert.EqualValues(t, 1<<60, f.see(absurd, false), "nobody knows better yet")
+	for range floorFalls - 1 {
+		assert.EqualValues(t, 1<<60, f.see(at(blockOn(1, 100), 0), false))
+	}
+	assert.EqualValues(t, 100, f.see(at(blockOn(1, 100), 0), false))
+	assert.EqualValues(t, 100, f.see(absurd, false), "it stands on nothing that is known")
+	assert.EqualValues(t, 100, f.see(at(blockOn(1, 105), 2), false))
+	assert.EqualValues(t, 100, f.see(at(blockOn(2, 105), 0), false))
+	assert.EqualValues(t, 105, f.see(at(blockOn(1, 105), 5), false))
+	for range 2 * floorFalls {
+		assert.EqualValues(t, 105, f.see(at(blockOn(1, 90), 0), false), "it was linked, and does not fall")
+		assert.EqualValues(t, 105, f.see(view{none: true, line: &line{}}, false))
+	}
+	assert.EqualValues(t, 300, f.see(at(blockOn(1, 300), 0), true), "a transaction of ours was found below")
 }

@@ -24,9 +24,15 @@ const sibling = "0x3333333333333333333333333333333333333333333333333333333333333
 func nodeWith(head uint64, hash99, tx string) *script {
 	from := evmtest.Dev(0).Address()
 	at := func(tag any) uint64 {
-		n := head
-		if text, ok := tag.(string); ok {
-			_, _ = fmt.Sscanf(text, "0x%x", &n)
+		if name, ok := tag.(map[string]any); ok && (name["blockHash"] == hash99 || name["blockHash"] == blockAt(99)["hash"]) {
+			if name["blockHash"] != hash99 {
+				return head + 1
+			}
+			return 99
+		}
+		n, known := heightOf(tag, head)
+		if !known {
+			return head + 1
 		}
 		return n
 	}

@@ -1,6 +1,9 @@
 package evm
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // class is the meaning of a node's words for a transaction that was sent.
 type class uint8
@@ -35,11 +38,11 @@ var words = []struct {
 		"chain id", "chainid", "replay-protected", "pool not enabled", "does not exist/is not available", "method not found",
 		"api key", "unauthorized", "authenticat",
 	}},
-	{classNotYet, []string{"account limit exceeded", "in-flight transaction limit", "already reserved", "conflicting type"}},
-	{classBusy, []string{
-		"rate limit", "request limit", "too many requests", "compute units", "txpool is full", "sub-pool is full",
-		"queue full", "pending tx pool full",
+	{classNotYet, []string{
+		"account limit exceeded", "in-flight transaction limit", "already reserved", "conflicting type",
+		"gas limit exceeded", "size limit exceeded", "fee limit exceeded",
 	}},
+	{classBusy, append([]string{"limit exceeded", "txpool is full", "sub-pool is full", "queue full", "pending tx pool full"}, throttled...)},
 	{classUsed, []string{"nonce too low", "oldnonce", "invalid transaction nonce", "nonce is too low"}},
 	{classDoubt, []string{"replacement transaction underpriced", "replacement not allowed", "replacementnotallowed", "ownnoncealreadyused"}},
 	// A node's own policy, the state of the account, and what the next block may bring.
@@ -56,8 +59,25 @@ var words = []struct {
 	}},
 }
 
-// noMethod is the one code that the protocol itself fixes.
-const noMethod = -32601
+// throttled are the words by which providers say that a client asks too often, about whatever.
+var throttled = []string{
+	"rate limit", "ratelimit", "rate-limit", "request limit", "too many requests", "too many connections", "compute units", "request rate",
+	"rate exceeded", "request count exceeded", "requests per", "rps limit", "throttl", "quota", "slow down", "capacity exceeded",
+}
+
+// saysBusy reports whether a text, such as a proxy's, says that a client asks too often.
+func saysBusy(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(throttled, func(t string) bool { return strings.Contains(text, t) })
+}
+
+// The codes that the protocol itself fixes (EIP-1474), and the one that providers take from HTTP. They count where the
+// text is not known: nodes have other uses for them.
+const (
+	noMethod        = -32601
+	limitExceeded   = -32005
+	tooManyRequests = 429
+)
 
 func classify(err *rpcError) class {
 	text := strings.ToLower(err.Message)
@@ -68,8 +88,11 @@ func classify(err *rpcError) class {
 			}
 		}
 	}
-	if err.Code == noMethod {
+	switch err.Code {
+	case noMethod:
 		return classMisconfigured
+	case limitExceeded, tooManyRequests:
+		return classBusy
 	}
 	return classDoubt
 }

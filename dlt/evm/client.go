@@ -36,12 +36,13 @@ type Client struct {
 	endpoints []*endpoint
 	preferred atomic.Uint32 // index of the one for submissions
 	genesis   atomic.Pointer[evmtx.Hash]
-	settled   atomic.Uint64 // see view
+	floor     floor
 	secrets   *strings.Replacer
 	senders   senders
 	mined     mined
 	searched  searched
 	ancestry  ancestry
+	heard     heard
 }
 
 // New returns a client of the chain with this id, through the node at the URL, such as

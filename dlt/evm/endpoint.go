@@ -3,22 +3,25 @@ package evm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 // endpoint is one node, or a proxy before some.
 type endpoint struct {
-	index  uint32
-	url    string
-	shown  string // its scheme and host
-	arrays arrays
-	known  identified
-	next   nonces
+	index   uint32
+	url     string
+	shown   string // its scheme and host
+	arrays  arrays
+	known   identified
+	next    nonces
+	unclear wire.Unclear
 	// recent is of this node only: what one has shown says nothing of another.
 	recent recent
 	// aside is until when others are preferred, in nanoseconds of Unix time.
@@ -39,13 +42,22 @@ func (c *Client) inTurn() []*endpoint {
 	return append(append(out, c.endpoints[first:]...), c.endpoints[:first]...)
 }
 
-// onPreferred asks the endpoint for submissions, and names it in the error. Where the error is the
-// endpoint's, another one is for submissions from then on, and RetryAfter is the time until that one may be
-// asked.
-func (c *Client) onPreferred(ctx context.Context, ask func(e *endpoint) error) error {
+// errElsewhere: another node may do better.
+var errElsewhere = errors.New("another node may say otherwise")
+
+// behind is the error for a node that is behind others, or whose answers do not fit together.
+func (c *Client) behind(op, format string, args ...any) error {
+	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errElsewhere}
+}
+
+// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where the error is the
+// endpoint's, or the endpoint has left the batch in doubt again and again, another one is for submissions from then
+// on, and RetryAfter is the time until that one may be asked.
+func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
 	err := dlt.At(e.shown, ask(e))
-	if late || len(c.endpoints) == 1 || !isEndpoints(ctx, err) {
+	again := e.unclear.Again(key, err)
+	if late || len(c.endpoints) == 1 || !again && !isEndpoints(ctx, err) {
 		return err
 	}
 	c.leave(e, err)
@@ -90,6 +102,9 @@ func asideFor(err error) time.Duration {
 func isEndpoints(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false
+	}
+	if errors.Is(err, errElsewhere) {
+		return true
 	}
 	switch dlt.Kind(err) {
 	case batch.KindUnavailable, batch.KindBusy, batch.KindMisconfigured:

@@ -14,6 +14,8 @@ const opEvents = "events"
 const (
 	// headTimeout bounds one question for a head.
 	headTimeout = 5 * time.Second
+	// headFalls is how many answers in a row below the highest number show that it was wrong.
+	headFalls = 8
 	// defaultHeadInterval is for callers of Events that have not set Options.HeadInterval.
 	defaultHeadInterval = time.Second
 )
@@ -22,12 +24,14 @@ const (
 // asks for the number of the last block, first the node for submissions and then the fallbacks, and
 // each higher number is one event without statuses: everything under way is asked about together.
 // Several numbers at once are one event. A lower number is no event, since the nodes behind one
-// address differ in their heads. It ignores services. The stream ends with a [*dlt.Error] when no
+// address differ in their heads. Where no answer for some time comes up to the highest number, that one was
+// wrong, and the others count again. It ignores services. The stream ends with a [*dlt.Error] when no
 // node answers.
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	tick := time.NewTicker(cmp.Or(c.o.HeadInterval, defaultHeadInterval))
 	defer tick.Stop()
 	var last uint64
+	below := 0 // answers in a row
 	for live := true; ; {
 		head, err := c.head(ctx)
 		switch {
@@ -35,11 +39,15 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 			return nil
 		case err != nil:
 			return err
-		case live || head > last:
+		case live || head > last || below >= headFalls:
 			if err := yield(dlt.Event{Live: live}); err != nil {
 				return err
 			}
-			live, last = false, head
+			live, last, below = false, head, 0
+		case head < last:
+			below++
+		default:
+			below = 0
 		}
 		select {
 		case <-ctx.Done():

@@ -30,8 +30,8 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.c.show(err.Error())}
 	}
 	var out []byte
-	err = c.c.onPreferred(ctx, func(e *endpoint) (err error) {
-		p := preparing{SigningClient: c, e: e, in: in, sender: sender, salt: saltOf(a.Key)}
+	err = c.c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
+		p := preparing{SigningClient: c, e: e, in: in, sender: sender, key: a.Key, salt: saltOf(a.Key)}
 		if len(a.Prepared) == 0 {
 			out, err = p.first(ctx)
 		} else {
@@ -48,6 +48,7 @@ type preparing struct {
 	e      *endpoint
 	in     intent
 	sender evmtx.Address
+	key    batch.Key
 	salt   salt
 	head   block
 	market Market
@@ -94,8 +95,8 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if settled := p.c.settle(v); settled > 0 && (v.none || v.deep.number < settled) {
-		return nil, p.notYet("the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
+	if v, err = p.deep(ctx, v); err != nil {
+		return nil, err
 	}
 	nonce, err := p.nonce(ctx, v, latest, pending)
 	if err != nil {
@@ -116,24 +117,53 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 	return s.encode(), nil
 }
 
+// deep completes a view by the hash of its deep block, to which the head is linked. It refuses a node that is behind.
+// By the finality of a tag the node names its deep block itself.
+func (p *preparing) deep(ctx context.Context, v view) (view, error) {
+	if settled := p.c.floor.see(v, false); settled > 0 && (v.none || v.deep.number < settled) {
+		return v, p.c.behind(opPrepare, "the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
+	}
+	if v.none || p.c.o.Finality.byTag() {
+		return v, nil
+	}
+	if err := p.c.link(ctx, opPrepare, p.e, &linking{line: v.line}, v.deep.number); err != nil {
+		return v, err
+	}
+	hash, linked := v.line.at(v.deep.number)
+	if !linked {
+		return v, p.c.behind(opPrepare, "%s", v.unlinked(v.deep.number))
+	}
+	v.deep.hash = hash
+	p.c.floor.see(v, false)
+	return v, nil
+}
+
 // nonce returns the account's next one: the count after the last deep block, if everything later is
 // the same. A nonce above somebody's transaction that is not deep would be a gap for ever if that is
 // taken back, so there is no such nonce, and no counter that could drift.
 func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
-	height := v.deep.number
-	if v.none {
-		height = 0 // block 0 is never taken back
+	at := any("0x0") // block 0 is never taken back
+	if !v.none {
+		at = inBlockOf(v.deep.hash)
+	}
+	reqs := append([]request{{"eth_getTransactionCount", []any{p.sender.String(), at}}}, p.c.parentRequest(v.head)...)
+	answers, err := p.c.ask(ctx, opPrepare, p.e, reqs)
+	if err != nil {
+		return 0, dlt.At(p.e.shown, p.c.typed(opPrepare, err))
 	}
 	f := finder{Client: p.c, op: opPrepare, e: p.e, sender: p.sender}
-	deep, err := f.countAt(ctx, height)
+	deep, err := f.countOf(answers[0], v.deep.number)
 	if errors.Is(err, errNoState) { // it answers, and only this question is too much for it
-		return 0, p.notYet("the node has no state of block %d, which is deep, and so no nonce is sure: %s", height, saying(err))
+		return 0, p.notYet("the node has no state of block %d, which is deep, and so no nonce is sure: %s", v.deep.number, saying(err))
 	}
 	if err != nil {
 		return 0, err
 	}
+	if err := p.c.standsOnParent(opPrepare, v.head, answers[1:]); err != nil {
+		return 0, err
+	}
 	if deep != latest || deep != pending {
-		return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool", deep, height, latest, pending)
+		return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool", deep, v.deep.number, latest, pending)
 	}
 	return deep, nil
 }
@@ -169,34 +199,61 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	if len(p.in.data) > 0 {
 		call["data"] = hexText(p.in.data)
 	}
-	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", []any{call}}})
-	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
-		return 0, p.notYet("no estimate of the gas: %s", saying(err))
+	estimate, reverts, err := p.estimate(ctx, call)
+	if reverts != nil { // where the node was that said so, nobody knows
+		estimate, reverts, err = p.estimate(ctx, call, inBlockOf(p.head.hash))
+	}
+	if reverts != nil {
+		return 0, p.reverts(reverts)
 	}
 	if err != nil {
-		return 0, p.c.typed(opPrepare, err)
+		return 0, err
 	}
-	if e := answers[0].err; e != nil {
-		text := strings.ToLower(e.Message)
-		switch kind := kindOf(e); {
-		case strings.Contains(text, "revert"):
-			return 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
-		case kind == dlt.ErrDoubt: //nolint:errorlint // a sentinel itself
-			return 0, p.notYet("no estimate of the gas: %s", e.Message)
-		default:
-			return 0, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.c.show("estimate of the gas: " + e.Message)}
-		}
-	}
-	estimate, err := number(answers[0])
-	if err != nil {
-		return 0, p.notYet("no estimate of the gas: %v", err)
-	}
+	p.c.heard.forget(p.call())
 	least := p.leastGas(p.in.tx(p.c.chain, 0, 0, Fee{}))
 	addition := uint64(0)
 	if estimate > least {
 		addition = estimate / 4
 	}
 	return p.salt.gas(max(estimate, least), addition, p.head), nil
+}
+
+// estimate asks for the gas of a call, where there is a block after it. reverts is the node's word that the call would
+// be taken back.
+func (p *preparing) estimate(ctx context.Context, call any, after ...any) (gas uint64, reverts *rpcError, err error) {
+	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", append([]any{call}, after...)}})
+	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
+		return 0, nil, p.notYet("no estimate of the gas: %s", saying(err))
+	}
+	if err != nil {
+		return 0, nil, p.c.typed(opPrepare, err)
+	}
+	if e := answers[0].err; e != nil {
+		switch kind := kindOf(e); {
+		case strings.Contains(strings.ToLower(e.Message), "revert"):
+			return 0, e, nil
+		case kind == dlt.ErrDoubt: //nolint:errorlint // a sentinel itself
+			return 0, nil, p.notYet("no estimate of the gas: %s", e.Message)
+		default:
+			return 0, nil, &dlt.Error{Op: opPrepare, Kind: kind, Code: e.Code, Message: p.c.show("estimate of the gas: " + e.Message)}
+		}
+	}
+	if gas, err = number(answers[0]); err != nil {
+		return 0, nil, p.notYet("no estimate of the gas: %v", err)
+	}
+	return gas, nil, nil
+}
+
+func (p *preparing) call() string { return "call " + string(p.key.Service) + " " + string(p.key.ID) }
+
+// reverts is the error for a call that would be taken back after the view's head. The batch is refused once the chain
+// says the same at a later head.
+func (p *preparing) reverts(e *rpcError) error {
+	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
+	if !p.c.heard.earlier(p.call(), p.head.number) {
+		out.Kind, out.Err = dlt.ErrNotYet, errElsewhere
+	}
+	return out
 }
 
 // renew returns the slot as it is, or with another entry.
@@ -229,6 +286,9 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay later.
 	if forgotten && !p.asksMore(ctx, s) {
 		return kept, nil
+	}
+	if err := p.c.isLinked(ctx, opPrepare, p.e, p.head); err != nil {
+		return nil, err
 	}
 	p.market.Last = s.last().fee
 	e, err := p.sign(ctx, p, s.nonce, s.gas, s.least(), s.maxFee)

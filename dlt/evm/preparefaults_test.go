@@ -308,13 +308,8 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 			_, _, hashes, err := evm.Slot(a.Prepared)
 			require.NoError(t, err)
 			node.on("eth_getTransactionCount", func(params []any) (any, string) {
-				var height uint64
-				if text, ok := params[1].(string); ok && strings.HasPrefix(text, "0x") {
-					_, err := fmt.Sscanf(text, "0x%x", &height)
-					assert.NoError(t, err)
-				} else {
-					height = 100
-				}
+				height, known := heightOf(params[1], 100)
+				assert.True(t, known)
 				if height < at {
 					return "0x0", ""
 				}

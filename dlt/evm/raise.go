@@ -25,7 +25,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 		return nil, &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Message: c.show(err.Error())}
 	}
 	var out []byte
-	err = c.onPreferred(ctx, func(e *endpoint) (err error) {
+	err = c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
 		out, err = c.raise(ctx, e, a.Key, p, a.Prepared)
 		return unposted(err)
 	})
@@ -64,7 +64,11 @@ func (c *Client) raise(ctx context.Context, e *endpoint, key batch.Key, p *payme
 		return nil, err
 	case !changes:
 		return kept, nil
-	case len(kept) == 0:
+	}
+	if err := c.isLinked(ctx, opPrepare, e, v.head); err != nil {
+		return nil, err
+	}
+	if len(kept) == 0 {
 		s.turns = []turn{{next, v.head.number}}
 		return s.encodeList(), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
@@ -107,10 +108,10 @@ func TestABlockIsReadForAll(t *testing.T) {
 	f.set(func() { f.head = 107 })
 	f.ask(batch.ReportedValid, 0, 0, 0)
 	f.set(func() { f.head = 115 })
-	f.ask(batch.ReportedCommitted, 0, 0, 10) // its own, and the blocks from there to the head: see ancestry
-	f.ask(batch.ReportedCommitted, 1, 0, 1)
+	f.ask(batch.ReportedCommitted, 0, 0, 9) // those between its own and the head, which link the two
+	f.ask(batch.ReportedCommitted, 1, 0, 0)
 	f.set(func() { f.head = 116 })
-	f.ask(batch.ReportedCommitted, 1, 0, 1) // all but its own are remembered
+	f.ask(batch.ReportedCommitted, 1, 0, 0) // all of them are remembered
 }
 
 // What the client remembers of a pool, and of lists, ends no batch, and where it does not fit it is not used.
@@ -198,7 +199,7 @@ func TestAnAcceptanceIsAWordOfThePool(t *testing.T) {
 	f.set(func() { f.pooled = false })
 	f.ask(batch.ReportedUnknown, 1, 1, 0)
 	f.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "already known" })
-	require.NoError(t, f.c.Submit(t.Context(), attempt(f.b, 1)))
+	require.ErrorIs(t, f.c.Submit(t.Context(), attempt(f.b, 1)), dlt.ErrDoubt, "the node shows no such transaction")
 	f.ask(batch.ReportedUnknown, 1, 1, 0)
 	f.on("eth_sendRawTransaction", func([]any) (any, string) { return string(f.b.ID), "" })
 	require.NoError(t, f.c.Submit(t.Context(), attempt(f.b, 1)))

@@ -46,16 +46,15 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, p *payment) (dlt.Evid
 	if err != nil {
 		return dlt.CannotTell, err
 	}
-	if len(statuses) == 0 {
-		return dlt.InFlight, nil // the answers contradict each other: ask again
-	}
-	switch statuses[0].Reported {
-	case batch.ReportedCommitted:
-		return dlt.Committed, nil
-	case batch.ReportedInvalid: // reverted in a deep block: the nonce is used
-		return dlt.NotCommitted, nil
-	case batch.ReportedValid:
-		return dlt.InFlight, nil
+	if len(statuses) > 0 { // else the answers contradict each other
+		switch statuses[0].Reported {
+		case batch.ReportedCommitted:
+			return dlt.Committed, nil
+		case batch.ReportedInvalid: // reverted in a deep block: the nonce is used
+			return dlt.NotCommitted, nil
+		case batch.ReportedValid:
+			return dlt.InFlight, nil
+		}
 	}
 	// A pool may show a transaction that a deep block has overtaken.
 	proof, err := c.whoUsed(ctx, opResolve, e, p.sender, p.txs[0].Nonce, unknownHeight, p.hashes)
@@ -103,6 +102,7 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	if err != nil || v.none {
 		return usage{}, err
 	}
+	c.floor.see(v, false)
 	f := finder{Client: c, op: op, e: e, sender: sender, nonce: nonce, ours: ours}
 	count, err := f.countAt(ctx, v.deep.number)
 	switch {
@@ -111,28 +111,39 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	case count <= nonce:
 		return usage{by: byNobody}, nil
 	}
-	height, err := f.heightOf(ctx, v.deep.number)
-	if errors.Is(err, errNoState) {
-		var found bool
-		height, found, err = f.heightByName(ctx)
-		if found = found && v.isDeep(height); err == nil && !found && free != unknownHeight {
-			height, found, err = f.search(ctx, free, v.deep.number)
+	return f.find(ctx, v, free)
+}
+
+// find looks for the user of the nonce in the ways that there are, until one leads to it. Each only says where to look.
+func (f *finder) find(ctx context.Context, v view, free uint64) (usage, error) {
+	var first error
+	for _, way := range []func() (uint64, bool, error){
+		func() (uint64, bool, error) { return f.heightOf(ctx, v, f.countLinked) },
+		func() (uint64, bool, error) { return f.heightOf(ctx, v, f.countOfAny) },
+		func() (uint64, bool, error) { return f.heightByName(ctx) },
+		func() (uint64, bool, error) { return f.search(ctx, v, free) },
+	} {
+		height, found, err := way()
+		if errors.Is(err, errNoState) { // it answers, and has removed what this way needs
+			continue
 		}
-		if err == nil && !found {
-			return usage{by: bySomeone}, nil
+		if err == nil && found && v.isDeep(height) {
+			var u usage
+			if u, err = f.read(ctx, v, height); err == nil {
+				return u, nil
+			}
+		}
+		if err != nil && (dlt.Kind(err) != batch.KindDoubt || ctx.Err() != nil) {
+			return usage{}, err
+		}
+		if first == nil {
+			first = err
 		}
 	}
-	if err != nil {
-		return usage{}, err
+	if first != nil {
+		return usage{}, first
 	}
-	u, err := f.read(ctx, height)
-	if err == nil && u.by == byAnother {
-		err = f.standsOn(ctx, v, u.block)
-	}
-	if err != nil {
-		return usage{}, err
-	}
-	return u, nil
+	return usage{by: bySomeone}, nil
 }
 
 // unknownHeight: nobody has written down when the nonce was free.
@@ -160,14 +171,28 @@ func (f *finder) fail(format string, args ...any) error {
 	return &dlt.Error{Op: f.op, Kind: dlt.ErrDoubt, Endpoint: f.e.shown, Message: f.show(fmt.Sprintf(format, args...))}
 }
 
-// countAt returns the account's next nonce after a block. Deep blocks have one hash, so their
-// number names them.
+// countAt returns the account's next nonce after the block that a node has at a height. It shows where to
+// look for the user of a nonce, and proves nothing: the next answer may be another node's.
 func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
 	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
 	if err != nil {
 		return 0, err
 	}
 	return f.countOf(a, height)
+}
+
+// countIn returns the account's next nonce after a block (EIP-1898), whichever node answers.
+func (f *finder) countIn(ctx context.Context, h evmtx.Hash, height uint64) (uint64, error) {
+	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), inBlockOf(h))
+	if err != nil {
+		return 0, err
+	}
+	return f.countOf(a, height)
+}
+
+// inBlockOf names a block by its hash, in a question about the state after it.
+func inBlockOf(h evmtx.Hash) any {
+	return map[string]any{"blockHash": h.String(), "requireCanonical": true}
 }
 
 // countOf reads the answer to a question for a next nonce after a block.
@@ -186,39 +211,72 @@ func (f *finder) countOf(a answer, height uint64) (uint64, error) {
 // of the last 128 only.
 var errNoState = errors.New("no state of that block")
 
-// heightOf returns the height at which the nonce was used, which is at most high. It goes back in
-// growing steps, because nodes keep the state of the last blocks only, and then halves the rest.
-func (f *finder) heightOf(ctx context.Context, high uint64) (uint64, error) {
-	low, step := high, uint64(1)
-	for low > 0 { // block 0 executes nothing
+// counter returns the account's next nonce after a block of a height.
+type counter func(ctx context.Context, v view, height uint64) (uint64, error)
+
+// countOfAny asks by the number, as nodes take it that know no question by hash.
+func (f *finder) countOfAny(ctx context.Context, _ view, height uint64) (uint64, error) {
+	return f.countAt(ctx, height)
+}
+
+// countLinked asks by the hash of a block that is linked to the view, and remembers the answer. A node that does not
+// have the block may have a neighbour that has it, so it asks again.
+func (f *finder) countLinked(ctx context.Context, v view, height uint64) (n uint64, err error) {
+	if err := f.link(ctx, f.op, f.e, &linking{line: v.line}, height); err != nil {
+		return 0, err
+	}
+	h, linked := v.line.at(height)
+	if !linked {
+		return 0, f.fail("%s", v.unlinked(height))
+	}
+	for range 3 {
+		if n, err = f.countIn(ctx, h, height); !errors.Is(err, errNoState) {
+			break
+		}
+	}
+	if err == nil {
+		f.searched.counted(f.sender, f.nonce, height, n)
+	}
+	return n, err
+}
+
+// heightOf returns the height at which the nonce was used. It goes back in growing steps, because nodes keep the state
+// of the last blocks only, and then halves the rest.
+func (f *finder) heightOf(ctx context.Context, v view, count counter) (height uint64, found bool, err error) {
+	high, step := v.deep.number, uint64(1)
+	low, known, used := f.searched.between(f.sender, f.nonce)
+	if high = min(high, used); !known {
+		low = high
+	}
+	for low > 0 && !known { // block 0 executes nothing
 		next := low - min(low, step)
-		count, err := f.countAt(ctx, next)
+		n, err := count(ctx, v, next)
 		if errors.Is(err, errNoState) && step > 1 {
 			step /= 2
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		low = next
-		if count <= f.nonce {
+		if n <= f.nonce {
 			break
 		}
 		high, step = next, step*2
 	}
-	for high-low > 1 { // used after low, and not after high
+	for high > low && high-low > 1 { // used after low, and not after high
 		middle := low + (high-low)/2
-		count, err := f.countAt(ctx, middle)
+		n, err := count(ctx, v, middle)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
-		if count > f.nonce {
+		if n > f.nonce {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	return high, nil
+	return high, true, nil
 }
 
 // heightByName asks for the transaction of the sender and nonce, which some nodes can answer.
@@ -243,17 +301,33 @@ func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, e
 	return height, found, nil
 }
 
-// read reads the whole block at a height and says who used the nonce there.
-func (f *finder) read(ctx context.Context, height uint64) (usage, error) {
-	a, err := f.one(ctx, "eth_getBlockByNumber", hexQuantity(height), true)
-	if err != nil {
-		return usage{}, err
+// read reads the whole block at a height and says who used the nonce there. It is the block that is linked to the view:
+// what another one shows is no finding. Where it shows no user, what led there is forgotten.
+func (f *finder) read(ctx context.Context, v view, height uint64) (u usage, err error) {
+	var a answer
+	found := false
+	for range 3 { // the next answer may be another node's
+		if a, err = f.one(ctx, "eth_getBlockByNumber", hexQuantity(height), true); err != nil {
+			return usage{}, err
+		}
+		if u, found, err = f.userIn(a, height); err == nil {
+			err = f.standsOn(ctx, v, u.block)
+		}
+		if err == nil || ctx.Err() != nil {
+			break
+		}
 	}
-	u, found, err := f.userIn(a, height)
-	if err != nil || found {
-		return u, err
+	switch {
+	case err != nil:
+		return usage{}, err
+	case found && u.by == byAnother:
+		f.floor.see(v, true)
+		return u, nil
+	case found:
+		return u, nil
 	}
 	if err := f.agrees(ctx, u.block); err != nil {
+		f.searched.forgetCounts(f.sender, f.nonce)
 		return usage{}, err
 	}
 	if !f.authorized(a) {
@@ -322,12 +396,23 @@ const (
 const searchAtOnce = 32
 
 // search reads the blocks after a height, up to the last deep one, and returns the height of the block
-// that used the nonce. It reads some in each call, and goes on where it ended: deep blocks stay. It passes over
-// blocks that the node does not have, as old ones that it has removed: only what stands in a block is a proof.
-// At the end it begins anew where it has passed over some, since another node may have them.
-func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, found bool, err error) {
+// that used the nonce. It reads some in each call, and goes on where it ended, because blocks that are linked to
+// a deep one stay. It passes over blocks that the node does not have, as old ones that it has removed: only what stands
+// in a block is a proof. At the end it begins anew where it has passed over some, since another node may have them.
+func (f *finder) search(ctx context.Context, v view, free uint64) (height uint64, found bool, err error) {
+	if free == unknownHeight {
+		return 0, false, nil
+	}
+	deep := v.deep.number
 	from := f.searched.after(f.sender, f.nonce, free) + 1
 	last := min(deep, from+searchAtOnce-1)
+	if from > deep {
+		f.searched.again(f.sender, f.nonce)
+		return 0, false, nil
+	}
+	if err := f.link(ctx, f.op, f.e, &linking{line: v.line}, from); err != nil {
+		return 0, false, err
+	}
 	var reqs []request
 	for h := from; h <= last; h++ {
 		reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
@@ -340,8 +425,12 @@ func (f *finder) search(ctx context.Context, free, deep uint64) (height uint64, 
 		}
 		for _, a := range answers {
 			if !a.isNull() {
-				if _, found, err = f.userIn(a, from); err != nil || found {
-					return from, found, err
+				u, found, err := f.userIn(a, from)
+				if err != nil || !v.line.has(u.block) { // another chain's, or not linked yet
+					return 0, false, err
+				}
+				if found {
+					return from, true, nil
 				}
 			}
 			f.searched.reach(f.sender, f.nonce, from, a.isNull())
@@ -366,6 +455,9 @@ type searched struct {
 type reached struct {
 	height uint64
 	gaps   bool // blocks below were missing
+	// The nonce was used after block free, and not after block used, by counts that name linked blocks.
+	free, used     uint64
+	isFree, isUsed bool
 }
 
 type searchedFor struct {
@@ -383,19 +475,57 @@ func (s *searched) after(a evmtx.Address, nonce, height uint64) uint64 {
 func (s *searched) reach(a evmtx.Address, nonce, height uint64, gap bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by == nil || len(s.by) >= maxNonces {
+	s.change(a, nonce, func(r *reached) { r.height, r.gaps = height, gap || r.gaps })
+}
+
+// change changes what is remembered. The caller holds the lock.
+func (s *searched) change(a evmtx.Address, nonce uint64, f func(*reached)) {
+	key := searchedFor{a, nonce}
+	r, there := s.by[key]
+	if s.by == nil || !there && len(s.by) >= maxNonces {
 		s.by = map[searchedFor]reached{}
 	}
-	key := searchedFor{a, nonce}
-	s.by[key] = reached{height, gap || s.by[key].gaps}
+	f(&r)
+	s.by[key] = r
+}
+
+// counted remembers the account's next nonce after a linked block.
+func (s *searched) counted(a evmtx.Address, nonce, height, next uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(a, nonce, func(r *reached) {
+		switch {
+		case next > nonce && (!r.isUsed || height < r.used):
+			r.used, r.isUsed = height, true
+		case next <= nonce && (!r.isFree || height > r.free):
+			r.free, r.isFree = height, true
+		}
+	})
+}
+
+// between returns between which linked blocks the nonce was used, as far as that is known.
+func (s *searched) between(a evmtx.Address, nonce uint64) (free uint64, known bool, used uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.by[searchedFor{a, nonce}]
+	if !r.isUsed {
+		r.used = unknownHeight
+	}
+	return r.free, r.isFree && r.free < r.used, r.used
+}
+
+func (s *searched) forgetCounts(a evmtx.Address, nonce uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(a, nonce, func(r *reached) { r.free, r.used, r.isFree, r.isUsed = 0, 0, false, false })
 }
 
 // again forgets the height where blocks were missing.
 func (s *searched) again(a evmtx.Address, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if key := (searchedFor{a, nonce}); s.by[key].gaps {
-		delete(s.by, key)
+	if s.by[searchedFor{a, nonce}].gaps {
+		s.change(a, nonce, func(r *reached) { r.height, r.gaps = 0, false })
 	}
 }
 
@@ -405,17 +535,16 @@ func (f *finder) agrees(ctx context.Context, b block) error {
 	if b.number == 0 {
 		return f.fail("block 0 used nonce %d", f.nonce)
 	}
-	before, err := f.countAt(ctx, b.number-1)
+	before, err := f.countIn(ctx, b.parent, b.number-1)
 	if err != nil {
 		return err
 	}
-	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), map[string]any{"blockHash": b.hash.String(), "requireCanonical": true})
+	after, err := f.countIn(ctx, b.hash, b.number)
 	if err != nil {
 		return err
 	}
-	after, err := number(a)
-	if err != nil || before > f.nonce || after <= f.nonce {
-		return f.fail("nonce %d, between blocks %d and %d: %v", f.nonce, b.number-1, b.number, errors.Join(err, fmt.Errorf("counts %d and %d", before, after)))
+	if before > f.nonce || after <= f.nonce {
+		return f.fail("nonce %d, between blocks %d and %d: counts %d and %d", f.nonce, b.number-1, b.number, before, after)
 	}
 	return nil
 }

@@ -194,8 +194,9 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return c.c.broken(opSubmit, a.Key, err)
 	}
+	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
-	return c.c.onPreferred(ctx, func(e *endpoint) error {
+	return c.c.onPreferred(ctx, key, func(e *endpoint) error {
 		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
 		return one.submit(ctx)
 	})

@@ -59,12 +59,13 @@ func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, at
 // usedSlot is a batch in no block, whose nonce is used in a deep one.
 type usedSlot struct {
 	e    *endpoint // that says so
+	v    view
 	open open
 	late bool
 }
 
-// open finishes the statuses of batches that are in no block. Another transaction may have their nonces: it
-// asks for all of them at once, after the deep block, and leaves the used ones to whoUsed, which
+// open finishes the statuses of batches that are in no block, or of which the answers contradict each other. Another
+// transaction may have their nonces: it asks for all of them at once, after the deep block, and leaves the used ones to whoUsed, which
 // takes its time. Beside an error of its own a batch has no status.
 func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
@@ -94,7 +95,7 @@ func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all [
 		case failed != nil:
 			o.st, first = batch.Status{}, cmp.Or(first, failed)
 		case next > o.slot.nonce:
-			used[o.id] = usedSlot{e, *o, late[i]}
+			used[o.id] = usedSlot{e, p.view, *o, late[i]}
 			o.st = batch.Status{}
 		default:
 			o.st = o.concluded(late[i], usage{by: byNobody})
@@ -135,15 +136,14 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 		return usage{}, err
 	}
 	s := u.open.slot
-	ask := func(e *endpoint) (usage, error) {
-		return c.c.whoUsed(ctx, opStatuses, e, sender, s.nonce, s.free(c.c.o.Finality), u.open.hashes)
-	}
-	proof, err = ask(u.e)
+	free := s.free(c.c.o.Finality)
+	f := finder{Client: c.c, op: opStatuses, e: u.e, sender: sender, nonce: s.nonce, ours: u.open.hashes}
+	proof, err = f.find(ctx, u.v, free)
 	for _, e := range c.c.inTurn() {
 		if e == u.e || err == nil && proof.by != bySomeone || ctx.Err() != nil {
 			continue
 		}
-		if other, failed := ask(e); failed == nil && (err != nil || other.by != byNobody) {
+		if other, failed := c.c.whoUsed(ctx, opStatuses, e, sender, s.nonce, free, u.open.hashes); failed == nil && (err != nil || other.by != byNobody) {
 			proof, err = other, nil
 		}
 	}
@@ -158,6 +158,8 @@ func (o *open) concluded(late bool, proof usage) batch.Status {
 		return batch.Status{Reported: batch.ReportedVoid, Message: proof.text(s.nonce)}
 	case proof.by == byOurs: // its receipt will say so
 		return batch.Status{}
+	case st.Reported == 0: // the answers contradict each other
+		return st
 	case proof.by == bySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}

@@ -89,7 +89,8 @@ type open struct {
 	st batch.Status
 }
 
-// finisher finishes the statuses of batches that are in no block. A status of the zero value is no answer.
+// finisher finishes the statuses of batches that are in no block, or of which the answers contradict each other. A
+// status of the zero value is no answer.
 type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
 
 // lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the time is
@@ -120,8 +121,17 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, more bool) (out []batch.Status, err error) {
 	more = more || ctx.Err() != nil // the limit has passed before: that is no node's fault either
 	for _, e := range c.inTurn() {
-		if out, err = c.statuses(ctx, e, all, finish); len(out) > 0 || err == nil {
+		var some []batch.Status
+		some, err = c.statuses(ctx, e, all, finish)
+		if out = append(out, some...); err == nil {
 			break
+		}
+		if len(some) > 0 { // the node has answered: the error is about the others
+			all, more = without(all, some), true
+			if len(all) == 0 || ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		if isEndpoints(ctx, err) && !(more && ctx.Err() != nil) {
 			c.leave(e, err)
@@ -131,6 +141,16 @@ func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, mo
 		}
 	}
 	return out, err
+}
+
+// without returns the batches that have no status.
+func without(all []asked, statuses []batch.Status) (rest []asked) {
+	for _, one := range all {
+		if !slices.ContainsFunc(statuses, func(st batch.Status) bool { return st.ID == one.id }) {
+			rest = append(rest, one)
+		}
+	}
+	return rest
 }
 
 // statuses asks one node.
@@ -145,11 +165,11 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 		st, ok := p.together(first, len(one.hashes))
 		first += len(one.hashes)
 		if !ok {
-			continue
+			st = batch.Status{}
 		}
 		o := &open{one, st}
 		found = append(found, o)
-		if st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown {
+		if !ok && one.slot != nil || st.Reported == batch.ReportedPending || st.Reported == batch.ReportedUnknown {
 			waiting = append(waiting, o)
 		}
 	}
@@ -170,7 +190,7 @@ func (c *Client) statuses(ctx context.Context, e *endpoint, all []asked, finish 
 // pictured asks one node. Beside an error the picture has the answers that came; without a view
 // there is none.
 func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*picture, error) {
-	p := &picture{ancestry: &c.ancestry, canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}, began: time.Now()}
+	p := &picture{canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}, began: time.Now()}
 	for _, one := range all {
 		for _, h := range one.hashes {
 			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil && one.slot.turns != nil)
@@ -186,8 +206,8 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 	if err != nil {
 		return nil, err
 	}
-	v.settled = c.settle(v)
-	p.view = v
+	v.settled = c.floor.see(v, false)
+	p.view, p.way = v, linking{line: v.line}
 	errs := []error{p.takeReceipts(answers, asked)}
 	if err := c.follow(ctx, e, p); err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
@@ -200,6 +220,7 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 		errs = append(errs, c.typed(opStatuses, err))
 	} else {
 		errs = append(errs, p.takeRest(r, answers))
+		errs = append(errs, c.linkReceipts(ctx, e, p))
 	}
 	for _, h := range p.undone() {
 		if err == nil { // else nobody has asked for its block
@@ -244,9 +265,7 @@ func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
 	}
 	for _, l := range p.chain {
 		p.canonical[l.number] = l.hash
-		if p.linked {
-			p.ancestry.remember(block{number: l.number, hash: l.hash, parent: l.parent})
-		}
+		p.line.add(block{number: l.number, hash: l.hash, parent: l.parent})
 		if l.number > 0 {
 			p.canonical[l.number-1] = l.parent
 		}
@@ -293,7 +312,6 @@ const (
 // picture holds a node's answers about some transactions, compared with one view.
 type picture struct {
 	view
-	ancestry  *ancestry
 	began     time.Time
 	hashes    []evmtx.Hash
 	accounts  []string
@@ -308,7 +326,9 @@ type picture struct {
 	chain     []*listed  // from there down
 	known     []known
 	pooled    []*pooled
-	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height
+	canonical map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep one they are one node's word
+	way       linking               // down the view's line
+	stuck     bool                  // the first headers lead nowhere
 	next      map[count]uint64
 }
 
@@ -357,11 +377,14 @@ func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]re
 	return append(reqs, blockRequest(height)), append(heights, height)
 }
 
-// undone leaves receipts that are remembered without an answer where their block was not shown, and
-// returns their transactions.
+// undone leaves receipts that are remembered without an answer where their block was not shown, or not
+// linked, and returns their transactions.
 func (p *picture) undone() (gone []evmtx.Hash) {
 	for i, r := range p.receipts {
-		if r == nil || !p.old[i] || p.canonical[r.block.number] == r.block.hash {
+		if r == nil || !p.old[i] {
+			continue
+		}
+		if p.isDeep(r.block.number) && p.line.has(r.block) || !p.isDeep(r.block.number) && p.canonical[r.block.number] == r.block.hash {
 			continue
 		}
 		gone = append(gone, p.hashes[i])
@@ -391,10 +414,11 @@ func (p *picture) takeReceipts(answers []answer, places []int) error {
 // rest are the second questions, in this order.
 type rest struct {
 	heights  []uint64 // the blocks at these
+	links    []uint64 // the headers at these, which link a receipt's block to the view
 	counts   []count
 	receipts []int // of the transactions at these places
 	known    []int // the transactions at these places
-	reqs     [4][]request
+	reqs     [5][]request
 }
 
 func (r *rest) requests() []request { return slices.Concat(r.reqs[:]...) }
@@ -403,17 +427,15 @@ func (r *rest) requests() []request { return slices.Concat(r.reqs[:]...) }
 // transactions without a receipt, for receipts that were not asked for yet, and for transactions without one.
 func (p *picture) rest() (r rest) {
 	p.canonical[p.head.number] = p.head.hash
-	if p.deep.hash != (evmtx.Hash{}) {
-		p.canonical[p.deep.number] = p.deep.hash
-	}
 	for i, one := range p.receipts {
-		if one != nil && (p.old[i] || p.isDeep(one.block.number)) {
+		if one != nil && p.old[i] && !p.isDeep(one.block.number) {
 			r.reqs[0], r.heights = p.blockAt(one.block.number, r.reqs[0], r.heights)
-			for low, high := p.ancestry.missing(p.view, one.block.number); low <= high && p.isDeep(one.block.number); low++ {
-				if !slices.Contains(r.heights, low) { // also where only the hash is known
-					r.reqs[0], r.heights = append(r.reqs[0], blockRequest(low)), append(r.heights, low)
-				}
-			}
+		}
+	}
+	if lowest, deep := p.deepest(); deep {
+		r.links = p.way.wanted(lowest)
+		for _, h := range r.links {
+			r.reqs[4] = append(r.reqs[4], blockRequest(h))
 		}
 	}
 	for i, h := range p.hashes {
@@ -424,7 +446,7 @@ func (p *picture) rest() (r rest) {
 			continue
 		case waits:
 			r.reqs[2], r.receipts = append(r.reqs[2], receiptOf(h)), append(r.receipts, i)
-		case p.receipts[i] != nil || !p.answered[i]:
+		case p.receipts[i] != nil:
 			continue
 		}
 		if p.seen[i] == inList {
@@ -450,7 +472,48 @@ func (p *picture) takeRest(r rest, answers []answer) error {
 		return part
 	}
 	return errors.Join(p.takeBlocks(next(len(r.heights)), r.heights), p.takeNext(next(len(r.counts)), r.counts),
-		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known))
+		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known), p.takeLinks(next(len(r.links))))
+}
+
+// takeLinks reads the answers about headers. What they do not show is asked for again.
+func (p *picture) takeLinks(answers []answer) error {
+	before := len(p.line.hashes)
+	p.way.take(answers)
+	p.stuck = len(answers) > 0 && len(p.line.hashes) == before
+	return nil
+}
+
+// deepest returns the lowest block of a receipt that is deep by its height, and near enough to be linked.
+func (p *picture) deepest() (lowest uint64, deep bool) {
+	for _, r := range p.receipts {
+		if r != nil && p.isDeep(r.block.number) && p.line.top-r.block.number <= maxLine && (!deep || r.block.number < lowest) {
+			lowest, deep = r.block.number, true
+		}
+	}
+	return lowest, deep
+}
+
+// linkReceipts links the blocks of receipts that are deep by their height to the view, as far as the first headers
+// have not done it. Its error names a block that it could not link.
+func (c *Client) linkReceipts(ctx context.Context, e *endpoint, p *picture) error {
+	var errs []error
+	if lowest, deep := p.deepest(); deep {
+		if !p.stuck {
+			errs = append(errs, c.link(ctx, opStatuses, e, &p.way, lowest))
+		}
+		c.ancestry.keep(p.line)
+	}
+	for i, r := range p.receipts {
+		if r == nil || !p.isDeep(r.block.number) {
+			continue
+		}
+		if _, linked := p.line.at(r.block.number); !linked {
+			errs = append(errs, fmt.Errorf("receipt of %s: %s", p.hashes[i], p.unlinked(r.block.number)))
+		} else if p.line.has(r.block) {
+			p.settled = c.floor.see(p.view, true)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
@@ -465,9 +528,6 @@ func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
 			errs = append(errs, fmt.Errorf("block %d: %w", h, err))
 		case b.number == h:
 			p.canonical[h] = b.hash
-			if p.linked {
-				p.ancestry.remember(b)
-			}
 		}
 	}
 	return errors.Join(errs...)
@@ -504,11 +564,12 @@ func (p *picture) heldBack(i int) bool {
 	return err == nil && asked && nonce == next
 }
 
-// takeKnown reads the answers about the transactions at some places. A receipt says more.
+// takeKnown reads the answers about the transactions at some places. A receipt says more. Without an answer about the
+// receipt the pool's word counts, and that there is none does not.
 func (p *picture) takeKnown(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
-		if p.receipts[i] != nil || !p.answered[i] {
+		if p.receipts[i] != nil {
 			continue
 		}
 		var err error
@@ -610,19 +671,19 @@ func (p *picture) status(i int) (batch.Status, bool) {
 		return batch.Status{}, false // neither deep nor taken back: ask again
 	case r != nil && !p.isDeep(r.block.number):
 		return batch.Status{Reported: batch.ReportedValid}, true
-	case r != nil && (p.canonical[r.block.number] != r.block.hash || !p.ancestry.stands(p.view, r.block)):
-		return batch.Status{}, false // of another chain than the view: ask again
+	case r != nil && !p.line.has(r.block):
+		return batch.Status{}, false // of another chain than the view, or not linked to it: ask again
 	case r != nil && r.reverted:
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
-	case p.known[i] == inPool && p.gapped(i):
+	case p.known[i] == inPool && p.gapped(i) && p.answered[i]:
 		// The nonce missing before it may be of a batch of its lane that was lost. That is sent again only
 		// once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
-	case p.known[i] == inPool:
+	case p.known[i] == inPool && !p.gapped(i):
 		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.heldBack(i))}, true
-	case p.known[i] == nowhere:
+	case p.known[i] == nowhere && p.answered[i]:
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	}
 	return batch.Status{}, false

@@ -386,7 +386,7 @@ func TestResolve(t *testing.T) {
 				return "0x0", ""
 			}
 			return count(77, nil)(p)
-		}, want: dlt.CannotTell, err: "nonce 0, between blocks 76 and 77"},
+		}, want: dlt.CannotTell, err: "nonce 0, between blocks"},
 		"the provider is busy": {count: func(p []any) (any, string) {
 			if p[1] != "0x5a" { // the deep block
 				return nil, "too many requests"

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -40,8 +41,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 		}
 		at = s.turn()
 	}
+	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.raws[at]
-	return c.onPreferred(ctx, func(e *endpoint) error {
+	return c.onPreferred(ctx, key, func(e *endpoint) error {
 		s := sending{Client: c, e: e, a: a, tx: p.txs[at], sender: p.sender, ours: p.hashes}
 		return s.submit(ctx)
 	})
@@ -82,7 +84,15 @@ func (s *sending) submit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if verdict.class == classAccepted && !verdict.isNew {
+		// The node has something already. It may be another transaction: only the hash says which.
+		if known, err := s.isKnown(ctx); err != nil || !known {
+			verdict.message += ", and the node does not show this transaction"
+			return s.fail(dlt.ErrDoubt, verdict)
+		}
+	}
 	if verdict.class == classAccepted {
+		s.heard.forget(string(s.a.ID))
 		s.e.next.accepted(s.sender, s.tx.Nonce, time.Now())
 		if verdict.isNew && len(s.ours) == 1 {
 			before.shown = &pooled{Hash: string(s.a.ID), Nonce: json.RawMessage(strconv.Quote(hexQuantity(s.tx.Nonce))), FeeCap: "0x" + s.tx.FeeCap.Text(16)}
@@ -106,7 +116,7 @@ func (s *sending) mayGo(ctx context.Context, again bool) error {
 	if err != nil {
 		return unposted(s.typed(opSubmit, err))
 	}
-	if err := s.identify(opSubmit, s.e, answers); err != nil {
+	if err := s.identify(ctx, opSubmit, s.e, answers); err != nil {
 		return unposted(err)
 	}
 	if next {
@@ -192,15 +202,18 @@ func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 		one = wireAnswer{}
 	}
 	var hash string
+	proxy := classOfStatus(resp.StatusCode)
 	switch {
 	case one.Err != nil:
 		v.class, v.code, v.message = classify(one.Err), one.Err.Code, s.show(one.Err.Message)
-		if proxy := classOfStatus(resp.StatusCode); resp.StatusCode != http.StatusOK &&
-			(v.class == classDoubt || v.class == classMisconfigured || proxy == classMisconfigured) {
+		if resp.StatusCode != http.StatusOK && (v.class == classDoubt || v.class == classMisconfigured || proxy != classDoubt) {
 			v.class = proxy
 		}
-	case resp.StatusCode != http.StatusOK:
-		v.class, v.message = classOfStatus(resp.StatusCode), s.show(string(raw))
+	case resp.StatusCode != http.StatusOK || one.Result == nil:
+		v.class, v.message = proxy, s.show(string(raw))
+		if proxy == classDoubt && saysBusy(string(raw)) {
+			v.class = classBusy
+		}
 	case json.Unmarshal(one.Result, &hash) == nil && hash == string(s.a.ID):
 		v.class, v.isNew = classAccepted, true
 	case hash != "":
@@ -258,10 +271,22 @@ func (s *sending) refused(ctx context.Context, v verdict) error {
 	if v.class == classNotYet {
 		return s.fail(dlt.ErrNotYet, v)
 	}
-	return s.fail(dlt.ErrRejected, v)
+	return s.never(ctx, v)
 }
 
-func (s *sending) fail(kind error, v verdict) error {
+// never handles a refusal that says that the chain can never execute the transaction. The node may be one whose rules
+// are old: the transaction is refused for good once the chain says the same at a later head.
+func (s *sending) never(ctx context.Context, v verdict) error {
+	view, _, err := s.look(ctx, opSubmit, s.e, nil)
+	if err == nil && s.heard.earlier(string(s.a.ID), view.head.number) {
+		return s.fail(dlt.ErrRejected, v)
+	}
+	out := s.fail(dlt.ErrNotYet, v)
+	out.Err = errElsewhere
+	return out
+}
+
+func (s *sending) fail(kind error, v verdict) *dlt.Error {
 	status := v.status
 	if status == http.StatusOK {
 		status = 0 // as every refusal of a node
@@ -279,14 +304,23 @@ func (s *sending) isKnown(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	known := false
-	for _, a := range answers {
-		if !a.there() {
-			return false, errors.New("no answer")
+	var failed error
+	for i, a := range answers {
+		var of struct {
+			Hash    string `json:"hash"`
+			Receipt string `json:"transactionHash"`
 		}
-		known = known || !a.isNull()
+		switch {
+		case !a.there():
+			failed = errors.New("no answer")
+		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
+		default:
+			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == s.ours[i/2] {
+				return true, nil // whatever became of the other questions
+			}
+		}
 	}
-	return known, nil
+	return false, failed
 }
 
 func ownRequests(hash string) []request {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,11 +33,11 @@ type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
-	// linked says that a block is deep only because blocks stand on it: see ancestry.
-	linked bool
-	// settled is the highest block that any node has shown to be deep. A node whose own deep block is lower
-	// is behind. It takes nothing back, and proves nothing above its own deep block: the blocks of a node
-	// that stands still on a fork may be orphans.
+	// line are the blocks that are linked to the view, from its top down: from the block that the node calls
+	// deep, or from the head, where depth is that blocks stand on a block. A height that is deep proves
+	// nothing without it.
+	line *line
+	// settled is the height of the floor.
 	settled uint64
 }
 
@@ -46,14 +47,16 @@ func (v view) isDeep(number uint64) bool { return !v.none && number <= v.deep.nu
 // isBehind reports whether a block of this height was shown to be deep, and not by this node.
 func (v view) isBehind(number uint64) bool { return number <= v.settled && !v.isDeep(number) }
 
-// settle raises and returns the highest block that was shown to be deep.
-func (c *Client) settle(v view) uint64 {
-	for {
-		old := c.settled.Load()
-		if v.none || v.deep.number <= old || c.settled.CompareAndSwap(old, v.deep.number) {
-			return c.settled.Load()
-		}
+// unlinked says that no link leads down to a height.
+func (v view) unlinked(height uint64) string {
+	low := v.line.low()
+	switch {
+	case v.line.top-height > maxLine:
+		return fmt.Sprintf("block %d is more than %d blocks below block %d: nobody can follow so many parents", height, maxLine, v.line.top)
+	case low == 0:
+		return fmt.Sprintf("block %d is not below block %d", height, v.line.top)
 	}
+	return fmt.Sprintf("block %d is not known to be below block %d: the node has not shown block %d, the parent of block %d", height, v.line.top, low-1, low)
 }
 
 // identified says since when a node is known to be of the right chain.
@@ -86,7 +89,7 @@ func identityRequests() []request {
 
 // identify refuses a node of another chain: nothing may be posted to it, and its answers mean
 // nothing.
-func (c *Client) identify(op string, e *endpoint, answers []answer) error {
+func (c *Client) identify(ctx context.Context, op string, e *endpoint, answers []answer) error {
 	fail := func(kind error, format string, args ...any) error {
 		e.known.forget()
 		return &dlt.Error{Op: op, Kind: kind, Endpoint: e.shown, Message: c.show(fmt.Sprintf(format, args...))}
@@ -101,6 +104,9 @@ func (c *Client) identify(op string, e *endpoint, answers []answer) error {
 	if id != c.chain {
 		return fail(dlt.ErrMisconfigured, "the node's chain is %d, not %d", id, c.chain)
 	}
+	if answers[1].isNull() || answers[1].err != nil && hasNoBlock(answers[1].err) {
+		return c.identifyLater(ctx, op, e, answers[1])
+	}
 	if answers[1].err != nil {
 		return fail(kindOf(answers[1].err), "block 0: %s", answers[1].err.Message)
 	}
@@ -114,6 +120,51 @@ func (c *Client) identify(op string, e *endpoint, answers []answer) error {
 	c.genesis.CompareAndSwap(nil, &genesis.hash)
 	if known := *c.genesis.Load(); known != genesis.hash {
 		return fail(dlt.ErrMisconfigured, "the node's block 0 is %s, not %s: it is another chain with the same id", genesis.hash, known)
+	}
+	e.known.set(time.Now())
+	return nil
+}
+
+// hasNoBlock reports whether a node's error says that it does not have the block.
+func hasNoBlock(err *rpcError) bool {
+	if err.Code == resourceNotFound || err.Code == prunedHistory {
+		return true
+	}
+	text := strings.ToLower(err.Message)
+	return slices.ContainsFunc([]string{"not found", "pruned", "missing block", "history unavailable"}, func(t string) bool { return strings.Contains(text, t) })
+}
+
+const (
+	resourceNotFound = -32001 // EIP-1474
+	prunedHistory    = 4444   // execution-apis
+)
+
+// identifyLater identifies a node that has no block 0, because it has removed old blocks or began with a snapshot. It has
+// the chain's id, and a later block. Where a deep block is known, it must not have another one at that height.
+func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero answer) error {
+	if e.known.fresh(time.Now()) {
+		return nil
+	}
+	reqs := []request{{"eth_getBlockByNumber", []any{"latest", false}}}
+	height, hash, known := c.floor.block()
+	if known {
+		reqs = append(reqs, blockRequest(height))
+	}
+	answers, err := c.ask(ctx, op, e, reqs)
+	if err != nil {
+		return dlt.At(e.shown, c.typed(op, err))
+	}
+	_, none := decodeBlock(zero)
+	out := &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Endpoint: e.shown, Message: c.show("block 0: " + none.Error())}
+	if head, err := decodeBlock(answers[0]); err != nil || head.number == 0 {
+		return out
+	}
+	if known {
+		if b, err := decodeBlock(answers[1]); err == nil && (b.number != height || b.hash != hash) {
+			out.Kind = dlt.ErrMisconfigured
+			out.Message = c.show(fmt.Sprintf("the node has no block 0, and its block %d is %s, not %s: it is another chain with the same id", height, b.hash, hash))
+			return out
+		}
 	}
 	e.known.set(time.Now())
 	return nil
@@ -139,8 +190,7 @@ func (c *Client) viewOf(answers []answer) (v view, err error) {
 	case f.instant:
 		v.deep = v.head
 	case f.blocks > 0:
-		v.none, v.linked = v.head.number < f.blocks, true
-		c.ancestry.remember(v.head)
+		v.none = v.head.number < f.blocks
 		if !v.none {
 			v.deep.number = v.head.number - f.blocks // its hash is asked for where it is needed
 		}
@@ -149,6 +199,12 @@ func (c *Client) viewOf(answers []answer) (v view, err error) {
 			return v, fmt.Errorf("finalized block: %w; a chain without one needs another Options.Finality", err)
 		}
 	}
+	top := lineOf(v.head)
+	if f.byTag() {
+		top = lineOf(v.deep)
+	}
+	c.ancestry.join(&top)
+	v.line = &top
 	return v, nil
 }
 
@@ -160,7 +216,7 @@ func (c *Client) look(ctx context.Context, op string, e *endpoint, more []reques
 	if err != nil {
 		return view{}, nil, dlt.At(e.shown, c.typed(op, err))
 	}
-	if err := c.identify(op, e, answers); err != nil {
+	if err := c.identify(ctx, op, e, answers); err != nil {
 		return view{}, nil, err
 	}
 	v, err := c.viewOf(answers[2:first])

@@ -310,6 +310,14 @@ func (c *call) simulate() (out []byte, gas uint64, e *rpcError) {
 	}
 	data, _ := bytesOf(m.Data)
 	tx := &evmtx.Tx{Type: evmtx.DynamicFee, Data: data}
+	after, e := c.block(1)
+	if e != nil {
+		return nil, 0, e
+	}
+	height := c.v.head
+	if after != nil {
+		height = after.number
+	}
 	limit := c.c.head().gasLimit
 	code := data
 	if m.To != "" {
@@ -317,7 +325,7 @@ func (c *call) simulate() (out []byte, gas uint64, e *rpcError) {
 		if err != nil {
 			return nil, 0, c.wrong(0, "a transaction to an address")
 		}
-		tx.To, code = &to, c.c.at(to, c.v.head).code
+		tx.To, code = &to, c.c.at(to, height).code
 	}
 	out, left, err := run(code, limit)
 	if errors.Is(err, errRevert) {
