@@ -1,0 +1,136 @@
+package evm_test
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// fleet is several nodes behind one address. Each request goes to one of them by chance.
+type fleet struct {
+	mu    sync.Mutex
+	by    *rand.Rand
+	nodes []*script
+}
+
+// ServeHTTP implements [http.Handler].
+func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	node := f.nodes[f.by.IntN(len(f.nodes))]
+	f.mu.Unlock()
+	node.ServeHTTP(w, r)
+}
+
+// finalizedBy makes a node answer "finalized" with a height.
+func finalizedBy(s *script, final uint64) *script {
+	old := s.byName["eth_getBlockByNumber"]
+	s.byName["eth_getBlockByNumber"] = func(params []any) (any, string) {
+		if params[0] == "finalized" {
+			return old([]any{hexNumber(final), false})
+		}
+		return old(params)
+	}
+	return s
+}
+
+// behindOneAddress is a fleet in which some nodes stand still at block 99, which is an orphan there, and the others are
+// so many blocks above. ours is executed in block 99 of the others, or in the orphan, where somebody else's
+// transaction has its nonce on the other side.
+func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, ours string, onChain bool) (url, drawn string) {
+	there, orphan := ours, someone
+	if !onChain {
+		there, orphan = someone, ours
+	}
+	good, still := 1+random.IntN(2), random.IntN(3)
+	if good+still > 3 {
+		good = 1
+	}
+	f := &fleet{by: random}
+	for range good {
+		final := 99 + random.Uint64N(above+1)
+		f.nodes = append(f.nodes, finalizedBy(nodeWith(99+above, blockAt(99)["hash"].(string), there), final))
+	}
+	for range still {
+		f.nodes = append(f.nodes, finalizedBy(nodeWith(99, sibling, orphan), 90))
+	}
+	for _, n := range f.nodes {
+		n.most = most
+	}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	return server.URL, fmt.Sprintf("%d nodes, %d of them stand still, arrays of %d", good+still, still, most)
+}
+
+// Whatever the finality, no answer of nodes of which some are on a fork is false, however the questions are spread over
+// them and however far the others are ahead: else a payment would be reported as made that is not, or be made a
+// second time. And the right answer comes.
+func TestNoAnswerOfAFleetIsFalse(t *testing.T) {
+	priceless, url := newScript(t)
+	priced(priceless, big.NewInt(1e9), 0)
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	first, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{})
+	require.NoError(t, err)
+	intent := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 2)
+	intent.Prepared, err = first.Prepare(t.Context(), intent)
+	require.NoError(t, err)
+	_, _, hashes, err := evm.Slot(intent.Prepared)
+	require.NoError(t, err)
+	tx := signed(nil)
+
+	for seed := range uint64(*seeds) / 3 {
+		for _, above := range []uint64{3, 10, 20, 80, 1000} {
+			for _, finality := range []evm.Finality{{}, evm.After(1), evm.After(3), evm.After(above)} {
+				random := rand.New(rand.NewPCG(seed, above))
+				onChain, most := random.IntN(2) == 0, []int{0, 1, 1 + random.IntN(40)}[random.IntN(3)]
+				t.Run(fmt.Sprintf("%s/%d above/seed %d", finality, above, seed), func(t *testing.T) {
+					url, drawn := behindOneAddress(t, random, above, most, hashes[0], onChain)
+					c, err := evm.NewSigner(url, 1337, signer, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
+					require.NoError(t, err)
+					right, wrong := batch.ReportedCommitted, batch.ReportedVoid
+					if !onChain {
+						right, wrong = wrong, right
+					}
+					rights := 0
+					for asked := 0; rights < 10 && asked < 3000; asked++ {
+						got, _ := c.BatchStatuses(t.Context(), intent.Service, []batch.Attempt{intent})
+						for _, st := range got {
+							require.NotEqual(t, wrong, st.Reported, "an intent: %s, question %d: %s", drawn, asked, st.Message)
+							rights += map[bool]int{true: 1}[st.Reported == right]
+						}
+					}
+					assert.NotZero(t, rights, "an intent: %s", drawn)
+
+					url, drawn = behindOneAddress(t, random, above, most, string(tx.ID), onChain)
+					signedOnes := newClient(t, url, &evm.Options{Finality: finality})
+					rights = 0
+					for asked := 0; rights < 10 && asked < 3000; asked++ {
+						evidence, _ := signedOnes.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(tx, 2)})
+						refused := dlt.Kind(signedOnes.Submit(t.Context(), attempt(tx, 2)))
+						if onChain {
+							require.NotEqual(t, dlt.NotCommitted, evidence, "a transaction: %s, question %d", drawn, asked)
+							require.NotEqual(t, batch.KindRejected, refused, "a transaction: %s, question %d", drawn, asked)
+							rights += map[bool]int{true: 1}[evidence == dlt.Committed]
+						} else {
+							require.NotEqual(t, dlt.Committed, evidence, "a transaction: %s, question %d", drawn, asked)
+							rights += map[bool]int{true: 1}[evidence == dlt.NotCommitted]
+						}
+					}
+					assert.NotZero(t, rights, "a transaction: %s", drawn)
+				})
+			}
+		}
+	}
+}
