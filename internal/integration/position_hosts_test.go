@@ -143,18 +143,8 @@ func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) 
 	return db, func(c *pgtest.Cluster) { addr.Store(c.Addr()) }
 }
 
-// A standby that has missed the last commits takes over: the batches that they finished are
-// open again there, before the store's remembered position of the lane.
-func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
-	t.Parallel()
-	c := pgtest.NewCluster(t, "fsync=off")
-	standby := c.Standby(t, "")
-	db, to := switched(t, c)
-	st, err := postgres.New(db, nil)
-	require.NoError(t, err)
-	require.NoError(t, st.Migrate(t.Context()))
-	learn(t, st, "s", "before")
-	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+// leaveBehind lets a standby get all commits of before, and none of later.
+func leaveBehind(t *testing.T, c, standby *pgtest.Cluster) {
 	primary, follower := openAdmin(t, c.DSN("")), openAdmin(t, standby.DSN(""))
 	defer func() { _, _ = primary.Close(), follower.Close() }()
 	var end string
@@ -170,6 +160,21 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 		var n int
 		return primary.QueryRow(`SELECT count(*) FROM pg_stat_replication`).Scan(&n) == nil && n == 0
 	}, 20*time.Second, 20*time.Millisecond)
+}
+
+// A standby that has missed the last commits takes over: the batches that they finished are
+// open again there, before the store's remembered position of the lane.
+func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, "fsync=off")
+	standby := c.Standby(t, "")
+	db, to := switched(t, c)
+	st, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	learn(t, st, "s", "before")
+	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+	leaveBehind(t, c, standby)
 	learn(t, st, "s", "lost")
 	require.NoError(t, c.Crash())
 	require.NoError(t, standby.Promote())

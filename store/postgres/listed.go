@@ -47,3 +47,10 @@ func (l *listed) add(lanes []batch.ServiceID) {
 		}
 	}
 }
+
+// forget forgets all lanes.
+func (l *listed) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lanes = map[uint64]struct{}{}
+}

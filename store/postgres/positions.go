@@ -62,7 +62,7 @@ func (s *Store) starts() *starts {
 }
 
 // lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
-// or, where xmin is not 0, the server's start and the transaction's own number in their
+// or, where xmin is not 0, the incarnation and the transaction's own number in their
 // places.
 type lockedRow struct {
 	service           batch.ServiceID
@@ -82,6 +82,7 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 	if len(rows) == 0 {
 		return nil, nil
 	}
+	t.s.is(r.clock)
 	look := position.Look{Started: r.clock, Xid: uint64(r.turn), Xmin: uint64(r.xmin)}
 	if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
 		return rows, t.lookAtLocks(ctx, from, r.xmin)

@@ -59,6 +59,7 @@ type Store struct {
 	unknown     atomic.Bool     // the last claim read batches that are not in added
 	listed      *listed
 
+	identity  identity
 	monitored underWay
 	oldest    [sqlstore.AgingIDs + 1]oldest // where Prune begins to look
 }

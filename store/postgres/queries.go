@@ -6,8 +6,15 @@ import "github.com/dltbatch/dltbatch/internal/sqlstore"
 // the others. {name} is a table. A test asks the planner about each statement and fails on a scan
 // of a table that grows.
 const (
-	serverStart = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
-	clock       = sqlstore.Clock
+	// sqlIncarnation is a number that stays the same while the tables are the same tables, of the same
+	// database, on a server that goes on running. All that a process remembers of the database holds for
+	// one such number. To write a table anew, as VACUUM FULL does, changes it, too, which costs a little
+	// time only.
+	// The path of a table's file has the oid of the database.
+	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
+		pg_relation_filepath('{attempted_batches}'::regclass), pg_relation_filepath('{services}'::regclass)), 0))`
+	clock = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
 	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
@@ -301,11 +308,11 @@ const (
 	// reads one row, however it is found.
 	sqlAnyOpen = `SELECT EXISTS (SELECT 1 FROM {waiting_batches}) OR EXISTS (SELECT 1 FROM {attempted_batches})`
 	// A restarted server may give out lower numbers than before.
-	sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
+	sqlAnyAttempted = `SELECT ` + sqlIncarnation + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
 	// One statement sees the open rows, and the transactions that may have made rows which it
 	// does not see. It always returns a row, to hold these.
 	sqlUnderWay = `SELECT coalesce(x.seq, 0), coalesce(x.made_by, 0), txid_snapshot_xmin(s.s), txid_snapshot_xmax(s.s),
-		` + serverStart + `
+		` + sqlIncarnation + `
 	FROM (SELECT txid_current_snapshot() AS s OFFSET 0) s LEFT JOIN (
 		(SELECT a.seq, a.made_by FROM {attempted_batches} a WHERE a.made_by >= $1::bigint ORDER BY a.made_by LIMIT $3::bigint)
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
@@ -316,13 +323,13 @@ const (
 	// position. It takes its own number after the transaction began, and its snapshot before.
 	sqlLockAndLook = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn` + lockLanes + `)
 	SELECT l.service_id, l.at, l.turn, 0 FROM l
-	UNION ALL SELECT '', ` + serverStart + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
+	UNION ALL SELECT '', ` + sqlIncarnation + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
 	// sqlFloors finds the lanes that have not changed since their order keys became known.
 	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
 	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l
-	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND ` + serverStart + ` = $5::bigint`
+	WHERE l.turn = u.turn AND u.clock <= ` + clock + ` AND ` + sqlIncarnation + ` = $5::bigint`
 	// sqlAdders finds the holders of the lock that beginAdd takes, and whether pg_locks shows
 	// a transaction that certainly runs, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'

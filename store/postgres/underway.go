@@ -33,7 +33,7 @@ type underWay struct {
 	from    int64
 	exact   int64   // every open row below it is in slow, however long a transaction runs
 	slow    []int64 // rows, by their numbers
-	started int64   // the server's start; another server may give out lower numbers
+	started int64   // the incarnation of the database; another may give out lower numbers
 	later   int64   // the highest next number that a look saw
 	looks   int64   // looks that were begun; only the last one counts
 	looking bool    // the last one is under way, and ends with saw or failed
@@ -214,6 +214,7 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 			s.rows = append(s.rows, c)
 		}
 	}
+	t.s.is(s.started)
 	t.s.monitored.saw(l, s)
 	return nil
 }

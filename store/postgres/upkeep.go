@@ -38,7 +38,8 @@ type hidden struct {
 
 var _ store.Upkeeper = (*Store)(nil)
 
-// Upkeep is [store.Upkeeper].Upkeep. It makes the slow look of [underWay].
+// Upkeep is [store.Upkeeper].Upkeep. It makes the slow look of [underWay], and looks whether the
+// database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
@@ -49,6 +50,10 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 	}
 	if r := s.readOnly.Load(); r != nil {
 		warnings = append(warnings, store.Warning{Name: "read only", Err: fmt.Errorf("for %s: %w", time.Since(r.since).Round(time.Second), r.err)})
+	}
+	s.identify(ctx)
+	if err := s.replaced(time.Now()); err != nil {
+		warnings = append(warnings, store.Warning{Name: "replaced", Err: err})
 	}
 	if err := s.slow(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})

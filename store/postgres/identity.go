@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this process has used
+// before, or has lost what it had: a dump was restored, the database was renamed or copied, or a standby was
+// promoted. The error says what has changed. A part of the work may be forgotten: compare with the ledger.
+var ErrReplaced = errors.New("dltbatch: the database was replaced")
+
+// replacedFor is how long Upkeep reports that the database was replaced.
+const replacedFor = time.Hour
+
+// identifying are the parts of a database's identity that a plain restart leaves as they are, each with
+// the statement that reads it. A server may refuse some: these are then not compared.
+var identifying = [...]struct{ name, query string }{
+	{"the oid of the database", `SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()`},
+	{"the oid of the table {waiting_batches}", `SELECT '{waiting_batches}'::regclass::oid::text`},
+	{"the server's system identifier", `SELECT system_identifier::text FROM pg_control_system()`},
+	{"the server's timeline", `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`},
+}
+
+// identity is the database as this process has seen it.
+type identity struct {
+	mu          sync.Mutex
+	incarnation int64 // the last one; 0: none was read
+	parts       [len(identifying)]string
+	next        time.Time // when the parts are read again
+	at          time.Time // of the last change
+	changed     []string  // since then
+}
+
+// identifyEvery is how often the parts are read, beside each change of the incarnation.
+const identifyEvery = time.Minute
+
+// is takes an incarnation that a statement read. Another one than before ends everything that this process
+// remembers.
+func (s *Store) is(incarnation int64) {
+	d := &s.identity
+	d.mu.Lock()
+	was := d.incarnation
+	d.incarnation = incarnation
+	if was != incarnation {
+		d.next = time.Time{}
+	}
+	d.mu.Unlock()
+	if was == 0 || was == incarnation {
+		return
+	}
+	s.added.Forget()
+	s.listed.forget()
+	s.forgetOldest()
+	s.checked.Store(nil)
+	s.unknown.Store(true)
+	s.noLocks.Store(false)
+	s.careful.Store(nil)
+}
+
+// identify reads the parts now and then, and notes those that have changed.
+func (s *Store) identify(ctx context.Context) {
+	d := &s.identity
+	now := time.Now()
+	d.mu.Lock()
+	due := d.incarnation != 0 && !now.Before(d.next)
+	if due {
+		d.next = now.Add(identifyEvery)
+	}
+	d.mu.Unlock()
+	if !due {
+		return
+	}
+	var have [len(identifying)]string
+	for i, part := range identifying {
+		have[i] = s.text(ctx, s.sql(part.query))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var changed []string
+	for i, part := range identifying {
+		switch was := d.parts[i]; {
+		case have[i] == "":
+			continue
+		case was != "" && was != have[i]:
+			changed = append(changed, fmt.Sprintf("%s was %s, and is %s", s.sql(part.name), was, have[i]))
+		}
+		d.parts[i] = have[i]
+	}
+	if len(changed) > 0 {
+		d.at, d.changed = now, changed
+	}
+}
+
+// text returns the one value of a statement outside of a transaction; "" after an error.
+func (s *Store) text(ctx context.Context, statement string) (value string) {
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return ""
+	}
+	defer c.Release()
+	rows, err := c.Query(ctx, statement)
+	if err != nil {
+		return ""
+	}
+	for rows.Next() && err == nil {
+		err = rows.Scan(&value)
+	}
+	if errors.Join(err, rows.Err(), rows.Close()) != nil {
+		return ""
+	}
+	return value
+}
+
+// replaced returns an error for a while after the database was replaced.
+func (s *Store) replaced(now time.Time) error {
+	d := &s.identity
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.changed) == 0 || now.Sub(d.at) >= replacedFor {
+		return nil
+	}
+	return fmt.Errorf("%w, %s ago: %s", ErrReplaced, now.Sub(d.at).Round(time.Minute), strings.Join(d.changed, "; "))
+}
