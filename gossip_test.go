@@ -31,8 +31,8 @@ const (
 	misspeaks  trick = "another word"
 )
 
-// gossip is a proxy before a node that reveals secrets: it puts the Authorization header into
-// every answer of its own.
+// gossip is a proxy before a node that reveals secrets: it puts the Authorization header and the path into
+// every answer of its own. Its own path is a key.
 type gossip struct {
 	node  http.Handler
 	addr  string
@@ -45,7 +45,7 @@ type gossip struct {
 }
 
 func newGossip(t *testing.T, node http.Handler) *gossip {
-	g := &gossip{node: node, addr: "127.0.0.1:0", did: map[string]int{}, plans: map[string][]trick{
+	g := &gossip{node: http.StripPrefix("/"+secretPath, node), addr: "127.0.0.1:0", did: map[string]int{}, plans: map[string][]trick{
 		"submit":   {honest, rejects, refuses, honest, breaks, honest, truncates, redirects, honest, misdirects, honest, resets, forbids},
 		"statuses": {refuses, honest, breaks, truncates, redirects, misdirects, resets, babbles, misspeaks, forbids},
 		"events":   {refuses, breaks, redirects, misdirects, resets, babbles},
@@ -102,13 +102,13 @@ func (g *gossip) next(r *http.Request) trick {
 }
 
 func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	told := r.Header.Get("Authorization")
+	told := r.Header.Get("Authorization") + " at " + r.RequestURI
 	echo := func(status int) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(map[string]any{ // both ledgers' errors in one
 			"code": strconv.Itoa(status), "message": "I was told " + told,
-			"error": map[string]any{"code": 34, "title": told, "message": "I was told " + told},
+			"error": map[string]any{"code": 30, "title": told, "message": "I was told " + told},
 		})
 	}
 	switch what := g.next(r); what {

@@ -35,6 +35,7 @@ const (
 	secretToken = "tk-Qz8wLr5VxN2mYc7HbT4gKd9PsF3jEa6U" +
 		"-and-longer-than-a-status-word-may-be-RwX2kPq9ZsLm4Tn7"
 	secretName = "zqxjvkwpyhgb" // in every payload
+	secretPath = "pk-7Gd2Lx9QwErTy4UiOp6AsDf8"
 )
 
 // secrets returns the texts that must not appear, by name.
@@ -43,7 +44,7 @@ func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	key, err := hex.DecodeString(secretKey)
 	require.NoError(t, err)
 	all := map[string][][]byte{"private key": {key}, "payload": {[]byte(secretName)}}
-	for i, credential := range append([]string{secretToken}, extra...) {
+	for i, credential := range append([]string{secretToken, secretPath}, extra...) {
 		const window = 16 // a part of a token is too much
 		name := fmt.Sprint("token ", i)
 		for at := 0; at+window <= len(credential); at++ {
@@ -152,7 +153,7 @@ func newSplinterConfidant(t *testing.T) *confidant {
 	require.NoError(t, err)
 	jwt := splinter.CylinderToken(key)
 	var asked atomic.Int64
-	ledger, err := splinter.New("http://"+c.gossip.addr, &splinter.Options{
+	ledger, err := splinter.New("http://"+c.gossip.addr+"/"+secretPath, &splinter.Options{
 		Token: func(ctx context.Context, node string) (string, error) {
 			if asked.Add(1)%2 == 1 {
 				return "OAuth2:" + secretToken, nil
@@ -184,7 +185,7 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	c := &confidant{gossip: newGossip(t, node), store: memory.New()}
 	key, err := sawtooth.ParsePrivateKey(secretKey)
 	require.NoError(t, err)
-	ledger, err := sawtooth.New("http://"+c.gossip.addr, &sawtooth.Options{
+	ledger, err := sawtooth.New("http://"+c.gossip.addr+"/"+secretPath, &sawtooth.Options{
 		Header: http.Header{"Authorization": {"Bearer " + secretToken}},
 		Grace:  100 * time.Millisecond, ResendQuiet: 100 * time.Millisecond, Settle: 50 * time.Millisecond, Receipts: true,
 	})

@@ -69,20 +69,20 @@ func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.
 	// Before the stream is opened: the stream has all completions from here on.
 	end, err := c.ledgerEnd(ctx, opEvents)
 	if err != nil {
-		return nil, "", err
+		return nil, secret{}, err
 	}
 	request, err := json.Marshal(c.completionRequest(service, end))
 	if err != nil {
-		return nil, "", fmt.Errorf("canton: encode request: %w", err)
+		return nil, secret{}, fmt.Errorf("canton: encode request: %w", err)
 	}
 	conn, token, err := c.dial(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, secret{}, err
 	}
 	conn.SetReadLimit(c.maxReply)
 	if err := conn.Write(ctx, websocket.MessageText, request); err != nil {
 		_ = conn.CloseNow() // it has failed already
-		return nil, "", &dlt.Error{Op: opEvents, Err: token.cause(err)}
+		return nil, secret{}, &dlt.Error{Op: opEvents, Err: token.cause(err)}
 	}
 	return conn, token, nil
 }
@@ -92,7 +92,7 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, secret, error) {
 	h := http.Header{}
 	token, err := c.authorize(ctx, h, opEvents)
 	if err != nil {
-		return nil, "", err
+		return nil, secret{}, err
 	}
 	conn, resp, err := websocket.Dial(ctx, c.at.completions, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
 		HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{subprotocol},
@@ -101,10 +101,10 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, secret, error) {
 	case err == nil:
 		return conn, token, nil
 	case resp == nil || resp.StatusCode == http.StatusSwitchingProtocols:
-		return nil, "", &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.cause(err)}
+		return nil, secret{}, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.cause(err)}
 	}
 	e := readEnvelope(resp.Header, resp.Body, func() {})
-	return nil, "", refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
+	return nil, secret{}, refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
 }
 
 type frame struct {

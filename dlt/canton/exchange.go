@@ -43,8 +43,9 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 
 // authorize asks for a token and adds it to the header.
 func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secret, error) {
+	out := secret{url: c.at.secrets}
 	if c.token == nil {
-		return "", nil
+		return out, nil
 	}
 	token, err := c.token(ctx)
 	if err != nil {
@@ -57,26 +58,27 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 		if dlt.Kind(e) == batch.KindDoubt {
 			cause.Err = nil // two kinds, and one of them is about the token
 		}
-		return "", e
+		return out, e
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: "the token source returned something that is no token"}
+		return out, &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Message: "the token source returned something that is no token"}
 	}
 	if token != "" {
 		h["Authorization"] = []string{"Bearer " + token}
 	}
-	return secret(token), nil
+	out.token = token
+	return out, nil
 }
 
-// secret is the token of a request.
-type secret string
+// secret is what must not be shown of a request: its token, and the parts of the URL that may be keys.
+type secret struct {
+	token string
+	url   []string
+}
 
 // show makes outside text fit to be shown.
 func (s secret) show(text string) string {
-	if s != "" {
-		text = strings.ReplaceAll(text, string(s), "[redacted]")
-	}
-	return batch.Excerpt(text, maxText)
+	return batch.Excerpt(wire.NewRedactor(append(wire.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
 }
 
 // cause removes possible secrets from an error's text, and bounds it.

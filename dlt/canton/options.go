@@ -156,8 +156,12 @@ func (o *Options) httpClient() *http.Client {
 	return wire.Client(o.Client, wire.Transport(o.TLSConfig, 30*time.Second))
 }
 
-// endpoint holds the URLs of a participant's resources.
-type endpoint struct{ submit, completions, ledgerEnd, pruned string }
+// endpoint holds the URLs of a participant's resources, and the part of its own that may be shown.
+type endpoint struct {
+	submit, completions, ledgerEnd, pruned string
+	shown                                  string
+	secrets                                []string
+}
 
 // parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(s string) (endpoint, error) {
@@ -167,6 +171,7 @@ func parseEndpoint(s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath("v2", path).String() }
 	return endpoint{
+		shown: wire.ShownURL(u) + "/v2/commands/async/submit", secrets: wire.URLSecrets(u),
 		submit: at("commands/async/submit"), completions: at("commands/completions"),
 		ledgerEnd: at("state/ledger-end"), pruned: at("state/latest-pruned-offsets"),
 	}, nil

@@ -82,7 +82,7 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
 	}
 	resp, err := c.exchange(req, op)
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *scan) page(ctx context.Context, limit int64) (int, error) {
 	query := url.Values{"limit": {itoa(limit)}, "stream_idle_timeout_ms": {itoa(s.idle.Milliseconds())}}
 	req, err := newPost(ctx, c.at.completions+"?"+query.Encode(), body)
 	if err != nil {
-		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
 	}
 	// A query may be sent twice, after a connection that was closing.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }

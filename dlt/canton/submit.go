@@ -28,7 +28,7 @@ const (
 // reports. SUBMISSION_ALREADY_IN_FLIGHT is doubt: the batch's outcome depends on the earlier
 // attempt. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	defer func() { err = dlt.At(c.at.submit, err) }()
+	defer func() { err = dlt.At(c.at.shown, err) }()
 	body, err := c.submission(a)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
@@ -37,7 +37,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	defer cancel()
 	req, err := newPost(ctx, c.at.submit, body)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: secret("").cause(err)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: secret{url: c.at.secrets}.cause(err)}
 	}
 	resp, err := c.exchange(req, opSubmit)
 	if err != nil {

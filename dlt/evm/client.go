@@ -1,11 +1,8 @@
 package evm
 
 import (
-	"math"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
 var (
@@ -37,7 +35,7 @@ type Client struct {
 	preferred atomic.Uint32 // index of the one for submissions
 	genesis   atomic.Pointer[evmtx.Hash]
 	floor     floor
-	secrets   *strings.Replacer
+	secrets   *wire.Redactor
 	senders   senders
 	mined     mined
 	searched  searched
@@ -62,7 +60,7 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		h, _ := evmtx.ParseHash(opts.Genesis)
 		c.genesis.Store(&h)
 	}
-	secrets := secretsOfHeader(opts.Header)
+	secrets := wire.HeaderSecrets(opts.Header)
 	for i, address := range append([]string{url}, opts.Fallbacks...) {
 		field := "url"
 		if i > 0 {
@@ -74,9 +72,9 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		}
 		e := &endpoint{index: uint32(i), url: u.String(), shown: shownURL(u)}
 		c.endpoints = append(c.endpoints, e)
-		secrets = append(secrets, secretsOfURL(u)...)
+		secrets = append(secrets, wire.URLSecrets(u)...)
 	}
-	c.secrets = redactor(secrets)
+	c.secrets = wire.NewRedactor(secrets)
 	return c, nil
 }
 
@@ -162,52 +160,5 @@ func (c *Client) show(text string) string {
 	if len(text) > 64<<10 {
 		text = text[:64<<10]
 	}
-	return batch.Excerpt(c.secrets.Replace(text), maxText)
-}
-
-// Providers put keys into any part of an address. A short segment such as "v2" is no key, and to
-// hide it would hide half of all texts.
-const minSecret = 6
-
-func secretsOfURL(u *url.URL) (out []string) {
-	if password, ok := u.User.Password(); ok {
-		out = append(out, password)
-	}
-	out = append(out, u.User.Username(), u.RawQuery)
-	for _, path := range []string{u.Path, u.EscapedPath()} {
-		out = append(out, strings.Split(path, "/")...)
-	}
-	for _, values := range u.Query() {
-		out = append(out, values...)
-	}
-	return out
-}
-
-func secretsOfHeader(h http.Header) (out []string) {
-	for _, values := range h {
-		for _, v := range values {
-			out = append(out, v)
-			out = append(out, strings.Fields(v)...) // the token after "Bearer"
-		}
-	}
-	return out
-}
-
-func redactor(secrets []string) *strings.Replacer {
-	var pairs []string
-	for size := longest(secrets); size >= minSecret; size-- { // the longest first: one may hold another
-		for _, s := range secrets {
-			if len(s) == size {
-				pairs = append(pairs, s, "(redacted)")
-			}
-		}
-	}
-	return strings.NewReplacer(pairs...)
-}
-
-func longest(all []string) (n int) {
-	for _, s := range all {
-		n = max(n, len(s))
-	}
-	return min(n, math.MaxInt32)
+	return batch.Excerpt(c.secrets.Hide(text), maxText)
 }

@@ -33,7 +33,7 @@ type Web3Signer struct {
 	header  http.Header
 	http    *http.Client
 	direct  bool
-	secrets *strings.Replacer
+	secrets *wire.Redactor
 }
 
 // Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its default.
@@ -69,7 +69,7 @@ func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 		return nil, err
 	}
 	w := &Web3Signer{url: u.String(), shown: shownURL(u), header: opts.Header}
-	w.secrets = redactor(append(secretsOfHeader(opts.Header), secretsOfURL(u)...))
+	w.secrets = wire.NewRedactor(append(wire.HeaderSecrets(opts.Header), wire.URLSecrets(u)...))
 	w.http, w.direct = opts.httpClient()
 	return w, nil
 }
@@ -149,7 +149,7 @@ func (w *Web3Signer) fail(kind error, status int, err error) error {
 		status = 0
 	}
 	text := err.Error()
-	text = batch.Excerpt(w.secrets.Replace(text[:min(len(text), 64<<10)]), maxText)
+	text = batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)
 	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: &wire.ShownError{Text: text, Err: err}}
 }
 

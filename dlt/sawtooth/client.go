@@ -2,7 +2,6 @@ package sawtooth
 
 import (
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +31,7 @@ type Client struct {
 	http     *http.Client
 	direct   bool // as in wire.Trace
 	header   http.Header
-	secrets  *strings.Replacer
+	secrets  *wire.Redactor
 	maxBody  int
 	maxReply int64
 	alive    time.Duration // time between pings
@@ -53,6 +52,10 @@ func New(url string, o *Options) (*Client, error) {
 	endpoints, err := parseEndpoints(url, c.Fallbacks)
 	if err != nil {
 		return nil, err
+	}
+	secrets := wire.HeaderSecrets(c.Header)
+	for _, e := range endpoints {
+		secrets = append(secrets, e.secrets...)
 	}
 	hc := c.httpClient()
 	return &Client{
@@ -80,7 +83,7 @@ func New(url string, o *Options) (*Client, error) {
 		http:      hc,
 		direct:    wire.Direct(c.Client),
 		header:    c.Header,
-		secrets:   redactor(c.Header),
+		secrets:   wire.NewRedactor(secrets),
 		maxBody:   c.MaxBody,
 		maxReply:  c.MaxResponse,
 		alive:     c.KeepAlive,

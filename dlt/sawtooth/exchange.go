@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -43,26 +42,7 @@ func (c *Client) cause(err error) error {
 
 // show makes outside text fit to be shown.
 func (c *Client) show(text string) string {
-	return batch.Excerpt(c.secrets.Replace(text), maxText)
-}
-
-// redactor replaces the values of the caller's header wherever a text echoes them.
-func redactor(h http.Header) *strings.Replacer {
-	var pairs []string
-	add := func(s string) {
-		if s = strings.TrimSpace(s); len(s) >= 4 { // shorter values are no secrets and may be anywhere
-			pairs = append(pairs, s, "[redacted]")
-		}
-	}
-	for _, values := range h {
-		for _, v := range values {
-			add(v)
-			if _, credential, ok := strings.Cut(v, " "); ok { // "Bearer abc"
-				add(credential)
-			}
-		}
-	}
-	return strings.NewReplacer(pairs...)
+	return batch.Excerpt(c.secrets.Hide(text), maxText)
 }
 
 // refusal makes a [*dlt.Error] of a response.

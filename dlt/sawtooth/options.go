@@ -145,8 +145,11 @@ func (o *Options) httpClient() *http.Client {
 	return wire.Client(o.Client, t)
 }
 
-// endpoint is one node.
-type endpoint struct{ name, batches, statuses, transactions, receipts, subscriptions string }
+// endpoint is one node. Its name is the part of its URL that may be shown.
+type endpoint struct {
+	name, batches, statuses, transactions, receipts, subscriptions string
+	secrets                                                        []string
+}
 
 // parseEndpoint never shows a URL that it refuses: the URL may hold a password.
 func parseEndpoint(field, s string) (endpoint, error) {
@@ -156,18 +159,20 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath(path).String() }
 	return endpoint{
-		name:    endpointName(u),
+		name: endpointName(u), secrets: wire.URLSecrets(u),
 		batches: at("batches"), statuses: at("batch_statuses"), transactions: at("transactions"),
 		receipts: at("receipts"), subscriptions: at("subscriptions"),
 	}, nil
 }
 
-// endpointName returns the URL, or its digest if it is too long to be kept.
+// endpointName returns the name of a node in answers and errors, or its digest if it is too long to
+// be kept.
 func endpointName(u *url.URL) string {
-	if name := u.String(); len(name) <= maxEndpointName {
+	name := wire.ShownURL(u)
+	if len(name) <= maxEndpointName {
 		return name
 	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(u.String())))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 }
 
 const maxEndpointName = 200 // see batch.Status

@@ -33,7 +33,7 @@ func (c *Client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 
 func (c *Client) submitTo(ctx context.Context, list []batch.Attempt) error {
 	i := c.preferred.Load()
-	err := dlt.At(c.endpoints[i].batches, c.submit(ctx, c.endpoints[i], list))
+	err := dlt.At(c.endpoints[i].name+"/batches", c.submit(ctx, c.endpoints[i], list))
 	if len(c.endpoints) == 1 {
 		return err
 	}

@@ -78,7 +78,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 		},
 		http: hc, direct: direct, base: url, holder: rand.Text(),
-		tokens: tokens{source: c.Token, nodes: map[string]*nodeToken{}, fixed: secretsOf(c.Header)},
+		tokens: tokens{source: c.Token, nodes: map[string]*nodeToken{}},
 		absent: absent{patience: c.Starting},
 	}, nil
 }

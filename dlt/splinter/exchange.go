@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -78,9 +79,14 @@ func (c *Client) cause(err error) error {
 	return wire.Shown(err, c.show)
 }
 
-// show makes outside text fit to be shown.
+// show makes outside text fit to be shown. Tokens come and go, and so do nodes.
 func (c *Client) show(text string) string {
-	return batch.Excerpt(c.tokens.redact(text), maxText)
+	secrets := append(wire.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
+	c.nodes.Range(func(_, u any) bool {
+		secrets = append(secrets, wire.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+	return batch.Excerpt(wire.NewRedactor(secrets).Hide(text), maxText)
 }
 
 // refusal makes a [*dlt.Error] of a response.

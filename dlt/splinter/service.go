@@ -49,6 +49,7 @@ type place struct {
 	root *url.URL
 
 	circuit string
+	shown   string   // the part of root that may be shown
 	admin   *url.URL // the node's record of the circuit
 }
 
@@ -74,6 +75,7 @@ func (c *Client) place(service batch.ServiceID) (place, error) {
 	u := parsed.(*url.URL) //nolint:forcetypeassert // nothing else is stored
 	return place{
 		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
-		circuit: n.circuit, admin: u.JoinPath("admin", "circuits", n.circuit),
+		circuit: n.circuit, shown: wire.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,
+		admin: u.JoinPath("admin", "circuits", n.circuit),
 	}, nil
 }

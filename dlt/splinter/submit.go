@@ -28,7 +28,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: err}
 	}
-	defer func() { err = dlt.At(p.root.String(), err) }()
+	defer func() { err = dlt.At(p.shown, err) }()
 	if err := c.holdBack(ctx, p, a.ID); err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
@@ -125,10 +124,9 @@ func biomeLogin(ctx context.Context, hc *http.Client, node, username, hashedPass
 	return doc.Token, nil
 }
 
-// tokens holds the nodes' tokens, and the secrets that must not be shown.
+// tokens holds the nodes' tokens.
 type tokens struct {
 	source TokenSource
-	fixed  []string // secrets of Options.Header
 
 	mu    sync.Mutex
 	nodes map[string]*nodeToken
@@ -201,38 +199,13 @@ func (t *tokens) drop(node, authorization string) {
 	}
 }
 
-// redact replaces secrets wherever a text echoes them.
-func (t *tokens) redact(text string) string {
-	secrets := slices.Clone(t.fixed)
+// secrets returns the tokens, and their parts.
+func (t *tokens) secrets() (out []string) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, n := range t.nodes {
 		for _, token := range [...]string{n.now, n.before} {
-			secrets = append(secrets, parts(token, ":")...)
-		}
-	}
-	t.mu.Unlock()
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, "[redacted]")
-	}
-	return text
-}
-
-// secretsOf returns the values of the caller's header.
-func secretsOf(h http.Header) (out []string) {
-	for _, values := range h {
-		for _, v := range values {
-			out = append(out, parts(v, " ")...) // "Bearer abc"
-		}
-	}
-	return out
-}
-
-// parts returns a secret, and the part after its scheme.
-func parts(secret, separator string) (out []string) {
-	_, credential, _ := strings.Cut(secret, separator)
-	for _, s := range [...]string{strings.TrimSpace(secret), strings.TrimSpace(credential)} {
-		if len(s) >= 4 { // shorter values are no secrets and may be anywhere
-			out = append(out, s)
+			out = append(out, wire.TokenSecrets(token)...)
 		}
 	}
 	return out

@@ -127,8 +127,8 @@ func (e *ShownError) Error() string { return e.Text }
 // Unwrap returns the error with the hidden text.
 func (e *ShownError) Unwrap() error { return e.Err }
 
-// Shown removes possible secrets from the URLs in an error's text. show removes all others,
-// and bounds the text.
+// Shown removes possible secrets from the URLs in an error's text. show removes all others, among
+// them those in the path of an endpoint's own URL, and bounds the text.
 func Shown(err error, show func(string) string) error {
 	text := err.Error()
 	var u *url.Error

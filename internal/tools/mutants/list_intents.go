@@ -146,7 +146,7 @@ var intentList = []mutant{
 	},
 	{
 		name: "intents: a service's errors show its credentials", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",
-		old: "batch.Excerpt(w.secrets.Replace(text[:min(len(text), 64<<10)]), maxText)", new: "batch.Excerpt(text[:min(len(text), 64<<10)], maxText)",
+		old: "batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)", new: "batch.Excerpt(text[:min(len(text), 64<<10)], maxText)",
 	},
 	{
 		name: "intents: a service's signature under any status", file: evmDir + "/web3signer.go", pkg: evmDir, test: "TestWeb3SignerThatFails",

@@ -1,0 +1,122 @@
+package wire_test
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// No byte of a text that belongs to an occurrence of any secret remains, whatever the order of the
+// secrets, and whether one begins, holds or overlaps another.
+func TestNothingOfASecretRemains(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	word := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "ab"[r.IntN(2)]
+		}
+		return string(b)
+	}
+	for range 2000 {
+		var secrets []string
+		for range 1 + r.IntN(4) {
+			secrets = append(secrets, word(4+r.IntN(6)))
+		}
+		text := strings.Repeat("x", r.IntN(3)) + word(r.IntN(30)) + strings.Repeat("y", 1+r.IntN(3))
+		covered := make([]bool, len(text))
+		for _, s := range secrets {
+			for at := range text {
+				if strings.HasPrefix(text[at:], s) {
+					for i := range s {
+						covered[at+i] = true
+					}
+				}
+			}
+		}
+		var want strings.Builder
+		for i, c := range covered {
+			switch {
+			case !c:
+				want.WriteByte(text[i])
+			case i == 0 || !covered[i-1]:
+				want.WriteString("[redacted]")
+			}
+		}
+		for range 3 {
+			r.Shuffle(len(secrets), func(i, j int) { secrets[i], secrets[j] = secrets[j], secrets[i] })
+			assert.Equal(t, want.String(), wire.NewRedactor(secrets).Hide(text), "%q in %q", secrets, text)
+		}
+	}
+}
+
+// A secret is hidden in each form in which somebody may repeat it.
+func TestFormsOfSecrets(t *testing.T) {
+	const key = `k/9 +"z%&=ü` + "abcdefghijkl"
+	basic := base64.StdEncoding.EncodeToString([]byte("someone:pass-word-1"))
+	u, err := url.Parse("https://someone:pass-word-1@node.example:8443/v2/path-key-123/x?apikey=query-key-456&only-a-key-789")
+	require.NoError(t, err)
+	secrets := wire.HeaderSecrets(http.Header{
+		"X-Key":         {key, "a-longer-value", "a-longer-value-behind"},
+		"Authorization": {"Basic " + basic, "Bearer OAuth2:token-1234", "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJzb21lYm9keSJ9.c2lnbmF0dXJlLW9mLWl0"},
+		"Forwarded":     {`for="someone-else-1";token=tk-98765, next=tk-43210`},
+	})
+	secrets = append(secrets, wire.URLSecrets(u)...)
+	r := wire.NewRedactor(secrets)
+	for _, text := range []string{
+		key, url.QueryEscape(key), url.PathEscape(key), strings.ToLower(url.QueryEscape("/+%")), "a-longer-value", "a-longer-value-behind",
+		"Basic " + basic, basic, "someone:pass-word-1", "pass-word-1", "OAuth2:token-1234", "token-1234",
+		"eyJzdWIiOiJzb21lYm9keSJ9", "c2lnbmF0dXJlLW9mLWl0", "tk-98765", "tk-43210", "path-key-123", "query-key-456", "only-a-key-789",
+		u.String()[strings.Index(u.String(), "someone"):strings.Index(u.String(), "@")],
+	} {
+		if !strings.Contains(text, "%") || strings.Contains(text, "abc") {
+			got := r.Hide("he said <" + text + ">")
+			assert.NotContains(t, got, text)
+			assert.Equal(t, "he said <[redacted]>", strings.Replace(got, "Basic [redacted]", "[redacted]", 1))
+		}
+	}
+	lower := strings.ReplaceAll(strings.ReplaceAll(url.QueryEscape(key), "%2F", "%2f"), "%2B", "%2b")
+	lower = strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(lower, "%C3", "%c3"), "%BC", "%bc"), "%3D", "%3d")
+	assert.Equal(t, "[redacted]", r.Hide(lower))
+	for _, cut := range []int{5, 9, len(key) - 1} {
+		assert.Equal(t, "cut off: [redacted]", r.Hide("cut off: "+key[:cut]))
+	}
+	assert.Equal(t, "the node at node.example:8443, v2", r.Hide("the node at node.example:8443, v2"))
+	u, err = url.Parse("http://node:8008/k1")
+	require.NoError(t, err)
+	short := wire.NewRedactor(wire.URLSecrets(u))
+	assert.Equal(t, `Post "http://[redacted]/batches": refused`, short.Hide(`Post "http://node:8008/k1/batches": refused`))
+	assert.Equal(t, "no k1 without its host", short.Hide("no k1 without its host"))
+	var none *wire.Redactor
+	assert.Equal(t, "text", none.Hide("text"))
+}
+
+// The name of an endpoint shows no part of its URL that may be a key, and two endpoints have two names.
+func TestShownURL(t *testing.T) {
+	var names []string
+	for _, s := range []string{
+		"http://node:8008", "https://node:8008/", "http://node:8008/key-one", "http://node:8008/key-two", "http://node:8008/api/key-one",
+		"http://node:8008?k=key-one", "http://user:key-one@node:8008",
+	} {
+		u, err := url.Parse(s)
+		require.NoError(t, err)
+		name := wire.ShownURL(u)
+		assert.NotContains(t, name, "key-")
+		assert.NotContains(t, name, "user")
+		assert.Contains(t, name, "//node:8008")
+		names = append(names, name)
+	}
+	assert.Equal(t, "http://node:8008", names[0])
+	slices.Sort(names)
+	assert.Len(t, slices.Compact(names), 7)
+}
