@@ -49,7 +49,7 @@ var heldList = []mutant{
 	},
 	{
 		name: "held: another server with nothing under way is not noticed", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsNoticedByAQuickLook",
-		old: "sqlAnyAttempted = `SELECT ` + serverStart + ` <> $2::bigint OR",
+		old: "sqlAnyAttempted = `SELECT ` + sqlIncarnation + ` <> $2::bigint OR",
 		new: "sqlAnyAttempted = `SELECT $2::bigint < 0 OR",
 	},
 	{

@@ -83,7 +83,7 @@ var positionsSQLList = []mutant{
 	},
 	{
 		name: "positions, SQL: another server is taken for the same", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestAnotherServerIsReadFromTheBeginning",
-		old: "UNION ALL SELECT '', ` + serverStart + `, txid_current()", new: "UNION ALL SELECT '', 1::bigint, txid_current()",
+		old: "UNION ALL SELECT '', ` + sqlIncarnation + `, txid_current()", new: "UNION ALL SELECT '', 1::bigint, txid_current()",
 	},
 	{
 		name: "positions, SQL: locks are believed that others may have", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestWhereLocksAreHidden/others'",
