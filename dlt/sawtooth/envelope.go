@@ -14,9 +14,7 @@ import (
 // envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
 // Only the code is stable (docs/ledgers/sawtooth.md#submitting).
 type envelope struct {
-	// isJSON is true for a node's answer, even if it was cut off, and false for the plain text
-	// or HTML of a proxy before it.
-	isJSON  bool
+	form    form
 	code    int // 0 where there is none
 	message string
 }
@@ -31,7 +29,13 @@ func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) enve
 func parseEnvelope(contentType string, b []byte) envelope {
 	media, _, _ := mime.ParseMediaType(contentType)
 	b = bytes.TrimSpace(b)
-	e := envelope{isJSON: media == "application/json" || (len(b) > 0 && b[0] == '{')}
+	e := envelope{}
+	switch {
+	case media == "application/json", len(b) > 0 && b[0] == '{':
+		e.form = isJSON
+	case media == "text/plain":
+		e.form = isText
+	}
 	var doc struct {
 		Error struct {
 			Code    int    `json:"code"`

@@ -128,7 +128,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add(408, "application/json; charset=utf-8", []byte(`{"error": {"code": 1e99}}`))
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		e := parseEnvelope(contentType, body)
-		v := classify(status, e.code, nil, e.isJSON, time.Time{})
+		v := classify(status, e.code, nil, e.form, time.Time{})
 		if (v.kind == nil) != (status == http.StatusAccepted) {
 			t.Fatalf("%d is %v", status, v.kind)
 		}

@@ -95,8 +95,8 @@ func TestEveryRowOfB2(t *testing.T) {
 	}{
 		{"202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
 		{"400/30: bad signature or structure, or not permitted", 400, jsonType, envelope(30), batch.KindRejected, batch.Rejected, 1, 1},
-		{"400/34: zero-length body", 400, jsonType, envelope(34), batch.KindRejected, batch.Rejected, 1, 1},
-		{"400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindRejected, batch.Rejected, 1, 1},
+		{"400/34: zero-length body", 400, jsonType, envelope(34), batch.KindNotYet, batch.Delayed, 0, 0},
+		{"400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindNotYet, batch.Delayed, 0, 0},
 		{"400/42: wrong Content-Type", 400, jsonType, envelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
 		{"400 non-JSON: request line or header too long", 400, textType, "Bad Request", batch.KindMisconfigured, batch.Delayed, 0, 0},
 		{"408/19: ZMQ send failed", 408, jsonType, envelope(19), batch.KindBusy, batch.Delayed, 0, 1},

@@ -78,7 +78,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 	if resp.StatusCode != http.StatusAccepted {
 		env = readEnvelope(resp.Header, resp.Body, cancel)
 	}
-	v := classify(resp.StatusCode, env.code, resp.Header, env.isJSON, time.Now())
+	v := classify(resp.StatusCode, env.code, resp.Header, env.form, time.Now())
 	if v.kind == nil {
 		return nil
 	}

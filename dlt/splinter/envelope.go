@@ -15,8 +15,8 @@ import (
 // envelope is a node's error body: {"code": "400", "message": ...}. The version guard and the
 // service lookup send no code (docs/ledgers/splinter.md#submitting). A 429 has an empty body.
 type envelope struct {
-	isJSON  bool
-	code    int // 0 where there is none
+	code    int  // 0 where there is none
+	own     bool // the code is in the node's form, a string: a proxy's error has a number there
 	message string
 }
 
@@ -30,7 +30,10 @@ func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) enve
 func parseEnvelope(contentType string, b []byte) envelope {
 	media, _, _ := mime.ParseMediaType(contentType)
 	b = bytes.TrimSpace(b)
-	e := envelope{isJSON: len(b) > 0 && (media == "application/json" || b[0] == '{')}
+	if len(b) == 0 || media != "application/json" && b[0] != '{' {
+		return envelope{}
+	}
+	var e envelope
 	var doc struct {
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
@@ -38,6 +41,7 @@ func parseEnvelope(contentType string, b []byte) envelope {
 	// A well-formed document that is not the node's has no code.
 	if json.Unmarshal(b, &doc) == nil {
 		e.message = doc.Message
+		e.own = len(doc.Code) > 0 && doc.Code[0] == '"'
 		e.code, _ = strconv.Atoi(string(bytes.Trim(doc.Code, `"`)))
 	}
 	return e

@@ -64,14 +64,14 @@ func TestSubmitAnswers(t *testing.T) {
 		"503 of a proxy":                     {status: 503, headers: []string{"Retry-After", "3"}, kind: batch.KindDoubt},
 		"504":                                {status: 504, kind: batch.KindDoubt},
 		"408 of a proxy":                     {status: 408, kind: batch.KindDoubt},
-		"413 of a proxy":                     {status: 413, kind: batch.KindRejected},
+		"413 of a proxy":                     {status: 413, kind: batch.KindNotYet},
 		"200, which it never says":           {status: 200, kind: batch.KindDoubt},
 		"303 says done":                      {status: 303, headers: []string{"Location", "/"}, kind: batch.KindDoubt},
 		"307 elsewhere":                      {status: 307, headers: []string{"Location", "/"}, kind: batch.KindMisconfigured},
 		"an answer that nobody knows":        {status: 418, kind: batch.KindDoubt},
 		"500 whose code is another":          {status: 500, typ: jsonType, body: `{"code":"400","message":"m"}`, kind: batch.KindDoubt, code: 400},
 		"429 with a body that is no JSON":    {status: 429, typ: jsonType, body: "{", kind: batch.KindBusy},
-		"400 with a code that is no string":  {status: 400, typ: jsonType, body: `{"code":400,"message":"m"}`, kind: batch.KindRejected, code: 400},
+		"400 with a code that is no string":  {status: 400, typ: jsonType, body: `{"code":400,"message":"m"}`, kind: batch.KindMisconfigured, code: 400},
 		"400 with a document of another API": {status: 400, typ: jsonType, body: `{"error":{"code":30}}`, kind: batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,11 +82,11 @@ func TestSubmitAnswers(t *testing.T) {
 			unlimited, everyTry := judged(err, batch.Budget{}), judged(err, batch.Budget{Attempts: 5, EveryTry: true})
 			want := map[batch.ErrorKind]store.Finding{
 				"": store.Accepted, batch.KindRejected: store.Refused, batch.KindBusy: store.Failed, batch.KindUnavailable: store.Failed,
-				batch.KindMisconfigured: store.Failed, batch.KindDoubt: store.Doubtful,
+				batch.KindMisconfigured: store.Failed, batch.KindNotYet: store.Failed, batch.KindDoubt: store.Doubtful,
 			}[row.kind]
 			assert.Equal(t, want, unlimited.Finding)
 			assert.Equal(t, row.kind == batch.KindRejected, unlimited.Spend, "only a refusal is the batch's own fault")
-			assert.Equal(t, row.kind == batch.KindMisconfigured, everyTry.Refund, "a misconfiguration costs nothing")
+			assert.Equal(t, row.kind == batch.KindMisconfigured || row.kind == batch.KindNotYet, everyTry.Refund, "what is not the batch's fault costs nothing")
 			if row.kind == "" {
 				return
 			}

@@ -20,8 +20,8 @@ var splinterList = []mutant{
 		old: "\tcase sent != Unsent:\n\t\treturn dlt.ErrDoubt\n", new: "\tcase sent != Unsent:\n\t\treturn dlt.ErrUnavailable\n",
 	},
 	{
-		name: "splinter: a 500 is certain", file: "dlt/splinter/response.go", pkg: "dlt/splinter", test: "TestSubmitAnswers",
-		old: "// 408, 502 or 504 says that somebody waited long enough.\n\t\treturn verdict{kind: dlt.ErrDoubt}", new: "// \n\t\treturn verdict{kind: dlt.ErrUnavailable}",
+		name: "splinter: a 500 is certain", file: "dlt/splinter/words.go", pkg: "dlt/splinter", test: "TestSubmitAnswers",
+		old: "of 400: the version guard, or a proxy\n\tdefault:\n\t\tkind = dlt.ErrDoubt", new: "of 400: the version guard, or a proxy\n\tdefault:\n\t\tkind = dlt.ErrUnavailable",
 	},
 	{
 		name: "splinter: not committed before LateArrival", file: "dlt/splinter/resolve.go", pkg: "dlt/splinter", test: "TestJudge",

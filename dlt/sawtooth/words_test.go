@@ -1,0 +1,47 @@
+package sawtooth
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// Each word of the tables is taken for what stands there, and a word that stands nowhere is a doubt: never
+// a success, and never the end of a batch.
+func TestWords(t *testing.T) {
+	const none = 0
+	for status := range 1000 {
+		for _, code := range []int{none, 1, 10, 17, 19, 30, 31, 34, 35, 42, 43, 46, 60, 66, 71, 99} {
+			for _, f := range []form{isOther, isText, isJSON} {
+				kind := classify(status, code, nil, f, time.Time{}).kind
+				want, known := look(submitWords, status, code)
+				switch {
+				case known:
+				case status == 413 && f == isText:
+					want = dlt.ErrRejected
+				case status == 413:
+					want = dlt.ErrNotYet
+				case status == 400 && code == none && f != isJSON:
+					want = dlt.ErrMisconfigured
+				}
+				assert.Equal(t, want, kind, "HTTP %d, code %d", status, code)
+				if kind == nil { //nolint:testifylint // not an error, a word
+					assert.Equal(t, 202, status)
+				}
+				if kind == dlt.ErrRejected { //nolint:errorlint // likewise
+					assert.True(t, status == 400 && code == 30 || status == 413 && f == isText, "HTTP %d, code %d", status, code)
+				}
+			}
+			_, known := look(queryWords, status, code)
+			assert.Equal(t, !known, classifyStatuses(status, code, nil, time.Time{}).kind == dlt.ErrDoubt, "HTTP %d, code %d", status, code) //nolint:errorlint // likewise
+		}
+	}
+	for _, w := range submitWords {
+		assert.Equal(t, w.kind, classify(w.status, max(w.code, 0), nil, isJSON, time.Time{}).kind)
+		assert.False(t, wire.Refuses(w.status), "one table only")
+	}
+}

@@ -1,0 +1,50 @@
+package splinter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+// Each word of the tables is taken for what stands there, and a word that stands nowhere is a doubt: never
+// a success, and never the end of a batch. Only the node's own form of a code ends one.
+func TestWords(t *testing.T) {
+	for status := range 1000 {
+		for body, own := range map[string]bool{
+			``: false, `<html>`: false, `{}`: false, `{"message":"m"}`: false, `{"code":400,"message":"Bad Request"}`: false, `{"code":"401"}`: false,
+			`{"code":"400x"}`: false, `{"code":["400"]}`: false, `{"error":{"code":"400"}}`: false, `{"code":"400","message":"Invalid body"}`: true,
+		} {
+			kind := classify(status, parseEnvelope("application/json", []byte(body)), nil, dlt.ErrUnavailable, time.Time{}).kind
+			want, known := submitWords[status]
+			switch {
+			case known:
+			case status == 404:
+				want = dlt.ErrUnavailable
+			case status == 400 && own:
+				want = dlt.ErrRejected
+			case status == 400, wire.Refuses(status):
+				want = dlt.ErrMisconfigured
+			default:
+				want = dlt.ErrDoubt
+			}
+			assert.Equal(t, want, kind, fmt.Sprint("HTTP ", status, " ", body))
+		}
+		kind := classifyStatuses(status, nil, dlt.ErrUnavailable, time.Time{}).kind
+		want, known := queryWords[status]
+		switch {
+		case known:
+		case status == 404:
+			want = dlt.ErrUnavailable
+		case wire.Refuses(status):
+			want = dlt.ErrMisconfigured
+		default:
+			want = dlt.ErrDoubt
+		}
+		assert.Equal(t, want, kind, status)
+	}
+}
