@@ -1,0 +1,37 @@
+package evm
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Each word of the table has the class that stands there, in any case and between the words of a proxy. A
+// word that stands nowhere is a doubt under any code but the three that the protocol and HTTP fix.
+func TestWords(t *testing.T) {
+	for i, w := range words {
+		for _, text := range w.texts {
+			got := classify(&rpcError{Code: -32000, Message: "Node says: " + text + "!"})
+			before := slices.ContainsFunc(words[:i], func(x struct {
+				class class
+				texts []string
+			}) bool {
+				return x.class == got
+			})
+			assert.True(t, got == w.class || before, "%q is %d", text, got)
+		}
+	}
+	certain := map[int]class{noMethod: classMisconfigured, limitExceeded: classBusy, tooManyRequests: classBusy}
+	for code := -33000; code <= 600; code++ {
+		for _, text := range []string{"", "no", "internal error", "execution reverted", "something went wrong", "invalid request", "denied"} {
+			want := certain[code] // doubt, if it is in neither
+			assert.Equal(t, want, classify(&rpcError{Code: code, Message: text}), fmt.Sprint(code, " ", text))
+		}
+	}
+	for status := range 1000 {
+		class := classOfStatus(status)
+		assert.Contains(t, []any{classDoubt, classBusy, classMisconfigured}, class, "HTTP %d alone ends nothing", status)
+	}
+}
