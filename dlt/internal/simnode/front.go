@@ -107,7 +107,7 @@ func (f *Front) track(c net.Conn, s http.ConnState) {
 
 // Abort closes a connection with a reset.
 func Abort(c net.Conn) {
-	if t, ok := c.(*net.TCPConn); ok {
+	if t, ok := c.(interface{ SetLinger(seconds int) error }); ok {
 		_ = t.SetLinger(0)
 	}
 	_ = c.Close()

@@ -113,7 +113,7 @@ type txAccess struct {
 
 func (a *txAccess) get(address string) (string, error) {
 	if !covered(a.inputs, address) {
-		return "", refuse(address, "not authorized to read %s", address)
+		return "", refuse("", "not authorized to read %s", address) // seen: id and message alone
 	}
 	for _, w := range slices.Backward(a.writes) {
 		if w.address == address {
@@ -125,7 +125,7 @@ func (a *txAccess) get(address string) (string, error) {
 
 func (a *txAccess) set(address, value string) error {
 	if !covered(a.outputs, address) {
-		return refuse(address, "not authorized to write %s", address)
+		return refuse("", "not authorized to write %s", address) // seen: id and message alone
 	}
 	a.writes = append(a.writes, write{address, value})
 	return nil

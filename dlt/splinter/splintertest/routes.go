@@ -37,7 +37,7 @@ const maxURI = 65534
 
 // ServeHTTP implements [http.Handler].
 func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if len(r.RequestURI) > maxURI { // the parser refuses it: no handler, no header
+	if len(r.RequestURI) > maxURI || tooManyHeaders(r) { // the parser refuses it: no handler, no header
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusBadRequest)

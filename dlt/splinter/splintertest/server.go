@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
@@ -83,9 +82,9 @@ func (n *Network) Resume(i int) error {
 		if err != nil {
 			return nil, fmt.Errorf("splintertest: listening: %w", err)
 		}
-		return l, nil
+		return headListener{l}, nil
 	}, &http.Server{
-		Handler: v, ReadHeaderTimeout: time.Minute, IdleTimeout: n.o.KeepAlive, ConnContext: v.assign,
+		Handler: v, ReadHeaderTimeout: headTime, IdleTimeout: n.o.KeepAlive, ConnContext: v.assign,
 		MaxHeaderBytes: 8 << 20, // a long query gets its own answer
 	})
 }

@@ -180,7 +180,7 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	v.mu.Unlock()
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455
 	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
-		base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n")
+		base64.StdEncoding.EncodeToString(sum[:])+"\r\nAccess-Control-Allow-Credentials: true\r\nDate: "+time.Now().UTC().Format(http.TimeFormat)+"\r\n\r\n")
 	if err == nil {
 		v.serve(s, x, buf.Reader, history)
 	}
