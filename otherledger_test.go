@@ -140,7 +140,7 @@ func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
 		// Another instance, whose route for s has changed: it holds s, and removes its old batches.
 		second := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "s" {
-				t.Name, t.ResendHarmlessFor = "other", dlt.Forever
+				t.Name, t.ResendHarmlessFor, t.AddAgainHarmless = "other", dlt.Forever, true
 			}
 		})
 		stop = running(t, newRunner(t, st, second, &dltbatch.Options{Retention: time.Hour}))

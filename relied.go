@@ -106,6 +106,9 @@ func (g *gate) next(own relied.Settings, name, there string) (next relied.Record
 	} else if was.Strategy == "" { // older code wrote it
 		next.Strategy, next.Window = mine.Strategy, mine.Window
 	}
+	if next.AddAgain == "" {
+		next.AddAgain = mine.AddAgain
+	}
 	next.Alike = nil
 	for _, s := range append(slices.Clone(was.Alike), own.Service) {
 		its, ok := own, true

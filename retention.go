@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -45,9 +44,10 @@ func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, e
 	return e.store("retention").Prune(ctx, q)
 }
 
-// buries reports that a service's batches leave tombstones, because a second submission would
-// harm, or may harm: this Runner's traits say nothing of another ledger, which serves the service.
+// buries reports that a service's batches leave tombstones, because a batch that is added again
+// would take effect again, or may: this Runner's traits say nothing of another ledger, which serves
+// the service.
 func (r *Runner) buries(s batch.ServiceID, ledger string) bool {
 	traits := r.ledger.Traits(s)
-	return otherLedger(ledger, traits.Name) != nil || traits.ResendHarmlessFor != dlt.Forever
+	return otherLedger(ledger, traits.Name) != nil || !traits.AddAgainHarmless
 }

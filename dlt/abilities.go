@@ -34,8 +34,8 @@ func Abilities(l Ledger, t Traits) []Ability {
 }
 
 // CheckAbilities returns a [*batch.InputError] if t declares an ability for which l has no
-// method. It names the trait and the interface. The usual cause is a client wrapped in a
-// struct of another type; [Wrap] keeps the methods.
+// method, or traits that contradict each other. For an ability it names the trait and the interface.
+// The usual cause is a client wrapped in a struct of another type; [Wrap] keeps the methods.
 func CheckAbilities(l Ledger, t Traits) error {
 	for _, a := range Abilities(l, t) {
 		if a.Says && !a.Has {
@@ -43,6 +43,12 @@ func CheckAbilities(l Ledger, t Traits) error {
 				Field: "Traits." + a.Trait, Value: fmt.Sprintf("set by the ledger %q", t.Name),
 				Want: fmt.Sprintf("a client that is a %s, and %T is none (dlt.Wrap wraps one with all that it can do)", a.Interface, l),
 			}
+		}
+	}
+	if t.AddAgainHarmless && (t.Prepares || t.ResendHarmlessFor != Forever) {
+		return &batch.InputError{
+			Field: "Traits.AddAgainHarmless", Value: fmt.Sprintf("set by the ledger %q", t.Name),
+			Want: fmt.Sprintf("false: a batch that the store has forgotten would be sent as a new one (Prepares is %t, ResendHarmlessFor is %s)", t.Prepares, t.ResendHarmlessFor),
 		}
 	}
 	return nil

@@ -29,6 +29,13 @@ type Traits struct {
 	// ResendHarmlessFor is how long after the first attempt the same batch may be sent again
 	// without taking effect twice: 0 means never, [Forever] means always.
 	ResendHarmlessFor time.Duration
+	// AddAgainHarmless says that a batch may be added again under its old id at any time, also after
+	// the store has forgotten it, without taking effect twice: the ledger itself takes each id once
+	// for ever. Where it is false, retention keeps the id of each batch for ever, so false is always
+	// safe. It is more than ResendHarmlessFor, which is about the bytes that the store keeps: a client
+	// that prepares bytes would prepare others for a batch that the store has forgotten. So true is
+	// refused beside Prepares, and where ResendHarmlessFor is not [Forever] ([CheckAbilities]).
+	AddAgainHarmless bool
 	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
 	// Grace is how long after a submission the answer "no trace" still means nothing.

@@ -79,7 +79,7 @@ func (r route) rules() (u rules, err error) {
 
 // claimsAlike reports whether processes with these settings claim alike.
 func claimsAlike(a, b relied.Settings) bool {
-	a.Grace, a.ResendQuiet, a.Settle = b.Grace, b.ResendQuiet, b.Settle
+	a.Grace, a.ResendQuiet, a.Settle, a.AddAgain = b.Grace, b.ResendQuiet, b.Settle, b.AddAgain
 	return a.Agrees(b)
 }
 

@@ -65,6 +65,7 @@ func New(url string, o *Options) (*Client, error) {
 			// twice, at any time (docs/ledgers/sawtooth.md#the-same-bytes-again). So a late
 			// arrival does not matter either, and is 0.
 			ResendHarmlessFor: dlt.Forever,
+			AddAgainHarmless:  true,
 			LateArrival:       0,
 			Grace:             c.Grace,
 			ResendQuiet:       c.ResendQuiet,

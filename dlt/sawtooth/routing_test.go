@@ -356,13 +356,13 @@ func startTLS(t *testing.T) *httptest.Server {
 func TestTraits(t *testing.T) {
 	c := newClient(t, "http://localhost:8008", nil)
 	assert.Equal(t, dlt.Traits{
-		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
+		Name: "sawtooth", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Grace: sawtooth.DefaultGrace, ResendQuiet: sawtooth.DefaultResendQuiet,
 		Settle: sawtooth.DefaultSettle, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Resolves: true, Streams: true, Checks: true,
 		MaxList: 100, MaxListBytes: sawtooth.DefaultMaxBody - 601,
 	}, c.Traits("s"))
 	c = newClient(t, "http://localhost:8008", &sawtooth.Options{Name: "testnet", Grace: 1, ResendQuiet: 2, Settle: 3, Vanish: 4, NoEvents: true, SingleValidator: true, MaxList: 7, MaxBody: 1000})
 	assert.Equal(t, dlt.Traits{
-		Name: "testnet", ResendHarmlessFor: dlt.Forever, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true, KeepsOrder: true, Checks: true,
+		Name: "testnet", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Grace: 1, ResendQuiet: 2, Settle: 3, MaxIDsPerQuery: 50, PressureScope: dlt.ScopeEndpoint, Vanish: 4, Resolves: true, KeepsOrder: true, Checks: true,
 		MaxList: 7, MaxListBytes: 957,
 	}, c.Traits(""))
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -32,6 +33,9 @@ type Settings struct {
 	// below, or the type of the application's own strategy.
 	Strategy string `json:"strategy,omitempty"`
 	Window   int    `json:"window,omitempty"`
+	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false", and empty in a record of older code:
+	// which batches Prune forgets with their ids.
+	AddAgain string `json:"add_again_harmless,omitempty"`
 }
 
 // Record is the text under a ledger's name: the settings of the last process that replaced others.
@@ -140,7 +144,7 @@ func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer
 	}
 	return Settings{
 		s, harmless, t.LateArrival.String(), t.Grace.String(), t.ResendQuiet.String(), t.Settle.String(),
-		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), name, max(1, strategy.Window()),
+		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), name, max(1, strategy.Window()), strconv.FormatBool(t.AddAgainHarmless),
 	}
 }
 
@@ -154,6 +158,9 @@ func (s Settings) Same(as Settings) bool {
 func (s Settings) Agrees(with Settings) bool {
 	if s.Strategy == "" || with.Strategy == "" {
 		s.Strategy, s.Window, with.Strategy, with.Window = "", 0, "", 0
+	}
+	if s.AddAgain == "" || with.AddAgain == "" {
+		s.AddAgain, with.AddAgain = "", ""
 	}
 	return s.Same(with)
 }

@@ -26,7 +26,7 @@ type fake struct {
 // Traits implements dlt.Ledger. The fake ledger commits batches at once, and so in the order
 // of acceptance.
 func (*fake) Traits(batch.ServiceID) dlt.Traits {
-	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100, KeepsOrder: true}
+	return dlt.Traits{Name: "yard", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, MaxIDsPerQuery: 100, KeepsOrder: true}
 }
 
 // Submit implements dlt.Submitter. Every error is a doubt.

@@ -20,7 +20,7 @@ var deskList = []mutant{
 	},
 	{
 		name: "desk: claims of any length are alike", file: "operator/explain.go", pkg: "operator", test: "TestOtherSettingsThatDoNotMatter",
-		old: "a.Grace, a.ResendQuiet, a.Settle =", new: "a.ClaimTTL = b.ClaimTTL\n\ta.Grace, a.ResendQuiet, a.Settle =",
+		old: "a.Grace, a.ResendQuiet, a.Settle, a.AddAgain =", new: "a.ClaimTTL = b.ClaimTTL\n\ta.Grace, a.ResendQuiet, a.Settle, a.AddAgain =",
 	},
 	{
 		name: "desk: an act forgets what was seen", file: "internal/acts/acts.go", pkg: "operator", test: "TestControls",

@@ -36,15 +36,15 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: a database without the column is asked for it", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "s.texts.Trace(v >= traceVersion, v", new: "s.texts.Trace(v > 0, v",
+		old: "s.texts.Has(v >= traceVersion, v", new: "s.texts.Has(v > 0, v",
 	},
 	{
 		name: "traces: a running process does not see the column", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "if v >= orderTraceVersion {", new: "if v > 0 {",
+		old: "if v >= endsVersion {", new: "if v > 0 {",
 	},
 	{
 		name: "traces: PostgreSQL asks for a column that is not there", file: "store/postgres/positions.go", pkg: "internal/integration", test: "TestTraceUpgradeUnderLoad",
-		old: "s.texts.Trace(version >= traceVersion, ", new: "s.texts.Trace(true, ",
+		old: "s.texts.Has(version >= traceVersion, ", new: "s.texts.Has(true, ",
 	},
 	{
 		name: "traces: a bad context refuses the batch", file: "trace.go", pkg: ".", test: "TestTraceContextsOfABatch",
@@ -136,7 +136,7 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: a database without the column of orders is asked for it", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestTraceUpgradeUnderLoad",
-		old: "v >= traceVersion, v >= orderTraceVersion)", new: "v >= traceVersion, v >= traceVersion)",
+		old: "v >= traceVersion, v >= orderTraceVersion, v", new: "v >= traceVersion, v >= traceVersion, v",
 	},
 	{
 		name: "traces: an order's span has no link to its batch", file: "otelbatch/orders.go", pkg: "otelbatch", test: "TestSpansOfOrders",
