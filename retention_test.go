@@ -50,8 +50,10 @@ func TestRetention(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(2 * time.Hour)
 		for _, b := range all {
-			_, err := r.Get(ctx, b.Key())
-			require.ErrorIs(t, err, batch.ErrNotFound)
+			rec, err := r.Await(ctx, b.Key())
+			require.NoError(t, err)
+			require.Equal(t, batch.Committed, rec.State)
+			require.False(t, rec.PrunedAt.IsZero(), "only a tombstone is left")
 		}
 		rec, err := r.Get(ctx, open.Key())
 		require.NoError(t, err)
@@ -110,7 +112,7 @@ func TestRetentionKeepsUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := memory.New()
-				r, err := dltbatch.New(st, ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}),
+				r, err := dltbatch.New(st, ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true}}),
 					&dltbatch.Options{Retention: retention, ScanInterval: time.Minute, PollInterval: time.Minute})
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -132,5 +134,75 @@ func TestRetentionKeepsUp(t *testing.T) {
 				require.Positive(t, kept.Orders+kept.StreamIDs, "what is younger stays")
 			})
 		})
+	}
+}
+
+// Where an Add of an old id may take effect again, the ids of all batches are kept, however they ended: a
+// caller that repeats its Add after retention gets the first outcome, or an error that says how the batch
+// ended. That the kept bytes may be sent again for ever says nothing about it.
+func TestAddAgainAfterRetention(t *testing.T) {
+	for name, traits := range map[string]dlt.Traits{
+		"nothing is said":                     {Name: "test"},
+		"the same bytes may be sent again":    {Name: "test", ResendHarmlessFor: dlt.Forever},
+		"adding again is said to be harmless": {Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
+					if a.ID == "refused" {
+						return ledgermem.Fault{Kind: ledgermem.Rejected}
+					}
+					return ledgermem.Fault{}
+				}})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
+				require.NoError(t, r.Add(t.Context(), one("s", "cancelled")))
+				rec, err := r.Get(t.Context(), one("s", "cancelled").Key())
+				require.NoError(t, err)
+				_, err = r.Cancel(t.Context(), rec, batch.By{Actor: "ada", Reason: "not now"})
+				require.NoError(t, err)
+				stop := running(t, r)
+				require.NoError(t, r.Add(t.Context(), one("s", "paid"), one("s", "refused")))
+				time.Sleep(2 * time.Hour)
+				if traits.AddAgainHarmless {
+					_, err = r.Get(t.Context(), one("s", "paid").Key())
+					require.ErrorIs(t, err, batch.ErrNotFound, "nothing is kept")
+					require.NoError(t, stop())
+					return
+				}
+				require.NoError(t, r.Add(t.Context(), one("s", "paid")))
+				for id, kind := range map[batch.ID]batch.ErrorKind{"cancelled": batch.KindCancelled, "refused": batch.KindRejected} {
+					var ended *batch.EndedError
+					require.ErrorAs(t, r.Add(t.Context(), one("s", id)), &ended)
+					require.Equal(t, kind, ended.Record.Error.Kind)
+					require.ErrorContains(t, ended, string(kind))
+				}
+				for id, state := range map[batch.ID]batch.State{"paid": batch.Committed, "cancelled": batch.Rejected, "refused": batch.Rejected} {
+					rec, err := r.Await(t.Context(), one("s", id).Key())
+					require.NoError(t, err)
+					require.Equal(t, state, rec.State)
+				}
+				time.Sleep(time.Hour)
+				require.Equal(t, []batch.ID{"paid"}, ledger.Log("s"), "executed once")
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
+// A ledger whose client would prepare other bytes for a forgotten batch, or that forgets ids, does not
+// take an old id for ever.
+func TestContradictingTraitsAreRefused(t *testing.T) {
+	for name, traits := range map[string]dlt.Traits{
+		"prepares":                {Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Prepares: true},
+		"prepares once more":      {Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Prepares: true, Renews: true},
+		"resends harm":            {Name: "test", AddAgainHarmless: true},
+		"resends harm after some": {Name: "test", ResendHarmlessFor: time.Hour, AddAgainHarmless: true},
+	} {
+		ledger := prepared{ledgermem.New(&ledgermem.Options{Traits: &traits})}
+		_, err := dltbatch.New(memory.New(), ledger, nil)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+		require.ErrorContains(t, err, "AddAgainHarmless", name)
+		_, err = dlt.NewRouter(dlt.Route{Ledger: ledger})
+		require.ErrorContains(t, err, "AddAgainHarmless", name)
 	}
 }

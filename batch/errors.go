@@ -12,12 +12,14 @@ var (
 	// ErrConflict means that the id (or the idempotency key) is known with other bytes. The
 	// same id with the same bytes is not an error.
 	ErrConflict = errors.New("dltbatch: the id is known with other content")
+	// ErrEnded is wrapped by every [*EndedError]. Only a new id sends the batch again.
+	ErrEnded = errors.New("dltbatch: the batch was added before, and has ended")
 )
 
 // Errors about a batch that is stored.
 var (
 	// ErrNotFound means that no batch with this key is stored: it was never added, its
-	// transaction was rolled back, or retention removed it.
+	// transaction was rolled back, or retention removed it and kept nothing of it.
 	ErrNotFound = errors.New("dltbatch: no such batch")
 	// ErrInDoubt means that an attempt may still take effect, so that the batch can be neither
 	// cancelled nor given up. Ask again later, or use Decide.
@@ -33,6 +35,33 @@ var (
 	// restore of a backup. The batch is not posted: it is in doubt, and the ledger is asked.
 	ErrForgotten = errors.New("dltbatch: the database has forgotten an attempt")
 )
+
+// EndedError means that an added batch was added before, under this id or this DataChangeID, and that
+// retention removed it after it had ended as Rejected or Invalid, or nobody knows how. Nothing of
+// the call was stored. Whoever still wants the effect adds a batch under a new id: that is a decision,
+// because a person may have cancelled the first one. It wraps [ErrEnded].
+type EndedError struct {
+	// Record is what is kept of the removed batch. Its State is 0 where code from before the
+	// outcome was kept has removed it.
+	Record Record `json:"record"`
+}
+
+// Error implements error.
+func (e *EndedError) Error() string {
+	s := ErrEnded.Error() + ": batch " + Excerpt(e.Record.Key.String(), 80)
+	switch {
+	case e.Record.State == 0:
+		s += " was removed by retention, and nobody knows how it ended"
+	case e.Record.Error == nil:
+		s += " ended as " + e.Record.State.String()
+	default:
+		s += " ended as " + e.Record.State.String() + " (" + string(e.Record.Error.Kind) + ")"
+	}
+	return s + "; to send it all the same, use a new id"
+}
+
+// Unwrap returns [ErrEnded].
+func (e *EndedError) Unwrap() error { return ErrEnded }
 
 // MovedOnError means that a batch, or a control, has changed since the operator saw it: it has
 // another version. Nothing was done. It wraps [ErrMovedOn].

@@ -41,6 +41,10 @@ type Record struct {
 	// Quarantined means that [PolicyQuarantine] set the Invalid or Rejected batch aside, for a
 	// person to look at.
 	Quarantined bool `json:"quarantined,omitzero"`
+	// PrunedAt is when retention removed the batch. Then the record has the key, the state, the
+	// version, the number of attempts, the error, CreatedAt and FinalAt: nothing else is kept, and
+	// nobody can act on the batch any more.
+	PrunedAt time.Time `json:"pruned_at,omitzero"`
 	// TraceParent is the trace context that was added with the batch ([Batch].TraceParent).
 	TraceParent string `json:"trace_parent,omitzero"`
 }

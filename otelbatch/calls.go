@@ -75,6 +75,7 @@ var storeSentinels = []struct {
 	{batch.ErrNotFound, "not_found"},
 	{batch.ErrInvalidInput, "invalid_input"},
 	{batch.ErrConflict, "conflict"},
+	{batch.ErrEnded, "ended"},
 	{batch.ErrMovedOn, "moved_on"},
 	{batch.ErrNotAllowed, "not_allowed"},
 	{batch.ErrInDoubt, "in_doubt"},

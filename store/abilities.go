@@ -64,8 +64,8 @@ type BatchStore interface {
 // FinalReader reads many outcomes at once. Without it a Runner's Await works on Get, which it
 // calls for each batch that somebody waits for, in every Options.PollInterval.
 type FinalReader interface {
-	// Finals returns the records of all keys whose batches are final, and separately the keys
-	// that are not stored; the other batches are open. The order is any; each key comes once,
+	// Finals returns the records of all keys whose batches are final, or what their tombstones keep
+	// ([Remains]), and separately the keys of which nothing is stored; the other batches are open. The order is any; each key comes once,
 	// even if keys repeats it. All waiting for outcomes in a process uses this method: its
 	// cost grows with len(keys), not with the backlog and not with history. A driver asks for
 	// [MaxKeys] in one statement, so more keys than that are not read at one moment.
@@ -98,7 +98,9 @@ type Pruner interface {
 	// operators on lanes: the oldest of each kind, at most q.Limit of each. It returns the
 	// number of each, beside an error too; [Pruned.More] says whether to call again. It never
 	// touches an open batch, a batch in quarantine, nor a batch whose orders are not settled.
-	// The history and the attempts of a batch go with it. Prune keeps no tombstones of orders.
+	// The history and the attempts of a batch go with it. A tombstone keeps the service, the id, the
+	// DataChangeID, the hash of the payload, and how the batch ended ([Remains]). Prune keeps no
+	// tombstones of orders.
 	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
 }
 

@@ -172,6 +172,12 @@ func OrderKeyConflict(o batch.Order) error {
 	return fmt.Errorf("%w: order %q: Key %q was given to another payload", batch.ErrConflict, batch.Excerpt(string(o.ID), 64), batch.Excerpt(o.Key, 64))
 }
 
+// PrepareEnded is the [batch.ErrConflict] of a batch of orders whose id has a tombstone, with the
+// [batch.ErrEnded] that says how the removed batch ended.
+func PrepareEnded(key batch.Key, ended error) error {
+	return fmt.Errorf("%w: batch %s: %w", batch.ErrConflict, key, ended)
+}
+
 // PrepareConflict is the [batch.ErrConflict] of a batch that is stored already, but not as the
 // batch of these orders.
 func PrepareConflict(key batch.Key) error {

@@ -16,9 +16,9 @@ type PruneQuery struct {
 	OlderThan time.Duration
 	// Limit is the largest number of each kind. Defaults to [DefaultPrune].
 	Limit int
-	// Tombstone reports for a service whether (key, hash) of its batches are kept, so that a
-	// late Add of the same id does not send the batch again: for ledgers where a resend is not
-	// harmless for ever. ledger is the name of the ledger that the store has recorded for the
+	// Tombstone reports for a service whether its batches leave tombstones, so that a late Add of
+	// the same id does not send the batch again: wherever that may take effect again
+	// (dlt.Traits.AddAgainHarmless). ledger is the name of the ledger that the store has recorded for the
 	// service, and empty where it has none ([Ledgers]). nil keeps none. It is pure and quick, runs
 	// inside the removing transaction, and must not call the store.
 	Tombstone func(service batch.ServiceID, ledger string) bool

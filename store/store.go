@@ -22,8 +22,11 @@ type Store interface {
 	// that they are durable. Adds of a service that do not overlap keep their order. A batch
 	// whose id is stored with the same service and payload counts as stored, and the stored
 	// batch stays as it is; with another service or payload the error is [batch.ErrConflict].
+	// A batch that a Prune removed and of which it kept a tombstone counts as stored if it was
+	// Committed; otherwise the error is a [*batch.EndedError] ([AddedAgain]), and with another
+	// service or payload [batch.ErrConflict].
 	// A DataChangeID other than "" is the caller's own key, unique in its service for as long
-	// as the batch is stored. Where a stored batch, or an earlier batch that this call stores, has the
+	// as the batch is stored or has a tombstone. Where a stored batch, or an earlier batch that this call stores, has the
 	// same key and the same payload, this batch counts as stored, even under another id, and
 	// the earlier batch stays; with another payload the error is [batch.ErrConflict], too. Two
 	// Adds of one id or one key wait for each other; if the first fails, the second is stored.
@@ -33,7 +36,8 @@ type Store interface {
 	// call was stored: add again, it is harmless. Add does not keep the slice. A store knows
 	// no ledger: a Runner's Add and AddTx check whether the ledger can read a batch.
 	Add(ctx context.Context, batches ...batch.Batch) error
-	// Get returns the record of a batch, open or final, or [batch.ErrNotFound].
+	// Get returns the record of a batch, open or final, or what its tombstone keeps ([Remains]), or
+	// [batch.ErrNotFound].
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	// Lanes lists services that have open batches and are not closed by [Controls], in byte
 	// order after q.After: the queuer's rotating scan reads them. It locks nothing.

@@ -187,6 +187,7 @@ var mayRead = map[string]string{
 	// A store keeps a thousand instances, and one row of stats.
 	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
 	"sqlKeepStats": "stats", "sqlDropInstance": "instances",
+	"sqlRaiseNumbers": "batch_seq", "sqlRaiseOrderNumbers": "orders_seq", // a sequence is one row
 	// One row for each bulk action of a month.
 	"sqlBulks": "bulks", "sqlBulk": "bulks", "sqlSetBulk": "bulks", "sqlForgetBulks": "bulks", "sqlForgetBulkParts": "bulks bulk_parts",
 	"sqlBulkPart": "bulk_parts", "sqlSetBulkPart": "bulk_parts",

@@ -25,10 +25,19 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 		switch {
 		case err != nil:
 			return batch.Record{}, err
-		case len(found) == 0 || found[0].Key != key:
+		case len(found) > 0 && found[0].Key == key:
+			return found[0], nil
+		case key.Validate() != nil:
 			return batch.Record{}, notFound(key)
 		}
-		return found[0], nil
+		found, err = s.remains(ctx, t, []batch.Key{key})
+		switch {
+		case err != nil:
+			return batch.Record{}, err
+		case len(found) > 0 && found[0].Key == key:
+			return found[0], nil
+		}
+		return batch.Record{}, notFound(key)
 	})
 }
 
@@ -182,6 +191,17 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 			}
 			for _, r := range found {
 				if want.Take(r.Key) && r.Final() {
+					final = append(final, r)
+				}
+			}
+		}
+		for some := range slices.Chunk(slices.DeleteFunc(ask, func(k batch.Key) bool { return !want[k] }), store.MaxKeys) {
+			found, err := s.remains(ctx, t, some)
+			if err != nil {
+				return err
+			}
+			for _, r := range found {
+				if want.Take(r.Key) {
 					final = append(final, r)
 				}
 			}

@@ -25,6 +25,9 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	id := func(i int) batch.OrderID { return refs[i].ID }
 	return done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {
 		n, err := t.Add(ctx, b)
+		if errors.Is(err, batch.ErrEnded) {
+			err = store.PrepareEnded(b.Key(), err)
+		}
 		if err != nil {
 			return err
 		}

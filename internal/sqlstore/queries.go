@@ -52,8 +52,9 @@ type Queries struct {
 	// of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
 	PruneBatches, PruneOrders []string
 	PruneLaneActs             string
-	// Bury keeps tombstones of the batches $1 as of $2; SQLite's have no hash of the id.
-	Bury string
+	// Bury keeps tombstones of the batches $1 as of $2, and Tombs finds those of the ids $1; SQLite's
+	// have no hash of the id.
+	Bury, Tombs string
 	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
 	DeleteStreamIDs string
 
@@ -95,6 +96,19 @@ const (
 	// lasts for longer than a claim that begins now, and so is to be put right ([store.Row].AsOf).
 	ClaimAhead = `(state = 2 AND claim_expires <> last_post
 		AND claim_expires - CASE WHEN claim_ttl > 0 AND ttl_attempt = attempt THEN claim_ttl ELSE 3600000000 END - 5000000 > `
+
+	// ColsTombstone are the columns of a tombstone. [Texts] puts noColsEnd into the place of colsEnd,
+	// and nothing into the place of BuryInto and BuryFrom, where the schema does not keep yet how
+	// batches ended.
+	ColsTombstone = `p.header_signature, p.service_id, p.payload_hash, p.pruned_at, ` + colsEnd
+	colsEnd       = `p.data_change_id, p.created_at, p.state, p.version, p.attempt, p.final_at, p.submission_error, p.submission_error_message`
+	noColsEnd     = `CAST('' AS text), 0, 0, 0, 0, 0, CAST(NULL AS text), CAST('' AS text)`
+	BuryInto      = `, data_change_id, created_at, state, version, attempt, final_at, submission_error, submission_error_message`
+	// BuryFrom is for batches b with their outcomes f. Code that knew no keys of tombstones may have
+	// stored a second batch of a key: then the first one's tombstone has it.
+	BuryFrom = `, CASE WHEN EXISTS (SELECT 1 FROM {tombstones} o WHERE o.service_id = b.service_id
+		AND o.data_change_id = b.data_change_id AND o.data_change_id <> '') THEN '' ELSE b.data_change_id END,
+	b.created_at, f.state, f.version, f.attempt, f.final_at, f.submission_error, f.submission_error_message`
 
 	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)

@@ -125,8 +125,8 @@ func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Con
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
 	form  func(statement string) string
-	lacks atomic.Int32 // how many of the columns for trace contexts the schema lacks: of orders, and of batches
-	known [3]sync.Map  // for each number
+	lacks atomic.Int32 // the first of the constants below that the schema lacks, or 0
+	known [4]sync.Map  // for each number
 }
 
 // NewTexts returns the texts that form makes of statements.
@@ -140,6 +140,9 @@ func (t *Texts) Of(statement string) string {
 		return text.(string)
 	}
 	from := statement
+	if lacks >= lacksEnds {
+		from = strings.NewReplacer(colsEnd, noColsEnd, BuryInto, "", BuryFrom, "").Replace(from)
+	}
 	if lacks >= lacksOrders {
 		from = strings.ReplaceAll(from, orderTraceParent, noTraceParent)
 	}
@@ -151,31 +154,37 @@ func (t *Texts) Of(statement string) string {
 	return text
 }
 
-// These are the columns for trace contexts that a schema may lack. A schema without the column of batches
-// has no column of orders either.
+// These are the columns that a schema may lack: those that say how removed batches ended, and those for
+// the trace contexts of orders and of batches. A schema that lacks one lacks those before it.
 const (
-	lacksOrders = 1 + iota
+	lacksEnds = 1 + iota
+	lacksOrders
 	lacksBatches
 )
 
-// Trace says whether the schema has the columns for the trace contexts of batches and of orders, which
-// came later. Without a column, statements read no trace context, and an Add keeps none. Until the first
-// call the statements use both columns.
-func (t *Texts) Trace(batches, orders bool) {
+// Has says whether the schema has the columns for the trace contexts of batches and of orders, and for
+// how removed batches ended, which came later, in this order. Without a column, statements read and
+// keep nothing of the kind. Until the first call the statements use all columns.
+func (t *Texts) Has(batches, orders, ends bool) {
 	switch {
 	case !batches:
 		t.lacks.Store(lacksBatches)
 	case !orders:
 		t.lacks.Store(lacksOrders)
+	case !ends:
+		t.lacks.Store(lacksEnds)
 	default:
 		t.lacks.Store(0)
 	}
 }
 
-// Traced reports whether the schema has the column of batches, as Trace has said last.
+// Ends reports whether the schema keeps how removed batches ended, as Has has said last.
+func (t *Texts) Ends() bool { return t.lacks.Load() < lacksEnds }
+
+// Traced reports whether the schema has the column of batches, as Has has said last.
 func (t *Texts) Traced() bool { return t.lacks.Load() < lacksBatches }
 
-// TracedOrders reports whether the schema has the column of orders, as Trace has said last.
+// TracedOrders reports whether the schema has the column of orders, as Has has said last.
 func (t *Texts) TracedOrders() bool { return t.lacks.Load() < lacksOrders }
 
 // Query returns the rows of a statement. dest says where the columns of one row go.

@@ -36,16 +36,13 @@ func (s *Store) fresh(entries []*entry) ([]*entry, error) {
 	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh
 	for _, e := range entries {
 		known, err := s.known(e)
+		if err == nil {
+			known, err = s.buried(e, known || ids[e.key.ID] || changes[e.change()])
+		}
 		if err != nil {
 			return nil, err
 		}
-		if old := s.byChange[e.change()]; old != nil {
-			if old.hash != e.hash {
-				return nil, store.ChangeConflict(e.key, e.dataChangeID)
-			}
-			known = true
-		}
-		if known || ids[e.key.ID] || changes[e.change()] {
+		if known {
 			continue
 		}
 		ids[e.key.ID] = true
@@ -93,16 +90,16 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 	return entries, nil
 }
 
-// known reports whether the batch is stored, or was stored and is pruned. s.mu is held.
+// known reports whether the batch is stored, under its id or its DataChangeID. s.mu is held.
 func (s *Store) known(e *entry) (bool, error) {
-	is, ok := s.tombs[e.key.ID]
-	if old := s.byID[e.key.ID]; old != nil {
-		is, ok = tombstone{service: old.key.Service, hash: old.hash}, true
-	}
-	if ok && is != (tombstone{service: e.key.Service, hash: e.hash}) {
+	old, change := s.byID[e.key.ID], s.byChange[e.change()]
+	switch {
+	case old != nil && (old.key != e.key || old.hash != e.hash):
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, e.key)
+	case change != nil && change.hash != e.hash:
+		return true, store.ChangeConflict(e.key, e.dataChangeID)
 	}
-	return ok, nil
+	return old != nil || change != nil, nil
 }
 
 // insert stores a new entry at the end of its lane, even if the clock stepped back. s.mu is

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 
@@ -98,6 +99,9 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		}
 	}
 	fresh, err := s.fresh(entries)
+	if errors.Is(err, batch.ErrEnded) {
+		err = store.PrepareEnded(b.Key(), err)
+	}
 	if err != nil {
 		return false, err
 	}

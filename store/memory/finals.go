@@ -19,10 +19,14 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 			continue
 		}
 		seen[k] = true
-		switch e := s.find(k); {
-		case e == nil:
-			missing = append(missing, k)
-		case e.row.Final():
+		e := s.find(k)
+		if e == nil {
+			if r, ok := s.remains(k); ok {
+				final = append(final, r)
+			} else {
+				missing = append(missing, k)
+			}
+		} else if e.row.Final() {
 			final = append(final, e.record())
 		}
 	}

@@ -14,7 +14,8 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 	q = q.Bounded()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until := s.now().Add(-q.OlderThan)
+	now := s.now()
+	until := now.Add(-q.OlderThan)
 	pruned := store.Pruned{
 		StreamIDs: s.pruneLog(until, q.Limit), LaneActs: s.pruneSteered(until, q.Limit), Orders: s.pruneOrders(until, q.Limit),
 	}
@@ -39,7 +40,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 			delete(s.lanes, e.key.Service)
 		}
 		if q.Tombstone(e.key.Service, s.served[e.key.Service]) {
-			s.tombs[e.key.ID] = tombstone{service: e.key.Service, hash: e.hash}
+			s.bury(e, now)
 		}
 	}
 	pruned.Batches = len(batches)

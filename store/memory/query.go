@@ -18,11 +18,13 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.find(key)
-	if e == nil {
-		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
+	if e := s.find(key); e != nil {
+		return e.record(), nil
 	}
-	return e.record(), nil
+	if r, ok := s.remains(key); ok {
+		return r, nil
+	}
+	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 }
 
 // How many records a List returns.

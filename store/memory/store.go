@@ -5,7 +5,6 @@ package memory
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -36,7 +35,8 @@ type Store struct {
 	all      list[*entry] // by order key; List reads it
 	final    list[*entry] // by the time they became final, without quarantine; Prune reads it
 	inFlight map[batch.ID]*entry
-	tombs    map[batch.ID]tombstone
+	tombs    map[batch.ID]*tombstone
+	tombOf   map[changeKey]*tombstone // tombstones that have a DataChangeID
 	ledger   string
 	served   map[batch.ServiceID]string // the ledger that serves each
 	traits   map[string]string          // by the ledger's name
@@ -53,12 +53,6 @@ type Store struct {
 	summaries map[string]store.Summary
 }
 
-// tombstone is the remainder of a batch after Prune.
-type tombstone struct {
-	service batch.ServiceID
-	hash    [sha256.Size]byte
-}
-
 // New returns an empty store. There is nothing to close.
 func New() *Store {
 	return &Store{
@@ -68,7 +62,8 @@ func New() *Store {
 		all:       list[*entry]{before: byOrder},
 		final:     list[*entry]{before: byFinal},
 		inFlight:  map[batch.ID]*entry{},
-		tombs:     map[batch.ID]tombstone{},
+		tombs:     map[batch.ID]*tombstone{},
+		tombOf:    map[changeKey]*tombstone{},
 		served:    map[batch.ServiceID]string{},
 		traits:    map[string]string{},
 		controls:  map[batch.Scope]batch.Control{},

@@ -35,19 +35,34 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		return err
 	}
 	if s.fresh.expected() {
-		if err := add(true); !refusesFresh(err) {
+		if err := add(true); !s.refusesFresh(err) {
 			return err
 		}
-		s.fresh.known()
 	}
 	return add(false)
 }
 
-// refusesFresh reports whether the server refused to take all batches for new: one is known, or
-// row-level security applies to this role, which takes no COPY then.
-func refusesFresh(err error) bool {
-	state := sqlState(err)
-	return state == featureNotSupported || state == uniqueViolation
+// refusesFresh reports whether the server refused to take all batches for new, so that the careful way
+// may do better: one is known, the numbers of all are behind those that are stored, or row-level
+// security applies to this role, which takes no COPY then. Where one is known, the next additions are
+// careful from the beginning. Other unique indexes, which the application made, are no concern of
+// that way.
+func (s *Store) refusesFresh(err error) bool {
+	switch sqlState(err) {
+	case featureNotSupported:
+		s.fresh.known()
+		return true
+	case uniqueViolation:
+	default:
+		return false
+	}
+	switch name := constraint(err); name {
+	case s.names.index("batches_id"), s.names.index("batches_change"), "": // not every driver names it
+		s.fresh.known()
+		return true
+	default:
+		return name == s.names.index("batches_pkey")
+	}
 }
 
 // hold keeps the batches of an Add for this process's own claims. Claims see them only once the
@@ -87,13 +102,14 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
-	seqs, err := t.orderKeys(ctx, sqlBeforeAdd, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
+	seqs, err := t.orderKeys(ctx, adding, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
 	if err != nil {
 		return err
 	}
 	first := make([]*addition, 0, len(in))
 	var twins []*addition
 	for i := range in {
+		in[i].Seq = 0 // of a try before
 		if in[i].Twin {
 			twins = append(twins, &in[i])
 		} else {
@@ -142,16 +158,19 @@ func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs 
 	for i, a := range sorted { // so that each goes to the end of its index
 		a.Seq = seqs[i]
 	}
-	var buried bool // the database has tombstones
+	var buried bool // there may be tombstones of these
 	if fresh && len(twins) == 0 {
 		buried, err = t.addNew(ctx, sorted)
 	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
-		err = t.together(ctx, anyBuried(&buried))
+		err = t.together(ctx, t.anyBuried(&buried))
+	}
+	if err == nil && t.level.snapshot() {
+		buried, err = t.probe(ctx, sorted)
 	}
 	if err != nil || !buried {
 		return err
 	}
-	return t.unqueue(ctx, sorted)
+	return t.unqueue(ctx, slices.Concat(sorted, twins))
 }
 
 // addNew adds batches that are not known. The statements behind the last insert go out with it.
@@ -168,7 +187,7 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	if args := transactionArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTransactions, Args: args})
 	}
-	err = t.together(ctx, append(last, anyBuried(&buried))...)
+	err = t.together(ctx, append(last, t.anyBuried(&buried))...)
 	return buried, err
 }
 
@@ -183,18 +202,6 @@ func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.S
 	}
 	statement, args := t.insertion(in, sqlInsertNew, sqlInsertNewTraced)
 	return []conns.Statement{{Text: statement, Args: args}}, nil
-}
-
-// anyBuried asks whether the database has tombstones.
-func anyBuried(yes *bool) conns.Statement {
-	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
-		for rows.Next() {
-			if err := rows.Scan(yes); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}}
 }
 
 func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool) error {
@@ -235,65 +242,6 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	return nil
 }
 
-// orderKeys gives n batches or orders their order keys, max(clock, the lane's last + 1 us), 1 us apart
-// within the call, and returns one number for each. of returns the lane of each; statement and more are
-// as for before.
-func (t *session) orderKeys(ctx context.Context, statement string, n int, of func(i int) (lane batch.ServiceID, at *int64), more ...any) (seqs []int64, err error) {
-	last := map[batch.ServiceID]int64{}
-	var lanes []batch.ServiceID
-	for i := range n {
-		lane, _ := of(i)
-		if _, ok := last[lane]; !ok {
-			last[lane] = 0
-			lanes = append(lanes, lane)
-		}
-	}
-	now, seqs, err := t.before(ctx, statement, lanes, n, last, more...)
-	if err != nil {
-		return nil, err
-	}
-	latest := now - 1 // the latest key that this call gave out, in any lane
-	for i := range n {
-		lane, at := of(i)
-		latest = max(latest, last[lane]) + 1
-		*at, last[lane] = latest, latest
-	}
-	return seqs, nil
-}
-
-// seqBlock is how many numbers one step of a sequence takes.
-const seqBlock = 1000
-
-// before reads the facts for an addition of n: the clock, n numbers, and into last the last
-// order key of each of these lanes or parties, if it may be ahead of the clock. more are further
-// arguments of the statement.
-func (t *session) before(ctx context.Context, statement string, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
-	type fact struct {
-		kind    int
-		service string
-		n       int64
-	}
-	facts, err := sqlstore.Query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement,
-		append([]any{texts(lanes), int64(n+seqBlock-1) / seqBlock}, more...)...)
-	if err != nil {
-		return 0, nil, err
-	}
-	seqs = make([]int64, 0, n)
-	for _, f := range facts {
-		switch f.kind {
-		case 0:
-			now = f.n
-		case 1:
-			last[batch.ServiceID(f.service)] = f.n
-		default:
-			for i := int64(0); i < seqBlock && len(seqs) < n; i++ {
-				seqs = append(seqs, f.n+i)
-			}
-		}
-	}
-	return now, seqs, nil
-}
-
 type knownCols struct {
 	n           int64 // a batch's number, or its place in the question
 	id, service string
@@ -331,7 +279,7 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
 		case k == nil && hash == nil && i < n:
-			return sqlstore.ErrMoved // pruned since
+			return t.notStored(ctx, adding, a.Seq)
 		case hash != nil && string(hash) != string(a.PayloadHash[:]):
 			return store.ChangeConflict(a.Key(), a.DataChangeID)
 		case k == nil:
@@ -416,33 +364,4 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 		known[r.key] = r.hash
 	}
 	return known, nil
-}
-
-// unqueue removes added batches whose tombstones show that retention had removed them before: only
-// their tombstones stay.
-func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	buried, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlBuried,
-		intArray(len(in), func(i int) int64 { return in[i].Seq }))
-	if err != nil || len(buried) == 0 {
-		return err
-	}
-	bySeq := make(map[int64]*addition, len(in))
-	for _, a := range in {
-		bySeq[a.Seq] = a
-	}
-	remove := make([]int64, len(buried))
-	for i := range buried {
-		remove[i] = buried[i].n
-		a := bySeq[buried[i].n]
-		if err := buried[i].same(a); err != nil {
-			return err
-		}
-		a.Seq = 0
-	}
-	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
-		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -39,47 +39,21 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	fresh := (&session{tx, s}).copier(len(in)) != nil && s.fresh.expected()
-	return s.inTx(ctx, op, tx, true, func(t *session, snapshot bool) error {
+	fresh := (&session{tx: tx, s: s}).copier(len(in)) != nil && s.fresh.expected()
+	return s.inTx(ctx, op, tx, true, func(t *session) error {
 		err := t.add(ctx, in, fresh)
-		if fresh && refusesFresh(err) {
+		if fresh && s.refusesFresh(err) {
 			fresh = false
-			s.fresh.known()
 			return fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
 		}
-		if err != nil || !snapshot {
-			return err
-		}
-		return t.findBuried(ctx, in)
+		return err
 	})
 }
 
-// findBuried fails with serializationFailure if an added batch has a tombstone that the transaction's
-// snapshot does not show: such a batch would be executed a second time. Only an insert meets such a
-// row. The tombstones that it inserts are removed again.
-func (t *session) findBuried(ctx context.Context, in []addition) error {
-	var added []int64
-	for i := range in {
-		if in[i].Seq != 0 {
-			added = append(added, in[i].Seq)
-		}
-	}
-	if len(added) == 0 {
-		return nil
-	}
-	ids, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlBuryForNow, ints(added), int64(0))
-	if err != nil {
-		return err
-	}
-	_, err = t.Exec(ctx, sqlUnbury, hashArray(len(ids), func(i int) [16]byte { return sqlstore.IDHash(batch.ID(ids[i])) }))
-	return err
-}
-
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
-// adds says that do gives out order keys, as in [Store.adding]. snapshot says that the transaction may
-// not see what was committed since it began.
-func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session, snapshot bool) error) error {
-	t := &session{tx, s}
+// adds says that do gives out order keys, as in [Store.adding].
+func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
+	t := &session{tx: tx, s: s}
 	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
 	have := make([]string, len(list)) // there is one row
 	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any {
@@ -92,8 +66,14 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if err := refusal(list, have); err != nil {
 		return wrap(op, err)
 	}
-	snapshot := was.isolation != "read committed" && was.isolation != "read uncommitted"
-	if snapshot && !s.o.AllowSnapshotTx {
+	switch was.isolation {
+	case "read committed", "read uncommitted":
+	case "repeatable read":
+		t.level = repeatableRead
+	default:
+		t.level = serializable
+	}
+	if t.level.snapshot() && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: was.isolation})
 	}
 	// Once something is known of the schema, only transactions of the store's own look again: this one may
@@ -111,7 +91,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	free := context.WithoutCancel(ctx)
 	for left := retries; ; left-- {
 		if _, err = tx.Exec(ctx, begin); err == nil {
-			err = do(t, snapshot)
+			err = do(t)
 		}
 		if err == nil {
 			break

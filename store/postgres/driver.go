@@ -30,7 +30,7 @@ func (s *Store) driver() sqlstore.Driver {
 			Expired:           sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
-			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, DeleteStreamIDs: sqlDeleteStreamIDs,
+			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamIDs,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices,
 		},
 	}
@@ -80,6 +80,6 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 // NextKey is an order key behind the whole lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	last := map[batch.ServiceID]int64{}
-	now, _, err := t.before(ctx, sqlBeforeAdd, []batch.ServiceID{service}, 0, last, customPlans)
+	now, _, err := t.before(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)
 	return max(now, last[service]+1), err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
@@ -62,6 +63,25 @@ func sqlState(err error) string {
 	var s interface{ SQLState() string }
 	if errors.As(err, &s) {
 		return s.SQLState()
+	}
+	return ""
+}
+
+// constraint is the name of the constraint or the unique index that a statement violated, or "": drivers
+// have it in a field of their error.
+func constraint(err error) string {
+	var s interface{ SQLState() string }
+	if !errors.As(err, &s) {
+		return ""
+	}
+	v := reflect.Indirect(reflect.ValueOf(s))
+	if v.Kind() != reflect.Struct {
+		return ""
+	}
+	for _, name := range [...]string{"ConstraintName", "Constraint"} { // of pgx, of lib/pq
+		if f := v.FieldByName(name); f.Kind() == reflect.String {
+			return f.String()
+		}
 	}
 	return ""
 }

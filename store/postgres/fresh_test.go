@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -146,8 +147,10 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), a, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
-			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {{int64(2), "a", "s", hash[:]}}}},
-			want:   []string{"b 1 6"},
+			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {{
+				int64(2), "a", "s", hash[:], int64(9), "", int64(1), int64(batch.Committed), int64(3), int64(1), int64(8), sql.NullString{}, "",
+			}}}},
+			want: []string{"b 1 6"},
 		},
 		"twins": {
 			script: script{answers: map[string][][]any{"u (id_hash, n)": known}},

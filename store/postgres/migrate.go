@@ -28,9 +28,10 @@ const MigrationsTable = "dltbatch_migrations"
 // migration on which this code works. finishedVersion waits until the last process with code of
 // version 1 is gone. statsVersion has the tables of the stats, traceVersion the column for the trace
 // contexts of batches, orderTraceVersion the column of orders, operatorVersion the tables of bulk actions
-// and summaries.
+// and summaries, endsVersion the columns that say how removed batches ended.
 const (
-	schemaVersion     = 7
+	schemaVersion     = 8
+	endsVersion       = 8
 	operatorVersion   = 7
 	orderTraceVersion = 6
 	traceVersion      = 5

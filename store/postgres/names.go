@@ -36,6 +36,9 @@ func newNames(o Options) (names, error) {
 // table is the quoted name of a table with its schema.
 func (n names) table(name string) string { return `"` + n.schema + `"."` + n.prefix + name + `"` }
 
+// index is the name of an index, as the server reports it.
+func (n names) index(name string) string { return n.prefix + name }
+
 // token is a name in a statement: {table}, or {.index}, which has no schema.
 var token = regexp.MustCompile(`\{\.?[a-z_]+\}`)
 

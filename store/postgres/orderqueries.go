@@ -11,6 +11,11 @@ const (
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(o.created_at) FROM {orders} o WHERE o.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
+	sqlSerialOrders = `SELECT 0 AS kind, '' AS party, ` + clock + ` AS n
+	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $1::bigint)`
+	sqlOrdersTaken       = `SELECT EXISTS (SELECT 1 FROM {orders} o WHERE o.seq = ANY ($1::bigint[]))`
+	sqlRaiseOrderNumbers = `SELECT setval('{orders_seq}', m.seq) FROM (SELECT max(o.seq) AS seq FROM {orders} o) m
+	WHERE m.seq > (SELECT s.last_value FROM {orders_seq} s)`
 	// All bytes come in one value: the hash, then the payload of each order. An Add without a trace
 	// context leaves the column out.
 	sqlInsertOrders       = insertOrders + `)` + insertOrdersSelect + insertOrdersFrom + `)` + insertOrdersAs + `)` + insertOrdersQueued

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -35,11 +36,11 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Or
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, false, func(t *session, _ bool) error { return t.addOrders(ctx, in) })
+	return s.inTx(ctx, op, tx, false, func(t *session) error { return t.addOrders(ctx, in) })
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
-	seqs, err := t.orderKeys(ctx, sqlBeforeOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
+	seqs, err := t.orderKeys(ctx, addingOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,15 @@ func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.
 			known = append(known, o)
 		}
 	}
-	return sqlstore.CompareOrders(ctx, t, known, twins)
+	left, err = sqlstore.CompareOrders(ctx, t, known, twins)
+	if errors.Is(err, sqlstore.ErrMoved) {
+		seqs := make([]int64, len(known))
+		for i, o := range known {
+			seqs[i] = o.Seq
+		}
+		err = t.notStored(ctx, addingOrders, seqs...)
+	}
+	return left, err
 }
 
 // insertOrders puts into added the numbers of the orders that were not known.

@@ -18,10 +18,10 @@ const maxPositions = 1 << 17
 
 // remember turns the memory of where lanes begin on or off. It is off while older code, which
 // breaks the memory's rules, may still write. It is also off where commits are asynchronous: a
-// crash may take back that a row was final, and the server keeps its start time. It also turns trace
-// contexts on where the schema has columns for them.
+// crash may take back that a row was final, and the server keeps its start time. It also says
+// which of the columns that came later the schema has.
 func (s *Store) remember(version int64) {
-	s.texts.Trace(version >= traceVersion, version >= orderTraceVersion)
+	s.texts.Has(version >= traceVersion, version >= orderTraceVersion, version >= endsVersion)
 	switch {
 	case version < finishedVersion || s.o.AllowAsynchronousCommit:
 		s.lanes.Store(nil)

@@ -27,7 +27,10 @@ type Options struct {
 	// AllowSnapshotTx lets AddTx and AddOrdersTx take transactions above READ COMMITTED. Such
 	// a transaction may not see batches that others have added since it began: then its own
 	// batches do not stand behind these in the lane. Where retention has removed one of its
-	// batches since it began, AddTx fails with SQLSTATE 40001. Defaults to false.
+	// batches since it began, AddTx fails with SQLSTATE 40001. A SERIALIZABLE transaction does not
+	// read the ends of lanes at all, because two transactions of different lanes would fail with
+	// 40001 for it: where the database's clock was stepped back since another process added to the
+	// lane, its batches may stand before those. Defaults to false.
 	AllowSnapshotTx bool
 }
 
@@ -55,6 +58,7 @@ type Store struct {
 	sawOpen     atomic.Bool                    // the last scan found lanes
 	careful     atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
 	fresh       freshness
+	latest      atomic.Int64    // the last order key or time of the clock that this process saw in an addition
 	added       *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
 	unknown     atomic.Bool     // the last claim read batches that are not in added
 	listed      *listed

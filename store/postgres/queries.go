@@ -72,6 +72,9 @@ const (
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
+	// sqlSerialAdd is for a serializable transaction, and reads no table: see [session.before].
+	sqlSerialAdd = `SELECT 0 AS kind, set_config('plan_cache_mode', $2::text, true) AS service_id, ` + clock + ` AS n
+	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $1::bigint)`
 	// All bytes come in one value: the hash, then the footprint, then the payload of each
 	// batch. Arrays of bytes are slow with every driver. It is the last argument, because
 	// drivers would copy it into a larger buffer for an argument after it.
@@ -137,11 +140,24 @@ const (
 	// These come after the insert in statements of their own, so that they see the rows that
 	// Prune removed before that. The first sets plan_cache_mode, as sqlBeforeAdd does.
 	sqlAnyBuried = `SELECT EXISTS (SELECT 1 FROM {tombstones}) FROM set_config('plan_cache_mode', $1::text, true)`
-	sqlBuried    = `SELECT b.seq, p.header_signature, p.service_id, p.payload_hash FROM {batches} b
-	JOIN {tombstones} p ON p.id_hash = b.id_hash WHERE b.seq = ANY ($1::bigint[])`
-	// These two are for a transaction above READ COMMITTED: see [session.findBuried].
-	sqlBuryForNow   = sqlBury + ` RETURNING header_signature`
-	sqlUnbury       = `DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[])`
+	sqlBuried    = `SELECT u.n, ` + sqlstore.ColsTombstone + ` FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n)
+	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.id_hash = u.id_hash OFFSET 0) p`
+	sqlBuriedChange = `SELECT u.n, ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (s, c, n)
+	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.service_id = u.s AND t.data_change_id = u.c
+		AND t.data_change_id <> '' OFFSET 0) p`
+	// These two are for a transaction above READ COMMITTED: see [session.probe].
+	sqlProbe = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
+	SELECT u.h, u.id, u.s, '', 0 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS u (h, id, s)
+	ON CONFLICT DO NOTHING RETURNING ctid::text`
+	sqlProbeChange = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at, data_change_id)
+	SELECT u.h, u.id, u.s, '', 0, u.c FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)
+	ON CONFLICT DO NOTHING RETURNING ctid::text`
+	sqlUnprobe = `DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[])`
+	// A number that is to be given out is taken where the sequence is behind the rows, as in a copy
+	// of the data by logical replication. Then it is moved behind them.
+	sqlTaken        = `SELECT EXISTS (SELECT 1 FROM {batches} b WHERE b.seq = ANY ($1::bigint[]))`
+	sqlRaiseNumbers = `SELECT setval('{batch_seq}', m.seq) FROM (SELECT max(b.seq) AS seq FROM {batches} b) m
+	WHERE m.seq > (SELECT s.last_value FROM {batch_seq} s)`
 	sqlDeleteQueued = `DELETE FROM {waiting_batches} w USING {batches} b WHERE b.seq = ANY ($1::bigint[])
 	AND w.service_id = b.service_id AND w.created_at = b.created_at AND w.seq = b.seq`
 
@@ -493,9 +509,13 @@ const (
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, b SKIP LOCKED`
-	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
-	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint FROM {batches} b WHERE b.seq = ANY ($1::bigint[])
-	ON CONFLICT DO NOTHING`
+	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at` + sqlstore.BuryInto + `)
+	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint` + sqlstore.BuryFrom + ` FROM {batches} b
+	CROSS JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f WHERE b.seq = ANY ($1::bigint[])
+	ON CONFLICT (id_hash) DO NOTHING`
+	sqlTombs = `SELECT ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[]) AS u (id)
+	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t
+		WHERE t.id_hash = substring(encode(sha256(convert_to(u.id, 'UTF8')), 'hex') FOR 32)::uuid OFFSET 0) p`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transactions} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlPruneOutcomes = `DELETE FROM {outcomes} WHERE seq = ANY ($1::bigint[])`

@@ -14,9 +14,22 @@ import (
 
 // session is one connection in a transaction.
 type session struct {
-	tx conns.Tx
-	s  *Store
+	tx    conns.Tx
+	s     *Store
+	level isolation
 }
+
+// isolation is the isolation level of a transaction.
+type isolation uint8
+
+const (
+	readCommitted isolation = iota // READ UNCOMMITTED is the same
+	repeatableRead
+	serializable
+)
+
+// snapshot reports whether the transaction may not see everything that was committed since it began.
+func (i isolation) snapshot() bool { return i != readCommitted }
 
 // Exec sends a statement whose names are not filled in.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
@@ -179,7 +192,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	if err := c.Begin(ctx, begin); err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	if err := do(ctx, &session{c, s}, c.Session()); err != nil {
+	if err := do(ctx, &session{tx: c, s: s}, c.Session()); err != nil {
 		return false, err
 	}
 	if _, err := c.Exec(ctx, conns.Commit); err != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -224,12 +225,8 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 // addOne stores a batch behind the number last, unless it is known. It returns how many were stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
 	if tombs {
-		buried, err := t.known(ctx, sqlSameTomb, string(b.ID), b)
-		if err != nil {
-			return 0, err
-		}
-		if buried {
-			_, err := t.compareKnown(ctx, b)
+		buried, err := t.buried(ctx, b)
+		if err != nil || buried {
 			return 0, err
 		}
 	}
@@ -250,6 +247,32 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 		return 0, fmt.Errorf("batch %s: %w", b.Key(), err)
 	}
 	return 1, t.addTransactions(ctx, b)
+}
+
+// buried reports whether retention has removed the batch, which may be stored under its DataChangeID
+// alone. The error says whether it is another batch, or has not taken effect.
+func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
+	found, err := sqlstore.Query(ctx, t, (*sqlstore.TombCols).Dest, sqlTomb, string(b.ID))
+	if err != nil {
+		return false, err
+	}
+	same := (*sqlstore.TombCols).OfID
+	if len(found) == 0 && b.DataChangeID != "" && t.texts.Ends() {
+		same = (*sqlstore.TombCols).OfChange
+		if found, err = sqlstore.Query(ctx, t, (*sqlstore.TombCols).Dest, sqlTombChange, string(b.Service), b.DataChangeID); err != nil {
+			return false, err
+		}
+	}
+	if len(found) == 0 {
+		return false, nil
+	}
+	if stored, err := t.compareKnown(ctx, b); stored || err != nil {
+		return true, cmp.Or(err, same(&found[0], b))
+	}
+	if err := same(&found[0], b); err != nil {
+		return true, err
+	}
+	return true, store.AddedAgain(found[0].Record())
 }
 
 // columns are the values of sqlInsertBatch.
@@ -314,14 +337,13 @@ func orderKey(now, lane, latest int64) int64 {
 // clockStep is the resolution of the database's clock in microseconds.
 const clockStep = 1000
 
-// known compares a batch with the stored batch that a statement finds by its id or by the hash
-// of it, if any.
-func (t *session) known(ctx context.Context, query string, by any, b *addition) (bool, error) {
+// known compares a batch with the stored batch of the hash of its id, if any.
+func (t *session) known(ctx context.Context, b *addition) (bool, error) {
 	type stored struct {
 		id   batch.ID
 		same bool
 	}
-	found, err := sqlstore.Query(ctx, t, func(s *stored) []any { return []any{&s.id, &s.same} }, query, string(b.Service), b.PayloadHash[:], by)
+	found, err := sqlstore.Query(ctx, t, func(s *stored) []any { return []any{&s.id, &s.same} }, sqlSame, string(b.Service), b.PayloadHash[:], b.IDHash[:])
 	switch {
 	case err != nil || len(found) == 0:
 		return false, err
@@ -336,7 +358,7 @@ func (t *session) known(ctx context.Context, query string, by any, b *addition) 
 // compareKnown compares a batch with the stored batches of its id and of its DataChangeID, and
 // reports whether there are any.
 func (t *session) compareKnown(ctx context.Context, b *addition) (bool, error) {
-	known, err := t.known(ctx, sqlSame, b.IDHash[:], b)
+	known, err := t.known(ctx, b)
 	if err != nil || b.DataChangeID == "" {
 		return known, err
 	}

@@ -49,7 +49,7 @@ func expected(err error) bool {
 	if _, other := errors.AsType[*FileError](err); other {
 		return true
 	}
-	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema, ErrNotMigrated} {
+	for _, e := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrEnded, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn, sqlstore.ErrFenced, ErrNewerSchema, ErrNotMigrated} {
 		if errors.Is(err, e) {
 			return true
 		}

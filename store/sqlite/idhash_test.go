@@ -73,8 +73,8 @@ func TestIDIsHeldOnce(t *testing.T) {
 	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
 }
 
-// Promise 1: Add does not acknowledge a batch that is neither stored nor known, even where
-// somebody made the database count from the beginning again.
+// A copy of the data may lack SQLite's own table of the numbers that were given out. Add does not give
+// out the number of a stored batch then.
 func TestAddWithATakenNumber(t *testing.T) {
 	s, _, _ := fresh(t)
 	first, second := newBatch("a", 1), newBatch("a", 2)
@@ -82,9 +82,11 @@ func TestAddWithATakenNumber(t *testing.T) {
 	_, err := s.db.Exec(`DELETE FROM sqlite_sequence`)
 	require.NoError(t, err)
 	second.DataChangeID = "c"
-	require.ErrorContains(t, s.Add(t.Context(), second), "its number or its place is taken")
-	_, err = s.Get(t.Context(), second.Key())
-	require.ErrorIs(t, err, batch.ErrNotFound)
+	require.NoError(t, s.Add(t.Context(), second))
+	for _, b := range []batch.Batch{first, second} {
+		_, err = s.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+	}
 	require.NoError(t, s.Add(t.Context(), first), "which is known")
 }
 

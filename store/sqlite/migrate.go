@@ -26,9 +26,10 @@ const MigrationsTable = "dltbatch_migrations"
 // schemaVersion is the number of the last migration, oldestVersion the number of the first
 // migration on which this code works. statsVersion has the tables of the stats, traceVersion the
 // column for the trace contexts of batches, orderTraceVersion for those of orders, operatorVersion the
-// tables of bulk actions and summaries.
+// tables of bulk actions and summaries, endsVersion the columns that say how removed batches ended.
 const (
-	schemaVersion     = 6
+	schemaVersion     = 7
+	endsVersion       = 7
 	operatorVersion   = 6
 	orderTraceVersion = 5
 	traceVersion      = 4
@@ -129,8 +130,8 @@ func version(ctx context.Context, conn queryer) (int64, error) {
 // this code goes.
 const checkEvery = time.Minute
 
-// check looks now and then whether this code knows the schema, and each time whether it has columns for
-// trace contexts until it has. Where tables are missing the statements show it.
+// check looks now and then whether this code knows the schema, and each time whether it has the columns
+// that came later, until it has. Where tables are missing the statements show it.
 func (s *Store) check(ctx context.Context, conn queryer) error {
 	now := time.Now()
 	if until := s.checked.Load(); until != nil && now.Before(*until) {
@@ -143,8 +144,8 @@ func (s *Store) check(ctx context.Context, conn queryer) error {
 	case v > schemaVersion+1:
 		return newer(v)
 	}
-	s.texts.Trace(v >= traceVersion, v >= orderTraceVersion)
-	if v >= orderTraceVersion {
+	s.texts.Has(v >= traceVersion, v >= orderTraceVersion, v >= endsVersion)
+	if v >= endsVersion {
 		until := now.Add(checkEvery)
 		s.checked.Store(&until)
 	}

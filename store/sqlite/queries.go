@@ -9,7 +9,9 @@ const (
 	// ownClock is the database's clock in microseconds; its resolution is milliseconds.
 	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
-	sqlLastSeq   = `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'`
+	// sqlLastSeq is the number given out last. A copy of the data without SQLite's own table of such
+	// numbers, or with an old one, must not give out numbers that stored batches have.
+	sqlLastSeq   = `SELECT max((SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'), (SELECT coalesce(max(seq), 0) FROM batches))`
 	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches`
 	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM batches b WHERE b.service_id = j.value), 0) AS created_at
 	FROM json_each(?) j`
@@ -33,7 +35,8 @@ const (
 	sqlSame       = `SELECT header_signature, service_id = ? AND payload_hash = ? AS same FROM batches WHERE id_hash = ?`
 	sqlSameChange = `SELECT payload_hash = ? FROM batches WHERE service_id = ? AND data_change_id = ? AND data_change_id <> ''`
 	sqlAnyTomb    = `SELECT EXISTS (SELECT 1 FROM tombstones)`
-	sqlSameTomb   = `SELECT header_signature, service_id = ? AND payload_hash = ? AS same FROM tombstones WHERE header_signature = ?`
+	sqlTomb       = `SELECT ` + sqlstore.ColsTombstone + ` FROM tombstones p WHERE p.header_signature = ?`
+	sqlTombChange = `SELECT ` + sqlstore.ColsTombstone + ` FROM tombstones p WHERE p.service_id = ? AND p.data_change_id = ? AND p.data_change_id <> ''`
 
 	colsBatch = sqlstore.ColsBatch
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
@@ -216,9 +219,11 @@ const (
 
 	sqlPrunable = `SELECT seq, final_at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
-	sqlBury = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at)
-	SELECT b.header_signature, b.service_id, b.payload_hash, ?2 FROM json_each(?1) j CROSS JOIN batches b ON b.seq = j.value
-	WHERE true ON CONFLICT DO NOTHING`
+	sqlBury = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at` + sqlstore.BuryInto + `)
+	SELECT b.header_signature, b.service_id, b.payload_hash, ?2` + sqlstore.BuryFrom + ` FROM json_each(?1) j
+	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN outcomes f ON f.seq = b.seq
+	WHERE true ON CONFLICT (header_signature) DO NOTHING`
+	sqlTombs              = `SELECT ` + sqlstore.ColsTombstone + ` FROM json_each(?1) j CROSS JOIN tombstones p ON p.header_signature = j.value`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`
 	sqlDeleteBatch        = `DELETE FROM batches WHERE seq = ?`

@@ -83,9 +83,9 @@ func TestWholeWay(t *testing.T) {
 	p, err := s.Prune(ctx, store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 	require.NoError(t, err)
 	require.Equal(t, store.Pruned{Batches: 1}, p)
-	_, err = s.Get(ctx, a.Key())
-	require.ErrorIs(t, err, batch.ErrNotFound)
 	require.NoError(t, s.Add(ctx, a))
-	_, err = s.Get(ctx, a.Key())
-	require.ErrorIs(t, err, batch.ErrNotFound)
+	rec, err = s.Get(ctx, a.Key())
+	require.NoError(t, err)
+	require.Equal(t, batch.Committed, rec.State)
+	require.False(t, rec.PrunedAt.IsZero())
 }

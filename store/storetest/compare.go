@@ -50,10 +50,16 @@ func sameReceipts(a, b []batch.Receipt) bool {
 
 func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 	f.Helper()
-	want := s.row.Record(s.b.Key())
-	want.Budget, want.DataChangeID, want.CreatedAt, want.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent
+	want := s.record()
 	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.b.Key())
 	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
+}
+
+// record is the application's view of the model's batch.
+func (s *shadow) record() batch.Record {
+	r := s.row.Record(s.b.Key())
+	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent
+	return r
 }
 
 // sameRow compares the part of a batch that changes. It compares Prepared as bytes: empty and

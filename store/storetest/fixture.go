@@ -29,7 +29,7 @@ type fixture struct {
 	offset time.Duration // how far the store's clock was moved
 
 	rows  map[batch.ID]*shadow
-	tombs map[batch.ID]batch.Batch
+	tombs map[batch.ID]*tomb
 
 	controls map[batch.Scope]batch.Control
 	versions map[batch.Scope][]seenVersion
@@ -204,7 +204,12 @@ func (f *fixture) get(id batch.ID) batch.Record {
 func (f *fixture) absent(bs ...batch.Batch) {
 	f.Helper()
 	for _, b := range bs {
-		_, err := f.st.Get(f.ctx, b.Key())
+		r, err := f.st.Get(f.ctx, b.Key())
+		if t := f.tombs[b.ID]; t != nil && t.b.Key() == b.Key() {
+			require.NoError(f, err, "%s has a tombstone", b.Key())
+			f.remains(r)
+			continue
+		}
 		require.ErrorIsf(f, err, batch.ErrNotFound, "is %s stored?", b.Key())
 	}
 }

@@ -34,7 +34,7 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 		if _, pruned := f.tombs[b.ID]; pruned || f.rows[b.ID] != nil {
 			continue
 		}
-		if f.changed(b) != nil {
+		if f.changed(b) != nil || f.tombOf(b) != nil {
 			f.absent(b)
 			continue
 		}

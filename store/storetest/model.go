@@ -100,7 +100,7 @@ func (h history) adds() {
 		if s := h.rows[id]; s != nil {
 			b.Service = s.b.Service
 		} else if old, ok := h.tombs[id]; ok {
-			b.Service = old.Service
+			b.Service = old.b.Service
 		}
 		if h.chance(30) {
 			b.Footprint = batch.Footprint{Reads: []string{"0"}, Writes: []string{string(id)}}
@@ -111,7 +111,7 @@ func (h history) adds() {
 			if alias := batch.ID("again " + string(id)); h.chance(30) && h.rows[alias] == nil {
 				b.ID = alias // the same payload under another id, as from a caller that retries
 				if old, ok := h.tombs[alias]; ok {
-					b.Service = old.Service
+					b.Service = old.b.Service
 				}
 			}
 			id = b.ID
@@ -122,6 +122,10 @@ func (h history) adds() {
 			}
 		}
 		bs = append(bs, b)
+	}
+	if h.ended(bs...) {
+		h.refuses(bs...)
+		return
 	}
 	h.add(bs...)
 }
@@ -281,7 +285,10 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	for _, s := range old {
 		delete(f.rows, s.b.ID)
 		if tombstones {
-			f.tombs[s.b.ID] = s.b
+			r, err := f.st.Get(f.ctx, s.b.Key())
+			require.NoError(f, err)
+			require.WithinDuration(f, f.now(), r.PrunedAt, f.unit/2)
+			f.tombs[s.b.ID] = &tomb{s.b, store.Remains(s.record(), r.PrunedAt)}
 		}
 		f.absent(s.b)
 	}
@@ -300,8 +307,8 @@ func (h history) everything() {
 		}
 		h.sameControl(batch.Everything())
 	}
-	for _, b := range h.tombs {
-		h.absent(b)
+	for _, t := range h.tombs {
+		h.absent(t.b)
 	}
 	for _, s := range []batch.ServiceID{"s", "", "t"} {
 		h.view(s, 100)
@@ -323,8 +330,8 @@ func (h history) everything() {
 	}
 	if h.has(finalReader) {
 		keys := h.keys()
-		for _, b := range h.tombs {
-			keys = append(keys, b.Key())
+		for _, t := range h.tombs {
+			keys = append(keys, t.b.Key())
 		}
 		h.finals(keys...)
 	}

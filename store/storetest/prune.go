@@ -89,7 +89,6 @@ func pruneTombstone(f *fixture) {
 	f.committed(bt("s", "a"), bt("s", "b"))
 	require.Equal(f, 2, f.prune(0, true))
 	f.add(bt("s", "a"), bt("s", "new"), bt("s", "b"))
-	f.absent(bt("s", "a"), bt("s", "b"))
 	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.view("s", 9)))
 	other := bt("s", "a")
 	other.Payload = []byte("other")

@@ -106,6 +106,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"attempts", attemptsTests(), []string{inspector}},
 		{"look", lookTests(), []string{inspector}},
 		{"prune", pruneTests(), []string{pruner}},
+		{"tombstones", tombstoneTests(), []string{pruner}},
 		{"list", listTests(), []string{lister}},
 		{"lanes", lanesTests(), nil},
 		{"counts", countsTests(), []string{counter}},
@@ -196,7 +197,7 @@ func (s *suite) start(t *testing.T) *fixture {
 	h := s.open(t)
 	f := &fixture{
 		T: t, h: h, st: skipping(t, h.Store, s.lacks), lacks: s.lacks, ctx: t.Context(), unit: time.Hour,
-		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]batch.Batch{},
+		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]*tomb{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},
 	}

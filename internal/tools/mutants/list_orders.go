@@ -44,7 +44,8 @@ var ordersList = []mutant{
 	},
 	{
 		name: "orders: batch and orders in two transactions, under kill -9", file: "internal/sqlstore/orders.go", pkg: "internal/crash", test: "TestKillOrders", args: []string{"-crash.orders=4"},
-		old: "\treturn done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {\n\t\tn, err := t.Add(ctx, b)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n" +
+		old: "\treturn done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {\n\t\tn, err := t.Add(ctx, b)\n\t\tif errors.Is(err, batch.ErrEnded) {\n\t\t\terr = store.PrepareEnded(b.Key(), err)\n\t\t}\n" +
+			"\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n" +
 			"\t\tif n == 0 { // it is known\n\t\t\treturn prepared(ctx, t, b, refs)\n\t\t}\n",
 		new: "\tvar n int64\n\tif err := s.d.Adding(ctx, op, func(ctx context.Context, t Tx) (err error) {\n\t\tif n, err = t.Add(ctx, b); err == nil && n == 0 {\n" +
 			"\t\t\terr = prepared(ctx, t, b, refs)\n\t\t}\n\t\treturn err\n\t}); err != nil || n == 0 {\n\t\treturn err == nil, err\n\t}\n" +

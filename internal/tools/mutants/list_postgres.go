@@ -52,19 +52,14 @@ var postgresList = []mutant{
 		new: "OFFSET 0) o`",
 	},
 	{
-		name: "postgres: a snapshot hides a tombstone", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
-		old: "err != nil || !snapshot {",
-		new: "err != nil || snapshot || !snapshot {",
+		name: "postgres: a snapshot hides a tombstone", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
+		old: "if err == nil && t.level.snapshot() {",
+		new: "if err == nil && t.level.snapshot() && sorted == nil {",
 	},
 	{
 		name: "postgres: an AddTx above READ COMMITTED leaves a tombstone", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
-		old: "`DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[])`",
-		new: "`DELETE FROM {tombstones} WHERE id_hash = ANY ($1::uuid[]) AND false`",
-	},
-	{
-		name: "postgres: an AddTx above READ COMMITTED removes tombstones from before", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestSnapshotTxOfWhatIsPrunedMeanwhile",
-		old: "hashArray(len(ids), func(i int) [16]byte { return sqlstore.IDHash(batch.ID(ids[i])) })",
-		new: "hashArray(len(in)+0*len(ids), func(i int) [16]byte { return in[i].IDHash })",
+		old: "`DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[])`",
+		new: "`DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[]) AND false`",
 	},
 	{
 		name: "postgres: REPEATABLE READ", file: "store/postgres/queries.go", pkg: "internal/integration", test: "TestClaimSeesWhatCameBeforeItsLock",
@@ -104,8 +99,8 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: one known batch fails the call", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestStore/native$/add",
-		old: " || state == uniqueViolation\n",
-		new: "\n",
+		old: "\tcase uniqueViolation:\n\tdefault:\n\t\treturn false\n",
+		new: "\tdefault:\n\t\treturn false\n",
 	},
 	{
 		name: "postgres: a batch is taken for another whose id has the same hash", file: "store/postgres/add.go", pkg: "internal/integration", test: "TestHashOfAnotherID/native",
@@ -174,13 +169,13 @@ var postgresList = []mutant{
 	},
 	{
 		name: "postgres: where nothing may be copied nothing is added", file: "store/postgres/add.go", pkg: "store/postgres", test: "TestWhereNothingMayBeCopied",
-		old: "state == featureNotSupported || ",
+		old: "\tcase featureNotSupported:\n\t\ts.fresh.known()\n\t\treturn true\n",
 		new: "",
 	},
 	{
 		name: "postgres: an AddTx with a known batch among many fails", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestManyAreCopied/native$",
-		old: "if fresh && refusesFresh(err) {",
-		new: "if fresh && refusesFresh(nil) {",
+		old: "if fresh && s.refusesFresh(err) {",
+		new: "if fresh && s.refusesFresh(nil) {",
 	},
 	{
 		name: "native: an AddTx of many copies nothing", file: "store/postgres/addtx.go", pkg: "internal/integration", test: "TestManyAreCopied/native$",

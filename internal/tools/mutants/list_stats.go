@@ -124,7 +124,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "SQLite: a schema that is too new is not refused", file: "store/sqlite/migrate.go", pkg: "store/sqlite", test: "TestNewerSchema",
-		old: "\tcase v > schemaVersion+1:\n\t\treturn newer(v)\n\t}\n\ts.texts.Trace", new: "\t}\n\ts.texts.Trace",
+		old: "\tcase v > schemaVersion+1:\n\t\treturn newer(v)\n\t}\n\ts.texts.Has", new: "\t}\n\ts.texts.Has",
 	},
 	{
 		name: "SQLite: a transaction of the application does not look at the schema", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestNewerSchema",

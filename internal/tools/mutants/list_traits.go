@@ -56,11 +56,11 @@ var traitsList = []mutant{
 	},
 	{
 		name: "routes: one service decides for all tombstones", file: "retention.go", pkg: ".", test: "TestTombstonesGoByService",
-		old: "traits.ResendHarmlessFor != dlt.Forever", new: `r.ledger.Traits("").ResendHarmlessFor != dlt.Forever`,
+		old: "!traits.AddAgainHarmless", new: `!r.ledger.Traits("").AddAgainHarmless`,
 	},
 	{
 		name: "routes: another ledger's batches leave no tombstones", file: "retention.go", pkg: ".", test: "TestRetentionOfAnotherLedgersBatches",
-		old: "return otherLedger(ledger, traits.Name) != nil || traits", new: "return traits",
+		old: "return otherLedger(ledger, traits.Name) != nil || !traits", new: "return !traits",
 	},
 	{
 		name: "routes: the store does not say whose batches it removes", file: "internal/sqlstore/prune.go", pkg: "store/sqlite", test: "TestStore/prune/a_tombstone_may.*",

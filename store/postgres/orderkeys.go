@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// numbering is how the rows of a table get their order keys and their numbers.
+type numbering struct {
+	before string // the facts for an addition: see [session.before]
+	serial string // likewise, without a look at any table
+	taken  string // whether rows have one of these numbers
+	raise  string // moves the sequence behind all numbers of rows
+}
+
+var (
+	adding       = numbering{sqlBeforeAdd, sqlSerialAdd, sqlTaken, sqlRaiseNumbers}
+	addingOrders = numbering{sqlBeforeOrders, sqlSerialOrders, sqlOrdersTaken, sqlRaiseOrderNumbers}
+)
+
+// orderKeys gives n batches or orders their order keys, max(clock, the lane's last + 1 us), 1 us
+// apart within the call, and returns one number for each. of returns the lane of each; more are
+// further arguments of the statement of by.
+func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i int) (lane batch.ServiceID, at *int64), more ...any) (seqs []int64, err error) {
+	last := map[batch.ServiceID]int64{}
+	var lanes []batch.ServiceID
+	for i := range n {
+		lane, _ := of(i)
+		if _, ok := last[lane]; !ok {
+			last[lane] = 0
+			lanes = append(lanes, lane)
+		}
+	}
+	now, seqs, err := t.before(ctx, by, lanes, n, last, more...)
+	if err != nil {
+		return nil, err
+	}
+	latest := now - 1 // the latest key that this call gave out, in any lane
+	for i := range n {
+		lane, at := of(i)
+		latest = max(latest, last[lane]) + 1
+		*at, last[lane] = latest, latest
+	}
+	t.s.saw(latest)
+	return seqs, nil
+}
+
+// saw keeps the latest order key, or time of the database's clock, that this process has seen.
+func (s *Store) saw(at int64) {
+	for {
+		was := s.latest.Load()
+		if at <= was || s.latest.CompareAndSwap(was, at) {
+			return
+		}
+	}
+}
+
+// seqBlock is how many numbers one step of a sequence takes.
+const seqBlock = 1000
+
+// before reads the facts for an addition of n: the clock, n numbers, and into last the last
+// order key of each of these lanes or parties, if it may be ahead of the clock. more are further
+// arguments of the statement.
+//
+// A read of a lane's end, however narrow, locks a whole page of an index in a serializable
+// transaction, and other lanes may end in the same page. So such a transaction looks only where the
+// clock is behind what this process has seen before: then lanes may end ahead of the clock.
+func (t *session) before(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
+	blocks := int64(n+seqBlock-1) / seqBlock
+	if t.level != serializable {
+		return t.facts(ctx, n, last, by.before, append([]any{texts(lanes), blocks}, more...)...)
+	}
+	seen := t.s.latest.Load()
+	if now, seqs, err = t.facts(ctx, n, last, by.serial, append([]any{blocks}, more...)...); err != nil || now > seen {
+		return now, seqs, err
+	}
+	now, _, err = t.facts(ctx, 0, last, by.before, append([]any{texts(lanes), int64(0)}, more...)...)
+	return now, seqs, err
+}
+
+// facts reads the answer to a statement of a numbering.
+func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int64, statement string, args ...any) (now int64, seqs []int64, err error) {
+	type fact struct {
+		kind    int
+		service string
+		n       int64
+	}
+	facts, err := sqlstore.Query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, args...)
+	if err != nil {
+		return 0, nil, err
+	}
+	seqs = make([]int64, 0, n)
+	for _, f := range facts {
+		switch f.kind {
+		case 0:
+			now = f.n
+		case 1:
+			last[batch.ServiceID(f.service)] = f.n
+		default:
+			for i := int64(0); i < seqBlock && len(seqs) < n; i++ {
+				seqs = append(seqs, f.n+i)
+			}
+		}
+	}
+	return now, seqs, nil
+}
+
+// notStored is the error for rows that were not inserted, although neither their ids nor their keys
+// are stored: the addition may be tried again. Either they were stored and are removed since, or
+// their numbers are taken: then the sequence is behind, and is moved.
+func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) error {
+	taken, _, err := sqlstore.Get[bool](ctx, t, by.taken, ints(seqs))
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return fmt.Errorf("%w: what is not inserted is not stored either, unless a unique index that dltbatch has not made refuses it", sqlstore.ErrMoved)
+	}
+	if _, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], by.raise); err != nil {
+		return fmt.Errorf("numbers from %d on are taken, and the sequence cannot be moved behind them: %w", seqs[0], err)
+	}
+	return fmt.Errorf("%w: numbers from %d on were taken, and the sequence is moved behind them", sqlstore.ErrMoved, seqs[0])
+}

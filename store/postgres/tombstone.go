@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// anyBuried asks whether the database has tombstones. Above READ COMMITTED it does not ask: see
+// probe.
+func (t *session) anyBuried(yes *bool) conns.Statement {
+	if t.level.snapshot() {
+		return conns.Statement{Text: sqlCustomPlans}
+	}
+	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
+		for rows.Next() {
+			if err := rows.Scan(yes); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}}
+}
+
+// probe reports whether one of the added batches may have a tombstone, in a transaction whose
+// snapshot may not show it. It inserts tombstones and takes them away again. An insert meets what a
+// read does not: a tombstone that the snapshot does not show gives serializationFailure, and the
+// batch is not executed a second time. And an insert leaves no predicate lock. A read of the table,
+// however narrow, locks whole pages of its index in a serializable transaction, and transactions of
+// different lanes would fail for it.
+func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err error) {
+	var added []*addition
+	for _, a := range in {
+		if a.Seq != 0 {
+			added = append(added, a)
+		}
+	}
+	n := len(added)
+	if n == 0 {
+		return false, nil
+	}
+	statement, args := sqlProbe, []any{
+		hashArray(n, func(i int) [16]byte { return added[i].IDHash }),
+		textArray(n, func(i int) string { return string(added[i].ID) }),
+		textArray(n, func(i int) string { return string(added[i].Service) }),
+	}
+	if t.s.texts.Ends() {
+		statement, args = sqlProbeChange, append(args, textArray(n, func(i int) string { return added[i].DataChangeID }))
+	}
+	places, err := sqlstore.Query(ctx, t, sqlstore.Value[string], statement, args...)
+	if err != nil || len(places) == 0 {
+		return true, err
+	}
+	// By its place, because an index would be read, and locked.
+	_, err = t.Exec(ctx, sqlUnprobe, textArray(len(places), func(i int) string { return places[i] }))
+	return len(places) < n, err
+}
+
+// buriedCols is a tombstone, and the place of its batch in the question.
+type buriedCols struct {
+	n int64
+	sqlstore.TombCols
+}
+
+func (c *buriedCols) dest() []any { return append([]any{&c.n}, c.TombCols.Dest()...) }
+
+// unqueue removes added batches that have tombstones of their ids or keys, because retention had
+// removed them before. A batch that has ended without taking effect is an error. Of a batch that
+// was known, and so was not added, only the bytes are compared with its own tombstone.
+func (t *session) unqueue(ctx context.Context, in []*addition) error {
+	buried, err := sqlstore.Query(ctx, t, (*buriedCols).dest, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
+	if err != nil {
+		return err
+	}
+	var remove []int64
+	for i := range buried {
+		a := in[buried[i].n-1]
+		if err := buried[i].OfID(a); err != nil {
+			return err
+		}
+		if remove, err = bury(remove, a, buried[i].Record()); err != nil {
+			return err
+		}
+	}
+	var keyed []*addition
+	for _, a := range in {
+		if a.Seq != 0 && a.DataChangeID != "" && t.s.texts.Ends() {
+			keyed = append(keyed, a)
+		}
+	}
+	if len(keyed) > 0 {
+		buried, err = sqlstore.Query(ctx, t, (*buriedCols).dest, sqlBuriedChange,
+			textArray(len(keyed), func(i int) string { return string(keyed[i].Service) }),
+			textArray(len(keyed), func(i int) string { return keyed[i].DataChangeID }))
+		if err != nil {
+			return err
+		}
+	} else {
+		buried = nil
+	}
+	for i := range buried {
+		a := keyed[buried[i].n-1]
+		if err := buried[i].OfChange(a); err != nil {
+			return err
+		}
+		if remove, err = bury(remove, a, buried[i].Record()); err != nil {
+			return err
+		}
+	}
+	if len(remove) == 0 {
+		return nil
+	}
+	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
+		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bury appends the number of an added batch to those that are removed again.
+func bury(remove []int64, a *addition, remains batch.Record) ([]int64, error) {
+	if a.Seq == 0 {
+		return remove, nil
+	}
+	if err := store.AddedAgain(remains); err != nil {
+		return nil, err
+	}
+	remove, a.Seq = append(remove, a.Seq), 0
+	return remove, nil
+}
