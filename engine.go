@@ -97,7 +97,7 @@ func newEngine(r *Runner) *engine {
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
-		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance,
+		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance, StuckAfter: o.StuckAfter,
 		Held:    func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Trouble: func(err error) { r.trouble("queuer", err) },
 		Claimed: func(ctx context.Context, run store.ClaimedRun) {

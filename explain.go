@@ -58,7 +58,7 @@ func (r *Runner) elsewhere(ctx context.Context, s batch.ServiceID, ledger string
 func (r *Runner) claimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
 		Window: max(1, r.o.Strategy.Window()), TTL: r.o.ClaimTTL, Resend: r.resend, MaxInFlight: r.maxInFlight,
-		Budget: r.o.budget, Instance: r.o.Instance,
+		Budget: r.o.budget, Instance: r.o.Instance, StuckAfter: r.o.StuckAfter,
 	}
 }
 

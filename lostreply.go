@@ -37,7 +37,7 @@ func (n *notices) lostReply(ctx context.Context, w inhand.Recorded) store.Applie
 	if w.Finding == store.NotCommitted {
 		a.Halt = w.Halt
 	}
-	a.Stuck = a.Stuck || w.Finding == store.Failed && a.Row.Decision != "" && (w.Was == nil || w.Was.Decision == "")
+	a.Stuck = a.Stuck || mayCall(w) && a.Row.Called() && (w.Was == nil || !w.Was.Called())
 	a.Halted = a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))
 	return a
 }
@@ -65,11 +65,14 @@ func (n *notices) movedOn(ctx context.Context, w inhand.Recorded) {
 	if ended || w.Halt != "" && w.Finding == store.NotCommitted {
 		n.reportHalt(ctx, w, event)
 	}
-	if mayAsk := w.Finding == store.Failed || w.Finding == store.Undecidable; mayAsk && row.Decision != "" && (w.Was == nil || w.Was.Decision == "") {
+	if mayCall(w) && row.Called() && (w.Was == nil || !w.Was.Called()) {
 		event.Kind, event.State, event.Err = batch.EventDecision, row.State, errors.New(row.Decision)
 		n.r.report(event)
 	}
 }
+
+// mayCall reports whether an outcome may call a person.
+func mayCall(w inhand.Recorded) bool { return w.Finding == store.Undecidable || w.StuckAfter > 0 }
 
 // ended reports whether an outcome made its batch final, and in which state: the row still is, or a
 // person requeued the batch since the outcome's report was stored.

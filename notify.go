@@ -76,8 +76,8 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case w.Finding == store.Accepted:
 		n.r.health.mark(&n.r.health.halted, key.Service, false) // somebody released it
 	}
-	if w.Finding == store.IsPending && w.Applied.From == batch.Pending {
-		return // no state changed; the row keeps which node has shown the batch
+	if !w.Applied.Stuck && quietly(w) {
+		return
 	}
 	n.r.report(event)
 	if w.Applied.Halted && w.Applied.Result == store.Written {
@@ -92,6 +92,18 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		event.Kind = batch.EventQuarantined
 		n.r.report(event)
 	}
+}
+
+// quietly reports whether an outcome changed no state: the row keeps which node has shown the batch, that
+// its deadline is put off, or why a person, who was called before, has to decide about this attempt, too.
+func quietly(w inhand.Recorded) bool {
+	switch w.Finding {
+	case store.IsPending:
+		return w.Applied.From == batch.Pending
+	case store.PutOff, store.Undecidable:
+		return true
+	}
+	return false
 }
 
 // takenOver reports whether the outcome is the first about an attempt that another instance left.
@@ -118,13 +130,13 @@ func eventOf(w inhand.Recorded, breach error) batch.Event {
 		event.Kind, event.Err = batch.EventOrderBreach, breach
 	case row.Final():
 		event.Kind = batch.EventFinal
-	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
-		event.Kind = batch.EventInDoubt
-	case w.Finding == store.Undecidable || w.Applied.Stuck:
+	case w.Applied.Stuck:
 		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
 		if w.Error != nil {
 			event.Err = w.Error // the same text
 		}
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
+		event.Kind = batch.EventInDoubt
 	}
 	at := w.Applied.At
 	if row.Final() {

@@ -119,10 +119,10 @@ type Options struct {
 	// for ever where the store is no [store.Pruner]. A shorter one saves disk; a batch that is
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
-	// StuckAfter is how long the ledger may leave a batch undecided, or not take it yet
-	// (dlt.ErrNotYet), before the Runner reports that it needs a decision. After a
-	// start, a ledger that does not answer is given 10 minutes, or StuckAfter where that is less. Defaults to 1 h. A shorter one calls a person
-	// sooner, also where the ledger would have answered a little later.
+	// StuckAfter is how long an open batch may go without a move towards its end before the Runner calls
+	// a person ([batch.EventDecision]), once; docs/design.md#deadlines says what a move is. The batch
+	// goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the ledger would have
+	// taken or decided the batch a little later.
 	StuckAfter time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.

@@ -22,7 +22,8 @@ const (
 	EventFinal EventKind = "final"
 	// EventInDoubt: an attempt ended, and its outcome is not known.
 	EventInDoubt EventKind = "in_doubt"
-	// EventDecision: the batch cannot go on by itself; Err says why.
+	// EventDecision: a person is called, because the batch cannot go on by itself, or has not moved for
+	// dltbatch.Options.StuckAfter. Err says why. It comes once until the batch moves or a person acts.
 	EventDecision EventKind = "needs_decision"
 	// EventOrderBreach: a batch that was final was committed after all; later batches may have
 	// gone ahead. Where the strategy relies on the ledger to keep the order of submission,

@@ -31,7 +31,7 @@ type Record struct {
 
 	// Error is the last submission error, and the reason why the batch is Rejected or Invalid.
 	Error *SubmissionError `json:"error,omitzero"`
-	// Decision is why the batch cannot go on by itself; "" where it can.
+	// Decision is why a person was called about the batch, since it moved last; "" where nobody was.
 	Decision string `json:"decision,omitzero"`
 	// Receipts are the results of the transactions that the ledger named.
 	Receipts []Receipt `json:"receipts,omitzero"`

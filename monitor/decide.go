@@ -14,7 +14,7 @@ type Rules struct {
 	TTL          time.Duration // of this process's claims: how long a resend takes at most to leave
 	FirstPoll    time.Duration // from acceptance to the first query
 	PollInterval time.Duration // between queries, at most
-	StuckAfter   time.Duration // after which an open batch needs a decision
+	StuckAfter   time.Duration // after which an open batch that has not moved needs a decision
 	// Delay returns how long a batch of the service waits after its n-th certain failure in a
 	// row.
 	Delay func(s batch.ServiceID, n int) time.Duration
@@ -48,33 +48,80 @@ type Verdict struct {
 	Outcome *store.Outcome
 	Resolve bool
 	Next    time.Duration
+	why     string // the row waits, for the person who is called once that has lasted too long
 }
 
 // Decide turns a row and the knowledge about it into a verdict. It is the table of
-// docs/design.md#doubt. Without a clear answer the row waits.
+// docs/design.md#doubt, behind the deadline of docs/design.md#deadlines. Without a clear answer the row
+// waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
-	v := decide(f, k, t, r)
+	if f.Budget == (batch.Budget{}) && r.Budget != nil {
+		f.Budget = r.Budget(f.Key.Service)
+	}
+	d := decider{data{f: f, k: k, t: t, r: r}}
+	v := d.deadline(d.decide())
 	if o := v.Outcome; o != nil && o.Error != nil {
 		o.Report = &batch.Report{Attempt: f.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
 	}
 	return v
 }
 
-func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
-	if f.Budget == (batch.Budget{}) && r.Budget != nil {
-		f.Budget = r.Budget(f.Key.Service)
+// deadline asks store.DeadlineOf in front of each verdict. An outcome that calls a person is applied all
+// the same (store.Outcome.StuckAfter). Where there is none, the call is the outcome.
+func (d *decider) deadline(v Verdict) Verdict {
+	f, waits := d.f, v.Outcome == nil && !v.Resolve
+	if v.Outcome != nil {
+		v.Outcome.StuckAfter = d.r.StuckAfter
 	}
-	d := decider{data{f: f, k: k, t: t, r: r}}
-	if k.Status == nil && k.Evidence == nil {
-		if k.Seen <= min(r.StuckAfter, startGrace) { // nobody asked while this process was down, or the ledger is still starting
-			return Verdict{Next: d.next()}
+	if f.Called {
+		if waits && f.PostedAgo > d.r.StuckAfter { // of this attempt, too, nothing more will be heard
+			return d.undecidable(d.still(f.PostedAgo, v.why))
 		}
-		return d.stuckOr("the ledger has not answered about it")
+		return v
 	}
-	if k.Evidence != nil {
+	switch store.DeadlineOf(f.Age, f.AskedAgo, d.r.StuckAfter) {
+	case store.InTime:
+		return v
+	case store.Unwatched:
+		if waits || v.Resolve || !decisive(v.Outcome.Finding) {
+			return d.putOff()
+		}
+		return v
+	}
+	if waits {
+		return d.undecidable(d.still(f.Age, v.why))
+	}
+	return v
+}
+
+// decisive reports whether a finding ends a batch, or calls a person anyhow.
+func decisive(f store.Finding) bool {
+	return f == store.IsCommitted || f == store.IsInvalid || f == store.Settled || f == store.Refused || f == store.Undecidable
+}
+
+func (d *decider) putOff() Verdict {
+	v := d.found(store.PutOff)
+	v.Outcome.StuckAfter = d.r.StuckAfter
+	return v
+}
+
+// still says for how long a batch has not moved, and why.
+func (d *decider) still(since time.Duration, why string) string {
+	s := d.f.State.String()
+	if d.f.Attempt > 1 {
+		s += fmt.Sprintf(" in attempt %d, and has not moved", d.f.Attempt)
+	}
+	return fmt.Sprintf("%s for %s: %s", s, since.Round(time.Second), why)
+}
+
+func (d *decider) decide() Verdict {
+	if d.k.Status == nil && d.k.Evidence == nil {
+		return d.waits("the ledger has not answered about it")
+	}
+	if d.k.Evidence != nil {
 		return d.evidence()
 	}
-	st := k.Status
+	st := d.k.Status
 	switch st.Reported {
 	case batch.ReportedCommitted:
 		v := d.found(store.IsCommitted)
@@ -95,12 +142,8 @@ func decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	case batch.ReportedVoid:
 		return d.void()
 	}
-	return d.stuckOr(fmt.Sprintf("the ledger says %s", st.Reported))
+	return d.waits(fmt.Sprintf("the ledger says %s", st.Reported))
 }
-
-// startGrace is for how long a new process calls nobody because of a ledger that does not answer. It is
-// no longer than the table remembers what it has seen (internal/inhand).
-const startGrace = 10 * time.Minute
 
 // decider makes the verdict.
 type decider struct{ data }
@@ -121,24 +164,13 @@ func (d *decider) found(finding store.Finding) Verdict {
 	return Verdict{Outcome: d.outcome(finding), Next: d.next()}
 }
 
-func (d *decider) wait(at time.Duration) Verdict {
-	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval)}
+// wait asks again after a time. why is for a person.
+func (d *decider) wait(at time.Duration, why string) Verdict {
+	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval), why: why}
 }
 
-// stuckOr waits, and past the deadline says once that a person is needed. If the ledger lost
-// or took back the batch, and it was posted again, its age counts from the first attempt: else
-// each POST would make it young again. Each attempt still has its time, Grace or Stale.
-func (d *decider) stuckOr(cause string) Verdict {
-	again := d.f.Resends+d.f.Rollbacks > 0 && d.f.PostedAgo > max(d.t.Grace, d.t.Stale)
-	switch {
-	case d.f.Undecided:
-	case d.f.PostedAgo > d.r.StuckAfter:
-		return d.undecidable(fmt.Sprintf("%s for %s: %s", d.f.State, d.f.PostedAgo.Round(time.Second), cause))
-	case again && d.f.Age > d.r.StuckAfter:
-		return d.undecidable(fmt.Sprintf("%s in attempt %d, %s after the first: %s", d.f.State, d.f.Attempt, d.f.Age.Round(time.Second), cause))
-	}
-	return Verdict{Next: d.next()}
-}
+// waits asks again when that is usual.
+func (d *decider) waits(why string) Verdict { return Verdict{Next: d.next(), why: why} }
 
 // words are the ledger's own about a batch that waits, for the person who has to decide.
 func (d *decider) words() string {
@@ -167,7 +199,7 @@ func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
 		seen = shownBy(d.f, d.k.Status, d.t)
 	}
 	if d.f.State == s && seen == "" {
-		return d.stuckOr("the ledger goes on saying " + s.String() + d.words())
+		return d.waits("the ledger goes on saying " + s.String() + d.words())
 	}
 	v := d.found(finding)
 	v.Outcome.Endpoint = seen
@@ -188,11 +220,11 @@ func (d *decider) invalid() Verdict {
 	case d.f.Requeued && d.ended() < d.t.Settle:
 		// It may be the verdict from before the requeue
 		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
-		return d.wait(d.t.Settle - d.ended())
+		return d.wait(d.t.Settle-d.ended(), "the ledger says invalid, perhaps of before the requeue")
 	case d.f.State == batch.Invalid:
 		return d.settle()
 	case d.maybeEarlier():
-		return d.wait(d.late())
+		return d.wait(d.late(), "the ledger says invalid, and the last attempt may yet arrive")
 	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
 		return d.noTrace() // that verdict is recorded already
 	case !d.f.AboutLast(d.k.Status.Attempt):
@@ -221,10 +253,10 @@ func (d *decider) failed() Verdict {
 		return d.noTrace() // no trace of this attempt: the ledger speaks of an earlier one
 	}
 	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
-		return d.stuckOr("the ledger speaks of another attempt")
+		return d.waits("the ledger speaks of another attempt")
 	}
 	if d.maybeEarlier() {
-		return d.wait(d.late())
+		return d.wait(d.late(), "the ledger says failed, and the last attempt may yet arrive")
 	}
 	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
 		return d.noTrace() // that failure is recorded already
@@ -286,13 +318,13 @@ func (d *decider) absent() Verdict {
 	}
 	if again {
 		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
-			return d.stuckOr("not found, and a second resend must wait")
+			return d.waits("not found, and a second resend must wait")
 		}
 		return d.found(store.NoTrace)
 	}
 	if !f.Ended { // nobody recorded the end of the last POST: by our clock it may still run (see ended)
 		if late := d.late(); late > 0 {
-			return d.wait(late)
+			return d.wait(late, "not found, and the last attempt may yet arrive")
 		}
 	}
 	if t.Resolves {
@@ -343,7 +375,7 @@ func (d *decider) untraced(left time.Duration) Verdict {
 	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.ordered() {
 		left = min(left, d.next())
 	}
-	return d.wait(left)
+	return d.wait(left, "not found, which says nothing yet")
 }
 
 // settle ends an Invalid once it cannot become Committed any more, by both clocks. If the database's clock
@@ -354,7 +386,7 @@ func (d *decider) settle() Verdict {
 		left = max(left, d.f.SettleLeft)
 	}
 	if left > 0 {
-		return d.wait(left)
+		return d.wait(left, "decided against, and not settled")
 	}
 	v := d.found(store.Settled)
 	v.Outcome.Settle = d.t.Settle
@@ -368,17 +400,12 @@ func (d *decider) evidence() Verdict {
 	case dlt.NotCommitted:
 		return d.notCommitted()
 	case dlt.InFlight:
-		if d.k.Seen <= d.r.StuckAfter {
-			// A resolver waits by this process's own clock: after a restart it says in flight
-			// about a doubt of any age, and settles it a little later.
-			return Verdict{Next: d.next()}
-		}
-		return d.stuckOr("the ledger goes on saying in flight" + d.words())
+		return d.waits("the ledger goes on saying in flight" + d.words())
 	}
 	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
 		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell" + d.words()
 		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
-			return d.stuckOr(cause)
+			return d.waits(cause)
 		}
 		return d.undecidable(cause)
 	}

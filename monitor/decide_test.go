@@ -93,7 +93,9 @@ func TestDecideNoTrace(t *testing.T) {
 		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.ResendLeft = left }
 	}
 	posted := func(ago time.Duration) change {
-		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.PostedAgo = ago }
+		return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) {
+			f.PostedAgo, f.Age = ago, max(0, ago)
+		}
 	}
 	seen := func(d time.Duration) change {
 		return func(_ *store.InFlight, k *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { k.Seen = d }
@@ -123,7 +125,9 @@ func TestDecideNoTrace(t *testing.T) {
 	spent := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) {
 		f.Spent, f.Budget = 3, batch.Budget{Attempts: 3}
 	}
-	undecided := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.Undecided = true }
+	undecided := func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) {
+		f.Called, f.Undecided = true, true
+	}
 	assume := func(_ *store.InFlight, _ *monitor.Known, _ *dlt.Traits, r *monitor.Rules) {
 		r.AssumeNotCommitted = true
 	}
@@ -180,7 +184,7 @@ func TestDecideNoTrace(t *testing.T) {
 		"proved committed":                              {[]change{found(dlt.Committed)}, "is committed", 0},
 		"still in flight":                               {[]change{found(dlt.InFlight)}, "wait", 0},
 		"still in flight for long":                      {[]change{found(dlt.InFlight), posted(stuck + 1), seen(stuck + 1)}, "undecidable", 0},
-		"still in flight for long, and just seen":       {[]change{found(dlt.InFlight), posted(stuck + 1), seen(stuck)}, "wait", 0},
+		"still in flight for long, and just seen":       {[]change{found(dlt.InFlight), posted(stuck + 1), seen(stuck)}, "undecidable", 0},
 		"cannot tell":                                   {[]change{found(dlt.CannotTell)}, "undecidable", 0},
 		"evidence of no known kind":                     {[]change{found(99)}, "undecidable", 0},
 		"cannot tell, already told":                     {[]change{found(dlt.CannotTell), undecided}, "wait", poll},
@@ -252,6 +256,7 @@ func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
 	require.NotNil(t, v.Outcome)
 	assert.Equal(t, store.Outcome{
 		Ref: f.Ref, Version: f.Version, Was: f.Was, By: batch.ByMonitor, Finding: store.Doubtful, Check: v.Outcome.Check, Prepared: f.Prepared,
+		StuckAfter: rules.StuckAfter,
 	}, *v.Outcome)
 	assert.Positive(t, v.Outcome.Check)
 	assert.LessOrEqual(t, v.Outcome.Check, poll)
@@ -349,37 +354,13 @@ func TestDecideAnExecutionWithoutATrace(t *testing.T) {
 	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.InFlight, 12*time.Minute), "more will be found out")
 	f.State = batch.Pending
 	assert.Equal(t, "wait", decide(batch.ReportedPending, dlt.CannotTell, 12*time.Minute), "it is in a queue, as far as anybody knows")
-	f.State, f.Undecided = batch.Valid, true
+	f.State, f.Called, f.Undecided = batch.Valid, true, true
 	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.CannotTell, 12*time.Minute), "once")
 	r := rules
 	r.AssumeNotCommitted = true
-	f.Undecided = false
+	f.Called, f.Undecided = false, false
 	v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell), Seen: time.Hour}, tr, r)
 	assert.Equal(t, "undecidable", verdictWord(v), "the node still shows it")
-}
-
-// The age of a batch that was lost or taken back, and posted again, counts from its
-// first attempt.
-func TestDecideAgeCountsFromTheFirstAttempt(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*store.InFlight)
-		want   string
-	}{
-		"posted once":               {func(f *store.InFlight) { f.Age = stuck + 1 }, "wait"},
-		"taken back before":         {func(f *store.InFlight) { f.Age, f.Rollbacks = stuck+1, 1 }, "undecidable"},
-		"posted again":              {func(f *store.InFlight) { f.Age, f.Resends = stuck+1, 1 }, "undecidable"},
-		"posted again, and young":   {func(f *store.InFlight) { f.Age, f.Resends = stuck, 1 }, "wait"},
-		"posted again just now":     {func(f *store.InFlight) { f.Age, f.Resends, f.PostedAgo = stuck+1, 1, grace }, "wait"},
-		"reported already":          {func(f *store.InFlight) { f.Age, f.Resends, f.Undecided = stuck+1, 1, true }, "wait"},
-		"the last POST is long ago": {func(f *store.InFlight) { f.PostedAgo = stuck + 1 }, "undecidable"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := dueRow(batch.Pending)
-			f.PostedAgo = 10 * time.Minute
-			c.change(&f)
-			assert.Equal(t, c.want, verdictWord(monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules)))
-		})
-	}
 }
 
 func settling(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules) {
@@ -549,36 +530,6 @@ func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "of one that is not known here")
 }
 
-// Promise 6: past its deadline a batch is reported as needing a decision, once.
-func TestDecideSaysOnceThatItIsStuck(t *testing.T) {
-	for name, status := range map[string]*batch.Status{
-		"no answer": nil, "goes on pending": said(batch.ReportedPending), "a word of its own": said(unknownWord),
-		"of another attempt": {Reported: batch.ReportedFailed, Attempt: 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: stuck}
-			k := monitor.Known{Status: status, Seen: 2 * stuck}
-			assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
-			f.PostedAgo++
-			v := monitor.Decide(f, k, ledgerTraits, rules)
-			require.Equal(t, "undecidable", verdictWord(v))
-			assert.Contains(t, v.Outcome.Error.Message, "pending for 1h0m0s")
-			f.Undecided = true
-			v = monitor.Decide(f, k, ledgerTraits, rules)
-			assert.Equal(t, "wait", verdictWord(v))
-			assert.Equal(t, poll, v.Next, "and goes on asking")
-		})
-	}
-}
-
-// After a stop that lasted longer than StuckAfter, the first question that fails calls nobody: the
-// ledger may start a little later than the service.
-func TestDecideAfterALongStop(t *testing.T) {
-	f := store.InFlight{State: batch.Pending, Attempt: 1, PostedAgo: 100 * stuck}
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: 10 * time.Minute}, ledgerTraits, rules)))
-	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, monitor.Known{Seen: 10*time.Minute + 1}, ledgerTraits, rules)))
-}
-
 // A verdict that names no attempt may be about an earlier one while the last may yet arrive: neither
 // "failed" nor "invalid" ends it before that.
 func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
@@ -596,7 +547,7 @@ func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 // The text of a decision has the ledger's words about what the batch waits for.
 func TestADecisionHasTheLedgersWords(t *testing.T) {
 	for s, word := range map[batch.State]batch.Reported{batch.Pending: batch.ReportedPending, batch.Valid: batch.ReportedValid} {
-		f := store.InFlight{State: s, PostedAgo: 2 * stuck}
+		f := store.InFlight{State: s, PostedAgo: 2 * stuck, Age: 2 * stuck}
 		st := said(word)
 		st.Message = "nonce 17; it pays 20 gwei at most"
 		v := monitor.Decide(f, monitor.Known{Status: st, Seen: 2 * stuck}, ledgerTraits, rules)

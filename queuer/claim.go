@@ -131,7 +131,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	claimed, err := c.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, c.o.Strategy.Window()), TTL: c.o.TTL,
 		Resend: c.o.Resend, MaxInFlight: c.o.MaxInFlight, Budget: c.o.Budget, Instance: c.o.Instance,
-		Wants: c.wants, Salt: rand.Uint32(),
+		StuckAfter: c.o.StuckAfter, Wants: c.wants, Salt: rand.Uint32(),
 	}, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
 		looks = append(looks, look{lane.Service, len(lane.Batches), waits})

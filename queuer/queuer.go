@@ -52,6 +52,8 @@ type Options struct {
 	MaxInFlight func(batch.ServiceID) int // batches of a lane under way at once; 0 means no bound
 	Budget      func(batch.ServiceID) batch.Budget
 	Instance    string // names the claiming process
+	// StuckAfter is how long a batch may be open without moving: [store.ClaimQuery].
+	StuckAfter time.Duration
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
 	// does.
 	KeepsOrder func(batch.ServiceID) bool

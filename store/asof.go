@@ -13,7 +13,7 @@ import (
 //
 //   - A claim lasts for its ClaimTTL at most, from now on. Its process may still be posting, so it
 //     is not over at once.
-//   - LastPost, AskedAt and FirstClaimed are now.
+//   - LastPost, AskedAt and MovedAt are now.
 //   - NotBefore is over: a claim does not write the rows that it passes over, so a wait that began
 //     anew would never end.
 //   - Nobody knows how long a doubt has lasted. A resend is not harmless any more, except where it is
@@ -40,7 +40,7 @@ func (r Row) AsOf(now time.Time) Row {
 		r.ClaimExpires = r.ClaimExpires.Add(-begun.Sub(now))
 		r.NextCheck = r.ClaimExpires
 	}
-	r.AskedAt, r.FirstClaimed, r.LastPost = past(r.AskedAt, now), past(r.FirstClaimed, now), past(r.LastPost, now)
+	r.AskedAt, r.MovedAt, r.LastPost = past(r.AskedAt, now), past(r.MovedAt, now), past(r.LastPost, now)
 	switch {
 	case r.State == batch.Submitting && !posting:
 		r.ClaimExpires = r.LastPost
@@ -78,7 +78,7 @@ func (r Row) claimAhead(now time.Time) bool {
 // latest is the row's latest time that has passed by its meaning.
 func (r Row) latest() time.Time {
 	latest := r.LastPost
-	for _, t := range [...]time.Time{r.AskedAt, r.FirstClaimed, r.DoubtSince} {
+	for _, t := range [...]time.Time{r.AskedAt, r.MovedAt, r.DoubtSince} {
 		if t.After(latest) {
 			latest = t
 		}

@@ -130,7 +130,7 @@ func TestUnposted(t *testing.T) {
 	o.Back = batch.Queued
 	next := must(t, r, o, start)
 	assert.Equal(t, store.Row{
-		State: batch.Queued, Version: 3, Attempt: 1, NextCheck: next.NextCheck, ClaimTTL: r.ClaimTTL, FirstClaimed: r.FirstClaimed,
+		State: batch.Queued, Version: 3, Attempt: 1, NextCheck: next.NextCheck, ClaimTTL: r.ClaimTTL, MovedAt: r.MovedAt,
 	}, next)
 }
 
@@ -287,7 +287,7 @@ func TestEverythingElseIsFenced(t *testing.T) {
 
 func TestUnknownFindings(t *testing.T) {
 	r := standings(t)["pending"]
-	for _, f := range []store.Finding{0, store.Undecidable + 1, 255} {
+	for _, f := range []store.Finding{0, store.PutOff + 1, 255} {
 		_, a := r.Apply(monitored(r, f), start)
 		assert.Equal(t, store.Bad, a.Result)
 		assert.ErrorIs(t, a.Err, batch.ErrNotAllowed)

@@ -168,7 +168,7 @@ func (l *life) whole(before store.Row) {
 	l.require(!r.Quarantined || r.Final() && r.State != batch.Committed, "in quarantine in %s", r.State)
 	l.require(!r.AtEnd || r.State == batch.Queued && r.Attempt > 0 && !r.Attempted(), "at the end in %s", r.State)
 	if r.State.Claimable() {
-		l.require(!r.Refused && r.Decision == "", "claimable, and refused or needing a decision")
+		l.require(!r.Refused && !r.Undecided(), "claimable, and refused or needing a decision")
 	}
 	owners := 0
 	for _, is := range []bool{r.State.Claimable(), r.Live(l.now), r.Monitored(l.now), r.Final()} {

@@ -75,7 +75,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,
 				Prepared: bytes.Clone(r.Row.Prepared),
 			}
-			r.Row = r.Row.Claim(now, q.TTL, rule)
+			r.Row = r.Row.waited(now, q.StuckAfter).Claim(now, q.TTL, rule)
 			r.Row.Version += int64(q.Salt)
 			r.Row.ClaimedBy = q.Instance
 			if claim.Budget.EveryTry {

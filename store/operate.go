@@ -74,7 +74,7 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	r.Requeued, r.Quarantined = true, false
 	r.AtEnd = q.AtEnd && r.Attempt > 0
 	r.Error, r.Receipts, r.Failures = nil, nil, 0
-	r.FirstClaimed = time.Time{}
+	r.MovedAt = time.Time{}
 	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""
 	r.Version++
 	return r, nil
@@ -86,7 +86,7 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 	open := r.State == batch.Submitting
 	switch r.State {
 	case batch.Pending, batch.Valid:
-		open = r.Decision != ""
+		open = r.Undecided()
 	case batch.Delayed, batch.Unknown: // it may not be cancelled while an earlier attempt is in doubt
 		open = r.DoubtAttempt != 0
 	}
@@ -106,6 +106,7 @@ func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
 		}
 		r.Refused = false
 		r.claimableAgain(now)
+		r.moved(time.Time{}) // its deadline begins with the next claim
 	case batch.Rejected:
 		kind := batch.KindCancelled
 		if r.sameBytesForEver() {

@@ -44,19 +44,24 @@ const (
 	// more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt prepares
 	// anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
 	IsVoid
-	// Undecidable: nothing can be found out; a person has to decide.
+	// Undecidable: nothing can be found out, or the batch has not moved for too long; a person has to
+	// decide.
 	Undecidable
+	// PutOff: the batch has not moved for too long, and for a part of that time nobody could look at
+	// it: its deadline is put off ([Unwatched]).
+	PutOff
 )
 
 var findingNames = [...]string{
 	Accepted: "accepted", Doubtful: "doubtful", Unposted: "unposted", Failed: "failed", Refused: "refused",
 	IsPending: "is pending", IsValid: "is valid", IsInvalid: "is invalid", IsCommitted: "is committed",
 	Settled: "settled", NoTrace: "no trace", NotCommitted: "not committed", IsVoid: "is void", Undecidable: "undecidable",
+	PutOff: "put off",
 }
 
 // String returns the finding in words.
 func (f Finding) String() string {
-	if f < Accepted || f > Undecidable {
+	if f < Accepted || f > PutOff {
 		return fmt.Sprintf("finding(%d)", uint8(f))
 	}
 	return findingNames[f]
@@ -96,8 +101,8 @@ type Outcome struct {
 	Halt string
 	// Delay until a Failed batch may be claimed again.
 	Delay time.Duration
-	// StuckAfter, with a Failed, is how long the batch may be open before it needs a decision,
-	// which Error explains; 0 is never. The batch goes on waiting and being tried.
+	// StuckAfter is how long the batch may be open without moving before a person is called about it;
+	// 0 is never. The outcome is applied all the same, and the batch goes on as the outcome says.
 	StuckAfter time.Duration
 	// ForgottenFor, with a Doubtful, is the age of the first attempt that the store has forgotten
 	// ([batch.ErrForgotten]): the doubt is at least as old. 0 says that it has forgotten none.
@@ -173,7 +178,7 @@ type Applied struct {
 	Row    Row         // the row as it is now; zero when Gone
 	// Breach says that a final batch was committed after all.
 	Breach bool
-	// Stuck says that the batch needs a decision since this outcome, by [Outcome].StuckAfter.
+	// Stuck says that this outcome calls a person: the batch has a decision, and had none before.
 	Stuck bool
 	// Halt is [Outcome].Halt, where it was written.
 	Halt string
@@ -212,6 +217,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	if err != nil {
 		return fail(Bad, fmt.Errorf("batch %s: %s: %w", o.Key, o.Finding, err))
 	}
+	next.call(r, o, now)
 	if o.Finding != IsCommitted && !batch.Allowed(r.State, next.State, o.By) {
 		return fail(Bad, fmt.Errorf("%w: %s from %s to %s by the %s", batch.ErrNotAllowed, o.Key, r.State, next.State, o.By))
 	}
@@ -225,7 +231,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	if res.Row = next; o.Finding == NotCommitted {
 		res.Halt = o.Halt
 	}
-	res.Stuck = o.Finding == Failed && next.Decision != "" && r.Decision == ""
+	res.Stuck = next.Called() && !r.Called()
 	return next, res
 }
 
@@ -256,7 +262,6 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 			r.LastPost = r.posted()
 		}
 		r.resolveOwn()
-		r.askPerson(now, o)
 		r.State = batch.Delayed
 		r.ClaimExpires = time.Time{}
 		r.NotBefore, r.NextCheck = now.Add(o.Delay), now
@@ -277,7 +282,6 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.LastPost = r.posted()
 		r.State = batch.Invalid
 		r.ClaimExpires = time.Time{}
-		r.Decision = ""
 		r.Error, r.Receipts = o.Error, o.Receipts
 		r.SettlesAt = now.Add(o.Settle)
 		r.NextCheck = now.Add(o.Check)
@@ -314,29 +318,19 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		if o.Error != nil {
 			r.Decision = o.Error.Error()
 		}
+	case PutOff:
+		r = r.putOff(now, o.StuckAfter)
+		r.NextCheck = now.Add(o.Check)
 	default:
 		return r, fmt.Errorf("%w: unknown %s", batch.ErrNotAllowed, o.Finding)
 	}
 	return r, nil
 }
 
-// askPerson says why a batch that goes on failing needs a decision. It does so until the ledger takes
-// the batch.
-func (r *Row) askPerson(now time.Time, o Outcome) {
-	waited := o.By == batch.BySubmitter && r.Decision != ""
-	before := r.Error
-	r.Decision = ""
-	if o.Error == nil {
-		return
-	}
-	// Its first "not yet" may come right after an outage: then it has not been refused for so long.
-	again := before != nil && before.Kind == batch.KindNotYet
-	if waited || again && o.StuckAfter > 0 && r.age(now) > o.StuckAfter {
-		r.Decision = o.Error.Error()
-	}
-}
-
 func (r *Row) accept(now time.Time, o Outcome) {
+	if r.LastPost.IsZero() { // until now no attempt may have been taken
+		r.moved(now)
+	}
 	if o.Finding == Accepted {
 		r.LastPost = now
 	} else {
@@ -345,7 +339,6 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	r.ClaimExpires, r.NotBefore, r.SettlesAt = time.Time{}, time.Time{}, time.Time{}
 	r.NextCheck = now.Add(o.Check)
 	r.Failures = 0
-	r.Decision = ""
 	r.Receipts = nil // of a verdict that was taken back
 	if !r.Refused {
 		r.Error = nil
@@ -375,9 +368,6 @@ func (r *Row) doubt(now time.Time, o Outcome) {
 	r.LastPost = over
 	r.Failures = 0
 	r.NextCheck = now.Add(o.Check)
-	if o.By == batch.BySubmitter {
-		r.Decision = "" // of the waiting that is over
-	}
 	if !r.Refused {
 		r.Error = o.Error
 	}
@@ -436,7 +426,6 @@ func (r *Row) claimableAgain(now time.Time) {
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}
 	r.NotBefore, r.NextCheck = now, now
-	r.Decision = ""
 }
 
 // resolveOwn ends the doubt about the current attempt, which had no effect. An earlier attempt
@@ -460,7 +449,7 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
 	r.Refused, r.Decision, r.Prepared = false, "", nil
 	r.AtEnd, r.Quarantined, r.ClaimedBy = false, false, ""
-	r.ClaimTTL, r.FirstClaimed = 0, time.Time{}
+	r.ClaimTTL, r.MovedAt = 0, time.Time{}
 	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""
 	r.clearDoubt()
 }

@@ -85,16 +85,22 @@ func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
 	}
 }
 
-// A batch that goes on by itself needs no decision any more.
-func TestDecisionIsClearedWhereTheBatchGoesOn(t *testing.T) {
+// A batch that goes on by itself needs no decision about the attempt that is over. The call is remembered
+// until it moves: nobody is called twice.
+func TestACallIsAboutItsAttempt(t *testing.T) {
 	for _, f := range []store.Finding{store.Failed, store.IsInvalid, store.IsPending, store.IsValid, store.NoTrace, store.NotCommitted} {
 		r := store.NewRow().Claim(start, ttl, hour)
 		r = must(t, r, submitted(r, store.Doubtful), start)
-		r = must(t, r, monitored(r, store.Undecidable), start)
-		require.NotEmpty(t, r.Decision)
+		r, a := r.Apply(monitored(r, store.Undecidable), start)
+		require.True(t, a.Stuck)
+		require.True(t, r.Undecided())
 		o := monitored(r, f)
-		o.Settle = time.Hour
-		assert.Empty(t, must(t, r, o, start.Add(time.Second)).Decision, f)
+		o.Settle, o.StuckAfter = time.Hour, time.Minute
+		r, a = r.Apply(o, start.Add(time.Hour))
+		require.Equal(t, store.Written, a.Result)
+		assert.True(t, r.Called(), f)
+		assert.False(t, r.Undecided(), f)
+		assert.False(t, a.Stuck, f)
 	}
 }
 
@@ -156,7 +162,7 @@ func TestAcceptanceClearsTheError(t *testing.T) {
 }
 
 // What the ledger cannot take yet needs a decision once it has been open for StuckAfter, which is
-// said once; the batch goes on waiting, and the decision goes with the first acceptance or doubt.
+// said once; the batch goes on waiting, and the decision goes with the first acceptance.
 func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
 	notYet := func(r store.Row, text string) store.Outcome {
@@ -184,9 +190,10 @@ func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 	assert.False(t, a.Stuck, "it was said")
 	r = r.Claim(at(13), ttl, hour)
 	accepted := must(t, r, submitted(r, store.Accepted), at(13))
-	assert.Empty(t, accepted.Decision)
+	assert.Empty(t, accepted.Decision, "it has moved")
 	doubtful := must(t, r, submitted(r, store.Doubtful), at(13))
-	assert.Empty(t, doubtful.Decision)
+	assert.True(t, doubtful.Called(), "it has not")
+	assert.False(t, doubtful.Undecided(), "the ledger was not asked about this attempt")
 }
 
 // An attempt is in doubt, a resend is harmless, and the ledger cannot take the batch yet. A person

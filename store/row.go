@@ -48,10 +48,12 @@ type Row struct {
 	// ClaimTTL is the duration of the last claim, truncated to microseconds; 0 where that is
 	// not known. It is cleared when the row becomes final.
 	ClaimTTL time.Duration
-	// FirstClaimed is the time of the first claim since the batch was added or requeued; zero
-	// where there was none, or where that is not known. It is cleared when the row becomes
-	// final.
-	FirstClaimed time.Time
+	// MovedAt is when the batch last moved towards a final state: its first claim since it was added,
+	// requeued or decided about, or later the first time that the ledger took it. Nothing else moves
+	// it, so that no loop of attempts is endless without a person. It is zero where there was no claim
+	// since, or where that is not known, and cleared when the row becomes final. A deadline that
+	// [PutOff] puts off brings it forward. SQL stores have it in the column first_claimed.
+	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
 	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way; it
@@ -132,8 +134,8 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.AtEnd = false
 	r.ClaimExpires = now.Add(ttl)
 	r.ClaimTTL = ttl.Truncate(time.Microsecond)
-	if r.FirstClaimed.IsZero() {
-		r.FirstClaimed = now
+	if r.MovedAt.IsZero() {
+		r.MovedAt = now
 	}
 	r.NextCheck = r.ClaimExpires
 	if r.DoubtAttempt == 0 {
@@ -179,12 +181,12 @@ func (f InFlight) AboutLast(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
-// age is the time since the batch was first claimed, or last posted where that is not known.
+// age is the time since the batch moved last, or was last posted where that is not known.
 func (r Row) age(now time.Time) time.Duration {
-	if r.FirstClaimed.IsZero() {
+	if r.MovedAt.IsZero() {
 		return now.Sub(r.posted())
 	}
-	return now.Sub(r.FirstClaimed)
+	return now.Sub(r.MovedAt)
 }
 
 // seen is the endpoint that reported the present attempt as under way. An endpoint kept for an
@@ -196,12 +198,6 @@ func (r Row) seen() string {
 	return r.SeenEndpoint
 }
 
-// Undecided reports whether the monitor has said that the batch needs a decision. What the ledger
-// could not take yet has the last error as its decision: that attempt is over.
-func (r Row) Undecided() bool {
-	return r.Decision != "" && (r.Error == nil || r.Decision != r.Error.Error())
-}
-
 // InFlight is the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	r = r.AsOf(now)
@@ -210,7 +206,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		PostedAgo: now.Sub(r.posted()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ended(),
-		Refused: r.Refused, Requeued: r.Requeued, Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
+		Refused: r.Refused, Requeued: r.Requeued, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
 		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks,
 		Was: &r,
 	}

@@ -58,7 +58,7 @@ func TestClaim(t *testing.T) {
 	r := store.NewRow().Claim(start, ttl, hour)
 	assert.Equal(t, store.Row{
 		State: batch.Submitting, Version: 2, Attempt: 1, ClaimExpires: start.Add(ttl), NextCheck: start.Add(ttl),
-		DoubtAttempt: 1, DoubtSince: start, ResendUntil: start.Add(time.Hour), ClaimTTL: ttl, FirstClaimed: start,
+		DoubtAttempt: 1, DoubtSince: start, ResendUntil: start.Add(time.Hour), ClaimTTL: ttl, MovedAt: start,
 	}, r)
 	assert.True(t, r.Attempted())
 	unknown := standings(t)["unknown"]
@@ -151,7 +151,7 @@ func TestInFlight(t *testing.T) {
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
 		ClaimTTL: r.ClaimTTL, PostedAgo: time.Minute, Age: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
-		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Undecided: true,
+		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Called: true, Undecided: true,
 		CheckIn: r.NextCheck.Sub(start) - time.Minute,
 		Was:     &r,
 	}, r.InFlight(ref, budget, start.Add(time.Minute)))

@@ -212,9 +212,11 @@ type InFlight struct {
 	// PostedAgo is the time since the last POST that may have had an effect ended; for an
 	// attempt in doubt, the time since its claim expired, which is later.
 	PostedAgo time.Duration
-	// Age is the time since the first claim after the batch was added or requeued; PostedAgo
-	// where that is not known.
+	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not known.
 	Age time.Duration
+	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where that
+	// is not known.
+	AskedAgo time.Duration
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
 	// Resends counts the POSTs after the first unresolved attempt.
@@ -238,7 +240,8 @@ type InFlight struct {
 	Seen      string
 	Refused   bool   // an error is kept that becomes final once the doubt is resolved
 	Requeued  bool   // verdicts from before the requeue may still be reported
-	Undecided bool   // already reported as needing a decision
+	Called    bool   // a person was called since it moved last: see [Row].Called
+	Undecided bool   // and about this attempt: see [Row].Undecided
 	Prepared  []byte // bytes that KeepPrepared kept, nil for none
 	Was       *Row   // for the outcome: [Outcome].Was
 	// CheckIn is the time until the row is due (again): Lease, where there is one.

@@ -15,8 +15,7 @@ type Rules struct {
 	// Delay returns how long a batch of the service waits after its n-th certain failure
 	// in a row.
 	Delay func(s batch.ServiceID, n int) time.Duration
-	// StuckAfter is how long a batch may be open before it needs a person, if the ledger still
-	// cannot take it; 0 is never.
+	// StuckAfter is how long a batch may be open without moving before it needs a person; 0 is never.
 	StuckAfter time.Duration
 }
 
@@ -45,7 +44,7 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 		o.Refund = c.Budget.EveryTry
 		o.Delay = r.Delay(c.Key.Service, c.Failures+1)
 	case batch.KindNotYet:
-		o.Finding, o.StuckAfter = store.Failed, r.StuckAfter
+		o.Finding = store.Failed
 		o.Refund = c.Budget.EveryTry
 		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), retryAfter(err))
 	default:
@@ -61,6 +60,9 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 		if o.Finding == store.Failed {
 			o.Finding = store.Refused
 		}
+	}
+	if o.Finding == store.Failed { // of a doubt the monitor says so, once it has asked
+		o.StuckAfter = r.StuckAfter
 	}
 	return o
 }

@@ -96,7 +96,7 @@ func TestJudge(t *testing.T) {
 					Delay:      func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 					StuckAfter: time.Hour,
 				})
-				if want.kind == batch.KindNotYet {
+				if o.Finding == store.Failed {
 					assert.Equal(t, time.Hour, o.StuckAfter)
 				} else {
 					assert.Zero(t, o.StuckAfter)

@@ -351,8 +351,10 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	due = due[:min(len(due), q.Limit)]
 	rows := make([]store.InFlight, len(due))
 	for i, e := range due {
+		asked := e.row.AskedAt
 		s.put(e, e.row.Leased(now, q.Lease))
 		rows[i] = e.row.InFlight(e.ref(), e.Budget, now)
+		rows[i].AskedAgo = e.row.AskedAgo(asked, now)
 	}
 	return rows, nil
 }

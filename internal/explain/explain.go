@@ -206,7 +206,19 @@ func Sentence(e batch.Explanation) string {
 	return s
 }
 
+// reason says why, and that a person was called about an earlier attempt.
 func reason(e batch.Explanation) string {
+	s := cause(e)
+	switch e.Cause {
+	case batch.CauseReady, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
+		if e.Decision != "" {
+			s += "; a person was called, because it has not moved for long"
+		}
+	}
+	return s
+}
+
+func cause(e batch.Explanation) string {
 	switch e.Cause {
 	case batch.CauseReady:
 		return "nothing holds it; the next round of a running instance takes it"

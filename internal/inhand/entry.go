@@ -395,6 +395,7 @@ func (e *Entry) seen(ev *Event, now time.Time, f Facts) {
 		return
 	}
 	e.Row, e.Read, e.Check, e.Ask = ev.Row, now, now.Add(ev.Next), time.Time{}
+	e.Row.AskedAgo = 0 // from now on it is asked about
 }
 
 // flush writes the unwritten outcome.
@@ -474,6 +475,9 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	if old := e.Aged(now); !fresh && (old.State == batch.Pending || old.State == batch.Valid) {
 		// The monitor's outcome knows neither budget nor ages.
 		row.Budget, row.PostedAgo, row.Age, row.DoubtAgo = old.Budget, old.PostedAgo, old.Age, old.DoubtAgo
+		if moved, at := ev.Applied.Row.MovedAt, ev.Applied.At; old.Was != nil && !moved.Equal(old.Was.MovedAt) && !at.IsZero() {
+			row.Age = at.Sub(moved) // its deadline began anew, or was put off
+		}
 		row.ResendLeft, row.SettleLeft = old.ResendLeft, old.SettleLeft
 		known = true
 	}

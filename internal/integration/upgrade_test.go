@@ -270,14 +270,14 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			require.Len(t, found, 2)
 			for _, f := range found {
 				assert.Zero(t, f.ClaimTTL)
-				assert.Zero(t, f.Was.FirstClaimed)
+				assert.Zero(t, f.Was.MovedAt)
 			}
 			got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"delayed"}, Limit: 1, Window: 1, TTL: 7 * time.Second}, onlyFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			was := got.Runs[0].Batches[0].Was
 			assert.Equal(t, 7*time.Second, was.ClaimTTL)
-			assert.False(t, was.FirstClaimed.IsZero())
+			assert.False(t, was.MovedAt.IsZero())
 			// An old process claims the batch once more: the length of the claim before does not apply to this
 			// claim.
 			o.run(`UPDATE {attempted_batches} SET attempt = attempt + 1, version = version + 1, claim_expires = ` + oldNow + ` - 1 WHERE service_id = 'delayed'`)
@@ -285,7 +285,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, found, 1)
 			assert.Zero(t, found[0].ClaimTTL)
-			assert.True(t, found[0].Was.FirstClaimed.Equal(was.FirstClaimed))
+			assert.True(t, found[0].Was.MovedAt.Equal(was.MovedAt))
 			t.Logf("%d batches; %d were delivered by old code, %d by new", len(want), olds.Load(), news.Load())
 		})
 	}

@@ -49,9 +49,7 @@ func (k *worker) ask(f store.InFlight, read time.Time) {
 	}
 	rules := monRules
 	rules.Reliant = w.lanes.keeps
-	if w.kind.scabbard {
-		rules.StuckAfter = scabbardStuck
-	}
+	rules.StuckAfter = w.stuckAfter()
 	v := monitor.Decide(f, known, w.kind.traits, rules)
 	if v.Resolve {
 		e, err := k.resolve(f, dlt.Doubt{Attempt: a, Since: f.DoubtAgo + time.Since(read), Ended: f.PostedAgo})

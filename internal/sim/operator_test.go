@@ -82,6 +82,7 @@ func (w *world) act(seen batch.Record, do func() (batch.Record, error)) {
 	case err == nil && now.State == batch.Queued: // a requeue
 		w.moved[seen.ID] = true
 		w.sent[seen.ID].unsure = 0
+		delete(w.waits, seen.ID)
 		w.allowOneMore(seen.ID)
 	case errors.As(err, &moved) && (before.Version == seen.Version || moved.Now.Version != before.Version):
 		w.fail("operator: seen at version %d, now at %d: %w", seen.Version, before.Version, err)

@@ -368,6 +368,7 @@ func (w *world) decide(seen batch.Record, to batch.State) {
 	switch {
 	case err == nil:
 		w.decided++
+		delete(w.waits, seen.ID)
 		w.allowOneMore(seen.ID)
 	case w.stepped && errors.Is(err, batch.ErrInDoubt): // the claim lives again
 	case !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed):

@@ -113,6 +113,7 @@ func (k *worker) queue() {
 	if w.faulty || !k.rest() {
 		k.later(w.pace(200*time.Millisecond), k.queue)
 	}
+	w.checkWaits()
 	until := time.Now().Add(ttl - margin)
 	closed := w.closed()
 	lanes, err := w.store.Lanes(context.Background(), store.LanesQuery{Start: true, Limit: 100})
@@ -132,7 +133,7 @@ func (k *worker) queue() {
 		k.undone()
 	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
-		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, Salt: w.rng.Uint32(), Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, StuckAfter: w.stuckAfter(), Salt: w.rng.Uint32(), Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
 		MaxInFlight: func(batch.ServiceID) int { return w.lanes.most },
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}
@@ -152,6 +153,7 @@ func (k *worker) queue() {
 		}
 		for _, c := range run.Batches {
 			w.note("worker %d claims %s, attempt %d", k.name, c.Key, c.Attempt)
+			w.turn(c)
 			check(c)
 		}
 		w.checkRun(run)
@@ -232,7 +234,9 @@ func (k *worker) post(run []store.Claim, until time.Time) {
 		})
 		k.later(at, func() {
 			w.note("worker %d hears about %s: %v", k.name, c.Key, err)
-			k.record(submitter.Judge(c, err, submRules))
+			rules := submRules
+			rules.StuckAfter = w.stuckAfter()
+			k.record(submitter.Judge(c, err, rules))
 			switch rest := run[1:]; {
 			case len(rest) == 0:
 			case err != nil:
@@ -334,6 +338,7 @@ func (k *worker) record(o store.Outcome) {
 			a := applied[0]
 			w.note("worker %d records %s of %s: result %d, %s to %s", k.name, o.Finding, o.Key, a.Result, a.From, after.State)
 			w.checkPolicy(o, a)
+			w.checkCall(o, a)
 			switch {
 			case a.Result == store.Bad:
 				w.fail("bad outcome: %w", a.Err)

@@ -92,6 +92,7 @@ type world struct {
 	awake   time.Time         // nobody rests before
 	still   bool              // nothing moves any more
 	heard   map[batch.ID]bool // reported as decided against
+	waits   map[batch.ID]*waits
 	failure error
 }
 
@@ -132,7 +133,7 @@ func newWorld(t testing.TB, k kind, l *lanes, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), late: rand.New(rand.NewPCG(seed, 13)), kind: k, spans: map[batch.ID]span{}, lanes: l, store: memory.New(), faulty: true,
 		acked: map[batch.ServiceID][]batch.ID{}, posting: map[batch.ID]int{}, told: map[batch.ID]bool{},
-		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{}, heard: map[batch.ID]bool{},
+		sent: map[batch.ID]*sent{}, moved: map[batch.ID]bool{}, heard: map[batch.ID]bool{}, waits: map[batch.ID]*waits{},
 	}
 	if k.scabbard {
 		w.ledger = newScabbard(w)

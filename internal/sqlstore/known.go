@@ -43,14 +43,13 @@ func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time)
 
 // Advances reports whether the short UPDATE of a driver can write a change without reading the row:
 // the row stays open, had no receipts, and differs only in its state, its version, which is one
-// higher, and the times of its claim, its next check and its last POST. A row changes so when the
+// higher, and the times of its claim, its next check, its last POST and its last move. A row changes so when the
 // ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
 		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy && next.AtEnd == was.AtEnd &&
-		next.ClaimTTL == was.ClaimTTL && next.FirstClaimed.Equal(was.FirstClaimed) && next.Rollbacks == was.Rollbacks &&
-		next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
+		next.ClaimTTL == was.ClaimTTL && next.Rollbacks == was.Rollbacks && next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
 }
 
 // Finishes reports whether a row that had no receipts was committed, and the kept columns

@@ -64,7 +64,7 @@ type RowCols struct {
 	Prepared                                                                  []byte
 	ClaimedBy                                                                 string
 	AtEnd, Quarantined                                                        bool
-	ClaimTTL, TTLAttempt, FirstClaimed, Rollbacks, SeenAttempt                int64
+	ClaimTTL, TTLAttempt, MovedAt, Rollbacks, SeenAttempt                     int64
 	SeenEndpoint                                                              string
 }
 
@@ -74,7 +74,7 @@ func (c *RowCols) Dest() []any {
 		&c.State, &c.Version, &c.Attempt, &c.Spent, &c.Failures, &c.ClaimExpires, &c.NotBefore, &c.NextCheck, &c.AskedAt,
 		&c.LastPost, &c.SettlesAt, &c.DoubtAttempt, &c.DoubtSince, &c.ResendUntil, &c.Resends, &c.Refused, &c.Requeued,
 		&c.Kind, &c.Message, &c.Decision, &c.Receipts, &c.Prepared, &c.ClaimedBy, &c.AtEnd,
-		&c.ClaimTTL, &c.TTLAttempt, &c.FirstClaimed, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
+		&c.ClaimTTL, &c.TTLAttempt, &c.MovedAt, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *RowCols) Row() store.Row {
 		DoubtSince: FromMicro(c.DoubtSince), ResendUntil: FromMicro(c.ResendUntil), Resends: int(c.Resends),
 		Refused: c.Refused, Requeued: c.Requeued, OrdersSettled: c.Settled, Decision: c.Decision,
 		ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
-		ClaimTTL: ClaimTTL(c.ClaimTTL, c.TTLAttempt, c.Attempt), FirstClaimed: FromMicro(c.FirstClaimed),
+		ClaimTTL: ClaimTTL(c.ClaimTTL, c.TTLAttempt, c.Attempt), MovedAt: FromMicro(c.MovedAt),
 		Rollbacks: int(c.Rollbacks), SeenAttempt: int(c.SeenAttempt), SeenEndpoint: c.SeenEndpoint,
 	}
 	if c.Kind.Valid {

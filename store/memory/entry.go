@@ -92,7 +92,7 @@ func (s *Store) put(e *entry, next store.Row) {
 func micros(r store.Row) store.Row {
 	for _, t := range [...]*time.Time{
 		&r.ClaimExpires, &r.NotBefore, &r.NextCheck, &r.AskedAt, &r.LastPost, &r.SettlesAt, &r.FinalAt, &r.DoubtSince, &r.ResendUntil,
-		&r.FirstClaimed,
+		&r.MovedAt,
 	} {
 		*t = t.Truncate(time.Microsecond)
 	}

@@ -39,9 +39,12 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	due = due[:min(len(due), max(0, q.Limit))]
 	rows := make([]store.InFlight, 0, len(due))
 	for _, e := range due {
+		asked := e.row.AskedAt
 		s.put(e, e.row.Leased(now, q.Lease)) // a lease of 0 changes nothing
 		if e.row.Monitored(now) {
-			rows = append(rows, e.row.InFlight(e.ref(), e.budget, now))
+			f := e.row.InFlight(e.ref(), e.budget, now)
+			f.AskedAgo = e.row.AskedAgo(asked, now)
+			rows = append(rows, f)
 		}
 	}
 	return rows, nil

@@ -66,7 +66,9 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 				right.row(len(rows)).attempted(&r.Stored)
 			}
 			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
-				found = append(found, r.Now.InFlight(r.Ref(), r.Budget(), now))
+				f := r.Now.InFlight(r.Ref(), r.Budget(), now)
+				f.AskedAgo = r.Now.AskedAgo(sqlstore.FromMicro(r.askedWas), now)
+				found = append(found, f)
 			}
 		}
 		if right.n == 0 {

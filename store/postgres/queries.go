@@ -223,9 +223,9 @@ const (
 	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put right
 	// without a new version.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
-		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at
+		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at, first_claimed = u.moved_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
-			$7::bigint[], $8::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at, expires)
+			$7::bigint[], $8::bigint[], $9::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at, expires, moved_at)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 			WHERE x.seq = u.seq AND x.version = u.was AND x.claim_expires = u.expires AND x.receipts = 0 OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was AND a.receipts = 0 RETURNING a.seq, a.asked_at`

@@ -88,6 +88,7 @@ func advanceArgs(rows []sqlstore.KnownRow) []any {
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Next.LastPost) }),
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.DueAt(*k.Next) }),
 		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Was.ClaimExpires) }),
+		known64(rows, func(k *sqlstore.KnownRow) int64 { return sqlstore.ToMicro(k.Next.MovedAt) }),
 	}
 }
 

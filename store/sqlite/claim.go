@@ -74,9 +74,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 
 // claimChange is the change of a row that is claimed: see sqlClaim.
 type claimChange struct {
-	wasVersion, state, version, attempt, spent, claimExpires, nextCheck         int64
-	doubtAttempt, doubtSince, resendUntil, resends, due, claimTTL, firstClaimed int64
-	claimedBy                                                                   string
+	wasVersion, state, version, attempt, spent, claimExpires, nextCheck    int64
+	doubtAttempt, doubtSince, resendUntil, resends, due, claimTTL, movedAt int64
+	claimedBy                                                              string
 }
 
 func claimOf(was int64, r *store.Row) claimChange {
@@ -84,7 +84,7 @@ func claimOf(was int64, r *store.Row) claimChange {
 		wasVersion: was, state: int64(r.State), version: r.Version, attempt: int64(r.Attempt), spent: int64(r.Spent),
 		claimExpires: sqlstore.ToMicro(r.ClaimExpires), nextCheck: sqlstore.ToMicro(r.NextCheck), doubtAttempt: int64(r.DoubtAttempt),
 		doubtSince: sqlstore.ToMicro(r.DoubtSince), resendUntil: sqlstore.ToMicro(r.ResendUntil), resends: int64(r.Resends),
-		due: sqlstore.DueAt(*r), claimTTL: r.ClaimTTL.Microseconds(), firstClaimed: sqlstore.ToMicro(r.FirstClaimed), claimedBy: r.ClaimedBy,
+		due: sqlstore.DueAt(*r), claimTTL: r.ClaimTTL.Microseconds(), movedAt: sqlstore.ToMicro(r.MovedAt), claimedBy: r.ClaimedBy,
 	}
 }
 
@@ -143,7 +143,7 @@ func (t *session) saveClaims(ctx context.Context, claims groups[claimChange]) er
 
 func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statement string, seqs any) error {
 	n, err := t.Exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
-		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.attempt, c.firstClaimed, seqs, c.wasVersion)
+		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.attempt, c.movedAt, seqs, c.wasVersion)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows claimed, want %d", n, rows)
 	}

@@ -60,7 +60,9 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 		r := rows[i]
 		row := r.Now.Leased(now, q.Lease)
 		if row.Monitored(now) { // due_at says so already; the rule has the last word
-			found = append(found, row.InFlight(r.Ref(), r.Budget(), now))
+			f := row.InFlight(r.Ref(), r.Budget(), now)
+			f.AskedAgo = row.AskedAgo(r.Now.AskedAt, now)
+			found = append(found, f)
 		}
 		switch {
 		case q.Lease == 0:

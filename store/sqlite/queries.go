@@ -80,8 +80,8 @@ const (
 	// These are for rows that were not read first: see recordKnown.
 	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
 	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
-	advance        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?
-	WHERE `
+	advance        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?,
+	first_claimed = ? WHERE `
 	sqlFinish     = finish + ofOne + ` AND ` + isKnown
 	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
 	sqlDelete     = `DELETE FROM open_batches WHERE ` + ofOne

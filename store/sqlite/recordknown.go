@@ -45,13 +45,15 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 }
 
 // move is the change of a row that is known and stays open: see sqlAdvance.
-type move struct{ wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due int64 }
+type move struct {
+	wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due, movedAt int64
+}
 
 func moveOf(was, next *store.Row) move {
 	return move{
 		wasVersion: was.Version, wasAsked: sqlstore.ToMicro(was.AskedAt), state: int64(next.State), version: next.Version,
 		claimExpires: sqlstore.ToMicro(next.ClaimExpires), nextCheck: sqlstore.ToMicro(next.NextCheck),
-		lastPost: sqlstore.ToMicro(next.LastPost), due: sqlstore.DueAt(*next),
+		lastPost: sqlstore.ToMicro(next.LastPost), due: sqlstore.DueAt(*next), movedAt: sqlstore.ToMicro(next.MovedAt),
 	}
 }
 
@@ -63,7 +65,7 @@ var errMovedOn = errors.New("rows have changed since")
 func (t *session) moveAll(ctx context.Context, g group[move], together bool) (left []int, err error) {
 	m := g.of
 	write := func(statement string, seqs any) (int64, error) {
-		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.due), seqs, m.wasVersion, m.wasAsked)
+		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.due), m.movedAt, seqs, m.wasVersion, m.wasAsked)
 	}
 	if together && len(g.seqs) >= manyRows {
 		n, err := write(sqlAdvanceMany, encode(g.seqs))

@@ -126,7 +126,7 @@ func openArgs(r store.Row, receipts int64) []any {
 		sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt), sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt),
 		int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince), sqlstore.ToMicro(r.ResendUntil), int64(r.Resends), r.Refused, r.Requeued,
 		kind, message, r.Decision, receipts, dueAt(r), r.ClaimedBy, r.AtEnd,
-		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.FirstClaimed), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
+		r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt), r.SeenEndpoint)
 }
 
 func finalArgs(seq int64, r store.Row, receipts int64) []any {

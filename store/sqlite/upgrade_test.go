@@ -94,7 +94,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	assert.Zero(t, found[0].ClaimTTL)
-	assert.False(t, found[0].Was.FirstClaimed.IsZero())
+	assert.False(t, found[0].Was.MovedAt.IsZero())
 }
 
 // A database without the tables of the stats serves everything else, and gets them while batches are

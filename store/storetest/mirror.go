@@ -282,8 +282,11 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 	due = due[:min(limit, len(due))]
 	want := make([]store.InFlight, 0, len(due))
 	for _, s := range due {
+		asked := s.row.AskedAt
 		if s.row = s.row.Leased(now, lease); s.row.Monitored(now) {
-			want = append(want, s.row.InFlight(s.whole(), s.b.Budget, now))
+			f := s.row.InFlight(s.whole(), s.b.Budget, now)
+			f.AskedAgo = s.row.AskedAgo(asked, now)
+			want = append(want, f)
 		}
 	}
 	f.sameInFlight(want, got)

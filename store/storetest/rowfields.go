@@ -54,9 +54,10 @@ var rowNever = []struct {
 	{"nothing was tried yet", changes, []string{byFirstClaim}, []string{"Resends"}},
 	{"nothing was tried yet", clears, []string{byFirstClaim}, []string{"AtEnd"}},
 	{
-		"a batch that waits needs no decision, and was not refused", isSet,
-		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Decision", "Refused"},
+		"a batch that waits was not refused", isSet,
+		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Refused"},
 	},
+	{"nobody was called about it yet", isSet, []string{byFirstClaim, byHandBack}, []string{"Decision"}},
 	{
 		"they come with a verdict, and go when it is taken back", isSet,
 		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd}, []string{"Receipts", "SettlesAt"},
@@ -127,7 +128,7 @@ type rowRules struct {
 }
 
 func newRowRules(f *fixture) *rowRules {
-	r := &rowRules{fixture: f, at: f.now(), can: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost"}}
+	r := &rowRules{fixture: f, at: f.now(), can: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost", "MovedAt"}}
 	row := r.row(true, batch.Submitting)
 	row.Error, row.Receipts = nil, nil
 	r.commit = changed(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
@@ -210,7 +211,7 @@ func (r *rowRules) outcomes(full bool) {
 			if kind&4 != 0 {
 				row.Error, row.Receipts = nil, nil
 			}
-			for finding := store.Accepted; finding <= store.Undecidable; finding++ {
+			for finding := store.Accepted; finding <= store.PutOff; finding++ {
 				for only := -1; only <= news.NumField(); only++ {
 					o := store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: finding, Attempt: row.Attempt, Back: batch.Unknown}
 					if finding <= store.Refused {

@@ -112,11 +112,6 @@ var monitorList = []mutant{
 		new: "true",
 	},
 	{
-		name: "divided: each POST makes a batch young again", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideAgeCountsFromTheFirstAttempt",
-		old: "case again && d.f.Age > d.r.StuckAfter:",
-		new: "case false && again:",
-	},
-	{
 		name: "streams: a look is at all services ever", file: "monitor/streams.go", pkg: "monitor", test: "TestWhatNobodyFollowsAnyMoreIsForgotten",
 		old: "\t\tst.sweep(a.looked)\n", new: "",
 	},
@@ -149,23 +144,13 @@ var monitorList = []mutant{
 		old: "left = min(left, d.next())", new: "left = max(left, 0)",
 	},
 	{
-		name: "outage: the first question that fails after a long stop calls a person", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideAfterALongStop",
-		old: "if k.Seen <= min(r.StuckAfter, startGrace) {",
-		new: "if false {",
-	},
-	{
-		name: "outage: the same, in a whole process", file: "monitor/decide.go", pkg: ".", test: "TestARestartCallsNobody",
-		old: "if k.Seen <= min(r.StuckAfter, startGrace) {",
-		new: "if false {",
-	},
-	{
-		name: "outage: the first \"not yet\" after it calls a person", file: "store/outcome.go", pkg: "store", test: "TestWhatWaitsWithADoubtCanBeDecided",
-		old: "again := before != nil && before.Kind == batch.KindNotYet",
-		new: "_, again := before, true",
+		name: "outage: the first \"not yet\" after it calls a person", file: "store/deadline.go", pkg: "store", test: "TestWhatWaitsWithADoubtCanBeDecided",
+		old: "o.By == batch.BySubmitter && was.Error == nil:",
+		new: "false:",
 	},
 	{
 		name: "answers: a verdict without an attempt ends one that may yet arrive", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideVerdictOfAnEarlierAttempt",
-		old: "\tif d.maybeEarlier() {\n\t\treturn d.wait(d.late())\n\t}\n",
+		old: "\tif d.maybeEarlier() {\n\t\treturn d.wait(d.late(), \"the ledger says failed, and the last attempt may yet arrive\")\n\t}\n",
 		new: "",
 	},
 	{
@@ -205,6 +190,6 @@ var monitorList = []mutant{
 	},
 	{
 		name: "a decision after evidence lacks the ledger's words", file: "monitor/decide.go", pkg: "monitor", test: "TestADecisionHasTheLedgersWords",
-		old: "d.stuckOr(\"the ledger goes on saying in flight\" + d.words())", new: "d.stuckOr(\"the ledger goes on saying in flight\")",
+		old: "d.waits(\"the ledger goes on saying in flight\" + d.words())", new: "d.waits(\"the ledger goes on saying in flight\")",
 	},
 }

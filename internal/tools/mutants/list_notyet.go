@@ -13,23 +13,19 @@ var notYetList = []mutant{
 	},
 	{
 		name: "not yet: it spends a try", file: "submitter/judge.go", pkg: "submitter", test: "TestJudge",
-		old: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n\t\to.Refund = c.Budget.EveryTry\n", new: "o.Finding, o.StuckAfter = store.Failed, r.StuckAfter\n",
+		old: "case batch.KindNotYet:\n\t\to.Finding = store.Failed\n\t\to.Refund = c.Budget.EveryTry\n", new: "case batch.KindNotYet:\n\t\to.Finding = store.Failed\n",
 	},
 	{
-		name: "not yet: nobody hears of it", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
-		old: "o.StuckAfter > 0 && r.age(now) > o.StuckAfter", new: "o.StuckAfter < 0",
-	},
-	{
-		name: "not yet: each try says it again", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
-		old: "next.Decision != \"\" && r.Decision == \"\"", new: "next.Decision != \"\"",
+		name: "not yet: nobody hears of it", file: "store/deadline.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
+		old: "case unseen > LookGap:\n\t\treturn Unwatched\n\t}\n\treturn Late", new: "case unseen > LookGap:\n\t\treturn Unwatched\n\t}\n\treturn InTime",
 	},
 	{
 		name: "not yet: no event", file: "notify.go", pkg: ".", test: "TestNotYetHoldsItsLaneOnly",
-		old: "case w.Finding == store.Undecidable || w.Applied.Stuck:", new: "case w.Finding == store.Undecidable:",
+		old: "case w.Applied.Stuck:", new: "case w.Applied.Stuck && w.Finding == store.Undecidable:",
 	},
 	{
-		name: "not yet: its decision outlives the wait", file: "store/outcome.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
-		old: "r.Decision = \"\" // of the waiting that is over", new: "_ = r.Decision",
+		name: "not yet: its decision outlives the wait", file: "store/deadline.go", pkg: "store", test: "TestWhatIsNotTakenForLongNeedsADecision",
+		old: "r.MovedAt, r.Decision = now, \"\"", new: "r.MovedAt = now",
 	},
 	{
 		name: "not yet: a list's is its first batch's", file: "submitter/submitter.go", pkg: ".", test: "TestANotYetInAListHoldsNothingBeforeIt",
@@ -53,6 +49,6 @@ var notYetList = []mutant{
 	},
 	{
 		name: "not yet: nobody is asked, if the reply is lost", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheReplyIsLost",
-		old: "a.Stuck = a.Stuck || w.Finding", new: "_ = a.Stuck || w.Finding",
+		old: "a.Stuck = a.Stuck || mayCall", new: "_ = a.Stuck || mayCall",
 	},
 }

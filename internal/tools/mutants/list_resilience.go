@@ -100,7 +100,7 @@ var resilienceList = []mutant{
 	},
 	{
 		name: "lost reply: a decision is forgotten once the batch has moved on", file: "lostreply.go", pkg: ".", test: "TestADecisionIsReportedAlthoughTheBatchMovedOn",
-		old: "mayAsk && row.Decision", new: "!mayAsk && row.Decision",
+		old: "if mayCall(w) && row.Called()", new: "if !mayCall(w) && row.Called()",
 	},
 	{
 		name: "await: a waiter gets the answer to an older question", file: "internal/await/await.go", pkg: ".", test: "TestAnAwaitGetsNoOlderAnswer",

@@ -1,0 +1,154 @@
+package monitor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// waitings are verdicts of all kinds that leave a batch where it is, or send it again.
+var waitings = map[string]struct {
+	f store.InFlight
+	k monitor.Known
+	r func(*dlt.Traits, *monitor.Rules)
+}{
+	"no answer":                    {f: store.InFlight{State: batch.Pending}},
+	"no answer, in doubt":          {f: store.InFlight{State: batch.Submitting}},
+	"goes on pending":              {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(batch.ReportedPending)}},
+	"goes on valid":                {f: store.InFlight{State: batch.Valid}, k: monitor.Known{Status: said(batch.ReportedValid)}},
+	"taken back":                   {f: store.InFlight{State: batch.Valid}, k: monitor.Known{Status: said(batch.ReportedPending)}},
+	"a word of its own":            {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(unknownWord)}},
+	"of another attempt":           {f: store.InFlight{State: batch.Pending, Attempt: 1}, k: monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 9}}},
+	"lost, and may arrive":         {f: store.InFlight{State: batch.Submitting, PostedAgo: late - 1}, k: monitor.Known{Status: said(batch.ReportedUnknown)}},
+	"lost, and within the grace":   {f: store.InFlight{State: batch.Pending, PostedAgo: grace - 1}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
+	"lost, and sent again":         {f: store.InFlight{State: batch.Submitting, PostedAgo: grace, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
+	"lost, and the resend waits":   {f: store.InFlight{State: batch.Submitting, PostedAgo: grace, Resends: 1, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
+	"still in flight":              {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.InFlight)}},
+	"not committed, again":         {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.NotCommitted)}},
+	"void, again":                  {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedVoid)}},
+	"failed, again":                {f: store.InFlight{State: batch.Pending, Attempt: 3, DoubtAttempt: 3}, k: monitor.Known{Status: said(batch.ReportedFailed)}},
+	"stalled":                      {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(batch.ReportedStalled)}},
+	"stalled, and sent again":      {f: store.InFlight{State: batch.Pending, PostedAgo: quiet, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedStalled), Seen: stuck}},
+	"invalid, and executed again":  {f: store.InFlight{State: batch.Invalid}, k: monitor.Known{Status: said(batch.ReportedValid)}},
+	"invalid, and not settled":     {f: store.InFlight{State: batch.Invalid, SettleLeft: time.Minute}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
+	"invalid of before a requeue":  {f: store.InFlight{State: batch.Pending, Requeued: true}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
+	"invalid of an earlier one":    {f: store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 1}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
+	"shown by a node once more":    {f: store.InFlight{State: batch.Pending, Resends: 1, Attempt: 2}, k: monitor.Known{Status: &batch.Status{Reported: batch.ReportedPending, Endpoint: "node"}}},
+	"waits for its whole claim":    {f: store.InFlight{State: batch.Submitting, PostedAgo: grace}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: grace}},
+	"decided beforehand to resend": {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.CannotTell)}, r: func(_ *dlt.Traits, r *monitor.Rules) { r.AssumeNotCommitted = true }},
+}
+
+// Promise 6: whatever the ledger says, and whatever else is decided, a batch that has not moved for
+// StuckAfter calls a person, once, with a cause.
+func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
+	for name, c := range waitings {
+		t.Run(name, func(t *testing.T) {
+			tr, r := ledgerTraits, rules
+			if c.r != nil {
+				c.r(&tr, &r)
+			}
+			now := time.Unix(1_000_000, 0)
+			row := store.Row{
+				State: c.f.State, Version: 8, Attempt: max(c.f.Attempt, 1), DoubtAttempt: max(c.f.DoubtAttempt, 1), Resends: c.f.Resends,
+				DoubtSince: now.Add(-c.f.PostedAgo - ttl), ResendUntil: now.Add(c.f.ResendLeft), LastPost: now.Add(-c.f.PostedAgo),
+				SettlesAt: now.Add(c.f.SettleLeft), Requeued: c.f.Requeued,
+			}
+			if c.f.State == batch.Submitting {
+				row.ClaimExpires = row.LastPost
+			}
+			if name == "waits for its whole claim" { // nobody recorded how it ended
+				row.LastPost = time.Time{}
+			}
+			say := func(moved time.Duration, asked time.Duration) (store.Row, store.Applied, monitor.Verdict) {
+				row.MovedAt = now.Add(-moved)
+				f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, batch.Budget{}, now)
+				f.AskedAgo = asked
+				v := monitor.Decide(f, c.k, tr, r)
+				if v.Outcome == nil {
+					return row, store.Applied{Row: row}, v
+				}
+				next, a := row.Apply(*v.Outcome, now)
+				require.Equal(t, store.Written, a.Result, "%v", a.Err)
+				return next, a, v
+			}
+			_, a, before := say(stuck, 0)
+			assert.False(t, a.Stuck, "in time")
+			called, a, v := say(stuck+1, 0)
+			require.True(t, a.Stuck, "late")
+			assert.NotEmpty(t, called.Decision)
+			if before.Outcome == nil {
+				assert.Equal(t, store.Undecidable, v.Outcome.Finding)
+			} else {
+				assert.Equal(t, before.Outcome.Finding, v.Outcome.Finding, "and is done all the same")
+				assert.Equal(t, before.Outcome.Finding != store.IsInvalid, !called.Undecided() || called.State == batch.Invalid)
+			}
+			_, a, v = say(stuck+1, store.LookGap+1)
+			assert.False(t, a.Stuck, "nobody could look at it for long")
+			require.NotNil(t, v.Outcome)
+			assert.Equal(t, store.PutOff, v.Outcome.Finding)
+			row.Decision = called.Decision
+			for _, moved := range []time.Duration{stuck + 1, 1000 * stuck} {
+				_, a, _ = say(moved, 0)
+				assert.False(t, a.Stuck, "once")
+			}
+		})
+	}
+}
+
+// After a stop that lasted longer than StuckAfter, a ledger that does not answer is given ten minutes: it
+// may start a little later than the service. The row keeps that, so that a process that is started again
+// and again calls a person, too.
+func TestTheDeadlineAfterALongStop(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuck), LastPost: now.Add(-100 * stuck), AskedAt: now.Add(-99 * stuck)}
+	look := func() (stuck bool) {
+		asked := row.AskedAt
+		row = row.Leased(now, time.Second)
+		f := row.InFlight(store.Ref{}, batch.Budget{}, now)
+		f.AskedAgo = row.AskedAgo(asked, now)
+		v := monitor.Decide(f, monitor.Known{}, ledgerTraits, rules) // each look is a new process's first
+		if v.Outcome == nil {
+			return false
+		}
+		next, a := row.Apply(*v.Outcome, now)
+		require.Equal(t, store.Written, a.Result)
+		row = next
+		return a.Stuck
+	}
+	begin := now
+	for !look() {
+		now = now.Add(time.Second)
+		require.Less(t, now.Sub(begin), time.Hour)
+	}
+	assert.Equal(t, 10*time.Minute+time.Second, now.Sub(begin))
+	for range 1000 {
+		now = now.Add(time.Minute)
+		require.False(t, look(), "once")
+	}
+}
+
+// A clock that was ahead when the batch moved does not silence the deadline for as long.
+func TestTheDeadlineAfterAClockThatWasAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour} {
+		now := time.Unix(1_000_000, 0)
+		row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(ahead), LastPost: now.Add(ahead), AskedAt: now.Add(ahead)}
+		begin := now
+		for !row.Called() {
+			row = row.Leased(now, time.Second)
+			f := row.InFlight(store.Ref{}, batch.Budget{}, now)
+			if v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules); v.Outcome != nil {
+				row, _ = row.Apply(*v.Outcome, now)
+			}
+			now = now.Add(time.Second)
+			require.Less(t, now.Sub(begin), 3*time.Hour, "%s ahead", ahead)
+		}
+		assert.LessOrEqual(t, now.Sub(begin), stuck+ahead%(20*time.Minute)+2*time.Second, "%s ahead", ahead)
+	}
+}

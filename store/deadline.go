@@ -1,0 +1,127 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Deadline says what has to be done about an open batch that has not moved towards a final state for
+// some time: see [DeadlineOf].
+type Deadline uint8
+
+// The answers of [DeadlineOf].
+const (
+	// InTime: nothing has to be done.
+	InTime Deadline = iota
+	// Late: a person has to be called.
+	Late
+	// Unwatched: nobody could look for long, or the clock was put back. The deadline is put off.
+	Unwatched
+)
+
+// LookGap is how long nobody may look at an open batch before that time no longer counts against it: all
+// processes were stopped, the lane was paused, or the database could not be read. A batch whose deadline
+// has passed meanwhile is given so long again, or the whole deadline where that is less: so the first
+// failure after a long stop calls nobody.
+const LookGap = 10 * time.Minute
+
+// DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for after calls a
+// person. still is how long it has not moved ([InFlight].Age), and unseen is how long nobody had looked
+// at it before this look. An after of 0 or less is never.
+//
+// Whether a person was called already is not its concern: [Row].Decision says so, until the batch moves.
+func DeadlineOf(still, unseen, after time.Duration) Deadline {
+	switch {
+	case after <= 0:
+		return InTime
+	case still < -LookGap: // it moved in the future: the clock was put back
+		return Unwatched
+	case still <= after:
+		return InTime
+	case unseen > LookGap:
+		return Unwatched
+	}
+	return Late
+}
+
+// putOff puts the deadline off: see LookGap.
+func (r Row) putOff(now time.Time, after time.Duration) Row {
+	if r.MovedAt.After(now) {
+		r.MovedAt = now
+	} else if least := now.Add(min(after, LookGap) - after); r.MovedAt.Before(least) {
+		r.MovedAt = least
+	}
+	return r
+}
+
+// waited returns the row as a claim at now finds it. If nobody could claim it for long, because its lane
+// was paused or halted, its ledger rested, or no process ran, that does not count against it.
+func (r Row) waited(now time.Time, after time.Duration) Row {
+	if r.MovedAt.IsZero() || r.Called() {
+		return r
+	}
+	looked := r.MovedAt
+	for _, at := range [...]time.Time{r.NotBefore, r.LastPost} {
+		if at.After(looked) {
+			looked = at
+		}
+	}
+	if DeadlineOf(now.Sub(r.MovedAt), now.Sub(looked), after) == Unwatched {
+		return r.putOff(now, after)
+	}
+	return r
+}
+
+// AskedAgo is [InFlight].AskedAgo of a row, which was asked about last at asked; zero for never.
+func (r Row) AskedAgo(asked, now time.Time) time.Duration {
+	for _, at := range [...]time.Time{r.MovedAt, r.posted()} {
+		if at.After(asked) {
+			asked = at
+		}
+	}
+	return max(0, now.Sub(asked))
+}
+
+// Called reports whether a person was called about the batch since it moved last.
+func (r Row) Called() bool { return r.Decision != "" }
+
+// Undecided reports whether a person was called about the very attempt that is under way. A call about an
+// attempt that has ended has the last error as its decision.
+func (r Row) Undecided() bool {
+	return r.Called() && (r.Error == nil || r.Decision != r.Error.Error())
+}
+
+// moved notes that the batch has moved towards a final state: its deadline begins anew, and nobody waits
+// for a person.
+func (r *Row) moved(now time.Time) { r.MovedAt, r.Decision = now, "" }
+
+// call sets the row's decision where the outcome that has led to the row calls a person, or where a person
+// was called about it before: an attempt has ended or begun since, and the decision is not about the
+// present one. was is the row before the outcome.
+func (r *Row) call(was Row, o Outcome, now time.Time) {
+	switch {
+	case r.Final(), o.Finding == Undecidable, o.Finding == PutOff:
+		return
+	case r.Called() && o.Finding == IsPending && was.State == batch.Pending:
+		return // nothing happened
+	case r.Called():
+		if r.Error == nil {
+			text, _ := strings.CutPrefix(r.Decision, string(batch.KindDoubt)+": ")
+			r.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: text}
+		}
+	case o.Finding == Failed && o.By == batch.BySubmitter && was.Error == nil:
+		return // the first failure may come right after an outage
+	case DeadlineOf(was.age(now), 0, o.StuckAfter) != Late || !r.MovedAt.Equal(was.MovedAt):
+		return
+	case r.Error == nil || o.Error == nil && !r.Refused:
+		text := fmt.Sprintf("%s in attempt %d: it has not moved for %s", o.Finding, r.Attempt, was.age(now).Round(time.Second))
+		if r.Error != nil {
+			text += "; " + r.Error.Error()
+		}
+		r.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: batch.Excerpt(text, batch.MaxErrorText)}
+	}
+	r.Decision = r.Error.Error()
+}

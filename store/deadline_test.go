@@ -1,0 +1,141 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// The rule of docs/design.md#deadlines.
+func TestDeadlineOf(t *testing.T) {
+	const gap = store.LookGap
+	for name, c := range map[string]struct {
+		still, unseen, after time.Duration
+		want                 store.Deadline
+	}{
+		"young":                     {time.Hour, 0, time.Hour, store.InTime},
+		"late":                      {time.Hour + 1, 0, time.Hour, store.Late},
+		"never":                     {1000 * time.Hour, 0, 0, store.InTime},
+		"nobody looked, and young":  {time.Hour, time.Hour, time.Hour, store.InTime},
+		"nobody looked for a while": {time.Hour + 1, gap, time.Hour, store.Late},
+		"nobody looked for long":    {time.Hour + 1, gap + 1, time.Hour, store.Unwatched},
+		"a short deadline, and nobody looked for it": {5 * time.Second, 5 * time.Second, 4 * time.Second, store.Late},
+		"the clock stepped back a little":            {-gap, 0, time.Hour, store.InTime},
+		"the clock stepped back":                     {-gap - 1, 0, time.Hour, store.Unwatched},
+		"the clock stepped back, and nobody is ever": {-gap - 1, 0, 0, store.InTime},
+	} {
+		assert.Equal(t, c.want, store.DeadlineOf(c.still, c.unseen, c.after), name)
+	}
+}
+
+// stuckAfter is the deadline of these tests.
+const stuckAfter = time.Hour
+
+// A loop of attempts that never succeed calls a person once, StuckAfter after the first claim, whatever
+// the loop is made of. What begins the count anew is the first acceptance, and a person.
+func TestALoopOfAttemptsCallsOnce(t *testing.T) {
+	kinds := map[string]func(r store.Row) []store.Outcome{
+		"busy":        func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindBusy)} },
+		"unavailable": func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindUnavailable)} },
+		"refused this client": func(r store.Row) []store.Outcome {
+			return []store.Outcome{failed(r, batch.KindMisconfigured)}
+		},
+		"not yet":              func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindNotYet)} },
+		"in doubt, no trace":   func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.NoTrace) },
+		"in doubt, proved":     func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.NotCommitted) },
+		"in doubt, void":       func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.IsVoid) },
+		"taken, and forgotten": func(r store.Row) []store.Outcome { return outcomes(r, store.Accepted, store.NoTrace) },
+		"executed, and taken back": func(r store.Row) []store.Outcome {
+			return outcomes(r, store.Accepted, store.IsValid, store.IsPending, store.NotCommitted)
+		},
+		"taken, and failed": func(r store.Row) []store.Outcome { return outcomes(r, store.Accepted, store.Failed) },
+		"decided against, and executed again": func(r store.Row) []store.Outcome {
+			return outcomes(r, store.Accepted, store.IsInvalid, store.IsValid, store.IsInvalid, store.IsPending, store.NotCommitted)
+		},
+	}
+	for name, loop := range kinds {
+		t.Run(name, func(t *testing.T) {
+			now, row := start, store.NewRow()
+			var calls []time.Duration
+			ever := store.Resend{HarmlessFor: 1000 * time.Hour}
+			for now.Sub(start) < 5*time.Hour {
+				row = row.Waited(now, stuckAfter).Claim(now, ttl, ever)
+				for i, o := range loop(row) {
+					now = now.Add(time.Second)
+					o.Version, o.StuckAfter, o.Settle = row.Version, stuckAfter, time.Minute
+					if i == 0 && o.By == batch.BySubmitter && o.Finding != store.Failed {
+						o.StuckAfter = 0 // see submitter.Judge
+					}
+					next, a := row.Apply(o, now)
+					require.Equal(t, store.Written, a.Result, "%s: %v", o.Finding, a.Err)
+					if row = next; a.Stuck {
+						calls = append(calls, now.Sub(start))
+						assert.NotEmpty(t, row.Decision)
+					}
+				}
+				now = now.Add(20 * time.Second)
+			}
+			require.Len(t, calls, 1)
+			assert.Greater(t, calls[0], stuckAfter)
+			assert.LessOrEqual(t, calls[0], stuckAfter+30*time.Second)
+			require.True(t, row.Called(), "and shows it as long as that lasts")
+			assert.LessOrEqual(t, len(row.Decision), 2*batch.MaxErrorText)
+		})
+	}
+}
+
+func failed(r store.Row, kind batch.ErrorKind) store.Outcome {
+	o := submitted(r, store.Failed)
+	o.Error = &batch.SubmissionError{Kind: kind}
+	return o
+}
+
+// outcomes are the submitter's first finding, and what the monitor then finds.
+func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []store.Outcome {
+	all := []store.Outcome{submitted(r, submitter)}
+	for _, f := range monitor {
+		all = append(all, monitored(r, f))
+	}
+	return all
+}
+
+// The count begins anew with the first acceptance, and with an act of a person; a claim after a long time
+// in which nobody could make one leaves ten minutes.
+func TestWhatBeginsTheDeadlineAnew(t *testing.T) {
+	ever := store.Resend{HarmlessFor: 1000 * time.Hour}
+	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
+	late := func(r store.Row, o store.Outcome, m int) bool {
+		o.Version, o.StuckAfter = r.Version, stuckAfter
+		_, a := r.Apply(o, at(m))
+		require.Equal(t, store.Written, a.Result)
+		return a.Stuck
+	}
+	r := store.NewRow().Claim(start, ttl, ever)
+	r = must(t, r, failed(r, batch.KindUnavailable), at(0))
+	r = r.Claim(at(55), ttl, ever)
+	require.True(t, late(r, failed(r, batch.KindUnavailable), 61))
+	accepted := must(t, r, submitted(r, store.Accepted), at(56))
+	assert.False(t, late(accepted, monitored(accepted, store.NoTrace), 116), "since its first acceptance")
+	assert.True(t, late(accepted, monitored(accepted, store.NoTrace), 117))
+	again := must(t, accepted, monitored(accepted, store.NoTrace), at(57)).Claim(at(100), ttl, ever)
+	again = must(t, again, submitted(again, store.Accepted), at(101))
+	assert.True(t, late(again, monitored(again, store.NoTrace), 117), "a second acceptance is no move")
+
+	called := must(t, again, monitored(again, store.Undecidable), at(120))
+	decided, err := called.Decide(at(130), batch.Unknown, "it is nowhere")
+	require.NoError(t, err)
+	assert.False(t, decided.Called())
+	decided = decided.Claim(at(200), ttl, ever)
+	decided = must(t, decided, failed(decided, batch.KindBusy), at(200)).Claim(at(205), ttl, ever)
+	assert.False(t, late(decided, failed(decided, batch.KindBusy), 260), "since the claim after the decision")
+	assert.True(t, late(decided, failed(decided, batch.KindBusy), 261))
+
+	paused := must(t, r, failed(r, batch.KindUnavailable), at(56)).Waited(at(600), stuckAfter).Claim(at(600), ttl, ever)
+	assert.False(t, late(paused, failed(paused, batch.KindUnavailable), 610), "its lane was paused")
+	assert.True(t, late(paused, failed(paused, batch.KindUnavailable), 611))
+}
