@@ -71,7 +71,10 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		return wrap(op, err)
 	}
 	t := s.session(tx)
-	err := s.check(ctx, tx)
+	err := s.commits(ctx, tx)
+	if err == nil {
+		err = s.check(ctx, tx)
+	}
 	if err == nil {
 		err = do(free, t)
 	}

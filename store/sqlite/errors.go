@@ -54,5 +54,6 @@ func expected(err error) bool {
 			return true
 		}
 	}
-	return false
+	_, setting := errors.AsType[*SettingError](err)
+	return setting
 }

@@ -58,9 +58,9 @@ func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	db.SetMaxOpenConns(1)
-	s, err := New(db, nil)
+	_, err = db.Exec("PRAGMA synchronous = NORMAL")
 	require.NoError(t, err)
-	_, err = db.Exec("PRAGMA synchronous = OFF")
+	s, err := New(db, &Options{AllowNormal: true})
 	require.NoError(t, err)
 	return s
 }

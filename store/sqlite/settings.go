@@ -3,10 +3,106 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// setting is a line of the list of settings that change what stored data means, what is locked or what
+// survives a power loss.
+type setting struct {
+	name string // of the pragma
+	// fits reports whether the store keeps its promises with this value; where is the connection.
+	fits func(have string, at place) bool
+	want string
+	dsn  string // the parameter for mattn's driver
+	// commits says that the value of an application's transaction decides about its commit.
+	commits bool
+}
+
+// place is what a value is judged by.
+type place struct {
+	memory bool // the database is in memory: nothing survives anyway
+	single bool // the pool has one connection
+	normal bool // Options.AllowNormal
+}
+
+// settings is the list.
+//
+// These change nothing, and have no line. Nothing relies on foreign_keys, on LIKE (case_sensitive_like) or on
+// triggers (recursive_triggers), and every statement that needs an order names it. With query_only, mode=ro
+// or a file without the right to write, writes fail and reads work. immutable=1, nolock=1 and a VFS without locks show in
+// journal_mode, or nothing can be opened.
+func settings() []setting {
+	number := func(have string) int { n, _ := strconv.Atoi(have); return n }
+	off := func(have string, _ place) bool { return have == "0" }
+	return []setting{
+		{
+			name: "journal_mode", want: "wal, or for a database in memory db.SetMaxOpenConns(1)", dsn: "_journal_mode=WAL",
+			fits: func(have string, at place) bool { return have == "wal" || have == inMemory && at.single },
+		},
+		{
+			name: "locking_mode", want: "normal: no other connection would get the lock", dsn: "no _locking_mode",
+			fits: func(have string, at place) bool { return have == "normal" || at.memory },
+		},
+		{
+			name: "busy_timeout", want: "1000 (milliseconds) or more", dsn: "_busy_timeout=5000",
+			fits: func(have string, _ place) bool { return number(have) >= 1000 },
+		},
+		{
+			name: "synchronous", want: "2 (FULL), or 1 (NORMAL) with Options.AllowNormal", dsn: "_synchronous=FULL", commits: true,
+			fits: func(have string, at place) bool {
+				return at.memory || number(have) >= 2 || number(have) == 1 && at.normal
+			},
+		},
+		{name: "read_uncommitted", want: "0: a batch may be read that is never stored", dsn: "no cache=shared", fits: off},
+		{name: "ignore_check_constraints", want: "0", dsn: "no _ignore_check_constraints", fits: off, commits: true},
+		{
+			name: "encoding", want: "UTF-8: keys would sort in another order", dsn: "a new file, made without PRAGMA encoding",
+			fits: func(have string, _ place) bool { return have == "UTF-8" },
+		},
+	}
+}
+
+// inMemory is the journal_mode of a database in memory.
+const inMemory = "memory"
+
+// sqlValues reads the values of settings, in one statement.
+func sqlValues(list []setting) string {
+	columns := make([]string, len(list))
+	for i, s := range list {
+		columns[i] = `(SELECT CAST(p.` + s.column() + ` AS TEXT) FROM pragma_` + s.name + ` p)`
+	}
+	return `SELECT ` + strings.Join(columns, ", ")
+}
+
+func (s setting) column() string {
+	if s.name == "busy_timeout" {
+		return "timeout"
+	}
+	return s.name
+}
+
+// refuse returns the error about the first setting that does not fit.
+func refuse(ctx context.Context, on queryer, list []setting, at place) error {
+	have := make([]string, len(list))
+	into := make([]any, len(list))
+	for i := range have {
+		into[i] = &have[i]
+	}
+	if err := on.QueryRowContext(ctx, sqlValues(list)).Scan(into...); err != nil {
+		return wrap("read the settings of a connection", err)
+	}
+	at.memory = at.memory || strings.EqualFold(have[0], inMemory) && list[0].name == "journal_mode"
+	for i, s := range list {
+		if !s.fits(have[i], at) {
+			return &SettingError{Setting: s.name, Have: have[i], Want: s.want, DSN: s.dsn}
+		}
+	}
+	return nil
+}
 
 // settingsTimeout bounds how long New waits for connections of the pool.
 const settingsTimeout = 10 * time.Second
@@ -17,59 +113,128 @@ func checkSettings(db *sql.DB, o Options) error {
 	// New takes no context: this is as local as opening a file, unless the pool is used up.
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
-	single := db.Stats().MaxOpenConnections == 1
+	at := placeOf(db, o)
 	conns := 2
-	if single {
+	if at.single {
 		conns = 1
 	}
+	var held []*sql.Conn
 	for range conns {
 		conn, err := db.Conn(ctx)
 		if err != nil {
 			return wrap("connect", err)
 		}
 		defer func() { _ = conn.Close() }() // held until all are looked at, so that they are different connections
-		if err := checkConn(ctx, conn, single, o); err != nil {
+		if err := checkVersion(ctx, conn); err != nil {
 			return err
 		}
+		if err := refuse(ctx, conn, settings(), at); err != nil {
+			return err
+		}
+		held = append(held, conn)
+	}
+	if len(held) < 2 {
+		return nil
+	}
+	return checkCache(ctx, held[0], held[1])
+}
+
+func placeOf(db *sql.DB, o Options) place {
+	return place{single: db.Stats().MaxOpenConnections == 1, normal: o.AllowNormal}
+}
+
+func checkVersion(ctx context.Context, conn *sql.Conn) error {
+	var now sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT "+ownClock).Scan(&now); err == nil && now.Valid {
+		return nil
+	}
+	var version string
+	if err := conn.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version); err != nil {
+		return wrap("read the version: is this SQLite?", err)
+	}
+	return &SettingError{Setting: "sqlite_version()", Have: version, Want: "3.42 or newer", DSN: "nothing: use a newer driver"}
+}
+
+// checkCache refuses connections that share a cache (cache=shared): SQLite does not wait for the locks between
+// them, whatever busy_timeout is. No pragma shows it, but such connections share the size of the cache.
+func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
+	size := func(conn *sql.Conn) (n int) {
+		if err == nil {
+			err = conn.QueryRowContext(ctx, `PRAGMA cache_size`).Scan(&n)
+		}
+		return n
+	}
+	set := func(n int) {
+		if err == nil {
+			_, err = a.ExecContext(ctx, `PRAGMA cache_size = `+strconv.Itoa(n))
+		}
+	}
+	was, other := size(a), size(b)
+	set(was - 1)
+	now := size(b)
+	set(was)
+	switch {
+	case err != nil:
+		return wrap("read the settings of a connection", err)
+	case now != other:
+		return &SettingError{Setting: "cache", Have: "shared", Want: "private: locks between the connections would not be waited for", DSN: "no cache=shared"}
 	}
 	return nil
 }
 
-func checkConn(ctx context.Context, conn *sql.Conn, single bool, o Options) error {
-	var now sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT "+ownClock).Scan(&now); err != nil || !now.Valid {
-		var version string
-		if err := conn.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version); err != nil {
-			return wrap("read the version: is this SQLite?", err)
+// connect takes a connection from the pool. It looks at the settings of a new one, and of others once a
+// minute: the application may share the pool. A connection that is unfit is closed, and another is tried.
+func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
+	at := placeOf(s.db, s.o)
+	for left := s.db.Stats().OpenConnections + 1; ; left-- {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return &SettingError{Setting: "sqlite_version()", Have: version, Want: "3.42 or newer", DSN: "nothing: use a newer driver"}
+		err = s.fits(ctx, conn, at)
+		if err == nil {
+			return conn, nil
+		}
+		_, setting := errors.AsType[*SettingError](err)
+		if setting && !at.single { // the only connection of a database in memory is the database
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // this closes the connection, and Raw returns this error
+		}
+		_ = conn.Close()
+		if !setting || at.single || left <= 0 {
+			return nil, err
+		}
 	}
-	var mode string
-	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
-		return wrap("read journal_mode", err)
+}
+
+// fits looks at a connection where that is due.
+func (s *Store) fits(ctx context.Context, conn *sql.Conn, at place) error {
+	var looked *time.Time
+	if err := conn.Raw(func(c any) error {
+		looked = s.looked.Of(c, func() int { return s.db.Stats().OpenConnections })
+		return nil
+	}); err != nil {
+		return err
 	}
-	memory := strings.EqualFold(mode, "memory")
-	switch {
-	case memory && !single:
-		return &SettingError{Setting: "journal_mode", Have: mode, Want: "wal, or for a database in memory db.SetMaxOpenConns(1)", DSN: "_journal_mode=WAL"}
-	case !memory && !strings.EqualFold(mode, "wal"):
-		return &SettingError{Setting: "journal_mode", Have: mode, Want: "wal", DSN: "_journal_mode=WAL"}
+	now := time.Now()
+	if !looked.IsZero() && now.Sub(*looked) < checkEvery {
+		return nil
 	}
-	var busy, synchronous int
-	if err := conn.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&busy); err != nil {
-		return wrap("read busy_timeout", err)
+	if err := refuse(ctx, conn, settings(), at); err != nil {
+		return err
 	}
-	if busy < 1000 {
-		return &SettingError{Setting: "busy_timeout", Have: strconv.Itoa(busy), Want: "1000 (milliseconds) or more", DSN: "_busy_timeout=5000"}
-	}
-	if err := conn.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous); err != nil {
-		return wrap("read synchronous", err)
-	}
-	switch {
-	case memory: // nothing survives anyway
-	case synchronous < 1 || (synchronous == 1 && !o.AllowNormal):
-		want := "2 (FULL), or 1 (NORMAL) with Options.AllowNormal"
-		return &SettingError{Setting: "synchronous", Have: strconv.Itoa(synchronous), Want: want, DSN: "_synchronous=FULL"}
-	}
+	*looked = now
 	return nil
+}
+
+// commits refuses an application's transaction whose commit would not keep the promises.
+func (s *Store) commits(ctx context.Context, tx queryer) error {
+	var list []setting
+	for _, line := range settings() {
+		if line.commits {
+			list = append(list, line)
+		}
+	}
+	at := placeOf(s.db, s.o)
+	at.memory = s.files.path == ""
+	return refuse(ctx, tx, list, at)
 }

@@ -30,7 +30,10 @@ type shared = sqlstore.Store
 type Store struct {
 	shared
 	db    *sql.DB
+	o     Options
 	texts *sqlstore.Texts
+	// looked is when the settings of each connection were looked at last.
+	looked sqlstore.PerConn[time.Time]
 	// writer holds one value while a transaction of this store writes: waiting here honours
 	// contexts and is fair, unlike SQLite's busy handler.
 	writer chan struct{}
@@ -75,7 +78,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 		return nil, wrap("look at the file", err)
 	}
 	s := &Store{
-		db: db, texts: sqlstore.NewTexts(rebind),
+		db: db, o: *o, texts: sqlstore.NewTexts(rebind),
 		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), files: files, logWarning: warning,
 	}
 	s.shared = sqlstore.New(s.driver())

@@ -155,7 +155,7 @@ func (s *Store) turn(ctx context.Context) (*writing, error) {
 	if w, err := s.enter(ctx); w != nil || err != nil {
 		return w, err
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		<-s.writer
 		return nil, err
@@ -230,7 +230,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	if err := s.same(s.files.same()); err != nil {
 		return wrap(op, err)
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		return wrap(op, err)
 	}
@@ -249,7 +249,7 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	if err := s.same(s.files.same()); err != nil {
 		return wrap(op, err)
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.connect(ctx)
 	if err != nil {
 		return wrap(op, err)
 	}

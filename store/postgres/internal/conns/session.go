@@ -1,9 +1,9 @@
 package conns
 
 import (
-	"reflect"
-	"sync"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
 // Session is what a store knows of one connection, for as long as the connection lives. Only the caller
@@ -14,27 +14,14 @@ type Session struct {
 	Standby bool      // the server only followed another one then
 }
 
-// Sessions has the session of each open connection of a pool. Its methods may be called concurrently.
-type Sessions struct {
-	mu sync.Mutex
-	of map[any]*Session
-}
+// Sessions has the session of each open connection of a pool. Its method may be called concurrently.
+type Sessions struct{ of sqlstore.PerConn[Session] }
 
-// Of returns the session of a connection, which is new where the connection is. open returns about how
-// many connections the pool has. A connection that cannot be told from others is always new.
+// Of returns the session of a connection. open returns about how many connections the pool has.
 func (s *Sessions) Of(connection any, open func() int) *Session {
-	if t := reflect.TypeOf(connection); t == nil || !t.Comparable() {
-		return &Session{Since: time.Now()}
+	of := s.of.Of(connection, open)
+	if of.Since.IsZero() {
+		of.Since = time.Now()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.of[connection]; known != nil {
-		return known
-	}
-	if s.of == nil || len(s.of) > 2*open()+16 { // most of them are closed; the others begin anew
-		s.of = map[any]*Session{}
-	}
-	is := &Session{Since: time.Now()}
-	s.of[connection] = is
-	return is
+	return of
 }
