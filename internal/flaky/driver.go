@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -49,11 +50,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{inner, c.f}, nil
+	return &conn{Conn: inner, f: c.f}, nil
 }
 
 // verb is the name under which a statement is counted.
 func verb(query string) string {
+	if strings.HasSuffix(query, "COMMIT") { // with a statement before it
+		return "COMMIT"
+	}
 	word, _, _ := strings.Cut(strings.TrimSpace(query), " ")
 	return strings.ToUpper(word)
 }
@@ -61,7 +65,48 @@ func verb(query string) string {
 // conn passes everything on, and makes statements fail.
 type conn struct {
 	driver.Conn
-	f *Faults
+	f    *Faults
+	dead bool
+}
+
+// Close closes the connection, unless a fault has.
+func (c *conn) Close() error {
+	if c.dead {
+		return nil
+	}
+	c.dead = true
+	return c.Conn.Close()
+}
+
+// silently executes a statement beside the caller's.
+func (c *conn) silently(ctx context.Context, query string) {
+	if e, ok := c.Conn.(driver.ExecerContext); ok {
+		_, _ = e.ExecContext(ctx, query, nil) // its error is the purpose
+	}
+}
+
+// carry carries a call out, or not, as the faults will.
+func carry[T any](ctx context.Context, c *conn, name string, do func() (T, error)) (v T, err error) {
+	if c.dead {
+		return v, driver.ErrBadConn
+	}
+	k := c.f.draw(name)
+	switch k {
+	case Cut:
+		_ = c.Close() // the fault
+		return v, fmt.Errorf("%s: %w", name, ErrBefore)
+	case Undone:
+		c.silently(ctx, "ROLLBACK")
+		return v, fmt.Errorf("%s: %w", name, ErrBefore)
+	case Doomed:
+		c.silently(ctx, "SELECT 1/0")
+	case Shutdown:
+		if v, err = do(); err == nil {
+			err = shutdown{}
+		}
+		return v, err
+	}
+	return strike(k, name, do)
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
@@ -75,7 +120,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	return &stmt{s, c.f, verb(query)}, nil
+	return &stmt{s, c, verb(query)}, nil
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -83,11 +128,23 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	return exec(c.f, verb(query), func() (driver.Result, error) { return e.ExecContext(ctx, query, args) })
+	return exec(ctx, c, verb(query), func() (driver.Result, error) { return e.ExecContext(ctx, query, args) })
 }
 
-func exec(f *Faults, name string, do func() (driver.Result, error)) (driver.Result, error) {
-	return call(f, name, do)
+func exec(ctx context.Context, c *conn, name string, do func() (driver.Result, error)) (driver.Result, error) {
+	r, err := carry(ctx, c, name, do)
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	return r, nil
+}
+
+// end closes the connection that a server has ended.
+func (c *conn) end(err error) {
+	if errors.Is(err, shutdown{}) {
+		_ = c.Close() // the fault
+	}
 }
 
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -95,14 +152,18 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	return rows(c.f, verb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
+	return rows(ctx, c, verb(query), func() (driver.Rows, error) { return q.QueryContext(ctx, query, args) })
 }
 
-// rows is call for a query. The query has made its changes once its rows are read.
-func rows(f *Faults, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
-	r, err := half(f, name, do)
-	if err == nil || r == nil {
-		return r, err
+// rows is exec for a query. The query has made its changes once its rows are read.
+func rows(ctx context.Context, c *conn, name string, do func() (driver.Rows, error)) (driver.Rows, error) {
+	r, err := carry(ctx, c, name, do)
+	if err == nil {
+		return r, nil
+	}
+	defer c.end(err)
+	if r == nil {
+		return nil, err
 	}
 	into := make([]driver.Value, len(r.Columns()))
 	for r.Next(into) == nil {
@@ -120,7 +181,7 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 	if err != nil {
 		return nil, err
 	}
-	return &tx{inner, c.f}, nil
+	return &tx{inner, c}, nil
 }
 
 func (c *conn) Ping(ctx context.Context) error {
@@ -131,6 +192,9 @@ func (c *conn) Ping(ctx context.Context) error {
 }
 
 func (c *conn) ResetSession(ctx context.Context) error {
+	if c.dead {
+		return driver.ErrBadConn
+	}
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
 		return r.ResetSession(ctx)
 	}
@@ -139,7 +203,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 
 func (c *conn) IsValid() bool {
 	v, ok := c.Conn.(driver.Validator)
-	return !ok || v.IsValid()
+	return !c.dead && (!ok || v.IsValid())
 }
 
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
@@ -157,35 +221,31 @@ func (c *conn) AutoCommit() bool {
 
 type stmt struct {
 	driver.Stmt
-	f    *Faults
+	c    *conn
 	verb string
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return exec(s.f, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
+	return exec(ctx, s.c, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return rows(s.f, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+	return rows(ctx, s.c, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
 // tx is a transaction that database/sql began.
 type tx struct {
 	driver.Tx
-	f *Faults
+	c *conn
 }
 
 // Commit commits, or not, and loses the answer, or not. It rolls an uncommitted transaction
 // back, as the end of its connection would.
 func (t *tx) Commit() error {
-	before, after := t.f.draw("COMMIT")
-	if before {
+	_, err := carry(context.Background(), t.c, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
+	if errors.Is(err, ErrBefore) && !t.c.dead {
 		_ = t.Tx.Rollback()
-		return fmt.Errorf("COMMIT: %w", ErrBefore)
 	}
-	err := t.Tx.Commit()
-	if err == nil && after {
-		err = fmt.Errorf("COMMIT: %w", ErrAfter)
-	}
+	t.c.end(err)
 	return err
 }

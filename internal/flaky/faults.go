@@ -1,7 +1,8 @@
 // Package flaky makes calls of a store fail at random: one call in so many, half of the
 // failures before the call is carried out, half after, when only the answer is lost. [Store]
 // and [Orders] fail a store's calls, [Faults.Open] the statements of a SQL driver, COMMIT
-// included. It is for tests.
+// included. [Every] instead makes each statement of each operation fail in turn, and leaves nothing to
+// chance. It is for tests.
 package flaky
 
 import (
@@ -27,6 +28,11 @@ type Faults struct {
 	rng    *rand.Rand
 	calm   bool
 	next   map[string]bool // calls that fail next in any case: true where they are carried out
+	seen   int             // calls since Strike
+	counts int             // those that kind is about
+	at     int             // which of them fails, and how
+	kind   Kind
+	struck string // its name
 	calls  int
 	before map[string]int // failures by name
 	after  map[string]int
@@ -84,27 +90,59 @@ func (f *Faults) String() string {
 	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.before, after, f.after)
 }
 
-// draw decides about one call. At most one of the results is true.
-func (f *Faults) draw(name string) (before, after bool) {
+// Strike makes one call fail: the nth from now that kind is about, in the way of kind. It begins to count anew.
+func (f *Faults) Strike(n int, kind Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen, f.counts, f.at, f.kind, f.struck = 0, 0, n, kind, ""
+}
+
+// Struck returns how many calls came since Strike, and the name of the call that failed; "" for none.
+func (f *Faults) Struck() (seen int, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen, f.struck
+}
+
+// dooms reports whether the transaction under way is the one whose COMMIT comes too late.
+func (f *Faults) dooms() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kind != Doomed || f.counts+1 != f.at {
+		return false
+	}
+	f.struck = "COMMIT"
+	return true
+}
+
+// draw decides about one call.
+func (f *Faults) draw(name string) Kind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if after, is := f.next[name]; is {
 		delete(f.next, name)
-		return !after, after
+		return map[bool]Kind{false: Before, true: After}[after]
+	}
+	f.seen++
+	if !f.kind.onlyCommits() || name == "COMMIT" {
+		if f.counts++; f.counts == f.at {
+			f.struck = name
+			return f.kind
+		}
 	}
 	if f.calm {
-		return false, false
+		return None
 	}
 	f.calls++
 	switch f.rng.IntN(2 * f.every) {
 	case 0:
 		f.before[name]++
-		return true, false
+		return Before
 	case 1:
 		f.after[name]++
-		return false, true
+		return After
 	}
-	return false, false
+	return None
 }
 
 // call carries out do, or not, and loses its answer, or not.
@@ -120,13 +158,16 @@ func call[T any](f *Faults, name string, do func() (T, error)) (T, error) {
 // half is call for a function that returns a result beside the error of a lost answer: the
 // work that it may have done.
 func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
-	before, after := f.draw(name)
-	if before {
+	return strike(f.draw(name), name, do)
+}
+
+func strike[T any](k Kind, name string, do func() (T, error)) (T, error) {
+	if k == Before {
 		var none T
 		return none, fmt.Errorf("%s: %w", name, ErrBefore)
 	}
 	v, err := do()
-	if err == nil && after {
+	if err == nil && k == After {
 		err = fmt.Errorf("%s: %w", name, ErrAfter)
 	}
 	return v, err

@@ -1,6 +1,8 @@
 package flaky_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,6 +21,12 @@ import (
 
 // openSQLite is a migrated store whose statements fail.
 func openSQLite(t *testing.T, f *flaky.Faults) *sqlite.Store {
+	_, s := openBoth(t, f)
+	return s
+}
+
+// openBoth also returns the database.
+func openBoth(t *testing.T, f *flaky.Faults) (*sql.DB, *sqlite.Store) {
 	dsn := fmt.Sprintf("file:%s?_journal_mode=WAL&_busy_timeout=5000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate", filepath.Join(t.TempDir(), "q.db"))
 	db, err := f.Open("sqlite3", dsn)
 	require.NoError(t, err)
@@ -28,7 +36,7 @@ func openSQLite(t *testing.T, f *flaky.Faults) *sqlite.Store {
 	s, err := sqlite.New(db, &sqlite.Options{AllowNormal: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Migrate(t.Context()))
-	return s
+	return db, s
 }
 
 func TestContractSQLite(t *testing.T) {
@@ -86,4 +94,23 @@ func TestABeginWithoutAnAnswer(t *testing.T) {
 		close(stop)
 		others.Wait()
 	}
+}
+
+// Each statement of each operation fails once, in each way in which SQLite's statements fail.
+func TestEveryStatementFailsSQLite(t *testing.T) {
+	f := flaky.New(1, 10)
+	db, s := openBoth(t, f)
+	flaky.Every(t, flaky.Subject{
+		Store: s, Calm: s, F: f, Kinds: []flaky.Kind{flaky.Before, flaky.After, flaky.Undone}, Many: 12,
+		AddTx: func(ctx context.Context, batches ...batch.Batch) error {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			if err := s.AddTx(ctx, tx, batches...); err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
+			return tx.Commit()
+		},
+	})
 }

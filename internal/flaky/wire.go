@@ -33,6 +33,9 @@ type wire struct {
 	bound    string            // the verb of the statement that is executed next
 	broken   error             // why nothing is read any more
 	lose     error             // why the next answer is lost
+	ends     bool              // the server says in its place that it ends the connection
+	last     []byte            // what is still to be read of that
+	doomed   bool              // the COMMIT on its way is answered with ROLLBACK
 	in       []byte            // the head of a message from the server
 	rest     int               // how much of its body is to come
 }
@@ -63,7 +66,22 @@ func (w *wire) Write(p []byte) (int, error) {
 		_ = w.Conn.Close()
 		return len(p), nil // it is lost on its way
 	}
+	if w.doomed {
+		w.doomed = false
+		_, err := w.Conn.Write(message('Q', "ROLLBACK"))
+		return len(p), err
+	}
 	return w.Conn.Write(p)
+}
+
+// message is a message of texts.
+func message(kind byte, texts ...string) []byte {
+	m := []byte{kind, 0, 0, 0, 0}
+	for _, t := range texts {
+		m = append(append(m, t...), 0)
+	}
+	binary.BigEndian.PutUint32(m[1:], uint32(len(m)-1))
+	return m
 }
 
 // see draws whether the statement of a message fails.
@@ -83,22 +101,33 @@ func (w *wire) see(kind byte, body []byte) {
 	default:
 		return
 	}
-	switch before, after := w.f.draw(w.bound); {
-	case before:
+	switch k := w.f.draw(w.bound); k {
+	case Before, Cut, Undone:
 		w.broken = fmt.Errorf("%s: %w", w.bound, ErrBefore)
-	case after:
+	case After, Shutdown:
 		w.lose = fmt.Errorf("%s: %w", w.bound, ErrAfter)
+		w.ends = k == Shutdown
+	case Doomed:
+		w.doomed = true
 	}
 }
 
 // Read loses an answer once the server has sent all of it.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
+		if n := w.ending(p); n > 0 {
+			return n, nil
+		}
 		n, err := w.Conn.Read(p)
 		w.mu.Lock()
 		if w.heard(p[:n]) && w.lose != nil {
 			w.broken = w.lose
 			_ = w.Conn.Close()
+			if w.ends {
+				w.ends, w.last = false, message('E', "SFATAL", "VFATAL", "C57P01", "Mterminating connection due to administrator command", "")
+				w.mu.Unlock()
+				continue
+			}
 		}
 		broken, lose := w.broken, w.lose
 		w.mu.Unlock()
@@ -111,6 +140,15 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
+// ending reads the server's last words.
+func (w *wire) ending(p []byte) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := copy(p, w.last)
+	w.last = w.last[n:]
+	return n
+}
+
 // heard reports whether the server is ready for the next statement.
 func (w *wire) heard(p []byte) (ready bool) {
 	for len(p) > 0 {
@@ -121,7 +159,9 @@ func (w *wire) heard(p []byte) (ready bool) {
 		}
 		w.in, p = append(w.in, p[0]), p[1:]
 		if len(w.in) == 5 {
-			ready = ready || w.in[0] == 'Z'
+			if ready = ready || w.in[0] == 'Z'; w.in[0] == 'Z' && len(p) > 0 && p[0] == 'T' && w.f.dooms() {
+				p[0] = 'E' // so the server says that the transaction has failed
+			}
 			w.rest, w.in = int(binary.BigEndian.Uint32(w.in[1:]))-4, w.in[:0]
 		}
 	}

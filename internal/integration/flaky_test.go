@@ -1,12 +1,15 @@
 package integration
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -16,7 +19,19 @@ import (
 // flakyStore is a migrated store whose statements fail. With database/sql their connections go
 // on, with pgx's pool they break.
 func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
-	s := newSpace(t, d)
+	st, _ := flakyApp(t, newSpace(t, d), f)
+	return st
+}
+
+// both is a store of batches and of orders.
+type both interface {
+	store.Full
+	store.Orders
+}
+
+// flakyApp also returns a function that adds in a transaction of an application.
+func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.Context, batches ...batch.Batch) error) {
+	d := s.d
 	o := &postgres.Options{Schema: s.schema}
 	if d.pool {
 		config, err := pgxpool.ParseConfig(with(s.dsn, "pool_max_conns=20"))
@@ -28,7 +43,16 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 		st, err := native.New(p, o)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		return st
+		return st, func(ctx context.Context, batches ...batch.Batch) error {
+			tx, err := p.Begin(ctx)
+			if err != nil {
+				return err
+			}
+			if err := st.AddTx(ctx, tx, batches...); err != nil {
+				return errors.Join(err, tx.Rollback(ctx))
+			}
+			return tx.Commit(ctx)
+		}
 	}
 	db, err := f.Open(d.sql, s.dsn)
 	require.NoError(t, err)
@@ -38,7 +62,16 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 	st, err := postgres.New(db, o)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	return st
+	return st, func(ctx context.Context, batches ...batch.Batch) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := st.AddTx(ctx, tx, batches...); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	}
 }
 
 // The test checks the promises of Claim and Pending after an error.
@@ -64,6 +97,25 @@ func TestOneStatementInTenFails(t *testing.T) {
 			t.Logf("no faults: %s", load.Run(t, flakyStore(t, d, calm), calm, nil))
 			f := flaky.New(uint64(time.Now().UnixNano()), 10)
 			t.Logf("one in ten: %s\n%s", load.Run(t, flakyStore(t, d, f), f, nil), f)
+		})
+	}
+}
+
+// Each statement of each operation fails once, in each way in which a server or a connection fails.
+func TestEveryStatementFails(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled, libpq} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			f := flaky.New(1, 10)
+			s := newSpace(t, d)
+			st, addTx := flakyApp(t, s, f)
+			calm := s.as("postgres")
+			kinds := []flaky.Kind{flaky.Before, flaky.After, flaky.Cut, flaky.Shutdown, flaky.Doomed}
+			if d.pool {
+				kinds = kinds[1:] // Before is Cut there
+			}
+			flaky.Every(t, flaky.Subject{Store: st, Calm: calm.both, F: f, Kinds: kinds, AddTx: addTx, Many: 100})
 		})
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // session is a store whose connections have a setting that a role or a database may have.
 type session struct {
-	store.Full
+	both
 	addTx func(b batch.Batch) error // in a transaction of the application
 }
 

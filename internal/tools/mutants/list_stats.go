@@ -128,7 +128,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "SQLite: a transaction of the application does not look at the schema", file: "store/sqlite/add.go", pkg: "store/sqlite", test: "TestNewerSchema",
-		old: "err := s.check(ctx, tx)", new: "var err error",
+		old: "err = s.check(ctx, tx)", new: "err = nil",
 	},
 	{
 		name: "stats: who is gone shares a name", file: "store/stats.go", pkg: "store", test: "TestStatsAsOf",

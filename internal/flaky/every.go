@@ -1,0 +1,206 @@
+package flaky
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Subject is a store whose statements fail.
+type Subject struct {
+	Store interface {
+		store.Full
+		store.Orders
+	}
+	// Calm is a store in the same database whose statements do not fail.
+	Calm interface {
+		store.Full
+		store.Orders
+	}
+	// AddTx adds in a transaction of an application, and commits it.
+	AddTx func(ctx context.Context, batches ...batch.Batch) error
+	F     *Faults
+	Kinds []Kind // the ways in which statements of this database can fail
+	Many  int    // batches of one Add, from which on the store adds in another way
+}
+
+// Every makes each statement of each operation fail once, BEGIN and COMMIT included, in each way. What an
+// operation says must agree with what the database has afterwards: a success is stored whole, an error left
+// nothing or the whole, and the operation done again comes to the same end.
+func Every(t *testing.T, s Subject) {
+	for _, o := range operations() {
+		t.Run(o.name, func(t *testing.T) {
+			began := time.Now()
+			right := s.try(t, o, 0, None)
+			require.NoError(t, right.err)
+			tries := 0
+			for _, k := range s.Kinds {
+				for n := 1; s.compare(t, o, right, n, k); n++ {
+					tries++
+				}
+			}
+			t.Logf("%d statements, %d tries, %s", right.statements, tries, time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// operation is a call of the store, or several that belong together.
+type operation struct {
+	name string
+	set  func(e *trial) // makes what the operation works on
+	do   func(e *trial) (answer any, err error)
+	// undo, where the operation cannot simply be done again, takes back what it may have done, by its answer.
+	undo func(e *trial, answer any)
+	// parts says that the operation is several transactions, and may be done in part after an error.
+	parts bool
+	// named says that after an error of an operation that took effect the answer counts all the same.
+	named bool
+}
+
+// trial is one try of an operation, with names of its own.
+type trial struct {
+	*testing.T
+	Subject
+	name   string
+	keys   []batch.Key
+	orders []batch.ServiceID
+	kept   any // of set for do
+	more   func() any
+}
+
+type result struct {
+	before, after, answer string
+	err                   error
+	statements            int
+	struck                string
+	e                     *trial
+	raw                   any
+}
+
+// try sets up anew, and does the operation with one fault.
+func (s Subject) try(t *testing.T, o operation, n int, k Kind) (r result) {
+	t.Helper()
+	s.F.mu.Lock()
+	s.F.calls++
+	e := &trial{T: t, Subject: s, name: fmt.Sprintf("t%dx", s.F.calls)}
+	s.F.mu.Unlock()
+	s.F.Strike(0, None)
+	o.set(e)
+	r.before = e.dump()
+	s.F.Strike(n, k)
+	r.raw, r.err = o.do(e)
+	r.statements, r.struck = s.F.Struck()
+	s.F.Strike(0, None)
+	r.after, r.answer, r.e = e.dump(), e.text(r.raw), e
+	return r
+}
+
+// compare makes the nth statement fail, and reports whether there was one.
+func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind) bool {
+	t.Helper()
+	r := s.try(t, o, n, k)
+	at := fmt.Sprintf("%s: statement %d of %d (%s) fails %s: %v", o.name, n, r.statements, r.struck, k, r.err)
+	require.Equal(t, right.before, r.before, "the set-up is not the same each time")
+	switch {
+	case r.err == nil:
+		require.Equal(t, right.after, r.after, "%s: it says that all is done", at)
+		require.Equal(t, right.answer, r.answer, at)
+		return r.struck != ""
+	case r.struck == "":
+		require.NoError(t, r.err, "%s: nothing failed", at)
+	case r.after == right.after && o.named:
+		require.Equal(t, right.answer, r.answer, "%s: it took effect, and must be named", at)
+	case !o.parts && r.after != right.after:
+		require.Equal(t, right.before, r.after, "%s: neither nothing nor all", at)
+	}
+	if o.undo != nil {
+		o.undo(r.e, r.raw)
+		return true
+	}
+	var end string
+	r.e.soon(func() bool {
+		_, err := o.do(r.e)
+		if errors.Is(err, batch.ErrMovedOn) && r.after == right.after {
+			err = nil // an act of a person that was done
+		}
+		require.NoError(t, err, "%s, and again", at)
+		end = r.e.dump()
+		return end == right.after || !o.parts
+	})
+	require.Equal(t, right.after, end, "%s, and again", at)
+	return true
+}
+
+// soon repeats what a lock may be in the way of: a server notices the end of a connection a moment later.
+func (e *trial) soon(done func() bool) {
+	for range 400 {
+		if done() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// dump is what the store has of the trial, without times and with the trial's name taken out.
+func (e *trial) dump() string {
+	e.Helper()
+	all := map[string]any{}
+	for _, k := range e.keys {
+		rec, err := e.Calm.Get(e.Context(), k)
+		if errors.Is(err, batch.ErrNotFound) {
+			all[k.String()] = "none"
+			continue
+		}
+		require.NoError(e, err)
+		acts, err := e.Calm.History(e.Context(), k)
+		require.NoError(e, err)
+		attempts, err := e.Calm.Attempts(e.Context(), k)
+		require.NoError(e, err)
+		control, err := e.Calm.Control(e.Context(), batch.Only(k.Service))
+		require.NoError(e, err)
+		look, err := e.Calm.Look(e.Context(), k, 9)
+		require.NoError(e, err)
+		var lane []batch.ID
+		for _, r := range look.Lane {
+			lane = append(lane, r.Key.ID)
+		}
+		all[k.String()] = []any{rec, acts, attempts, control, lane, string(look.Row.Prepared)}
+	}
+	for _, party := range e.orders {
+		orders, _, err := e.Calm.ListOrders(e.Context(), store.ListOrdersQuery{Party: &party})
+		require.NoError(e, err)
+		all["orders of "+string(party)] = orders
+	}
+	if e.more != nil {
+		all["more"] = e.more()
+	}
+	return e.text(all)
+}
+
+var (
+	aTime  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+	aClock = regexp.MustCompile(`\b\d{13,}\b`) // the version of a control
+)
+
+// text is a value without times.
+func (e *trial) text(v any) string {
+	b, err := json.MarshalIndent(v, "", " ")
+	require.NoError(e, err)
+	text := aClock.ReplaceAllString(strings.ReplaceAll(string(b), e.name, "T-"), `"clock"`)
+	return aTime.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasPrefix(s, `"0001-`) {
+			return `"never"`
+		}
+		return `"then"`
+	})
+}

@@ -1,0 +1,371 @@
+package flaky
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// batch is a batch of the trial.
+func (e *trial) batch(service string, id any) batch.Batch {
+	b := batch.Batch{Service: batch.ServiceID(e.name + service), ID: batch.ID(fmt.Sprint(e.name, service, "-", id)), Payload: fmt.Appendf(nil, "payload %v", id)}
+	e.key(b.Key())
+	return b
+}
+
+// key remembers a key for dumps.
+func (e *trial) key(k batch.Key) {
+	if !slices.Contains(e.keys, k) {
+		e.keys = append(e.keys, k)
+	}
+}
+
+// have stores some batches of a lane.
+func (e *trial) have(service string, n int) (all []batch.Batch) {
+	e.Helper()
+	for i := range n {
+		all = append(all, e.batch(service, i))
+	}
+	require.NoError(e, e.Calm.Add(e.Context(), all...))
+	return all
+}
+
+// take claims all of some lanes, with a salt that makes versions the same each time.
+func (e *trial) take(on store.Store, salt uint32, services ...string) (store.Claimed, error) {
+	q := store.ClaimQuery{Limit: 9, Window: 9, TTL: time.Hour, Salt: salt, Instance: "flaky"}
+	for _, s := range services {
+		q.Lanes = append(q.Lanes, batch.ServiceID(e.name+s))
+	}
+	return on.Claim(e.Context(), q, func(l batch.Lane) []batch.Run {
+		var run batch.Run
+		for i, b := range l.Batches {
+			if b.Ready {
+				run = append(run, i)
+			}
+		}
+		return []batch.Run{run}
+	})
+}
+
+func claims(c store.Claimed) (all []store.Claim) {
+	for _, r := range c.Runs {
+		all = append(all, r.Batches...)
+	}
+	slices.SortFunc(all, func(a, b store.Claim) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return all
+}
+
+// taken has batches that are claimed.
+func (e *trial) taken(service string, n int) []store.Claim {
+	e.Helper()
+	e.have(service, n)
+	got, err := e.take(e.Calm, 1000, service)
+	require.NoError(e, err)
+	all := claims(got)
+	require.Len(e, all, n)
+	return all
+}
+
+// ended has batches that are final.
+func (e *trial) ended(service string, n int, finding store.Finding) {
+	e.Helper()
+	var outcomes []store.Outcome
+	for _, c := range e.taken(service, n) {
+		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: finding}
+		if finding == store.Refused {
+			o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+		}
+		outcomes = append(outcomes, o)
+	}
+	_, err := e.results(e.Calm, outcomes)
+	require.NoError(e, err)
+}
+
+func (e *trial) results(on store.Store, outcomes []store.Outcome) (any, error) {
+	done, err := on.Record(e.Context(), outcomes)
+	var all []string
+	for _, a := range done {
+		all = append(all, fmt.Sprint(a.Key, " ", a.Result, " ", a.From, " ", a.Halted))
+	}
+	return all, err
+}
+
+var ada = batch.By{Actor: "ada", Reason: "ticket 9"}
+
+// act is an operation of a person upon a batch.
+func act(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch.Record) (batch.Record, error)) operation {
+	return operation{
+		name: name,
+		set: func(e *trial) {
+			seen, err := e.Calm.Get(e.Context(), set(e))
+			require.NoError(e, err)
+			e.kept = seen
+		},
+		do: func(e *trial) (any, error) { return do(e, e.kept.(batch.Record)) },
+	}
+}
+
+// operations are all that change what is stored.
+func operations() []operation {
+	return slices.Concat(adds(), deliveries(), acts(), upkeep(), ordering())
+}
+
+func adds() []operation {
+	list := func(n int, of func(e *trial) []batch.Batch) func(e *trial) {
+		return func(e *trial) {
+			all := of(e)
+			for i := range max(n, -n*e.Many) {
+				all = append(all, e.batch("b", i))
+			}
+			e.kept = all
+			if len(e.keys) > 10 {
+				e.keys = append(e.keys[:2:2], e.keys[len(e.keys)-2:]...) // to look at
+			}
+		}
+	}
+	none := func(*trial) []batch.Batch { return nil }
+	some := func(e *trial) []batch.Batch {
+		first := e.batch("a", "x")
+		first.DataChangeID = e.name + "change"
+		first.Transactions = []batch.Transaction{{ID: e.name + "1", FamilyName: "f", FamilyVersion: "1"}}
+		return []batch.Batch{first, e.batch("a", "y")}
+	}
+	known := func(e *trial) []batch.Batch {
+		all := some(e)
+		require.NoError(e, e.Calm.Add(e.Context(), all...))
+		return append(all, all[0])
+	}
+	add := func(e *trial) (any, error) { return nil, e.Store.Add(e.Context(), e.kept.([]batch.Batch)...) }
+	addTx := func(e *trial) (any, error) { return nil, e.AddTx(e.Context(), e.kept.([]batch.Batch)...) }
+	return []operation{
+		{name: "add", set: list(7, some), do: add},
+		{name: "add what is known", set: list(2, known), do: add},
+		{name: "add many", set: list(-1, none), do: add},
+		{name: "add in a transaction", set: list(7, some), do: addTx},
+		{name: "add what is known in a transaction", set: list(2, known), do: addTx},
+	}
+}
+
+func deliveries() []operation {
+	outcomes := func(known bool) func(e *trial) {
+		return func(e *trial) {
+			_, _, err := e.Calm.Steer(e.Context(), store.Steering{
+				Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Scope: batch.Only(batch.ServiceID(e.name + "c")), By: ada,
+			})
+			require.NoError(e, err)
+			var all []store.Outcome
+			for i, service := range []string{"a", "b", "c"} {
+				for _, c := range e.taken(service, 1) {
+					o := store.Outcome{
+						Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Check: time.Hour,
+						Finding: [...]store.Finding{store.Accepted, store.IsCommitted, store.Refused}[i],
+					}
+					if known {
+						o.Was = c.Was
+					}
+					switch service {
+					case "b":
+						o.Receipts = []batch.Receipt{{TransactionID: "1", Valid: true, Data: []byte{1}}}
+					case "c":
+						o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+						o.Report = &batch.Report{Attempt: c.Attempt, Kind: batch.KindRejected}
+						o.Policy = batch.PolicyHalt
+					}
+					all = append(all, o)
+				}
+			}
+			e.kept = all
+		}
+	}
+	record := func(e *trial) (any, error) { return e.results(e.Store, e.kept.([]store.Outcome)) }
+	return []operation{
+		{
+			name: "claim", named: true,
+			set: func(e *trial) { e.have("a", 2); e.have("b", 1) },
+			do: func(e *trial) (any, error) {
+				got, err := e.take(e.Store, 1000, "a", "b")
+				e.kept = claims(got)
+				var named []string
+				for _, c := range claims(got) {
+					named = append(named, fmt.Sprint(c.Key, " ", c.Attempt, " ", c.Version, " ", string(got.Payloads[c.Row])))
+				}
+				return named, err
+			},
+			undo: func(e *trial, _ any) { // what may be claimed is put back, and all wait again
+				var back []store.Outcome
+				for _, c := range e.kept.([]store.Claim) {
+					back = append(back, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From})
+				}
+				_, err := e.results(e.Calm, back)
+				require.NoError(e, err)
+				free := 0
+				e.soon(func() bool {
+					again, err := e.take(e.Calm, 2000, "a", "b")
+					require.NoError(e, err)
+					free += len(claims(again))
+					return free == 3
+				})
+				require.Equal(e, 3, free, "something is still claimed")
+			},
+		},
+		{name: "record what comes with its row", set: outcomes(true), do: record},
+		{name: "record", set: outcomes(false), do: record},
+		{
+			name: "lease rows", // which does not show
+			set: func(e *trial) {
+				var all []store.Outcome
+				for _, c := range e.taken("a", 2) {
+					all = append(all, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
+				}
+				_, err := e.results(e.Calm, all)
+				require.NoError(e, err)
+			},
+			do: func(e *trial) (any, error) {
+				rows, err := e.Store.Pending(e.Context(), store.PendingQuery{Limit: 99, Lease: time.Hour})
+				var named []batch.ID
+				for _, r := range rows {
+					named = append(named, r.Key.ID)
+				}
+				slices.Sort(named)
+				return named, err
+			},
+			undo: func(e *trial, answer any) { // what is leased and not named is looked at by nobody
+				known := map[batch.ID]bool{}
+				for _, id := range answer.([]batch.ID) {
+					known[id] = true
+				}
+				e.soon(func() bool {
+					rows, err := e.Calm.Pending(e.Context(), store.PendingQuery{Limit: 99, Lease: time.Hour})
+					require.NoError(e, err)
+					for _, r := range rows {
+						known[r.Key.ID] = true
+					}
+					return len(known) == 2
+				})
+				require.Len(e, known, 2, "a row is leased, and nobody knows it")
+			},
+		},
+		{
+			name: "keep prepared bytes",
+			set:  func(e *trial) { e.kept = e.taken("a", 2) },
+			do: func(e *trial) (any, error) {
+				var list []store.Prepared
+				for _, c := range e.kept.([]store.Claim) {
+					list = append(list, store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("prepared")})
+				}
+				return e.Store.KeepPrepared(e.Context(), list)
+			},
+		},
+	}
+}
+
+func acts() []operation {
+	waits := func(e *trial) batch.Key { return e.have("a", 2)[0].Key() }
+	rejected := func(e *trial) batch.Key {
+		e.ended("a", 1, store.Refused)
+		e.have("a", 3)
+		return e.keys[0]
+	}
+	return []operation{
+		act("cancel", waits, func(e *trial, seen batch.Record) (batch.Record, error) { return e.Store.Cancel(e.Context(), seen, ada) }),
+		act("requeue", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
+			return e.Store.Requeue(e.Context(), seen, store.Requeue{}, ada)
+		}),
+		act("requeue at the end", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
+			return e.Store.Requeue(e.Context(), seen, store.Requeue{AtEnd: true}, ada)
+		}),
+		act("decide", func(e *trial) batch.Key {
+			c := e.taken("a", 1)[0]
+			_, err := e.results(e.Calm, []store.Outcome{{
+				Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Doubtful, Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "?"},
+			}})
+			require.NoError(e, err)
+			return c.Key
+		}, func(e *trial, seen batch.Record) (batch.Record, error) {
+			return e.Store.Decide(e.Context(), seen, batch.Committed, ada)
+		}),
+		{
+			name: "pause", set: func(e *trial) { e.have("a", 1) },
+			do: func(e *trial) (any, error) {
+				_, _, err := e.Store.Steer(e.Context(), store.Steering{Action: batch.ActionPause, Scope: batch.Only(e.keys[0].Service), By: ada})
+				return nil, err
+			},
+		},
+		{
+			name: "bulk action", set: func(e *trial) {
+				e.more = func() any { b, err := e.Calm.GetBulk(e.Context(), e.name); return []any{b, err == nil} }
+			},
+			do: func(e *trial) (any, error) {
+				_, err := e.Store.AddBulk(e.Context(), e.name, "text", []string{"one", "two"}, 0)
+				return nil, err
+			},
+		},
+	}
+}
+
+func upkeep() []operation {
+	return []operation{
+		{
+			name: "prune", parts: true,
+			set: func(e *trial) {
+				_, err := e.Calm.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // of other trials
+				require.NoError(e, err)
+				e.ended("a", 2, store.IsCommitted)
+				e.ended("b", 1, store.Refused)
+				e.have("a", 3)
+			},
+			do: func(e *trial) (any, error) {
+				_, err := e.Store.Prune(e.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
+				return nil, err
+			},
+		},
+		{
+			name: "keep traits", parts: true,
+			set: func(e *trial) {
+				e.more = func() any {
+					text, err := e.Calm.KeepTraits(e.Context(), e.name, "", "")
+					require.NoError(e, err)
+					return text
+				}
+			},
+			do: func(e *trial) (any, error) { return e.Store.KeepTraits(e.Context(), e.name, "traits", "") },
+		},
+		{
+			name: "journal", parts: true,
+			set: func(e *trial) {
+				e.more = func() any {
+					found, err := e.Calm.FindStream(e.Context(), e.name, []string{"1", "2"})
+					require.NoError(e, err)
+					slices.Sort(found.IDs)
+					return []any{found.IDs, found.Cursor}
+				}
+			},
+			do: func(e *trial) (any, error) {
+				epoch, held, err := e.Store.LeaseStream(e.Context(), e.name, "holder", time.Hour)
+				if err != nil || !held {
+					return held, err
+				}
+				return e.Store.AppendStream(e.Context(), batch.StreamEntry{Stream: e.name, Epoch: epoch, IDs: []string{"1", "2"}, Cursor: "c"})
+			},
+		},
+		{
+			name: "keep an instance", parts: true,
+			set: func(e *trial) {
+				e.more = func() any {
+					s, err := e.Calm.Stats(e.Context())
+					require.NoError(e, err)
+					return slices.ContainsFunc(s.Instances, func(i store.Instance) bool { return i.ID == e.name })
+				}
+			},
+			do: func(e *trial) (any, error) {
+				return nil, e.Store.KeepInstance(e.Context(), store.Instance{ID: e.name, Name: e.name})
+			},
+		},
+	}
+}

@@ -1,0 +1,106 @@
+package flaky
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// party has some orders of a party.
+func (e *trial) party(n int, deadline time.Time) (all []batch.Order) {
+	party := batch.ServiceID(e.name + "p")
+	e.orders = []batch.ServiceID{party}
+	for i := range n {
+		all = append(all, batch.Order{ID: batch.OrderID(fmt.Sprint(e.name, "o", i)), Party: party, Payload: []byte("x"), Key: fmt.Sprint(e.name, i), Deadline: deadline})
+	}
+	return all
+}
+
+// queued stores them.
+func (e *trial) queued(n int, deadline time.Time) (refs []store.OrderRef) {
+	e.Helper()
+	all := e.party(n, deadline)
+	require.NoError(e, e.Calm.AddOrders(e.Context(), all...))
+	for _, o := range all {
+		refs = append(refs, store.OrderRef{ID: o.ID, Version: 1})
+	}
+	return refs
+}
+
+// verdicts gives all orders a state.
+func verdicts(refs []store.OrderRef, state batch.OrderState, group string) (all []store.OrderVerdict) {
+	for _, r := range refs {
+		v := store.OrderVerdict{OrderRef: r, State: state, Group: group}
+		if state == batch.OrderFailed {
+			v.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func ordering() []operation {
+	queued := func(e *trial) { e.kept = e.queued(3, time.Time{}) }
+	refs := func(e *trial) []store.OrderRef { return e.kept.([]store.OrderRef) }
+	return []operation{
+		{
+			name: "add orders", set: func(e *trial) { e.kept = e.party(3, time.Time{}) },
+			do: func(e *trial) (any, error) {
+				return nil, e.Store.AddOrders(e.Context(), e.kept.([]batch.Order)...)
+			},
+		},
+		{
+			name: "make a batch of orders", set: func(e *trial) { queued(e); e.batch("p", "made") },
+			do: func(e *trial) (any, error) {
+				return e.Store.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
+			},
+		},
+		{
+			name: "settle orders", parts: true, // an answer that is lost is a false the next time
+			set: func(e *trial) {
+				queued(e)
+				did, err := e.Calm.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
+				require.NoError(e, err)
+				require.True(e, did)
+				got, err := e.take(e.Calm, 1000, "p")
+				require.NoError(e, err)
+				c := claims(got)[0]
+				_, err = e.results(e.Calm, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
+				require.NoError(e, err)
+				rec, err := e.Calm.Get(e.Context(), c.Key)
+				require.NoError(e, err)
+				dequeued := refs(e)
+				for i := range dequeued {
+					dequeued[i].Version = 2
+				}
+				e.kept = store.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdicts(dequeued, batch.OrderConfirmed, "")}
+			},
+			do: func(e *trial) (any, error) {
+				return e.Store.SettleOrders(e.Context(), []store.Settlement{e.kept.(store.Settlement)})
+			},
+		},
+		{
+			name: "fail orders", set: queued,
+			do: func(e *trial) (any, error) {
+				return e.Store.FailOrders(e.Context(), verdicts(refs(e), batch.OrderFailed, ""))
+			},
+		},
+		{
+			name: "split orders", set: queued,
+			do: func(e *trial) (any, error) {
+				return e.Store.SplitOrders(e.Context(), verdicts(refs(e), batch.OrderQueued, "g"))
+			},
+		},
+		{
+			name: "expire orders", parts: true, set: func(e *trial) { e.queued(3, time.Now().Add(-time.Hour)) },
+			do: func(e *trial) (any, error) {
+				_, err := e.Store.ExpireOrders(e.Context(), 9)
+				return nil, err
+			},
+		},
+	}
+}
