@@ -103,6 +103,35 @@ func TestBulk(t *testing.T) {
 	})
 }
 
+// A batch that was removed, and added again under its id and with the version that was seen, is
+// another batch: nobody has seen it. That holds for a selection that went through JSON, too.
+func TestBulkOfWhatWasAddedAgain(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.serves(traits, queuer.Serial{}, "s")
+		bs := o.lane("s", 3) // the third keeps its order key from being given out again
+		service := batch.ServiceID("s")
+		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}})
+		_, err := o.Cancel(o.ctx(), o.see(bs[1]), bob)
+		require.NoError(o, err)
+		p, err := o.st.Prune(o.ctx(), store.PruneQuery{})
+		require.NoError(o, err)
+		require.Equal(o, 1, p.Batches)
+		o.add(bs[1])
+		require.Equal(o, sel.Batches[1].Version, o.see(bs[1]).Version)
+		text, err := json.Marshal(sel)
+		require.NoError(o, err)
+		var elsewhere operator.Selection
+		require.NoError(o, json.Unmarshal(text, &elsewhere))
+		report, err := o.Desk.Run(o.ctx(), elsewhere, ada, nil)
+		require.NoError(o, err)
+		assert.Equal(o, 2, report.Done)
+		require.Len(o, report.NotDone, 1)
+		assert.Equal(o, bs[1].Key(), report.NotDone[0].Key)
+		assert.True(o, report.NotDone[0].Changed)
+		assert.Equal(o, batch.Queued, o.see(bs[1]).State)
+	})
+}
+
 // Each action selects the batches whose state admits it.
 func TestBulkActions(t *testing.T) {
 	inStores(t, func(o *office) {

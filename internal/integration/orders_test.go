@@ -179,3 +179,35 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	assert.True(t, done)
 	require.NoError(t, <-settled)
 }
+
+// A write of an order names the version that it was decided on, and changes nothing where the order has
+// another one.
+func TestOrderWritesNameTheVersion(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	require.NoError(t, st.AddOrders(ctx, order("p", "a")))
+	next, err := st.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+	require.NoError(t, err)
+	version := next[0].Version
+	var seq int64
+	require.NoError(t, s.admin.QueryRow(`SELECT seq FROM `+s.schema+`.orders`).Scan(&seq))
+	all := statements(t)
+	run := func(name string, args ...any) int64 {
+		res, err := s.admin.ExecContext(ctx, tableToken.ReplaceAllString(all[name], s.schema+".$1"), args...)
+		require.NoError(t, err)
+		n, err := res.RowsAffected()
+		require.NoError(t, err)
+		return n
+	}
+	row := func(was int64) []any {
+		return []any{fmt.Sprintf("{%d}", seq), fmt.Sprintf("{%d}", was), "{2}", fmt.Sprintf("{%d}", version), "{b}", "{0}", "{1}", `{""}`}
+	}
+	for _, was := range []int64{version - 1, version + 1} {
+		assert.Zero(t, run("sqlUpdateOrders", row(was)...), "from version %d of %d", was, version)
+		assert.Zero(t, run("sqlDeleteOpenOrders", row(was)[:2]...), "from version %d of %d", was, version)
+	}
+	assert.EqualValues(t, 1, run("sqlUpdateOrders", row(version)...))
+	assert.EqualValues(t, 1, run("sqlDeleteOpenOrders", row(version)[:2]...))
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/ordertest"
 )
 
@@ -35,4 +36,34 @@ func TestOrders(t *testing.T) {
 			OneWriter: true,
 		}
 	})
+}
+
+// A write of an order names the version that it was decided on, and changes nothing where the order has
+// another one.
+func TestOrderWritesNameTheVersion(t *testing.T) {
+	s, _, _ := fresh(t)
+	ctx := t.Context()
+	require.NoError(t, s.AddOrders(ctx, batch.Order{ID: "a", Party: "p", Payload: []byte("x")}))
+	next, err := s.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+	require.NoError(t, err)
+	version := next[0].Version
+	for _, was := range []int64{version - 1, version + 1, version} {
+		for statement, row := range map[string][]any{
+			sqlUpdateOrder:     {int64(1), was, int64(2), version, "b", int64(0), int64(1), ""},
+			sqlDeleteOpenOrder: {int64(1), was},
+		} {
+			if was == version && statement == sqlDeleteOpenOrder {
+				continue // the other one has written that version
+			}
+			require.NoError(t, s.write(ctx, "write", func(ctx context.Context, t2 *session) error {
+				n, err := t2.ExecAll(ctx, statement, [][]any{row})
+				want := int64(0)
+				if was == version {
+					want = 1
+				}
+				require.Equal(t, want, n, "%s from version %d of %d", statement, was, version)
+				return err
+			}))
+		}
+	}
 }
