@@ -20,8 +20,9 @@ var (
 	// act.
 	ErrMisconfigured = errors.New("dltbatch: ledger refuses this client")
 	// ErrNotYet: certainly not accepted, because this batch cannot be now: an account lacks
-	// funds, for example, or the batch's turn has not come. Other batches may be accepted, so
-	// only its lane waits.
+	// funds, for example, or the batch's turn has not come, or the ledger's word may mean the
+	// batch as well as the set-up of the node. Other batches may be accepted, so only its lane
+	// waits.
 	ErrNotYet = errors.New("dltbatch: the ledger cannot take this batch yet")
 	// ErrDoubt: the outcome is not known.
 	ErrDoubt = errors.New("dltbatch: outcome not known")
