@@ -1,0 +1,472 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// signingAt is a client of intents at a script.
+func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClient {
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	require.NoError(t, err)
+	c, err := evm.NewSigner(url, 1337, signer, o)
+	require.NoError(t, err)
+	return c
+}
+
+// A refusal that would end a batch for good ends it once the chain says the same at a later head. The node that said so
+// first may be behind, or at odds with itself.
+func TestOneWordEndsNothing(t *testing.T) {
+	at := func(s *script, head uint64) func() { return newer(s, head) }
+	t.Run("a call that would be taken back", func(t *testing.T) {
+		s, url := newScript(t)
+		priced(s, big.NewInt(1e9), 0)
+		c := signingAt(t, url, nil)
+		a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Data: []byte{1}}), 1)
+		reverts := func(params []any) (any, string) { return nil, "execution reverted: ERC20: insufficient allowance" }
+		prepare := func(want batch.ErrorKind) {
+			t.Helper()
+			_, err := c.Prepare(t.Context(), a)
+			require.Equal(t, want, dlt.Kind(err), "%v", err)
+		}
+		// "latest" is another node's: after the view's own head the call is good.
+		s.on("eth_estimateGas", func(params []any) (any, string) {
+			if len(params) == 1 {
+				return reverts(nil)
+			}
+			assert.Equal(t, map[string]any{"blockHash": blockAt(100)["hash"], "requireCanonical": true}, params[1])
+			return "0x5208", ""
+		})
+		prepare("")
+		s.on("eth_estimateGas", reverts)
+		for range 5 {
+			prepare(batch.KindNotYet)
+		}
+		back := at(s, 95)
+		prepare(batch.KindNotYet)
+		back()
+		s.on("eth_estimateGas", func([]any) (any, string) { return "0x5208", "" })
+		prepare("") // what was heard before is forgotten
+		s.on("eth_estimateGas", reverts)
+		prepare(batch.KindNotYet)
+		at(s, 101)
+		prepare(batch.KindRejected)
+	})
+	t.Run("a send", func(t *testing.T) {
+		s, url := newScript(t)
+		c := newClient(t, url, nil)
+		b := signed(nil)
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "intrinsic gas too low" })
+		for range 5 {
+			require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
+		}
+		back := at(s, 99)
+		require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
+		back()
+		require.Equal(t, batch.KindRejected, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
+	})
+	t.Run("another node takes it", func(t *testing.T) {
+		s, url := newScript(t)
+		b := signed(nil)
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "intrinsic gas too low" })
+		other, fallback := newScript(t)
+		other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+		c := newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+		require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
+		at(s, 101)
+		require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
+	})
+}
+
+// One absurd head stops nothing: not the intents, not the events, and it is kept with no transaction.
+func TestOneAbsurdHeadStopsNothing(t *testing.T) {
+	const absurd = 1 << 60
+	alone := func(s *script) func() { // its number fits to nothing else
+		before := s.byName["eth_getBlockByNumber"]
+		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			doc, refusal := before(params)
+			if params[0] == "latest" || params[0] == "finalized" {
+				doc.(map[string]any)["number"] = hexNumber(absurd)
+			}
+			return doc, refusal
+		})
+		return func() { s.on("eth_getBlockByNumber", before) }
+	}
+	whole := func(s *script) func() { // with blocks below it
+		before := s.byName["eth_getBlockByNumber"]
+		s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+			if params[0] == "latest" || params[0] == "finalized" {
+				return before([]any{hexNumber(absurd)})
+			}
+			return before(params)
+		})
+		return func() { s.on("eth_getBlockByNumber", before) }
+	}
+	for name, wrong := range map[string]func(*script) func(){"alone": alone, "with blocks below it": whole} {
+		for _, finality := range []evm.Finality{{}, evm.After(2), evm.Instant()} {
+			t.Run(fmt.Sprint(name, " ", finality), func(t *testing.T) {
+				s, url := newScript(t)
+				priced(s, big.NewInt(1e9), 0)
+				c := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
+				a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
+				for range 3 {
+					kept, err := c.Prepare(t.Context(), a)
+					require.NoError(t, err)
+					back := wrong(s)
+					_, _ = c.Prepare(t.Context(), a)
+					_, _ = c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{{Key: a.Key, Prepared: kept}})
+					back()
+				}
+				// It may be the first that a process hears.
+				again := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}})
+				back := wrong(s)
+				_, _ = again.Prepare(t.Context(), a)
+				back()
+				for range 8 {
+					if _, err := again.Prepare(t.Context(), a); err == nil {
+						return
+					}
+				}
+				assert.Fail(t, "it stops intents")
+			})
+		}
+	}
+	t.Run("a replacement", func(t *testing.T) {
+		s, url := newScript(t)
+		c, a, hash := slotOf(t, s, url, nil)
+		s.on("eth_getTransactionByHash", func([]any) (any, string) { return map[string]any{"hash": hash, "blockHash": nil, "nonce": "0x0"}, "" })
+		back := alone(s)
+		_, err := c.Prepare(t.Context(), a)
+		assert.Equal(t, batch.KindNotYet, dlt.Kind(err), "%v", err)
+		back()
+		newer(s, 103)
+		kept, err := c.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		assert.Greater(t, len(kept), len(a.Prepared))
+	})
+	t.Run("events", func(t *testing.T) {
+		s, url := newScript(t)
+		asked := 0
+		s.on("eth_blockNumber", func([]any) (any, string) {
+			if asked++; asked > 100 {
+				return nil, "enough"
+			}
+			if asked == 2 {
+				return hexNumber(absurd), ""
+			}
+			return hexNumber(uint64(asked)), ""
+		})
+		events := 0
+		err := newClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(dlt.Event) error {
+			if events++; events == 6 {
+				return errEnough
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, errEnough)
+		assert.Less(t, asked, 20)
+	})
+}
+
+// A node that has removed block 0, or began with a snapshot, is identified by the chain's id and a later block.
+func TestANodeWithoutBlockZero(t *testing.T) {
+	b := signed(nil)
+	for name, c := range map[string]struct {
+		zero    any
+		refusal string
+		pinned  string
+		id      string
+		kind    batch.ErrorKind
+	}{
+		"null":                       {pinned: genesis},
+		"pruned":                     {pinned: genesis, refusal: "pruned history unavailable"},
+		"not found":                  {pinned: genesis, refusal: "header not found"},
+		"no genesis is known":        {},
+		"of another chain":           {pinned: genesis, id: "0x1", kind: batch.KindMisconfigured},
+		"an answer that says little": {pinned: genesis, refusal: "gremlins", kind: batch.KindUnavailable},
+		"busy":                       {pinned: genesis, refusal: "too many requests", kind: batch.KindBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, url := newScript(t)
+			before := s.byName["eth_getBlockByNumber"]
+			s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+				if params[0] == "0x0" {
+					return c.zero, c.refusal
+				}
+				return before(params)
+			})
+			if c.id != "" {
+				s.on("eth_chainId", func([]any) (any, string) { return c.id, "" })
+			}
+			s.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			client := newClient(t, url, &evm.Options{Genesis: c.pinned, Finality: evm.After(2)})
+			err := client.Submit(t.Context(), attempt(b, 1))
+			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, c.kind == "", s.sends() == 1)
+			if c.kind == "" {
+				assert.Equal(t, batch.ReportedUnknown, reported(t, client, b))
+			}
+		})
+	}
+}
+
+// Where a deep block of the chain is known, a node without block 0 must not have another one at its height.
+func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
+	s, url := newScript(t)
+	b, next := signed(nil), nine(t)
+	s.on("eth_getTransactionReceipt", func(params []any) (any, string) {
+		if params[0] == string(b.ID) {
+			return receiptIn(b.ID, 80, nil), ""
+		}
+		return nil, ""
+	})
+	c := newClient(t, url, nil)
+	require.Equal(t, batch.ReportedCommitted, reported(t, c, b))
+	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
+	s.on("eth_sendRawTransaction", func([]any) (any, string) { return string(next.ID), "" })
+	s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+		if params[0] == "0x0" {
+			return nil, ""
+		}
+		return map[string]any{"number": "0x5a", "hash": someone, "parentHash": sibling, "transactions": []any{}}, ""
+	})
+	c.CloseIdleConnections() // another process listens there now
+	err := c.Submit(t.Context(), attempt(next, 1))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	assert.Zero(t, s.sends())
+}
+
+// A send that a provider throttles was not taken, whatever words it has for that. It goes to the fallback.
+func TestAThrottledSendGoesToTheFallback(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   string
+	}{
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"limit exceeded"}}`},
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"daily request count exceeded, request rate limited"}}`},
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"project ID request rate exceeded"}}`},
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"in words that nobody knows"}}`},
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":429,"message":"in words that nobody knows"}}`},
+		{200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32007,"message":"50/second request limit reached - reduce calls per second"}}`},
+		{200, `Too many requests`},
+		{429, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"insufficient funds"}}`},
+		{429, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"in words that nobody knows"}}`},
+		{429, ``},
+		{503, `rate limit exceeded`},
+		{400, `ThrottlingException: Rate exceeded`},
+	} {
+		t.Run(fmt.Sprint(c.status, c.body), func(t *testing.T) {
+			s, _ := newScript(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				rec := httptest.NewRecorder()
+				if s.ServeHTTP(rec, r); s.sends() > 0 {
+					w.WriteHeader(c.status)
+					_, _ = w.Write([]byte(c.body))
+					return
+				}
+				_, _ = w.Write(rec.Body.Bytes())
+			}))
+			t.Cleanup(server.Close)
+			b := signed(nil)
+			other, fallback := newScript(t)
+			other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			client := newClient(t, server.URL, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+			err := client.Submit(t.Context(), attempt(b, 1))
+			require.Equal(t, batch.KindBusy, dlt.Kind(err), "%v", err)
+			require.NoError(t, client.Submit(t.Context(), attempt(b, 1)))
+		})
+	}
+	for text, kind := range map[string]batch.ErrorKind{
+		"account limit exceeded": batch.KindNotYet, "tx gas limit exceeded": batch.KindNotYet, "exceeds block gas limit": batch.KindNotYet,
+	} {
+		s, url := newScript(t)
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
+		assert.Equal(t, kind, dlt.Kind(newClient(t, url, nil).Submit(t.Context(), attempt(signed(nil), 1))), text)
+	}
+}
+
+// A node that has something already has accepted this transaction only if it shows it.
+func TestAlreadyKnownIsAskedFor(t *testing.T) {
+	b := signed(nil)
+	ours, theirs := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": someone, "blockHash": nil}
+	refuse := func([]any) (any, string) { return nil, "transaction indexing is in progress" }
+	is := func(doc any) func([]any) (any, string) { return func([]any) (any, string) { return doc, "" } }
+	for name, c := range map[string]struct {
+		receipt, byHash func([]any) (any, string)
+		kind            batch.ErrorKind
+	}{
+		"it shows it":                          {is(nil), is(ours), ""},
+		"it shows nothing":                     {is(nil), is(nil), batch.KindDoubt},
+		"it shows another":                     {is(nil), is(theirs), batch.KindDoubt},
+		"it is mined":                          {is(receiptIn(b.ID, 80, nil)), is(nil), ""},
+		"it shows it, and no receipts":         {refuse, is(ours), ""},
+		"it shows a receipt, and nothing else": {is(receiptIn(b.ID, 80, nil)), refuse, ""},
+		"it answers neither":                   {refuse, refuse, batch.KindDoubt},
+		"it has no answer, and shows no other": {refuse, is(nil), batch.KindDoubt},
+	} {
+		for _, words := range []string{"already known", "known transaction: " + someone, "nonce 0: a transaction of this account already exists"} {
+			s, url := newScript(t)
+			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, words })
+			s.on("eth_getTransactionReceipt", c.receipt)
+			s.on("eth_getTransactionByHash", c.byHash)
+			assert.Equal(t, c.kind, dlt.Kind(newClient(t, url, nil).Submit(t.Context(), attempt(b, 1))), "%s: %s", name, words)
+		}
+	}
+}
+
+// An error about one thing hides no good answer about another: not the receipt's about the pool, nor one batch's about
+// the others, whom another node is asked about.
+func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
+	b, other := signed(nil), nine(t)
+	s, url := newScript(t)
+	s.on("eth_getTransactionReceipt", func([]any) (any, string) { return nil, "transaction indexing is in progress" })
+	s.on("eth_getTransactionByHash", func(params []any) (any, string) {
+		if params[0] == string(b.ID) {
+			return map[string]any{"hash": string(b.ID), "blockHash": nil, "nonce": "0x0", "gasPrice": "0x1"}, ""
+		}
+		return nil, ""
+	})
+	s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x1", "" })
+	ask := []batch.Attempt{{Key: b.Key()}, {Key: other.Key()}}
+	got, err := newClient(t, url, nil).BatchStatuses(t.Context(), b.Service, ask)
+	require.ErrorContains(t, err, "indexing")
+	require.Len(t, got, 1, "without a receipt's answer no trace means nothing")
+	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedPending, Message: got[0].Message}, got[0])
+
+	good, fallback := newScript(t)
+	good.on("eth_getTransactionReceipt", func(params []any) (any, string) { return receiptIn(batch.ID(params[0].(string)), 80, nil), "" })
+	got, err = newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}}).BatchStatuses(t.Context(), b.Service, ask)
+	require.NoError(t, err)
+	by := map[batch.ID]batch.Reported{}
+	for _, st := range got {
+		by[st.ID] = st.Reported
+	}
+	assert.Equal(t, map[batch.ID]batch.Reported{b.ID: batch.ReportedPending, other.ID: batch.ReportedCommitted}, by)
+}
+
+// A refusal in words that nobody knows may be this one node's. When it comes again and again another one gets the batch.
+func TestUnknownWordsMoveOn(t *testing.T) {
+	b := signed(nil)
+	for name, refuse := range map[string]func(s *script){
+		"words": func(s *script) {
+			s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "Invalid Account" })
+		},
+		"another hash": func(s *script) { s.on("eth_sendRawTransaction", func([]any) (any, string) { return someone, "" }) },
+		"a status":     func(s *script) { s.status = http.StatusTeapot },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, url := newScript(t)
+			refuse(s)
+			other, fallback := newScript(t)
+			other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
+			c := newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})
+			for range 3 {
+				require.Equal(t, batch.KindDoubt, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
+			}
+			require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
+			assert.Equal(t, 3, s.sends())
+		})
+	}
+}
+
+// A node that is behind is left for another one.
+func TestANodeThatIsBehindIsLeft(t *testing.T) {
+	s, url := newScript(t)
+	priced(s, big.NewInt(1e9), 0)
+	good, fallback := newScript(t)
+	priced(good, big.NewInt(1e9), 0)
+	c := signingAt(t, url, &evm.SignerOptions{Options: evm.Options{Finality: evm.After(2), Genesis: genesis, Fallbacks: []string{fallback}}})
+	a := attempt(intentOf(t, 1, evm.Intent{To: evmtest.Dev(9).Address(), Gas: 21000}), 1)
+	_, err := c.Prepare(t.Context(), a)
+	require.NoError(t, err)
+	newer(s, 50)
+	_, err = c.Prepare(t.Context(), a)
+	require.ErrorContains(t, err, "the node is behind")
+	_, err = c.Prepare(t.Context(), a)
+	require.NoError(t, err)
+}
+
+// Behind the same address another process listens since, of another chain. A question that does not ask which chain it is
+// has opened the connection, and a send goes over it: only once somebody has asked.
+func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
+	right, _ := newScript(t)
+	wrong, _ := newScript(t)
+	b := signed(nil)
+	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, Nonce: 1, To: evmtest.Dev(1).Address()}) // so that no count is asked for
+	next, err := evm.NewBatch(raw)
+	require.NoError(t, err)
+	for _, s := range []*script{right, wrong} {
+		s.on("eth_blockNumber", func([]any) (any, string) { return "0x64", "" })
+		s.on("eth_sendRawTransaction", func(params []any) (any, string) {
+			for _, one := range []batch.Batch{b, next} {
+				if strings.HasSuffix(params[0].(string), toHex(one.Payload)[2:]) {
+					return string(one.ID), ""
+				}
+			}
+			return nil, "gremlins"
+		})
+		s.on("eth_getTransactionCount", func([]any) (any, string) { return "0x9", "" })
+	}
+	wrong.on("eth_chainId", func([]any) (any, string) { return "0x1", "" })
+	var listens atomic.Pointer[script]
+	listens.Store(right)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { listens.Load().ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	c := newClient(t, server.URL, &evm.Options{HeadInterval: time.Hour})
+	require.NoError(t, c.Submit(t.Context(), attempt(b, 1)))
+	listens.Store(wrong)
+	c.CloseIdleConnections()
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, c.Events(ctx, nil, func(dlt.Event) error { stop(); return nil }))
+	err = c.Submit(t.Context(), attempt(next, 1))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
+	assert.Zero(t, wrong.sends(), "it was sent to another chain")
+}
+
+// A reorganization puts somebody else's transaction into a block that is below the head at which an intent was signed, and
+// above the one that was deep then. The search for the user of the nonce begins at the deep one.
+func TestTheSearchBeginsAtTheBlockThatWasDeep(t *testing.T) {
+	for _, finality := range []evm.Finality{{}, evm.After(10)} {
+		for _, used := range []uint64{91, 95, 100} {
+			s, url := newScript(t)
+			c, a, _ := slotOf(t, s, url, &evm.SignerOptions{Options: evm.Options{Finality: finality}}) // at 100, when 90 was deep
+			newer(finalizedBy(s, 115), 125)
+			s.on("eth_getTransactionCount", func(params []any) (any, string) {
+				if params[1] == "latest" || params[1] == "pending" || params[1] == hexNumber(115) {
+					return "0x1", ""
+				}
+				return nil, "missing trie node"
+			})
+			before := s.byName["eth_getBlockByNumber"]
+			s.on("eth_getBlockByNumber", func(params []any) (any, string) {
+				doc, refusal := before(params)
+				if params[0] == hexNumber(used) {
+					doc.(map[string]any)["transactions"] = []any{map[string]any{"from": evmtest.Dev(0).Address(), "nonce": "0x0", "hash": someone, "type": "0x2"}}
+				}
+				return doc, refusal
+			})
+			found := false
+			for range 10 {
+				st, err := c.BatchStatuses(t.Context(), a.Service, []batch.Attempt{a})
+				require.NoError(t, err)
+				found = found || len(st) == 1 && st[0].Reported == batch.ReportedVoid
+			}
+			assert.True(t, found, "%s: in block %d", finality, used)
+		}
+	}
+}
