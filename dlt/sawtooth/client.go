@@ -38,7 +38,8 @@ type Client struct {
 	receipts bool
 
 	endpoints []endpoint
-	preferred atomic.Uint32 // index of the endpoint for submissions
+	preferred atomic.Uint32  // index of the endpoint for submissions
+	unclear   []wire.Unclear // of each endpoint
 	sent      memory
 }
 
@@ -90,6 +91,7 @@ func New(url string, o *Options) (*Client, error) {
 		alive:     c.KeepAlive,
 		receipts:  c.Receipts,
 		endpoints: endpoints,
+		unclear:   make([]wire.Unclear, len(endpoints)),
 	}, nil
 }
 

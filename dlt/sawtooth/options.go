@@ -31,7 +31,7 @@ type Options struct {
 	Name string
 
 	// Fallbacks are the base URLs of further nodes of the same network. The client submits to
-	// one when the nodes before it cannot be reached. At most 63.
+	// one when the nodes before it cannot be reached, or leave a batch in doubt again and again. At most 63.
 	Fallbacks []string
 
 	// Client sends the requests; use it for proxies, client certificates and tokens that

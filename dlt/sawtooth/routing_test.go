@@ -154,6 +154,23 @@ func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
 	assert.Zero(t, posted, "only a node that cannot be reached makes the client go on")
 }
 
+// A refusal that says nothing certain may be this one node's. When it comes again and again another one gets the batch.
+func TestAnEndpointThatLeavesABatchInDoubtIsLeft(t *testing.T) {
+	a, b := startNode(t), startNode(t)
+	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
+	a.answer(500)
+	for range 3 {
+		require.Equal(t, batch.KindDoubt, dlt.Kind(submit(c, testID(1))))
+	}
+	require.NoError(t, submit(c, testID(1)))
+	posted, _ := b.counts()
+	assert.Equal(t, 1, posted)
+	b.set(testID(1), "COMMITTED")
+	r, err := reported(t, c, testID(1))
+	require.NoError(t, err)
+	assert.Equal(t, batch.ReportedCommitted, r)
+}
+
 func TestStrongestAnswerCounts(t *testing.T) {
 	words := []string{"UNKNOWN", "PENDING", "INVALID", "COMMITTED"}
 	values := []batch.Reported{batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted}

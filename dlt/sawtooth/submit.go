@@ -14,8 +14,8 @@ import (
 )
 
 // Submit implements [dlt.Submitter]. nil means HTTP 202: the node has the batch in memory, no
-// more. The error is a [*dlt.Error]. If the node could not be reached, this Submit fails and
-// the next one goes to the next fallback.
+// more. The error is a [*dlt.Error]. If the node could not be reached, or has left the batch in doubt three times in a
+// row, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	return c.submitTo(ctx, []batch.Attempt{a})
 }
@@ -37,11 +37,14 @@ func (c *Client) submitTo(ctx context.Context, list []batch.Attempt) error {
 	if len(c.endpoints) == 1 {
 		return err
 	}
-	if kind := dlt.Kind(err); err == nil || kind == batch.KindDoubt {
+	kind, ended := dlt.Kind(err), errors.Is(err, context.Canceled)
+	if err == nil || kind == batch.KindDoubt {
 		for _, a := range list {
 			c.sent.add(a.ID, i)
 		}
-	} else if kind == batch.KindUnavailable && !errors.Is(err, context.Canceled) && !errors.Is(err, errNotTried) {
+	}
+	again := !ended && c.unclear[i].Again(list[0].Key, err)
+	if again || kind == batch.KindUnavailable && !ended && !errors.Is(err, errNotTried) {
 		next := (i + 1) % uint32(len(c.endpoints))
 		c.preferred.CompareAndSwap(i, next)
 	}
