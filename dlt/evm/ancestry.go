@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// line is a run of blocks, each of which names the next lower one as its parent. Behind one address may be
-// several nodes, and each question may go to another one. So a height and a hash prove nothing: a node that
-// stands still on a fork shows an orphan at a height that is deep for its neighbour. The hashes of parents
-// prove it, whichever node shows them.
+// line is a run of blocks, each of which names the next lower one as its parent. Behind one address
+// may be several nodes, and each question may go to another one. So a height and a hash prove
+// nothing: a node that stands still on a fork shows an orphan at a height that is deep for its
+// neighbour. The hashes of parents prove it, whichever node shows them.
 type line struct {
 	top    uint64       // the height of the first hash
 	hashes []evmtx.Hash // from the top down, without a gap
@@ -18,11 +18,11 @@ type line struct {
 }
 
 const (
-	// maxLine is how many blocks are remembered, and so how far below a deep block one of them can be
-	// proved: 32 bytes each.
+	// maxLine is how many blocks are remembered, and so how far below a deep block one of them can
+	// be proved: 32 bytes each.
 	maxLine = 1 << 17
-	// linkWindow is how many headers are asked for together, and linksAtOnce how many one question asks
-	// for: it goes on where the one before it ended.
+	// linkWindow is how many headers are asked for together, and linksAtOnce how many one question
+	// asks for: it goes on where the one before it ended.
 	linkWindow  = 100
 	linksAtOnce = 1024
 )
@@ -60,8 +60,8 @@ func (l *line) add(b block) bool {
 	return true
 }
 
-// missing returns the heights of the headers to ask for next, so that a link leads to a height; lowest is
-// above highest where none is missing.
+// missing returns the heights of the headers to ask for next, so that a link leads to a height;
+// lowest is above highest where none is missing.
 func (l *line) missing(height uint64) (lowest, highest uint64) {
 	if _, ok := l.at(height); ok || height >= l.top || l.low() == 0 {
 		return 1, 0
@@ -70,7 +70,8 @@ func (l *line) missing(height uint64) (lowest, highest uint64) {
 	return max(height+1, highest-min(highest, linkWindow-1)), highest
 }
 
-// ancestry remembers one line of blocks: the highest that was linked. What is not linked is not remembered.
+// ancestry remembers one line of blocks: the highest that was linked. What is not linked is not
+// remembered.
 type ancestry struct {
 	mu   sync.Mutex
 	line line // its hashes never change
@@ -90,8 +91,9 @@ func (a *ancestry) join(l *line) {
 	}
 }
 
-// keep remembers a line that has one link at least. A higher one replaces the line that is remembered, and one of
-// the same blocks lengthens it. A single block is not remembered: its height is one node's word.
+// keep remembers a line that has one link at least. A higher one replaces the line that is
+// remembered, and one of the same blocks lengthens it. A single block is not remembered: its height
+// is one node's word.
 func (a *ancestry) keep(l *line) {
 	if len(l.hashes) < 2 {
 		return

@@ -71,8 +71,8 @@ func saysBusy(text string) bool {
 	return slices.ContainsFunc(throttled, func(t string) bool { return strings.Contains(text, t) })
 }
 
-// The codes that the protocol itself fixes (EIP-1474), and the one that providers take from HTTP. They count where the
-// text is not known: nodes have other uses for them.
+// The codes that the protocol itself fixes (EIP-1474), and the one that providers take from HTTP.
+// They count where the text is not known: nodes have other uses for them.
 const (
 	noMethod        = -32601
 	limitExceeded   = -32005

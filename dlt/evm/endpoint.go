@@ -50,9 +50,9 @@ func (c *Client) behind(op, format string, args ...any) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errElsewhere}
 }
 
-// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where the error is the
-// endpoint's, or the endpoint has left the batch in doubt again and again, another one is for submissions from then
-// on, and RetryAfter is the time until that one may be asked.
+// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where the
+// error is the endpoint's, or the endpoint has left the batch in doubt again and again, another one
+// is for submissions from then on, and RetryAfter is the time until that one may be asked.
 func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
 	err := dlt.At(e.shown, ask(e))

@@ -45,9 +45,9 @@ func finalizedBy(s *script, final uint64) *script {
 	return s
 }
 
-// behindOneAddress is a fleet in which some nodes stand still at block 99, which is an orphan there, and the others are
-// so many blocks above. ours is executed in block 99 of the others, or in the orphan, where somebody else's
-// transaction has its nonce on the other side.
+// behindOneAddress is a fleet in which some nodes stand still at block 99, which is an orphan
+// there, and the others are so many blocks above. ours is executed in block 99 of the others, or in
+// the orphan, where somebody else's transaction has its nonce on the other side.
 func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, ours string, onChain bool) (url, drawn string) {
 	there, orphan := ours, someone
 	if !onChain {
@@ -73,9 +73,9 @@ func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, o
 	return server.URL, fmt.Sprintf("%d nodes, %d of them stand still, arrays of %d", good+still, still, most)
 }
 
-// Whatever the finality, no answer of nodes of which some are on a fork is false, however the questions are spread over
-// them and however far the others are ahead: else a payment would be reported as made that is not, or be made a
-// second time. And the right answer comes.
+// Whatever the finality, no answer of nodes of which some are on a fork is false, however the
+// questions are spread over them and however far the others are ahead: else a payment would be
+// reported as made that is not, or be made a second time. And the right answer comes.
 func TestNoAnswerOfAFleetIsFalse(t *testing.T) {
 	priceless, url := newScript(t)
 	priced(priceless, big.NewInt(1e9), 0)

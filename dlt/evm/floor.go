@@ -6,13 +6,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// floor is the highest block that is known to be deep. A node whose own deep block is lower is behind. It takes
-// nothing back, and proves nothing above its own deep block: the blocks of a node that stands still on a
-// fork may be orphans.
+// floor is the highest block that is known to be deep. A node whose own deep block is lower is
+// behind. It takes nothing back, and proves nothing above its own deep block: the blocks of a node
+// that stands still on a fork may be orphans.
 //
-// The first view lays the floor. It rises for good only to a deep block that stands on one of our own
-// transactions, or on the floor, by the hashes of parents: so one absurd answer does not lift it. A first floor
-// to which nothing was linked falls when floorFalls views in a row stand below it.
+// The first view lays the floor. It rises for good only to a deep block that stands on one of our
+// own transactions, or on the floor, by the hashes of parents: so one absurd answer does not lift
+// it. A first floor to which nothing was linked falls when floorFalls views in a row stand below
+// it.
 type floor struct {
 	mu     sync.Mutex
 	laid   bool
@@ -24,8 +25,8 @@ type floor struct {
 
 const floorFalls = 8
 
-// see compares a view with the floor, and returns the floor's height. proved says that the view's deep block
-// stands on a transaction of ours.
+// see compares a view with the floor, and returns the floor's height. proved says that the view's
+// deep block stands on a transaction of ours.
 func (f *floor) see(v view, proved bool) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

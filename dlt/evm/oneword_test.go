@@ -29,8 +29,8 @@ func signingAt(t *testing.T, url string, o *evm.SignerOptions) *evm.SigningClien
 	return c
 }
 
-// A refusal that would end a batch for good ends it once the chain says the same at a later head. The node that said so
-// first may be behind, or at odds with itself.
+// A refusal that would end a batch for good ends it once the chain says the same at a later head.
+// The node that said so first may be behind, or at odds with itself.
 func TestOneWordEndsNothing(t *testing.T) {
 	at := func(s *script, head uint64) func() { return newer(s, head) }
 	t.Run("a call that would be taken back", func(t *testing.T) {
@@ -93,7 +93,8 @@ func TestOneWordEndsNothing(t *testing.T) {
 	})
 }
 
-// One absurd head stops nothing: not the intents, not the events, and it is kept with no transaction.
+// One absurd head stops nothing: not the intents, not the events, and it is kept with no
+// transaction.
 func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 	const absurd = 1 << 60
 	alone := func(s *script) func() { // its number fits to nothing else
@@ -183,7 +184,8 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 	})
 }
 
-// A node that has removed block 0, or began with a snapshot, is identified by the chain's id and a later block.
+// A node that has removed block 0, or began with a snapshot, is identified by the chain's id and a
+// later block.
 func TestANodeWithoutBlockZero(t *testing.T) {
 	b := signed(nil)
 	for name, c := range map[string]struct {
@@ -225,7 +227,8 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 	}
 }
 
-// Where a deep block of the chain is known, a node without block 0 must not have another one at its height.
+// Where a deep block of the chain is known, a node without block 0 must not have another one at its
+// height.
 func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
 	s, url := newScript(t)
 	b, next := signed(nil), nine(t)
@@ -251,7 +254,8 @@ func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
 	assert.Zero(t, s.sends())
 }
 
-// A send that a provider throttles was not taken, whatever words it has for that. It goes to the fallback.
+// A send that a provider throttles was not taken, whatever words it has for that. It goes to the
+// fallback.
 func TestAThrottledSendGoesToTheFallback(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -329,8 +333,8 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 	}
 }
 
-// An error about one thing hides no good answer about another: not the receipt's about the pool, nor one batch's about
-// the others, whom another node is asked about.
+// An error about one thing hides no good answer about another: not the receipt's about the pool,
+// nor one batch's about the others, whom another node is asked about.
 func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
 	b, other := signed(nil), nine(t)
 	s, url := newScript(t)
@@ -359,7 +363,8 @@ func TestAnErrorHidesNoGoodAnswer(t *testing.T) {
 	assert.Equal(t, map[batch.ID]batch.Reported{b.ID: batch.ReportedPending, other.ID: batch.ReportedCommitted}, by)
 }
 
-// A refusal in words that nobody knows may be this one node's. When it comes again and again another one gets the batch.
+// A refusal in words that nobody knows may be this one node's. When it comes again and again
+// another one gets the batch.
 func TestUnknownWordsMoveOn(t *testing.T) {
 	b := signed(nil)
 	for name, refuse := range map[string]func(s *script){
@@ -401,8 +406,9 @@ func TestANodeThatIsBehindIsLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Behind the same address another process listens since, of another chain. A question that does not ask which chain it is
-// has opened the connection, and a send goes over it: only once somebody has asked.
+// Behind the same address another process listens since, of another chain. A question that does not
+// ask which chain it is has opened the connection, and a send goes over it: only once somebody has
+// asked.
 func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	right, _ := newScript(t)
 	wrong, _ := newScript(t)
@@ -438,8 +444,9 @@ func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	assert.Zero(t, wrong.sends(), "it was sent to another chain")
 }
 
-// A reorganization puts somebody else's transaction into a block that is below the head at which an intent was signed, and
-// above the one that was deep then. The search for the user of the nonce begins at the deep one.
+// A reorganization puts somebody else's transaction into a block that is below the head at which an
+// intent was signed, and above the one that was deep then. The search for the user of the nonce
+// begins at the deep one.
 func TestTheSearchBeginsAtTheBlockThatWasDeep(t *testing.T) {
 	for _, finality := range []evm.Finality{{}, evm.After(10)} {
 		for _, used := range []uint64{91, 95, 100} {

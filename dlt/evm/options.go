@@ -38,14 +38,15 @@ type Options struct {
 	// Genesis is the hash of block 0, 0x and 64 hex digits. Nothing is posted to a node of
 	// another chain. Defaults to the block 0 of the first node that answers: then a chain that
 	// was made anew under the same id is noticed while the process lives, and not after a
-	// restart.
+	// restart. A node that has removed block 0 is identified by the chain's id and a later block.
 	Genesis string
-	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached, does not
-	// answer within the time limit, is busy (429) or refuses this client (401, 403), or whose proxy fails
-	// (5xx), is left for the next one, which is preferred until it is left in turn. One that was left is
-	// passed over for its Retry-After, 1 s at least, for 10 s if it was silent, and for a minute if it
-	// refused, unless all are. Set Genesis, too: otherwise the first that answers says which chain it is.
-	// At most 63.
+	// Fallbacks are the URLs of further nodes of the same chain. A node that cannot be reached,
+	// does not answer within the time limit, is busy (429) or refuses this client (401, 403), or
+	// whose proxy fails (5xx), is left for the next one, which is preferred until it is left in
+	// turn. So is one that is behind others, or leaves a batch in doubt three times in a row. One
+	// that was left is passed over for its Retry-After, 1 s at least, for 10 s if it was silent,
+	// and for a minute if it refused, unless all are. Set Genesis, too: otherwise the first that
+	// answers says which chain it is. At most 63.
 	Fallbacks []string
 
 	// Finality says when a block is deep. Defaults to the node's "finalized" block.
@@ -152,8 +153,8 @@ func parseURL(field, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shownURL is the part of an address that may be shown. Nothing is kept under it, so that two endpoints
-// of one host may have one name.
+// shownURL is the part of an address that may be shown. Nothing is kept under it, so that two
+// endpoints of one host may have one name.
 func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 
 // httpClient makes the client for all requests. direct is as in [wire.Trace].

@@ -18,12 +18,13 @@ const opPrepare = "prepare"
 // Prepare implements [dlt.Preparer]. For a batch of which nothing is kept it chooses the account's
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
-// higher fees to them, once the last one has waited for Options.BumpAfter blocks and the
-// limit allows it. Where the node knows none of them and the last one pays the base fee, it returns the same
-// bytes, too, unless Fees asks for more than that one pays, and the Signer signs it. A call that reverts where the node estimates its gas is [dlt.ErrRejected]. A
-// Signer or Fees that fails is ErrNotYet, and so are kept bytes that this client cannot read, and a node
-// that answers, but cannot say the account's nonce after the last deep block or gives no estimate of this
-// call's gas. The error is a [*dlt.Error].
+// higher fees to them, once the last one has waited for Options.BumpAfter blocks and the limit
+// allows it. Where the node knows none of them and the last one pays the base fee, it returns the
+// same bytes, too, unless Fees asks for more than that one pays, and the Signer signs it. A call
+// that reverts where the node estimates its gas is ErrNotYet, and [dlt.ErrRejected] once it reverts
+// after a later head, too. A Signer or Fees that fails is ErrNotYet, and so are kept bytes that
+// this client cannot read, and a node that answers, but cannot say the account's nonce after the
+// last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -117,8 +118,8 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 	return s.encode(), nil
 }
 
-// deep completes a view by the hash of its deep block, to which the head is linked. It refuses a node that is behind.
-// By the finality of a tag the node names its deep block itself.
+// deep completes a view by the hash of its deep block, to which the head is linked. It refuses a
+// node that is behind. By the finality of a tag the node names its deep block itself.
 func (p *preparing) deep(ctx context.Context, v view) (view, error) {
 	if settled := p.c.floor.see(v, false); settled > 0 && (v.none || v.deep.number < settled) {
 		return v, p.c.behind(opPrepare, "the node is behind: its last block is %d, and block %d was deep", v.head.number, settled)
@@ -218,8 +219,8 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	return p.salt.gas(max(estimate, least), addition, p.head), nil
 }
 
-// estimate asks for the gas of a call, where there is a block after it. reverts is the node's word that the call would
-// be taken back.
+// estimate asks for the gas of a call, where there is a block after it. reverts is the node's word
+// that the call would be taken back.
 func (p *preparing) estimate(ctx context.Context, call any, after ...any) (gas uint64, reverts *rpcError, err error) {
 	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_estimateGas", append([]any{call}, after...)}})
 	if dlt.Kind(err) == batch.KindDoubt { // it has answered a moment ago: only this call is too much for it
@@ -246,8 +247,8 @@ func (p *preparing) estimate(ctx context.Context, call any, after ...any) (gas u
 
 func (p *preparing) call() string { return "call " + string(p.key.Service) + " " + string(p.key.ID) }
 
-// reverts is the error for a call that would be taken back after the view's head. The batch is refused once the chain
-// says the same at a later head.
+// reverts is the error for a call that would be taken back after the view's head. The batch is
+// refused once the chain says the same at a later head.
 func (p *preparing) reverts(e *rpcError) error {
 	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
 	if !p.c.heard.earlier(p.call(), p.head.number) {

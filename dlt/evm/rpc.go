@@ -166,8 +166,8 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 }
 
 // refusedArray is the error of a whole array that got one error. A provider that is asked too often
-// says so about an array of any length: shorter arrays would be more requests. "Limit exceeded" alone may be
-// about the length.
+// says so about an array of any length: shorter arrays would be more requests. "Limit exceeded"
+// alone may be about the length.
 func refusedArray(err *rpcError) error {
 	kind := errArray
 	if saysBusy(err.Message) && !strings.Contains(strings.ToLower(err.Message), "batch") {

@@ -64,9 +64,10 @@ type usedSlot struct {
 	late bool
 }
 
-// open finishes the statuses of batches that are in no block, or of which the answers contradict each other. Another
-// transaction may have their nonces: it asks for all of them at once, after the deep block, and leaves the used ones to whoUsed, which
-// takes its time. Beside an error of its own a batch has no status.
+// open finishes the statuses of batches that are in no block, or of which the answers contradict
+// each other. Another transaction may have their nonces: it asks for all of them at once, after the
+// deep block, and leaves the used ones to whoUsed, which takes its time. Beside an error of its own
+// a batch has no status.
 func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
 	var late []bool

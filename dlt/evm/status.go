@@ -89,8 +89,8 @@ type open struct {
 	st batch.Status
 }
 
-// finisher finishes the statuses of batches that are in no block, or of which the answers contradict each other. A
-// status of the zero value is no answer.
+// finisher finishes the statuses of batches that are in no block, or of which the answers
+// contradict each other. A status of the zero value is no answer.
 type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
 
 // lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the time is
@@ -377,8 +377,8 @@ func (p *picture) blockAt(height uint64, reqs []request, heights []uint64) ([]re
 	return append(reqs, blockRequest(height)), append(heights, height)
 }
 
-// undone leaves receipts that are remembered without an answer where their block was not shown, or not
-// linked, and returns their transactions.
+// undone leaves receipts that are remembered without an answer where their block was not shown, or
+// not linked, and returns their transactions.
 func (p *picture) undone() (gone []evmtx.Hash) {
 	for i, r := range p.receipts {
 		if r == nil || !p.old[i] {
@@ -475,47 +475,6 @@ func (p *picture) takeRest(r rest, answers []answer) error {
 		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known), p.takeLinks(next(len(r.links))))
 }
 
-// takeLinks reads the answers about headers. What they do not show is asked for again.
-func (p *picture) takeLinks(answers []answer) error {
-	before := len(p.line.hashes)
-	p.way.take(answers)
-	p.stuck = len(answers) > 0 && len(p.line.hashes) == before
-	return nil
-}
-
-// deepest returns the lowest block of a receipt that is deep by its height, and near enough to be linked.
-func (p *picture) deepest() (lowest uint64, deep bool) {
-	for _, r := range p.receipts {
-		if r != nil && p.isDeep(r.block.number) && p.line.top-r.block.number <= maxLine && (!deep || r.block.number < lowest) {
-			lowest, deep = r.block.number, true
-		}
-	}
-	return lowest, deep
-}
-
-// linkReceipts links the blocks of receipts that are deep by their height to the view, as far as the first headers
-// have not done it. Its error names a block that it could not link.
-func (c *Client) linkReceipts(ctx context.Context, e *endpoint, p *picture) error {
-	var errs []error
-	if lowest, deep := p.deepest(); deep {
-		if !p.stuck {
-			errs = append(errs, c.link(ctx, opStatuses, e, &p.way, lowest))
-		}
-		c.ancestry.keep(p.line)
-	}
-	for i, r := range p.receipts {
-		if r == nil || !p.isDeep(r.block.number) {
-			continue
-		}
-		if _, linked := p.line.at(r.block.number); !linked {
-			errs = append(errs, fmt.Errorf("receipt of %s: %s", p.hashes[i], p.unlinked(r.block.number)))
-		} else if p.line.has(r.block) {
-			p.settled = c.floor.see(p.view, true)
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
 // yet where nothing is deep.
 func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
@@ -564,8 +523,8 @@ func (p *picture) heldBack(i int) bool {
 	return err == nil && asked && nonce == next
 }
 
-// takeKnown reads the answers about the transactions at some places. A receipt says more. Without an answer about the
-// receipt the pool's word counts, and that there is none does not.
+// takeKnown reads the answers about the transactions at some places. A receipt says more. Without
+// an answer about the receipt the pool's word counts, and that there is none does not.
 func (p *picture) takeKnown(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {

@@ -22,11 +22,12 @@ import (
 
 const opSubmit = "submit"
 
-// Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that Prepare has
-// chosen last, and only if no nonce of the account is missing before it: otherwise its error is
-// [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept bytes this client
-// cannot read. nil means that a node has a transaction of the batch in its pool or in a block, no
-// more. The error is a [*dlt.Error]. Where it is the endpoint's, as in
+// Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that Prepare
+// has chosen last, and only if no nonce of the account is missing before it: otherwise its error is
+// [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept bytes this
+// client cannot read. nil means that a node has a transaction of the batch in its pool or in a
+// block, no more. A refusal by a rule of the chain is ErrNotYet, and [dlt.ErrRejected] once the
+// same is heard at a later head. The error is a [*dlt.Error]. Where it is the endpoint's, as in
 // Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.read(a.Key, a.Payload)
@@ -274,8 +275,9 @@ func (s *sending) refused(ctx context.Context, v verdict) error {
 	return s.never(ctx, v)
 }
 
-// never handles a refusal that says that the chain can never execute the transaction. The node may be one whose rules
-// are old: the transaction is refused for good once the chain says the same at a later head.
+// never handles a refusal that says that the chain can never execute the transaction. The node may
+// be one whose rules are old: the transaction is refused for good once the chain says the same at a
+// later head.
 func (s *sending) never(ctx context.Context, v verdict) error {
 	view, _, err := s.look(ctx, opSubmit, s.e, nil)
 	if err == nil && s.heard.earlier(string(s.a.ID), view.head.number) {

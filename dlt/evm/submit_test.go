@@ -55,8 +55,8 @@ func blockAt(number uint64) map[string]any {
 	return map[string]any{"number": fmt.Sprintf("0x%x", number), "hash": hash(number), "parentHash": hash(number - 1), "transactions": []any{}}
 }
 
-// heightOf is the height that a parameter names: by the number, or by the hash of a block of a script. Without either it
-// is the head, and unknown for another chain's block.
+// heightOf is the height that a parameter names: by the number, or by the hash of a block of a
+// script. Without either it is the head, and unknown for another chain's block.
 func heightOf(tag any, head uint64) (height uint64, known bool) {
 	switch tag := tag.(type) {
 	case map[string]any:

@@ -33,9 +33,9 @@ type view struct {
 	head block
 	deep block
 	none bool // no block is deep yet
-	// line are the blocks that are linked to the view, from its top down: from the block that the node calls
-	// deep, or from the head, where depth is that blocks stand on a block. A height that is deep proves
-	// nothing without it.
+	// line are the blocks that are linked to the view, from its top down: from the block that the
+	// node calls deep, or from the head, where depth is that blocks stand on a block. A height that
+	// is deep proves nothing without it.
 	line *line
 	// settled is the height of the floor.
 	settled uint64
@@ -139,8 +139,9 @@ const (
 	prunedHistory    = 4444   // execution-apis
 )
 
-// identifyLater identifies a node that has no block 0, because it has removed old blocks or began with a snapshot. It has
-// the chain's id, and a later block. Where a deep block is known, it must not have another one at that height.
+// identifyLater identifies a node that has no block 0, because it has removed old blocks or began
+// with a snapshot. It has the chain's id, and a later block. Where a deep block is known, it must
+// not have another one at that height.
 func (c *Client) identifyLater(ctx context.Context, op string, e *endpoint, zero answer) error {
 	if e.known.fresh(time.Now()) {
 		return nil

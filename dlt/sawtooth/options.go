@@ -30,8 +30,9 @@ type Options struct {
 	// Name of the network; a database knows its ledger by it. Defaults to "sawtooth".
 	Name string
 
-	// Fallbacks are the base URLs of further nodes of the same network. The client submits to
-	// one when the nodes before it cannot be reached, or leave a batch in doubt again and again. At most 63.
+	// Fallbacks are the base URLs of further nodes of the same network. The client submits to one
+	// when the nodes before it cannot be reached, or leave a batch in doubt again and again. At
+	// most 63.
 	Fallbacks []string
 
 	// Client sends the requests; use it for proxies, client certificates and tokens that
@@ -98,8 +99,8 @@ type Options struct {
 
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
 	MaxBody int
-	// MaxResponse bounds each piece of an answer, such as an element of a list, in bytes. An
-	// answer may have any number of pieces, and is not kept. It bounds the receipts of an answer, too.
+	// MaxResponse bounds each piece of an answer, such as an element of a list, in bytes. An answer
+	// may have any number of pieces, and is not kept. It bounds the receipts of an answer, too.
 	// Defaults to 10 MiB.
 	MaxResponse int64
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Unclear counts the submissions in a row that an endpoint has left in doubt, for each batch. A refusal in words that
-// nobody knows may be this one node's: another endpoint may take the batch. The zero value is ready for use. Its
-// method may be called concurrently.
+// Unclear counts the submissions in a row that an endpoint has left in doubt, for each batch. A
+// refusal in words that nobody knows may be this one node's: another endpoint may take the batch.
+// The zero value is ready for use. Its method may be called concurrently.
 type Unclear struct {
 	mu sync.Mutex
 	by map[batch.Key]int
@@ -21,9 +21,9 @@ const (
 	maxUnclear  = 10_000
 )
 
-// Again notes the end of a submission of a batch, and reports whether the endpoint has now left it in doubt so often
-// that another endpoint should have it. Then the count begins anew. Any other end begins it anew, too, except
-// where nothing was sent.
+// Again notes the end of a submission of a batch, and reports whether the endpoint has now left it
+// in doubt so often that another endpoint should have it. Then the count begins anew. Any other end
+// begins it anew, too, except where nothing was sent.
 func (u *Unclear) Again(key batch.Key, err error) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -107,11 +107,11 @@ var evmList = []mutant{
 		old: "count, err := f.countAt(ctx, v.deep.number)", new: "count, err := f.countAt(ctx, v.head.number)",
 	},
 	{
-		name: "evm: a busy provider is a node without state", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
+		name: "evm: a busy provider is a node without state", file: "dlt/evm/finder.go", pkg: "dlt/evm", test: "TestResolve",
 		old: "if a.err != nil && classify(a.err) != classBusy {", new: "if a.err != nil {",
 	},
 	{
-		name: "evm: ours in the block is another's", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestResolve",
+		name: "evm: ours in the block is another's", file: "dlt/evm/finder.go", pkg: "dlt/evm", test: "TestResolve",
 		old: "return usage{by: byOurs, block: b}, true, nil", new: "return usage{by: byAnother, block: b, hash: tx.Hash}, true, nil",
 	},
 	{
@@ -171,7 +171,7 @@ var evmList = []mutant{
 		old: " || proxy != classDoubt) {", new: ") {",
 	},
 	{
-		name: "evm: the block of another's transaction need not be linked to the head", file: "dlt/evm/resolve.go", pkg: "dlt/evm", test: "TestASiblingOfANodeThatIsBehind.*",
+		name: "evm: the block of another's transaction need not be linked to the head", file: "dlt/evm/finder.go", pkg: "dlt/evm", test: "TestASiblingOfANodeThatIsBehind.*",
 		old: "err = f.standsOn(ctx, v, u.block)", new: "err = nil",
 	},
 	{

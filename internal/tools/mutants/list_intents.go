@@ -21,7 +21,7 @@ var intentList = []mutant{
 		old: "case proof.by == byAnother:", new: "case proof.by == byAnother || st.Reported == batch.ReportedUnknown:",
 	},
 	{
-		name: "intents: void by an earlier transaction of its own", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestIntentPlays/geth/VoidKnowsItsOwn",
+		name: "intents: void by an earlier transaction of its own", file: evmDir + "/finder.go", pkg: evmDir, test: "TestIntentPlays/geth/VoidKnowsItsOwn",
 		old: "slices.Contains(f.ours, hash)", new: "slices.Contains(f.ours[len(f.ours):], hash)",
 	},
 	{
@@ -105,23 +105,23 @@ var intentList = []mutant{
 		old: "settled > 0 && (v.none || v.deep.number < settled)", new: "!v.none && v.deep.number < settled",
 	},
 	{
-		name: "intents: void by a block without its transactions", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: void by a block without its transactions", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "if doc.Transactions == nil {", new: "if false {",
 	},
 	{
-		name: "intents: void by a block that does not show by whom", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof|TestIntentPlays/geth/BlocksWithoutTheirLists",
+		name: "intents: void by a block that does not show by whom", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof|TestIntentPlays/geth/BlocksWithoutTheirLists",
 		old: "if !f.authorized(a) {", new: "if false {",
 	},
 	{
-		name: "intents: void by another account's authorization", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: void by another account's authorization", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "err == nil && signer == f.sender {", new: "err == nil && signer != (evmtx.Address{}) {",
 	},
 	{
-		name: "intents: void by an authorization for another chain", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: void by an authorization for another chain", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "chain.Uint64() != 0 && chain.Uint64() != f.chain {", new: "chain.Uint64() == f.chain+2 {",
 	},
 	{
-		name: "intents: void by its own transaction in other letters", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: void by its own transaction in other letters", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "if ok && slices.Contains(f.ours, hash) {", new: "if ok && hash.String() == tx.Hash && slices.Contains(f.ours, hash) {",
 	},
 	{
@@ -157,19 +157,19 @@ var intentList = []mutant{
 		old: "out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedVoid, Message: errUnposted.Error()})", new: "_ = errUnposted",
 	},
 	{
-		name: "intents: a node without the state of that time leaves it to a person", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
+		name: "intents: a node without the state of that time leaves it to a person", file: evmDir + "/search.go", pkg: evmDir, test: "TestVoidWithoutState",
 		old: "if free == unknownHeight {\n\t\treturn 0, false, nil", new: "if free != unknownHeight {\n\t\treturn 0, false, nil",
 	},
 	{
-		name: "intents: a missing block ends the search for who used a nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
+		name: "intents: a missing block ends the search for who used a nonce", file: evmDir + "/search.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
 		old: "if !a.isNull() {\n\t\t\t\tu, found", new: "if len(answers) > 0 {\n\t\t\t\tu, found",
 	},
 	{
-		name: "intents: missing blocks are never looked at again", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
+		name: "intents: missing blocks are never looked at again", file: evmDir + "/search.go", pkg: evmDir, test: "TestASearchPassesOverMissingBlocks",
 		old: "r.height, r.gaps = 0, false", new: "r.gaps = false",
 	},
 	{
-		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestVoidWithoutState",
+		name: "intents: the search for who used a nonce begins anew", file: evmDir + "/search.go", pkg: evmDir, test: "TestVoidWithoutState",
 		old: "return max(height, s.by[searchedFor{a, nonce}].height)", new: "return height",
 	},
 	{
@@ -185,15 +185,15 @@ var intentList = []mutant{
 		old: "c.o.Fees(ctx, m.own())", new: "c.o.Fees(ctx, m)",
 	},
 	{
-		name: "intents: void by a deposit that uses no nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestADepositUsesNoNonce",
+		name: "intents: void by a deposit that uses no nonce", file: evmDir + "/finder.go", pkg: evmDir, test: "TestADepositUsesNoNonce",
 		old: "if !usesNonce(tx.Type) {", new: "if false {",
 	},
 	{
-		name: "intents: void by a transaction of a type that nobody knows", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: void by a transaction of a type that nobody knows", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "(n <= lastNonceType || n == depositType)", new: "n != 0x64",
 	},
 	{
-		name: "intents: a deposit of Optimism is no proof", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
+		name: "intents: a deposit of Optimism is no proof", file: evmDir + "/finder.go", pkg: evmDir, test: "TestOnlyAWholeBlockIsAProof",
 		old: "n <= lastNonceType || n == depositType", new: "n <= lastNonceType || n == depositType+1",
 	},
 	{
@@ -213,7 +213,7 @@ var intentList = []mutant{
 		old: "if a.err != nil && classify(a.err) == classBusy { // it does", new: "if false { // it does",
 	},
 	{
-		name: "intents: a proxy's list of methods hides who used a nonce", file: evmDir + "/resolve.go", pkg: evmDir, test: "TestAProxyThatListsNoSuchMethod",
+		name: "intents: a proxy's list of methods hides who used a nonce", file: evmDir + "/finder.go", pkg: evmDir, test: "TestAProxyThatListsNoSuchMethod",
 		old: "return 0, false, ctx.Err() // a proxy", new: "return 0, false, err // a proxy",
 	},
 }
