@@ -42,6 +42,10 @@ const (
 	linger    = 2 * time.Millisecond
 )
 
+// handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches of two
+// claims.
+const handBytes = 64 << 20
+
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
 
@@ -80,23 +84,23 @@ func newEngine(r *Runner) *engine {
 	}
 	e.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, e.vitals}, e.gate}, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
-		ClaimLimit: o.ClaimLimit,
-		Rules:      submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
-		Lists:      lists,
-		Preparer:   preparer,
-		Keep:       e.keepPrepared,
-		Trace:      r.traceRequest(),
-		Record:     func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
-		Ready:      func() { e.queuer.Wake() },
-		Paused:     e.paused,
-		Resumed:    e.resumed,
+		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
+		Rules:    submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.retryDelay, StuckAfter: o.StuckAfter},
+		Lists:    lists,
+		Preparer: preparer,
+		Keep:     e.keepPrepared,
+		Trace:    r.traceRequest(),
+		Record:   func(o store.Outcome) { e.table.Answered(o, o.Post.Took) },
+		Ready:    func() { e.queuer.Wake() },
+		Paused:   e.paused,
+		Resumed:  e.resumed,
 	})
 	e.queuer = queuer.New(heldStore{gatedStore{e.store("queuer"), e.gate}, e}, e.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.margin(), Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
-		ScanLanes: scanLanes, Lanes: o.ClaimLimit,
+		ScanLanes: scanLanes, Lanes: o.ClaimLimit, Bytes: e.submitter.BytesLeft,
 		Resend: r.resend, MaxInFlight: r.maxInFlight, KeepsOrder: r.keepsOrder, Budget: o.budget, Instance: o.Instance, StuckAfter: o.StuckAfter,
 		Held:    func(s batch.ServiceID, err error) { r.laneHeld(s, err) },
 		Trouble: func(err error) { r.trouble("queuer", err) },

@@ -131,7 +131,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	claimed, err := c.store.Claim(ctx, store.ClaimQuery{
 		Lanes: lanes, Limit: room, Window: max(1, c.o.Strategy.Window()), TTL: c.o.TTL,
 		Resend: c.o.Resend, MaxInFlight: c.o.MaxInFlight, Budget: c.o.Budget, Instance: c.o.Instance,
-		StuckAfter: c.o.StuckAfter, Wants: c.wants, Salt: rand.Uint32(),
+		StuckAfter: c.o.StuckAfter, Wants: c.wants, Salt: rand.Uint32(), Bytes: c.bytes(),
 	}, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
 		looks = append(looks, look{lane.Service, len(lane.Batches), waits})
@@ -146,6 +146,18 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	}
 	c.learn(claimed, looks, began) // before one of the batches can be over
 	return c.handOver(ctx, claimed, until)
+}
+
+// bytes is the share of one of the claims under way.
+func (c *claimer) bytes() int {
+	if c.o.Bytes == nil {
+		return 0
+	}
+	n := c.o.Bytes()
+	if n > 0 {
+		n = max(1, n/maxFlights)
+	}
+	return n
 }
 
 // look is the view that a claim had of a lane.

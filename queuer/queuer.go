@@ -45,9 +45,11 @@ type Options struct {
 	ScanInterval time.Duration
 	// Busy is how long a lane with a batch under way is left alone at most, where no other
 	// batch of the lane may leave; with 0 the lane is not left alone.
-	Busy        time.Duration
-	ScanLanes   int // lanes that one scan reads at most
-	Lanes       int // lanes that one claim looks at
+	Busy      time.Duration
+	ScanLanes int // lanes that one scan reads at most
+	Lanes     int // lanes that one claim looks at
+	// Bytes returns how many bytes of payloads all claims under way may take; nil and 0 are no bound.
+	Bytes       func() int
 	Resend      func(batch.ServiceID) store.Resend
 	MaxInFlight func(batch.ServiceID) int // batches of a lane under way at once; 0 means no bound
 	Budget      func(batch.ServiceID) batch.Budget

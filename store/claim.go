@@ -22,10 +22,13 @@ type LanesQuery struct {
 
 // ClaimQuery asks for batches.
 type ClaimQuery struct {
-	Lanes  []batch.ServiceID // looked at in this order
-	Limit  int               // at most so many batches
-	Window int               // queued batches of a lane shown to choose, at least 1
-	TTL    time.Duration     // of the claims, on the database's clock
+	Lanes []batch.ServiceID // looked at in this order
+	Limit int               // at most so many batches
+	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them only
+	// where that is the first of its lane, and no lane after that: see [ClaimQuery.Take]. 0 is no bound.
+	Bytes  int
+	Window int           // queued batches of a lane shown to choose, at least 1
+	TTL    time.Duration // of the claims, on the database's clock
 	// Budget is the budget of batches that have none of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget
 	// Instance names the claimer: printable, at most [batch.MaxInstanceLen] bytes.
@@ -52,6 +55,16 @@ type ClaimQuery struct {
 	// again. Wants is as pure as choose; a batch that it holds back does not count as Left.
 	// Nil is Window for each lane.
 	Wants func(attempted batch.Lane) int
+}
+
+// Take counts the payloads of a lane's plan, and reports whether the claim is full. Then the lanes behind it
+// are left, as they are where Limit is used up.
+func (q *ClaimQuery) Take(p Plan) (full bool) {
+	if q.Bytes <= 0 {
+		return false
+	}
+	q.Bytes -= p.Bytes
+	return q.Bytes <= 0
 }
 
 // budget is the budget of a batch: own, or the query's where own is zero.

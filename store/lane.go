@@ -13,6 +13,7 @@ type LaneRow struct {
 	Row       Row
 	Budget    batch.Budget
 	Footprint batch.Footprint
+	Size      int // of the payload, in bytes: see [ClaimQuery].Bytes
 }
 
 // Plan is the effect of a claim on one lane.
@@ -22,6 +23,7 @@ type Plan struct {
 	Changed []LaneRow
 	Runs    []ClaimedRun
 	Claims  int  // batches in Runs
+	Bytes   int  // of their payloads
 	More    bool // the limit cut the lane short
 	// NextReady is the time until the first waiting batch becomes ready; 0 where none waits
 	// so.
@@ -70,6 +72,11 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 				break
 			}
 			r := &rows[order[pos]]
+			if q.Bytes > 0 && p.Claims > 0 && r.Size > q.Bytes-p.Bytes {
+				p.More = true
+				break
+			}
+			p.Bytes += r.Size
 			claim := Claim{
 				Ref: r.Ref, From: r.Row.State, Failures: r.Row.Failures, Budget: q.budget(r.Key.Service, r.Budget),
 				Doubt: r.Row.DoubtAttempt != 0, Again: !r.Row.LastPost.IsZero() && !r.Row.Requeued,

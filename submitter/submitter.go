@@ -26,7 +26,10 @@ type Options struct {
 	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
 	Reliant    bool
 	ClaimLimit int // batches taken and not yet posted, at most
-	Rules      Rules
+	// Bytes is how many bytes of payloads are taken and not yet posted: with so many nothing more is
+	// taken. 0 is no bound.
+	Bytes int
+	Rules Rules
 	// Lists sends several batches of a run in one request, as many as the ledger's traits
 	// allow. It is the ledger, or nil.
 	Lists dlt.ListSubmitter
@@ -63,6 +66,7 @@ type Submitter struct {
 
 	mu    sync.Mutex
 	queue []run // taken and not yet given to a hand
+	bytes int   // of the payloads in the queue and in the hands
 	full  bool  // Room was 0 because of the queue
 	stop  bool  // no more is posted
 }
@@ -71,6 +75,7 @@ type Submitter struct {
 type run struct {
 	store.ClaimedRun
 	payloads [][]byte
+	bytes    int // of the payloads
 	until    time.Time
 }
 
@@ -98,6 +103,9 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		return 0, 0
 	}
 	queued := s.queued()
+	if heavy := s.o.Bytes > 0 && s.bytes >= s.o.Bytes; heavy {
+		n = 0
+	}
 	s.full = queued > 0 && n <= queued
 	s.mu.Unlock()
 	n -= queued
@@ -112,6 +120,16 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		}
 	}
 	return max(0, n), 0
+}
+
+// BytesLeft returns how many bytes of payloads may be taken, at least one; 0 is no bound.
+func (s *Submitter) BytesLeft() int {
+	if s.o.Bytes <= 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(1, s.o.Bytes-s.bytes)
 }
 
 // Busy returns how many requests are under way.
@@ -149,7 +167,12 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 		s.Return(r.Batches)
 		return
 	}
-	s.queue = append(s.queue, run{r, payloads, until})
+	size := 0
+	for _, p := range payloads {
+		size += len(p)
+	}
+	s.bytes += size
+	s.queue = append(s.queue, run{r, payloads, size, until})
 	s.mu.Unlock()
 	loop.Poke(s.wake)
 }
@@ -188,6 +211,7 @@ func (s *Submitter) drain() {
 	s.queue, s.stop = nil, true
 	s.mu.Unlock()
 	for _, r := range queue {
+		s.over(r)
 		s.Return(r.Batches)
 	}
 }
@@ -221,6 +245,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 	for ok := true; ok; {
 		used, hung := s.post(ctx, r, hand)
+		s.over(r)
 		if !used {
 			hand.Unused()
 			return
@@ -230,6 +255,13 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 		s.o.Ready()
 	}
 	loop.Poke(s.wake)
+}
+
+// over says that the payloads of a run are not needed any more.
+func (s *Submitter) over(r run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= r.bytes
 }
 
 // next takes the first run that may have a hand.

@@ -243,7 +243,9 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, room, choose)
-		room -= plan.Claims
+		if room -= plan.Claims; q.Take(plan) {
+			room = 0
+		}
 		changed = append(changed, plan.Changed...)
 		claimed.Runs = append(claimed.Runs, plan.Runs...)
 		if plan.More {
@@ -267,7 +269,7 @@ func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Tim
 	}
 	var attempted, waiting []store.LaneRow
 	for _, e := range l.open {
-		r := store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.Budget, Footprint: e.Footprint}
+		r := store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.Budget, Footprint: e.Footprint, Size: len(e.Payload)}
 		if e.row.Attempted() {
 			attempted = append(attempted, r)
 		} else {

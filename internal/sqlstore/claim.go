@@ -15,11 +15,11 @@ type Window interface {
 	Rows() []store.LaneRow
 }
 
-// PlanLanes plans lanes one after the other into out, until left claims are made, and returns how many are
+// PlanLanes plans lanes one after the other into out, until left claims are made or q.Bytes are used up, and returns how many are
 // left then. wait adds the waiting rows to windows, planned takes the rows as a plan has changed them.
 // PlanLanes reads waiting rows only of lanes that the limit lets through; after a round with fewer rows
 // than wanted, the next round reads a few more lanes.
-func PlanLanes[W Window](windows []W, now time.Time, q store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
+func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
 	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
 ) (int, error) {
 	for budget := left; len(windows) > 0 && left > 0; budget *= 4 {
@@ -35,11 +35,13 @@ func PlanLanes[W Window](windows []W, now time.Time, q store.ClaimQuery, left in
 				continue
 			}
 			service, _ := w.Wants()
-			plan := store.PlanLane(service, lane, now, q, left, choose)
+			plan := store.PlanLane(service, lane, now, *q, left, choose)
 			if err := planned(w, lane); err != nil {
 				return left, err
 			}
-			left -= plan.Claims
+			if left -= plan.Claims; q.Take(plan) {
+				left = 0
+			}
 			out.Runs = append(out.Runs, plan.Runs...)
 			if plan.More {
 				out.Left = append(out.Left, service)

@@ -39,6 +39,7 @@ type FreshBatch struct {
 	ID        batch.ID
 	Budget    batch.Budget
 	Footprint []byte // for DecodeFootprint
+	Size      int    // of the payload
 
 	TraceParent string
 }
@@ -67,7 +68,7 @@ func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	}
 	f.entries[seq] = freshBatch{
 		FreshBatch: FreshBatch{
-			ID: batch.ID(strings.Clone(string(b.ID))), Budget: b.Budget, Footprint: footprint, TraceParent: strings.Clone(b.TraceParent),
+			ID: batch.ID(strings.Clone(string(b.ID))), Budget: b.Budget, Footprint: footprint, Size: len(b.Payload), TraceParent: strings.Clone(b.TraceParent),
 		},
 		created: created, payload: bytes.Clone(b.Payload), size: size,
 	}

@@ -37,7 +37,9 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, left, choose)
-		left -= plan.Claims
+		if left -= plan.Claims; q.Take(plan) {
+			left = 0
+		}
 		changed = append(changed, plan.Changed...)
 		claimed.Runs = append(claimed.Runs, plan.Runs...)
 		if plan.More {
@@ -61,7 +63,7 @@ func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.La
 	show := func(es []*entry) {
 		rows = slices.Grow(rows, len(es))
 		for _, e := range es {
-			rows = append(rows, store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.budget, Footprint: e.footprint})
+			rows = append(rows, store.LaneRow{Ref: e.ref(), Row: e.row, Budget: e.budget, Footprint: e.footprint, Size: len(e.payload)})
 		}
 	}
 	show(l.attempted.first(l.attempted.len()))

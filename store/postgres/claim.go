@@ -87,7 +87,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			}
 		}
 		var first []*stored // claimed for the first time
-		left, err = sqlstore.PlanLanes(windows, now, q, left, choose, &out, func(windows []*window) error {
+		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out, func(windows []*window) error {
 			err := t.waiting(ctx, sqlWaiting, windows)
 			for _, w := range windows {
 				if err == nil && w.want > 0 {
@@ -193,7 +193,7 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 	}
 	_, ranges := rangeArrays(windows)
 	open, err := sqlstore.Query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.closed}, s.RowCols.Dest())
+		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.size, &s.closed}, s.RowCols.Dest())
 	}, statement, ranges[:3]...)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		w.atEnd = append(w.atEnd, s)
 		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
-			s.footprint, s.TraceParent = b.Footprint, b.TraceParent
+			s.footprint, s.size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
 		} else {
 			unknown = append(unknown, s)
 		}
@@ -286,7 +286,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 
 // claimDest takes colsClaim.
 func (s *stored) claimDest() []any {
-	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint, &s.TraceParent}
+	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint, &s.size, &s.TraceParent}
 }
 
 // claimable reads the batches of waiting rows.
@@ -299,7 +299,7 @@ func (t *session) claimable(ctx context.Context, rows []*stored) error {
 	for i := range found {
 		s, r := &found[i], rows[found[i].part-1]
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry
-		r.footprint, r.TraceParent = s.footprint, s.TraceParent
+		r.footprint, r.size, r.TraceParent = s.footprint, s.size, s.TraceParent
 	}
 	return err
 }
@@ -344,7 +344,7 @@ func (w *window) show(rows []*stored) error {
 		if err != nil {
 			return fmt.Errorf("batch %s: %w", s.Key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Row: s.Now, Budget: s.Budget(), Footprint: footprint})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Row: s.Now, Budget: s.Budget(), Footprint: footprint, Size: s.size})
 	}
 	return nil
 }

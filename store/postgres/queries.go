@@ -373,7 +373,7 @@ const (
 	windowAttempted = attemptedOf + `false` + attemptedIn
 	windowWaiting   = waitingOf + `false` + waitingIn
 	isClosedLane    = `NOT (` + notClosed + `)`
-	attemptedOf     = `SELECT ` + colsBatch + `, b.footprint, u.closed, ` + colsRow + ` FROM (SELECT u.*, `
+	attemptedOf     = `SELECT ` + colsBatch + `, b.footprint, ` + payloadSize + `, u.closed, ` + colsRow + ` FROM (SELECT u.*, `
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
@@ -387,7 +387,9 @@ const (
 	// sqlClaimable reads the columns of waiting rows that were not read with them.
 	sqlClaimable = `SELECT u.n, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq OFFSET 0) b`
-	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint, ` + sqlstore.TraceParent
+	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint, ` + payloadSize + `, ` + sqlstore.TraceParent
+	// The server knows the size without reading the payload.
+	payloadSize = `coalesce(octet_length(b.serialized_batch), 0)`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`

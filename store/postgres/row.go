@@ -29,6 +29,7 @@ type stored struct {
 	sqlstore.Stored
 	sqlstore.RowCols
 	footprint []byte // only where a claim reads it
+	size      int    // of the payload, likewise
 	clock     int64  // as the statement read it
 	askedWas  int64  // asked_at before a lease
 	part      int    // the element of the statement's arguments that found it

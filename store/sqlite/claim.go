@@ -59,7 +59,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		if err != nil {
 			return out, err
 		}
-		left, err = sqlstore.PlanLanes(windows, now, q, left, choose, &out,
+		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out,
 			func(windows []*window) error { return t.waiting(ctx, true, windows) },
 			func(w *window, lane []store.LaneRow) error {
 				return t.saveLane(ctx, w.rows, lane, &claims, out.Payloads)

@@ -64,13 +64,15 @@ const (
 		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
 		AND (o.attempt = 0 OR o.at_end = 1)`
 	// colsClaim are the columns that a claim reads of every attempted row.
-	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint,
+	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint, ` + payloadSize + `,
 	o.state, o.version, o.attempt, o.requeued`
+	// SQLite knows the size without reading the payload.
+	payloadSize = `coalesce((SELECT length(p.serialized_batch) FROM batch_payloads p WHERE p.seq = b.seq), 0)`
 	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
 	// in the list.
 	sqlWaiting = `SELECT j.key, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
-	sqlBatches = `SELECT ` + colsBatch + `, b.footprint FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
+	sqlBatches = `SELECT ` + colsBatch + `, b.footprint, ` + payloadSize + ` FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
 
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,

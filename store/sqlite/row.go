@@ -13,6 +13,7 @@ type rowCols struct {
 	sqlstore.BatchCols
 	sqlstore.RowCols
 	footprint []byte
+	size      int
 }
 
 // openDest takes colsBatch and colsOpen.

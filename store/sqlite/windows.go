@@ -29,6 +29,7 @@ func (w *window) Rows() []store.LaneRow { return laneRows(w.rows) }
 type claimable struct {
 	sqlstore.Stored
 	footprint batch.Footprint
+	size      int  // of the payload, where a claim reads it
 	part      bool // few columns of the row are read yet
 }
 
@@ -40,7 +41,7 @@ func (c *rowCols) wholeDest() []any {
 // claimDest takes colsClaim.
 func (c *rowCols) claimDest() []any {
 	return []any{
-		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent, &c.footprint,
+		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent, &c.footprint, &c.size,
 		&c.State, &c.Version, &c.Attempt, &c.Requeued,
 	}
 }
@@ -48,7 +49,7 @@ func (c *rowCols) claimDest() []any {
 // claimable is the batch in the columns of colsClaim, where claim is set, or in all. Nothing else
 // matters of a row that cannot be claimed.
 func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
-	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}}
+	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}, size: c.size}
 	if r.footprint, err = sqlstore.DecodeFootprint(c.footprint); err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want i
 			return nil
 		}
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
-		r.TraceParent = b.TraceParent
+		r.TraceParent, r.size = b.TraceParent, b.Size
 		r.footprint, err = sqlstore.DecodeFootprint(b.Footprint)
 		return err
 	}, sqlWaiting, encode(services), want)
@@ -192,9 +193,9 @@ func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) er
 	if len(rows) == 0 {
 		return nil
 	}
-	return sqlstore.Each(ctx, t, func(c *rowCols) []any { return append(c.BatchCols.Dest(), &c.footprint) }, func(c *rowCols) (err error) {
+	return sqlstore.Each(ctx, t, func(c *rowCols) []any { return append(c.BatchCols.Dest(), &c.footprint, &c.size) }, func(c *rowCols) (err error) {
 		r := rows[c.Seq]
-		r.BatchCols = c.BatchCols
+		r.BatchCols, r.size = c.BatchCols, c.size
 		r.footprint, err = sqlstore.DecodeFootprint(c.footprint)
 		return err
 	}, sqlBatches, encode(slices.Collect(maps.Keys(rows))))
@@ -215,7 +216,7 @@ func (t *session) readRest(ctx context.Context, parts map[int64]*claimable) erro
 func laneRows(found []*claimable) []store.LaneRow {
 	rows := make([]store.LaneRow, len(found))
 	for i, c := range found {
-		rows[i] = store.LaneRow{Ref: c.Ref(), Row: c.Now, Budget: c.Budget(), Footprint: c.footprint}
+		rows[i] = store.LaneRow{Ref: c.Ref(), Row: c.Now, Budget: c.Budget(), Footprint: c.footprint, Size: c.size}
 	}
 	return rows
 }

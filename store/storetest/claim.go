@@ -21,6 +21,7 @@ func claimTests() []test {
 		{name: "no more is shown than is wanted", run: claimWants},
 		{name: "footprints are shown", run: claimFootprints},
 		{name: "limit and left", run: claimLimit},
+		{name: "a claim takes so many bytes", run: claimBytes},
 		{name: "no more under way than the ledger takes", run: claimInFlight},
 		{name: "not before its time", run: claimNotBefore},
 		{name: "a bad position is ignored", run: claimBadPosition},
@@ -158,6 +159,32 @@ func claimLimit(f *fixture) {
 
 // A lane that is at its bound of batches in flight is not Left: to come again would be in
 // vain. Another lane has its own bound, and a final batch makes room.
+// claimBytes claims payloads that are too large together: of batches that were never tried, and of batches that
+// wait again.
+func claimBytes(f *fixture) {
+	const size = 10_000
+	all := slices.Concat(many("a", "a", 3), many("b", "b", 2), many("c", "c", 1))
+	for i := range all {
+		all[i].Payload = fmt.Appendf(nil, "%0*d", size, i)
+	}
+	f.add(all...)
+	is := ids(all)
+	lanes := []batch.ServiceID{"a", "b", "c"}
+	q := store.ClaimQuery{Lanes: lanes, Limit: 99, Window: 9, TTL: f.u(1.5), Bytes: 2*size + size/2}
+	for range 2 { // then they are attempted
+		got := f.claim(q, everyReady)
+		require.Equal(f, []batch.ID{is[0], is[1], is[3]}, claimedIDs(got), "the rest of a lane waits, and once it is full the next lane")
+		assert.Equal(f, lanes, got.Left)
+		f.each(f.submitted, store.Unposted, is[0], is[1], is[3])
+	}
+	q.Bytes = 1
+	got := f.claim(q, everyReady)
+	require.Equal(f, []batch.ID{is[0]}, claimedIDs(got), "at least one")
+	f.each(f.submitted, store.Unposted, is[0])
+	q.Bytes = 0
+	require.Len(f, claimedIDs(f.claim(q, everyReady)), len(all))
+}
+
 func claimInFlight(f *fixture) {
 	for _, s := range []batch.ServiceID{"x", "y", "z"} {
 		f.add(many(s, string(s), 4)...)

@@ -78,7 +78,7 @@ func (f *fixture) inOrder(keep func(*shadow) bool) []*shadow {
 func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	var attempted, queued []store.LaneRow
 	for _, s := range f.inOrder(func(s *shadow) bool { return s.b.Service == service && !s.row.Final() }) {
-		r := store.LaneRow{Ref: s.whole(), Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint}
+		r := store.LaneRow{Ref: s.whole(), Row: s.row, Budget: s.b.Budget, Footprint: s.b.Footprint, Size: len(s.b.Payload)}
 		if s.row.Attempted() {
 			attempted = append(attempted, r)
 		} else if len(queued) < n {
@@ -125,7 +125,9 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 			want = append(want, l)
 			return choose(l)
 		})
-		left -= plan.Claims
+		if left -= plan.Claims; q.Take(plan) {
+			left = 0
+		}
 		for _, r := range plan.Changed {
 			f.rows[r.Key.ID].row = r.Row
 		}
