@@ -44,6 +44,7 @@ const (
 	actTime  = time.Minute      // to carry a form out
 	pageRows = 100              // of a list on one page
 	maxForm  = 8 << 20          // bytes of a form; the largest one has a bulk selection
+	maxField = 256              // fields of a form or an address: each takes much more memory than its text
 )
 
 // Options of a console.
@@ -145,6 +146,10 @@ var headers = map[string]string{
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
+	}
+	if strings.Count(r.URL.RawQuery, "&") >= maxField {
+		write(w, http.StatusBadRequest, "text/plain; charset=utf-8", []byte("The address has too many fields.\n"))
+		return
 	}
 	if r.Method == http.MethodGet && strings.TrimPrefix(r.URL.Path, "/") == "live" {
 		c.serveLive(w, r)

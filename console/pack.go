@@ -44,15 +44,84 @@ func unpack(text string) (s operator.Selection, err error) {
 	if err != nil {
 		return s, bad(err)
 	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxPacked))
-	if err != nil {
+	if s, err = decode(json.NewDecoder(io.LimitReader(z, maxPacked))); err != nil {
 		return s, bad(err)
-	}
-	if err := json.Unmarshal(plain, &s); err != nil {
-		return s, bad(err)
-	}
-	if len(s.Batches) > bulkMax {
-		return s, bad(nil)
 	}
 	return s, nil
+}
+
+// maxBulkText bounds the bulk action of a selection, which names filters, in bytes.
+const maxBulkText = 64 << 10
+
+// decode reads a selection value by value: a short text may stand for millions of small values, which take
+// a hundred times the memory of their text. The parts that are for people only must be empty.
+func decode(d *json.Decoder) (s operator.Selection, err error) {
+	if err := expect(d, '{'); err != nil {
+		return s, err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		word, err := d.Token()
+		if err != nil {
+			return s, err
+		}
+		name, _ := word.(string)
+		if seen[name] {
+			return s, fmt.Errorf("%q stands there twice", batch.Excerpt(name, 32))
+		}
+		seen[name] = true
+		switch name {
+		case "bulk":
+			var text json.RawMessage
+			if err = d.Decode(&text); err == nil && len(text) > maxBulkText {
+				err = fmt.Errorf("the bulk action has %d bytes, want at most %d", len(text), maxBulkText)
+			}
+			if err == nil {
+				err = json.Unmarshal(text, &s.Bulk)
+			}
+		case "at":
+			err = d.Decode(&s.At)
+		case "batches":
+			s.Batches, err = decodeBatches(d)
+		case "more":
+			err = d.Decode(&s.More)
+		case "token":
+			err = d.Decode(&s.Token)
+		default:
+			var text json.RawMessage
+			if err = d.Decode(&text); err == nil && string(text) != "null" {
+				err = fmt.Errorf("%q is not part of a packed selection", batch.Excerpt(name, 32))
+			}
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, expect(d, '}')
+}
+
+// decodeBatches reads at most bulkMax batches.
+func decodeBatches(d *json.Decoder) (all []operator.Seen, err error) {
+	if err := expect(d, '['); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		if len(all) == bulkMax {
+			return nil, fmt.Errorf("there are more than %d batches", bulkMax)
+		}
+		var one operator.Seen
+		if err := d.Decode(&one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, expect(d, ']')
+}
+
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("%v stands where %v is expected", got, want)
+	}
+	return err
 }

@@ -3,6 +3,8 @@ package console
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -114,13 +116,23 @@ func (v *visit) may(w http.ResponseWriter) error {
 	if v.denied != "" {
 		return &refused{http.StatusForbidden, "Nothing was done", v.denied}
 	}
-	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
-	if err := v.r.ParseForm(); err != nil {
+	text, err := io.ReadAll(http.MaxBytesReader(w, v.r.Body, maxForm))
+	if err == nil && bytes.Count(text, []byte("&")) >= maxField {
+		err = errFields
+	}
+	v.r.Body = io.NopCloser(bytes.NewReader(text))
+	if err == nil {
+		err = v.r.ParseForm()
+	}
+	if err != nil {
 		return &refused{http.StatusBadRequest, "Nothing was done", "The form could not be read, or is too long."}
 	}
 	v.form = v.r.PostForm
 	return nil
 }
+
+// errFields says that a form has too many fields.
+var errFields = errors.New("too many fields")
 
 // frame is what the template of a page gets.
 type frame struct {

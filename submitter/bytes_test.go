@@ -1,0 +1,48 @@
+package submitter_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// Nothing more is taken while the payloads that wait, or are being sent, are so large together.
+func TestPayloadsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, taking(time.Second), func(o *submitter.Options, _ *dlt.Traits) { o.Bytes = 25 })
+		assert.Equal(t, 25, r.BytesLeft())
+		r.post(far, "s", "a") // 12 bytes
+		n, _ := r.Room()
+		assert.Positive(t, n)
+		assert.Equal(t, 13, r.BytesLeft())
+		r.post(far, "t", "b", "c")
+		synctest.Wait()
+		n, again := r.Room()
+		assert.Zero(t, n)
+		assert.Zero(t, again, "it will be woken")
+		assert.Equal(t, 1, r.BytesLeft(), "a claim takes one batch at least")
+		before := r.readies()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		assert.Greater(t, r.readies(), before)
+		assert.Equal(t, 25, r.BytesLeft())
+		r.quit()
+	})
+}
+
+// A stop gives back what was never sent.
+func TestAStopGivesBytesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := build(fine, func(o *submitter.Options, _ *dlt.Traits) { o.Bytes = 25 })
+		r.post(far, "s", "a", "b")
+		assert.Equal(t, 1, r.BytesLeft())
+		r.run(t)
+		r.quit()
+		assert.Equal(t, 25, r.BytesLeft())
+	})
+}
