@@ -182,7 +182,7 @@ var list = []mutant{
 	},
 	{
 		name: "drain skipped", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",
-		old: "\tfor _, r := range queue {\n\t\ts.Return(r.Batches)\n\t}\n", new: "\t_ = queue\n",
+		old: "\tfor _, r := range queue {\n\t\ts.over(r)\n\t\ts.Return(r.Batches)\n\t}\n", new: "\t_ = queue\n",
 	},
 	{
 		name: "claimed but unposted not put back", file: "submitter/submitter.go", pkg: "submitter", test: "Test.*",

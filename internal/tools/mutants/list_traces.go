@@ -20,15 +20,15 @@ var tracesList = []mutant{
 	},
 	{
 		name: "traces: a claim by another process loses the context (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",
-		old: "\t\tr.BatchCols = c.BatchCols\n", new: "\t\tr.BatchCols = c.BatchCols\n\t\tr.TraceParent = \"\"\n",
+		old: "\t\tr.BatchCols, r.size = c.BatchCols, c.size\n", new: "\t\tr.BatchCols, r.size = c.BatchCols, c.size\n\t\tr.TraceParent = \"\"\n",
 	},
 	{
 		name: "traces: a claim by another process loses the context (PostgreSQL)", file: "store/postgres/claim.go", pkg: "internal/integration", test: "TestStore/native$/add/the_trace_context_comes_with_the_batch",
-		old: "r.footprint, r.TraceParent = s.footprint, s.TraceParent", new: "r.footprint = s.footprint",
+		old: "r.footprint, r.size, r.TraceParent = s.footprint, s.size, s.TraceParent", new: "r.footprint, r.size = s.footprint, s.size",
 	},
 	{
 		name: "traces: a claim of what this process has added loses the context (SQLite)", file: "store/sqlite/windows.go", pkg: "store/sqlite", test: "TestStore/add/order_within_a_call_and_across_calls",
-		old: "\t\tr.TraceParent = b.TraceParent\n", new: "",
+		old: "\t\tr.TraceParent, r.size = b.TraceParent, b.Size\n", new: "\t\tr.size = b.Size\n",
 	},
 	{
 		name: "traces: an attempted batch has no context", file: "internal/sqlstore/row.go", pkg: "store/sqlite", test: "TestStore/add/the_trace_context_comes_with_the_batch",
