@@ -126,3 +126,35 @@ func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 		})
 	}
 }
+
+// TestPipelinedHoldsWhatIsAddedLater: the node crashed and nobody posted meanwhile. Batches that are
+// added afterwards, while Grace lasts, wait for those that the node lost.
+func TestPipelinedHoldsWhatIsAddedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
+		require.NoError(t, err)
+		t.Cleanup(node.Close)
+		all := lane(t, "a", "b", "c", "d")
+		client := newClient(t, "http://node", &sawtooth.Options{Client: node.Client(), SingleValidator: true, Grace: 20 * time.Second})
+		breaches := 0
+		r, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Strategy: queuer.Pipelined(8), Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventOrderBreach {
+				breaches++
+			}
+		})})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		require.NoError(t, r.Add(ctx, all[:2]...))
+		time.Sleep(500 * time.Millisecond)
+		node.Restart()
+		time.Sleep(5 * time.Second)
+		require.NoError(t, r.Add(ctx, all[2:]...))
+		require.NoError(t, r.Idle(ctx))
+		cancel()
+		require.NoError(t, <-done)
+		assert.Equal(t, []batch.ID{all[0].ID, all[1].ID, all[2].ID, all[3].ID}, node.Chain())
+		assert.Zero(t, breaches)
+	})
+}
