@@ -76,10 +76,9 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case w.Finding == store.Accepted:
 		n.r.health.mark(&n.r.health.halted, key.Service, false) // somebody released it
 	}
-	if !w.Applied.Stuck && quietly(w) {
-		return
+	if w.Applied.Stuck || !quietly(w) {
+		n.r.report(event)
 	}
-	n.r.report(event)
 	if w.Applied.Halted && w.Applied.Result == store.Written {
 		event.Kind = batch.EventHalted
 		if w.Applied.Halt != "" {
@@ -100,6 +99,8 @@ func quietly(w inhand.Recorded) bool {
 	switch w.Finding {
 	case store.IsPending:
 		return w.Applied.From == batch.Pending
+	case store.IsValid: // a rollback is counted
+		return w.Applied.From == batch.Valid
 	case store.PutOff, store.Undecidable:
 		return true
 	}

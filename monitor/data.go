@@ -89,9 +89,10 @@ func (d *data) spendable() bool {
 	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
 }
 
-// rolledBack reports whether the ledger has executed the attempt, shown that for longer than
-// Traits.Stale, and taken it back.
+// rolledBack reports whether the ledger has executed the attempt, and has shown that for longer than
+// Traits.Stale without a commit: it has taken the execution back. The database's clock may have
+// jumped, so this process's own clock counts, too.
 func (d *data) rolledBack() bool {
 	st := d.k.Status
-	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.f.PostedAgo > d.t.Stale
+	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.ended() > d.t.Stale
 }

@@ -191,6 +191,12 @@ func (d *decider) undecidable(cause string) Verdict {
 }
 
 func (d *decider) inState(s batch.State, finding store.Finding) Verdict {
+	if s == batch.Valid && d.rolledBack() && !d.f.RolledBack {
+		// Written at once: the ledger may have forgotten it when the attempt is resolved.
+		v := d.found(finding)
+		d.countRollback(v.Outcome)
+		return v
+	}
 	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.ended() > d.t.Stale {
 		return Verdict{Resolve: true, Next: d.next()} // the ledger may have dropped it without saying so
 	}
@@ -426,13 +432,23 @@ func (d *decider) cannotTell(cause string) Verdict {
 }
 
 // maxRollbacks is the number of executions in a row that were taken back at which a lane is
-// halted: each took the ledger longer than Traits.Stale, and the next would, too.
-const maxRollbacks = 3
+// halted. One may come of a crash; two of one batch, with Traits.LateArrival between them, show that
+// the ledger's nodes disagree, and each further one may do harm.
+const maxRollbacks = 2
+
+// countRollback counts an execution that was taken back, once for each attempt. The count is the row's:
+// neither a restart of the ledger's nodes nor one of this process begins it anew.
+func (d *decider) countRollback(o *store.Outcome) {
+	o.RolledBack = true
+	if n := d.f.Rollbacks + 1; n >= maxRollbacks {
+		o.Halt = fmt.Sprintf("the nodes of this circuit disagree: %d executions in a row were rolled back", n)
+	}
+}
 
 func (d *decider) notCommitted() Verdict {
 	v := d.found(store.NotCommitted)
-	if v.Outcome.RolledBack = d.rolledBack(); v.Outcome.RolledBack && d.f.Rollbacks+1 >= maxRollbacks {
-		v.Outcome.Halt = fmt.Sprintf("the nodes of this circuit disagree: %d executions in a row were rolled back", d.f.Rollbacks+1)
+	if d.rolledBack() && !d.f.RolledBack {
+		d.countRollback(v.Outcome)
 	}
 	d.lastIfSpent(v.Outcome)
 	return v

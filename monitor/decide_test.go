@@ -301,38 +301,54 @@ func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	}
 }
 
-// An execution that was taken back is counted, and the third in a row halts the lane.
+// An execution that was taken back is counted at once, and once, and the second in a row halts the
+// lane. So a node that is killed before the attempt is resolved hides nothing.
 func TestDecideRollbacks(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
 	for name, c := range map[string]struct {
-		state  batch.State
-		said   batch.Reported
-		before int
-		want   bool
-		halts  bool
+		state   batch.State
+		said    batch.Reported
+		posted  time.Duration
+		before  int
+		counted bool
+		counts  bool
+		halts   bool
 	}{
-		"the first":               {batch.Valid, batch.ReportedValid, 0, true, false},
-		"the second":              {batch.Valid, batch.ReportedValid, 1, true, false},
-		"the third":               {batch.Valid, batch.ReportedValid, 2, true, true},
-		"forgotten meanwhile":     {batch.Valid, batch.ReportedUnknown, 2, false, false},
-		"never seen to be valid":  {batch.Pending, batch.ReportedPending, 2, false, false},
-		"in doubt, and not valid": {batch.Submitting, batch.ReportedUnknown, 2, false, false},
+		"the first":               {batch.Valid, batch.ReportedValid, 2 * time.Minute, 0, false, true, false},
+		"the second":              {batch.Valid, batch.ReportedValid, 2 * time.Minute, 1, false, true, true},
+		"the second, not yet":     {batch.Valid, batch.ReportedValid, time.Minute, 1, false, false, false},
+		"counted already":         {batch.Valid, batch.ReportedValid, 2 * time.Minute, 1, true, false, false},
+		"forgotten meanwhile":     {batch.Valid, batch.ReportedUnknown, 2 * time.Minute, 1, false, false, false},
+		"never seen to be valid":  {batch.Pending, batch.ReportedPending, 2 * time.Minute, 1, false, false, false},
+		"valid only now":          {batch.Pending, batch.ReportedValid, 2 * time.Minute, 1, false, false, false},
+		"in doubt, and not valid": {batch.Submitting, batch.ReportedUnknown, 2 * time.Minute, 1, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := dueRow(c.state)
-			f.PostedAgo, f.Rollbacks = 10*time.Minute, c.before
-			k := monitor.Known{Status: said(c.said), Seen: 10 * time.Minute}
-			if c.state == batch.Valid && c.said == batch.ReportedValid {
-				assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
+			f.PostedAgo, f.Rollbacks, f.RolledBack = c.posted, c.before, c.counted
+			k := monitor.Known{Status: said(c.said), Seen: c.posted}
+			check := func(o *store.Outcome) {
+				assert.Equal(t, c.counts, o.RolledBack)
+				assert.Equal(t, c.halts, o.Halt != "")
+				if c.halts {
+					assert.Contains(t, o.Halt, "the nodes of this circuit disagree")
+				}
+			}
+			v := monitor.Decide(f, k, tr, rules)
+			if c.counts {
+				require.Equal(t, "is valid", verdictWord(v), "before anything is proved")
+			}
+			if v.Outcome != nil {
+				check(v.Outcome)
 			}
 			k.Evidence = evidence(dlt.NotCommitted)
-			v := monitor.Decide(f, k, tr, rules)
+			v = monitor.Decide(f, k, tr, rules)
 			require.Equal(t, "not committed", verdictWord(v))
-			assert.Equal(t, c.want, v.Outcome.RolledBack)
-			assert.Equal(t, c.halts, v.Outcome.Halt != "")
-			if c.halts {
-				assert.Contains(t, v.Outcome.Halt, "the nodes of this circuit disagree")
+			check(v.Outcome)
+			k.Evidence, k.Seen = nil, 0 // the database's clock has jumped
+			if v = monitor.Decide(f, k, tr, rules); v.Outcome != nil {
+				assert.False(t, v.Outcome.RolledBack)
 			}
 		})
 	}

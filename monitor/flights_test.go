@@ -191,8 +191,11 @@ func TestEventsDoNotPutOffEvidence(t *testing.T) {
 			w.traits.Resolves, w.traits.Stale, w.traits.Grace = true, 3*poll, 10*time.Millisecond
 			w.mu.Unlock()
 			w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
-			w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.State = batch.Valid })
-			w.stored("s", "a", func(r *store.Row) { r.State, r.ResendUntil = batch.Valid, time.Now() })
+			w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.State, r.RolledBack = batch.Valid, true })
+			w.stored("s", "a", func(r *store.Row) {
+				r.State, r.ResendUntil = batch.Valid, time.Now()
+				r.SeenAttempt, r.SeenEndpoint = r.Attempt, store.TakenBack
+			})
 			for range 60 {
 				events.tell(t, "", dlt.Event{})
 				settle(poll / 5)

@@ -441,6 +441,7 @@ func TestAStaleBatchIsResolved(t *testing.T) {
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
 	f.PostedAgo = time.Minute + 1
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Minute - 1, Status: said(batch.ReportedValid)}, tr, rules)), "by its own clock")
+	f.RolledBack = true
 	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
 	for e, want := range map[dlt.Evidence]string{
 		dlt.Committed: "is committed", dlt.NotCommitted: "not committed", dlt.InFlight: "wait", dlt.CannotTell: "wait",

@@ -128,6 +128,9 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 	if c.Policy != batch.PolicyDefault {
 		by = c.Policy
 	}
+	if !c.HaltedAt.IsZero() && c.HaltReason != "" {
+		a.Halt = "" // a reason is named once for a lane, though several of its batches show it
+	}
 	if a.Halt != "" || (a.Ended() && by == batch.PolicyHalt) {
 		a.Halted = true
 		if c.HaltedAt.IsZero() { // else the first halt stays

@@ -92,10 +92,10 @@ type Outcome struct {
 	// Last says that there is no further attempt: once the doubt is resolved the batch is
 	// Rejected, with Error.
 	Last bool
-	// RolledBack, with a NotCommitted, says that the ledger executed the attempt and took it
-	// back: [Row].Rollbacks counts it.
+	// RolledBack, with an IsValid or a NotCommitted, says that the ledger executed the attempt and
+	// took it back: [Row].Rollbacks counts it, once for each attempt.
 	RolledBack bool
-	// Halt, with a NotCommitted, is the reason why nothing may leave the lane any more, at
+	// Halt, with such an outcome, is the reason why nothing may leave the lane any more, at
 	// most [batch.MaxErrorText] bytes; "" leaves the lane as it is. With a Halt the count of
 	// rollbacks begins anew.
 	Halt string
@@ -180,7 +180,7 @@ type Applied struct {
 	Breach bool
 	// Stuck says that this outcome calls a person: the batch has a decision, and had none before.
 	Stuck bool
-	// Halt is [Outcome].Halt, where it was written.
+	// Halt is [Outcome].Halt, where it was written, and the lane was not halted with a reason before.
 	Halt string
 	// Halted says that the policy, or Halt, now keeps everything in the lane.
 	Halted bool
@@ -228,7 +228,7 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	if o.Refund && next.Spent > 0 {
 		next.Spent--
 	}
-	if res.Row = next; o.Finding == NotCommitted {
+	if res.Row = next; o.Finding == NotCommitted || o.Finding == IsValid {
 		res.Halt = o.Halt
 	}
 	res.Stuck = next.Called() && !r.Called()
@@ -241,8 +241,12 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 	case Accepted, IsPending:
 		r.pending(now, o)
 	case IsValid:
-		r.accept(now, o)
+		if r.State != batch.Valid {
+			r.accept(now, o)
+		}
 		r.State = batch.Valid
+		r.NextCheck = now.Add(o.Check)
+		r.countRollback(o)
 	case Doubtful:
 		r.doubt(now, o)
 	case Unposted:
@@ -402,12 +406,7 @@ func (r *Row) pending(now time.Time, o Outcome) {
 // notCommitted resolves the doubt: the batch becomes claimable again, or ends where there is
 // no further attempt.
 func (r *Row) notCommitted(now time.Time, o Outcome) {
-	if o.RolledBack {
-		r.Rollbacks++
-	}
-	if o.Halt != "" {
-		r.Rollbacks = 0
-	}
+	r.countRollback(o)
 	r.clearDoubt()
 	if o.Error != nil && !r.Refused {
 		r.Error = o.Error
@@ -418,6 +417,18 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 		return
 	}
 	r.claimableAgain(now)
+}
+
+// countRollback counts an execution of the present attempt that the ledger took back. After a halt
+// the count begins anew.
+func (r *Row) countRollback(o Outcome) {
+	if o.RolledBack && !r.counted() {
+		r.Rollbacks++
+		r.SeenAttempt, r.SeenEndpoint = r.Attempt, TakenBack
+	}
+	if o.Halt != "" {
+		r.Rollbacks = 0
+	}
 }
 
 // claimableAgain makes the batch claimable after the ledger did not know it.

@@ -230,3 +230,51 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 		assert.Equal(t, batch.Rejected, cancelled.State, name)
 	}
 }
+
+// TestRollbacksAreCountedOnceAnAttempt: an execution that was taken back is counted when it is seen, and
+// not again when the attempt is resolved, whatever the ledger has forgotten by then.
+func TestRollbacksAreCountedOnceAnAttempt(t *testing.T) {
+	row := store.NewRow()
+	at := start
+	apply := func(by batch.Actor, f store.Finding, back bool, halt string) store.Applied {
+		t.Helper()
+		at = at.Add(time.Minute)
+		next, a := row.Apply(store.Outcome{Version: row.Version, By: by, Finding: f, RolledBack: back, Halt: halt, Check: time.Second}, at)
+		require.Equal(t, store.Written, a.Result, "%v", a.Err)
+		row = next
+		return a
+	}
+	for n := 1; n <= 3; n++ {
+		row = row.Claim(at, time.Hour, store.Resend{})
+		apply(batch.BySubmitter, store.Accepted, false, "")
+		apply(batch.ByMonitor, store.IsValid, false, "")
+		posted := row.LastPost
+		assert.Equal(t, n-1, row.InFlight(store.Ref{}, batch.Budget{}, at).Rollbacks)
+		assert.False(t, row.InFlight(store.Ref{}, batch.Budget{}, at).RolledBack)
+		apply(batch.ByMonitor, store.IsValid, true, "")
+		assert.Equal(t, posted, row.LastPost, "nothing was posted")
+		apply(batch.ByMonitor, store.IsValid, true, "")
+		in := row.InFlight(store.Ref{}, batch.Budget{}, at)
+		assert.Equal(t, n, in.Rollbacks)
+		assert.True(t, in.RolledBack)
+		assert.Empty(t, in.Seen, "no endpoint")
+		apply(batch.ByMonitor, store.NotCommitted, n == 2, "")
+		assert.Equal(t, n, row.Rollbacks)
+	}
+	row = row.Claim(at, time.Hour, store.Resend{})
+	apply(batch.BySubmitter, store.Accepted, false, "")
+	apply(batch.ByMonitor, store.IsValid, false, "")
+	a := apply(batch.ByMonitor, store.IsValid, true, "why")
+	assert.Equal(t, "why", a.Halt)
+	assert.Zero(t, row.Rollbacks, "the count begins anew")
+	assert.True(t, row.InFlight(store.Ref{}, batch.Budget{}, at).RolledBack)
+
+	first, control := a.Enforce(batch.Control{}, batch.PolicyDefault, at)
+	assert.True(t, first.Halted)
+	assert.Equal(t, "why", control.HaltReason)
+	a.Key.ID = "another batch of the lane"
+	second, after := a.Enforce(control, batch.PolicyDefault, at)
+	assert.False(t, second.Halted, "a lane is named once")
+	assert.Empty(t, second.Halt)
+	assert.Equal(t, control, after)
+}

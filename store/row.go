@@ -56,10 +56,11 @@ type Row struct {
 	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
-	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way; it
-	// counts only while it equals Attempt. 0: no endpoint did.
+	// SeenAttempt is the attempt that an endpoint of the ledger reported as under way, or as
+	// executed and taken back; it counts only while it equals Attempt. 0: no endpoint did.
 	SeenAttempt int
-	// SeenEndpoint is that endpoint, at most [MaxEndpointLen] bytes.
+	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
+	// or [TakenBack] for an attempt that is counted in Rollbacks.
 	SeenEndpoint string
 	// OrdersSettled says that the batch's orders may join other batches: see
 	// [OrderEngine].SettleOrders. Only a final row has it.
@@ -76,6 +77,10 @@ type Row struct {
 
 // MaxEndpointLen bounds [Row].SeenEndpoint, in bytes.
 const MaxEndpointLen = 200
+
+// TakenBack is the [Row].SeenEndpoint of an attempt that the ledger executed and took back. It is no
+// URL, as every endpoint is.
+const TakenBack = "taken back"
 
 // NewRow is the row of a batch that was just added.
 func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
@@ -192,11 +197,14 @@ func (r Row) age(now time.Time) time.Duration {
 // seen is the endpoint that reported the present attempt as under way. An endpoint kept for an
 // earlier attempt does not count.
 func (r Row) seen() string {
-	if r.SeenAttempt != r.Attempt {
+	if r.SeenAttempt != r.Attempt || r.SeenEndpoint == TakenBack {
 		return ""
 	}
 	return r.SeenEndpoint
 }
+
+// counted reports whether the present attempt is counted in Rollbacks.
+func (r Row) counted() bool { return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack }
 
 // InFlight is the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
@@ -207,7 +215,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
 		Ended:   r.State != batch.Submitting || r.ended(),
 		Refused: r.Refused, Requeued: r.Requeued, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks,
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seen(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.counted(),
 		Was: &r,
 	}
 }

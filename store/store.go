@@ -217,8 +217,10 @@ type InFlight struct {
 	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where that
 	// is not known.
 	AskedAgo time.Duration
-	// Rollbacks counts executions in a row that the ledger took back.
-	Rollbacks int
+	// Rollbacks counts executions in a row that the ledger took back. RolledBack says that the
+	// last attempt is among them.
+	Rollbacks  int
+	RolledBack bool
 	// Resends counts the POSTs after the first unresolved attempt.
 	Resends int
 	// ResendLeft is how long a resend stays harmless; negative when it no longer is.

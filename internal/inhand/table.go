@@ -291,10 +291,11 @@ func (t *Table) Written(group []Recorded) {
 }
 
 // sighted ends the sighting of a row at the version that the monitor asked about. A doubt about an
-// accepted batch changes nothing of its attempt: the row counts as seen for as long as before.
+// accepted batch, and a rollback that is counted, change nothing of the attempt: the row counts as seen
+// for as long as before.
 func (t *Table) sighted(w *Recorded) {
 	was := sighting{w.Key, w.Version}
-	if w.Finding == store.Doubtful && w.Applied.Result == store.Written {
+	if (w.Finding == store.Doubtful || w.Finding == store.IsValid && w.RolledBack) && w.Applied.Result == store.Written {
 		at, known := t.sights.at(was)
 		if s := t.entries.slots[w.Key]; !known && s != nil && s.Row.Version == w.Version {
 			at, known = s.Read, true

@@ -256,7 +256,7 @@ func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st
 		require.NoError(t, err)
 		for _, rec := range open {
 			c, err := st.Control(ctx, batch.Only(rec.Service))
-			if err == nil && !c.HaltedAt.IsZero() { // three executions in a row were rolled back
+			if err == nil && !c.HaltedAt.IsZero() { // two executions in a row were rolled back
 				_, err = r.Release(ctx, c, batch.By{Actor: "test", Reason: "the nodes agree"})
 			}
 			require.True(t, err == nil || ctx.Err() != nil || errors.Is(err, batch.ErrMovedOn), "%v", err)

@@ -89,7 +89,7 @@ func claimWindow(f *fixture) {
 	l := f.view("s", 9)
 	assert.Equal(f, batch.Waiting{ID: is[1], State: batch.Pending, Attempt: 1}, l.Batches[0])
 	assert.Equal(f, batch.Waiting{ID: is[0], State: batch.Queued, Ready: true}, l.Batches[1])
-	assert.Equal(f, batch.Waiting{ID: is[3], State: batch.Delayed, Attempt: 1}, l.Batches[3])
+	assert.Equal(f, batch.Waiting{ID: is[3], State: batch.Delayed, Attempt: 1, Failed: true}, l.Batches[3])
 	assert.Equal(f, batch.Waiting{ID: is[5], State: batch.Submitting, Attempt: 1}, l.Batches[4])
 	assert.Equal(f, batch.Waiting{ID: is[7], State: batch.Queued, Attempt: 1, Ready: true}, l.Batches[7])
 	f.each(f.monitored, store.IsCommitted, is[1], is[3])

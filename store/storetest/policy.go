@@ -48,6 +48,7 @@ func policyRolledBack(f *fixture) {
 	}
 	a := rolledBack(reason)
 	assert.True(f, a.Halted)
+	assert.Equal(f, reason, a.Halt)
 	assert.Equal(f, batch.Unknown, a.Row.State)
 	assert.Zero(f, a.Row.Rollbacks, "the count begins anew")
 	assert.False(f, a.Row.Quarantined)

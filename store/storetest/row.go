@@ -115,6 +115,8 @@ func (w *rowWalk) attempts() {
 	w.release(w.lane())
 	w.claim(byLaterClaim)
 	w.submitter(store.Accepted, nil)
+	w.monitor(store.IsPending, seenBy("node 2"))
+	w.monitor(store.IsValid, rolledBack)
 	w.monitor(store.NotCommitted, rolledBack)
 	w.claim(byLaterClaim)
 	w.submitter(store.Failed, because)
