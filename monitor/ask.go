@@ -22,7 +22,7 @@ func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
 	rules.Streamed = m.table.Live(g.key)
 	var unclear func() // looks for evidence with the hand that asked, where no other is free
 	for _, f := range g.rows {
-		k := Known{Status: said.byID[f.Key.ID], Seen: m.table.Since(f)}
+		k := Known{Status: said.byID[f.Key.ID], Seen: m.table.Since(f), Forgotten: said.forgotten[f.Key.ID]}
 		v := Decide(f, k, g.traits, rules)
 		if rules.Streamed && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service) {
 			m.table.Follow(f, v.Next)

@@ -19,19 +19,20 @@ type data struct {
 
 // next doubles from FirstPoll to PollInterval as the batch gets older.
 func (d *data) next() time.Duration {
-	if d.r.Streamed && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
+	unseen := d.f.Resends > 0 && d.t.ResendQuiet > 0 && d.f.Seen == "" // see [shownBy]
+	if d.r.Streamed && !unseen && (d.f.State == batch.Pending || d.f.State == batch.Valid) {
 		return d.r.PollInterval
 	}
 	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
 }
 
-// forgotten reports whether the node that a resend goes to has shown this attempt as under
-// way, and now has no trace of it. The node's memory of the bytes is gone then, and it does
-// not ignore a resend; docs/resend.md has the proof. The word of another node, or about an
-// earlier attempt, does not show that.
+// forgotten reports whether the node that a resend goes to has shown this attempt, or another batch
+// that was under way with it, and now has no trace of it. The node's memory of the bytes is gone then,
+// and it does not ignore a resend; docs/resend.md has the proof. The word of another node, or about
+// an earlier attempt, does not show that.
 func (d *data) forgotten() bool {
 	st := d.k.Status
-	return d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
+	return d.k.Forgotten || d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
 }
 
 // ordered reports whether batches of the lane leave behind accepted ones.

@@ -40,6 +40,9 @@ type Known struct {
 	// Seen is how long this process has known the row as it is, with its claim over, on its
 	// own clock.
 	Seen time.Duration
+	// Forgotten says that the endpoint which answered was started anew since the last POST, as it
+	// has shown with this batch or another.
+	Forgotten bool
 }
 
 // Verdict says what to do with a row: record an outcome, ask the resolver, or ask the ledger

@@ -15,9 +15,10 @@ import (
 
 // ledger asks the ledger about groups of rows.
 type ledger struct {
-	reader BatchStatusReader
-	o      *Options
-	quiet  quiets
+	reader   BatchStatusReader
+	o        *Options
+	quiet    quiets
+	restarts restarts
 }
 
 // group is the rows that one request asks about.
@@ -64,9 +65,10 @@ func (l *ledger) group(rows []store.InFlight) []*group {
 
 // answers are the answers to one request.
 type answers struct {
-	byID  map[batch.ID]*batch.Status
-	query store.Query
-	err   error
+	byID      map[batch.ID]*batch.Status
+	forgotten map[batch.ID]bool // by the endpoint that answered: see [restarts]
+	query     store.Query
+	err       error
 }
 
 // outcome adds the query to an outcome that its answer has led to.
@@ -86,7 +88,7 @@ func (l *ledger) ask(ctx context.Context, g *group) answers {
 	if ctx.Err() == nil && (missing || l.note(g, err)) {
 		l.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
 	}
-	return answers{byID, store.Query{Took: end.Sub(start), Answered: end}, err}
+	return answers{byID, l.restarts.learn(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }
 
 // pause returns for how long nothing is asked about a group.

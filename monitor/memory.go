@@ -61,7 +61,7 @@ func (m *memory) askGroup(ctx context.Context, g *group, of map[batch.Key]*inhan
 			answers = append(answers, answer)
 			continue
 		}
-		switch v := Decide(f, Known{Status: st, Seen: q.Seen}, g.traits, rules); {
+		switch v := Decide(f, Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}, g.traits, rules); {
 		case v.Outcome != nil:
 			found = append(found, said.outcome(*v.Outcome))
 		case v.Resolve:

@@ -84,10 +84,15 @@ func (c *crashing) until(t *testing.T, posts int) {
 	t.Fatalf("it was not posted %d times", posts)
 }
 
-// start runs a Runner on the node, and adds batches of one lane.
+// start runs a Runner on the node, and adds batches.
 func (c *crashing) start(t *testing.T, st store.Store, o *sawtooth.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
+	return c.startWith(t, st, o, nil, batches)
+}
+
+// startWith is start with options of the Runner.
+func (c *crashing) startWith(t *testing.T, st store.Store, o *sawtooth.Options, options *dltbatch.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
 	o.Client = c.node.Client()
-	r, err := dltbatch.New(st, newClient(t, "http://node", o), nil)
+	r, err := dltbatch.New(st, newClient(t, "http://node", o), options)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -179,6 +184,101 @@ func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
 		c.until(t, 5)
 		answered, posted, _ := c.times()
 		assert.LessOrEqual(t, posted.Sub(answered), sawtooth.DefaultGrace+time.Second)
+		require.NoError(t, r.Idle(t.Context()))
+		stop()
+		assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())
+	})
+}
+
+// A node that is lost at the moment when its acceptance of a resend is written has shown the resend by
+// then: the next resend does not wait for ResendQuiet.
+func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
+	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := lane(t, "a")
+				c := newCrashing(t, 10*time.Minute, -1)
+				c.id = all[0].ID
+				crashed := make(chan struct{})
+				var once sync.Once
+				r, stop := c.startWith(t, memory.New(), &o, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+					if e.Key.ID == c.id && e.Kind == batch.EventState && e.State == batch.Pending && e.Attempt == 2 {
+						once.Do(func() {
+							c.node.Stop()
+							c.node.Restart()
+							close(crashed)
+						})
+					}
+				})}, all)
+				c.until(t, 1)
+				time.Sleep(5 * time.Second)
+				c.crash(t, time.Second)
+				<-crashed
+				_, before, _ := c.times()
+				require.NoError(t, c.node.Resume())
+				c.until(t, 3)
+				_, after, _ := c.times()
+				assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
+				require.NoError(t, r.Idle(t.Context()))
+				stop()
+				assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())
+			})
+		})
+	}
+}
+
+// A batch that was PENDING after another was posted, and is UNKNOWN later, shows that the node was started
+// anew: nothing that was posted before is remembered, seen or not.
+func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := lane(t, "a", "b")
+		all[1].Service = "another lane"
+		c := newCrashing(t, 45*time.Minute, 10*time.Second)
+		c.id = all[0].ID
+		r, stop := c.start(t, memory.New(), &sawtooth.Options{}, all[:1])
+		c.until(t, 1)
+		time.Sleep(5 * time.Second)
+		c.crash(t, time.Second)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, r.Add(t.Context(), all[1]))
+		c.until(t, 2)
+		_, before, _ := c.times()
+		time.Sleep(5 * time.Second) // the resend is not PENDING yet, and the other batch is
+		c.crash(t, time.Second)
+		c.until(t, 3)
+		_, after, _ := c.times()
+		assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
+		require.NoError(t, r.Idle(t.Context()))
+		stop()
+		assert.ElementsMatch(t, []batch.ID{all[0].ID, all[1].ID}, c.node.Chain())
+	})
+}
+
+// A process that is started anew every half a minute sends a lost batch again as soon as a process that
+// lives: the wait goes on where the process before ended.
+func TestRestartsOfTheProcessDelayNoResend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := lane(t, "a")
+		c := newCrashing(t, 7*time.Minute, time.Second)
+		c.id = all[0].ID
+		st := memory.New()
+		_, stop := c.start(t, st, &sawtooth.Options{}, all)
+		c.until(t, 1)
+		time.Sleep(5 * time.Second)
+		stop()
+		c.crash(t, time.Second)
+		_, before, _ := c.times()
+		for range 20 {
+			if _, _, n := c.times(); n > 1 {
+				break
+			}
+			_, stop := c.start(t, st, &sawtooth.Options{}, all)
+			time.Sleep(30 * time.Second)
+			stop()
+		}
+		_, after, _ := c.times()
+		assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
+		r, stop := c.start(t, st, &sawtooth.Options{}, all)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()
 		assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())

@@ -112,6 +112,11 @@ type Facts struct {
 	Quiet bool
 }
 
+// unseen reports whether no node has shown a resend yet.
+func (f *Facts) unseen(row *store.InFlight) bool {
+	return f.Quiet && row.Resends > 0 && row.Seen == ""
+}
+
 // Kind is the kind of an [Event].
 type Kind uint8
 
@@ -342,7 +347,7 @@ func join(accepted, committed store.Outcome) store.Outcome {
 func (e *Entry) same(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	switch {
 	case e.Phase != Open:
-	case f.Live:
+	case f.Live && !f.unseen(&e.Row):
 		e.Ask = time.Time{}
 		if ev.Said && e.Check.Sub(now) <= r.PollInterval/2 {
 			e.Check = now.Add(r.PollInterval)
@@ -490,7 +495,7 @@ func (e *Entry) opened(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	case e.Phase == Committing: // the commit is being written
 		out.due(o.Check)
 	case f.Live && known && (!f.Full || o.Check >= r.PollInterval):
-		missed := !f.Heard.Before(e.Began) || fresh && (!e.Live || f.Quiet && row.Resends > 0 && row.Seen == "")
+		missed := !f.Heard.Before(e.Began) || fresh && (!e.Live || f.unseen(&row))
 		e.Phase, e.Row, e.Read, e.Check, e.Ask = Open, row, now, now.Add(o.Check), time.Time{}
 		if missed {
 			e.Ask = now.Add(r.FirstPoll)

@@ -1,0 +1,85 @@
+package monitor
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// restarts remembers which nodes have lost their memory, on ledgers whose nodes ignore a resend that they
+// remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that has said PENDING of it, and
+// says UNKNOWN of the same attempt later, was started anew in between, and forgot every batch that was
+// posted before it said PENDING. docs/resend.md has the proof. Nothing here is needed for safety: what is
+// forgotten costs a longer wait.
+type restarts struct {
+	mu    sync.Mutex
+	shown map[attempt]shown
+	since map[string]time.Time // by endpoint: it was started anew after that
+}
+
+type attempt struct {
+	key    batch.Key
+	number int
+}
+
+// shown says that an endpoint said PENDING of an attempt, after at.
+type shown struct {
+	endpoint string
+	at       time.Time
+}
+
+const (
+	// maxShown bounds the attempts that are remembered, and maxEndpoints the endpoints.
+	maxShown     = 10_000
+	maxEndpoints = 1000
+)
+
+// learn takes the answers to a question that was asked at a time, and answered at another. It returns
+// the batches of the group that their endpoints have forgotten.
+func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
+	if g.traits.ResendQuiet == 0 || len(byID) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shown == nil || len(r.shown) > maxShown || len(r.since) > maxEndpoints {
+		r.shown, r.since = map[attempt]shown{}, map[string]time.Time{}
+	}
+	for _, f := range g.rows {
+		st, of := byID[f.Key.ID], attempt{f.Key, f.Attempt}
+		if st == nil || st.Endpoint == "" {
+			continue
+		}
+		was, known := r.shown[of]
+		delete(r.shown, of)
+		switch {
+		case st.Reported == batch.ReportedPending:
+			r.shown[of] = shown{st.Endpoint, asked}
+		case st.Reported != batch.ReportedUnknown:
+		case known && was.endpoint == st.Endpoint:
+			r.begins(st.Endpoint, was.at)
+		case f.Seen == st.Endpoint:
+			r.begins(st.Endpoint, answered.Add(-f.PostedAgo))
+		}
+	}
+	for _, f := range g.rows {
+		st := byID[f.Key.ID]
+		if st == nil || st.Reported != batch.ReportedUnknown {
+			continue
+		}
+		if since, known := r.since[st.Endpoint]; known && !answered.Add(-f.PostedAgo).After(since) {
+			if forgotten == nil {
+				forgotten = map[batch.ID]bool{}
+			}
+			forgotten[f.Key.ID] = true
+		}
+	}
+	return forgotten
+}
+
+func (r *restarts) begins(endpoint string, after time.Time) {
+	if after.After(r.since[endpoint]) {
+		r.since[endpoint] = after
+	}
+}
