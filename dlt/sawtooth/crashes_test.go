@@ -276,7 +276,8 @@ func TestRestartsOfTheProcessDelayNoResend(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			stop()
 		}
-		_, after, _ := c.times()
+		_, after, posts := c.times()
+		require.Equal(t, 2, posts)
 		assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
 		r, stop := c.start(t, st, &sawtooth.Options{}, all)
 		require.NoError(t, r.Idle(t.Context()))
