@@ -1,0 +1,85 @@
+package sqlstore
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// lockedStream is a transaction that waits for the lock of a stream: the clock goes on meanwhile.
+type lockedStream struct {
+	Tx
+	stream streamCols
+	clock  int64 // in microseconds
+	wait   time.Duration
+}
+
+func (l *lockedStream) Query(_ context.Context, statement string, _ ...any) (Rows, error) {
+	switch statement {
+	case sqlStream:
+		l.clock += l.wait.Microseconds()
+		s := l.stream
+		return &oneRow{values: []any{s.holder, s.epoch, s.leaseExpires, s.since, s.until, s.cursor}}, nil
+	case sqlNow:
+		return &oneRow{values: []any{l.clock}}, nil
+	}
+	panic(statement)
+}
+
+func (l *lockedStream) Exec(context.Context, string, ...any) (int64, error) { return 1, nil }
+
+type oneRow struct {
+	values []any
+	read   bool
+}
+
+func (r *oneRow) Next() bool {
+	was := r.read
+	r.read = true
+	return !was
+}
+
+func (r *oneRow) Scan(dest ...any) error {
+	for i, d := range dest {
+		reflect.ValueOf(d).Elem().Set(reflect.ValueOf(r.values[i]))
+	}
+	return nil
+}
+func (r *oneRow) Err() error   { return nil }
+func (r *oneRow) Close() error { return nil }
+
+// A lease that ends while its holder waits for the stream's lock is over: the clock is read under
+// the lock. Otherwise the holder writes after somebody else has got the lease.
+func TestALeaseMayEndDuringTheWaitForItsLock(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ends := now.Add(time.Minute)
+	for _, c := range []struct {
+		wait  time.Duration
+		still bool
+	}{{0, true}, {time.Minute - time.Microsecond, true}, {time.Minute, false}, {time.Hour, false}} {
+		locked := func() *lockedStream {
+			return &lockedStream{stream: streamCols{holder: "a", epoch: 3, leaseExpires: ends.UnixMicro()}, clock: now.UnixMicro(), wait: c.wait}
+		}
+		_, at, held, err := changeStream(t.Context(), locked(), "s", false, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Append(now, batch.StreamEntry{Stream: "s", Epoch: 3})
+		})
+		require.NoError(t, err)
+		assert.Equal(t, c.still, held, "append after %s", c.wait)
+		assert.Equal(t, now.Add(c.wait).UnixMicro(), at)
+		next, _, held, err := changeStream(t.Context(), locked(), "s", false, func(was store.Stream, now time.Time) (store.Stream, bool) {
+			return was.Lease(now, "b", time.Minute)
+		})
+		require.NoError(t, err)
+		assert.Equal(t, !c.still, held, "lease after %s", c.wait)
+		if held {
+			assert.Equal(t, now.Add(c.wait).Add(time.Minute), next.LeaseExpires, "it lasts from the end of the wait on")
+		}
+	}
+}
