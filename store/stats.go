@@ -229,7 +229,8 @@ type Instance struct {
 	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
 	Flows []Flow `json:"flows,omitempty"`
 
-	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen.
+	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or until
+	// Seen where the clock was put back.
 	// Live: it was seen within 45 s. Shared: another instance had its name at the same time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
@@ -269,7 +270,8 @@ func (i Instance) Validate() error {
 }
 
 // AsOf returns the stats as they are read at now, on the database's clock: with ages, which a clock
-// that stepped back does not make negative, and in order.
+// that stepped back does not make negative, and in order. An instance that was seen far ahead of now
+// does not count as live.
 func (s Stats) AsOf(now time.Time) Stats {
 	if !s.At.IsZero() {
 		s.Age = max(0, now.Sub(s.At))
@@ -281,7 +283,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 	last := 0 // the last seen of the instances so far with this name
 	for i := range all {
 		a := &all[i]
-		a.Unseen = max(0, now.Sub(a.Seen))
+		a.Unseen = now.Sub(a.Seen).Abs() // seen before the clock was put back: one that lives is seen again soon
 		a.Live, a.Shared = a.Unseen < liveFor, false
 		before := &all[last]
 		if last == i || before.Name != a.Name {

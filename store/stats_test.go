@@ -82,8 +82,8 @@ func TestStatsAsOf(t *testing.T) {
 		all = append(all, shown{i.ID, i.Unseen, i.Live, i.Shared})
 	}
 	assert.Equal(t, []shown{
-		{"5", 0, true, false},                 // the clock has stepped back
-		{"1", 60 * time.Second, false, false}, // who is gone shares no name
+		{"5", 100 * time.Second, false, false}, // the clock has stepped back, and nobody has seen it since
+		{"1", 60 * time.Second, false, false},  // who is gone shares no name
 		{"2", 80 * time.Second, false, false},
 		{"3", 40 * time.Second, true, false},
 		{"4", 20 * time.Second, true, false},

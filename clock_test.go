@@ -1,0 +1,129 @@
+package dltbatch_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledger "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// steps are how far a database's clock may be off.
+func steps() []time.Duration {
+	return []time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
+}
+
+// The database's clock steps while batches are on each of their ways, and is put right after ten
+// seconds, while the process runs: all batches are final soon, and nobody is called. A step back that is
+// put right does the same.
+func TestNothingStandsForAStepOfTheClock(t *testing.T) {
+	for _, size := range steps() {
+		for _, by := range []time.Duration{size, -size} {
+			t.Run(by.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					st, bad := memory.New(), false
+					traits := ledger.Unforgiving(time.Second)
+					traits.Settle = 30 * time.Second
+					l := ledger.New(&ledger.Options{Traits: &traits, Fault: func(a batch.Attempt) ledger.Fault {
+						if !bad {
+							return ledger.Fault{}
+						}
+						return map[batch.ServiceID]ledger.Fault{
+							"busy": {Kind: ledger.Busy}, "not yet": {Kind: ledger.NotYet}, "lost": {Kind: ledger.LostRequest},
+							"taken": {Kind: ledger.LostReply}, "against": {Against: true}, "rejected": {Kind: ledger.Rejected},
+						}[a.Service]
+					}})
+					r, err := dltbatch.New(st, l, nil)
+					require.NoError(t, err)
+					stop := running(t, r)
+					time.Sleep(time.Minute)
+					st.StepClock(by)
+					bad = true
+					for _, s := range []batch.ServiceID{"busy", "not yet", "lost", "taken", "against", "rejected", "fine"} {
+						for i := range 2 {
+							require.NoError(t, r.Add(t.Context(), batch.Batch{ID: batch.ID(fmt.Sprint(s, i)), Service: s, Payload: []byte("x")}))
+						}
+					}
+					time.Sleep(10 * time.Second)
+					st.StepClock(-by)
+					bad = false
+					time.Sleep(3 * time.Minute)
+					open, _, err := st.List(t.Context(), store.ListQuery{Open: true})
+					require.NoError(t, err)
+					for _, rec := range open {
+						x, err := r.Explain(t.Context(), rec.Key)
+						require.NoError(t, err)
+						t.Errorf("%s is %s: %s", rec.Key, rec.State, x.Text)
+					}
+					require.NoError(t, stop())
+				})
+			})
+		}
+	}
+}
+
+// A process claims a batch while the clock is ahead, and dies. The claim ends soon after the clock was put
+// right, by the time that it was made for.
+func TestAClaimFromAnAheadClockEnds(t *testing.T) {
+	for _, by := range steps() {
+		synctest.Test(t, func(t *testing.T) {
+			st := memory.New()
+			st.StepClock(by)
+			b := batch.Batch{ID: "a", Service: "s", Payload: []byte("x")}
+			require.NoError(t, st.Add(t.Context(), b))
+			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: 3 * time.Minute, Instance: "dead"},
+				func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+			require.NoError(t, err)
+			st.StepClock(-by)
+			r, err := dltbatch.New(st, ledger.New(nil), nil)
+			require.NoError(t, err)
+			stop := running(t, r)
+			time.Sleep(3*time.Minute - time.Second)
+			rec, err := r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			assert.Equal(t, batch.Submitting, rec.State, "%s: its process may still post it", by)
+			time.Sleep(4 * time.Minute) // nobody knows how the attempt ended: this process waits for a claim, too
+			rec, err = r.Get(t.Context(), b.Key())
+			require.NoError(t, err)
+			assert.Equal(t, batch.Committed, rec.State, by)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// The ledger deduplicates for an hour after the first attempt, and forgets its statuses. The first attempt
+// is made while the clock is ahead: nobody knows afterwards when that hour ends, and the batch is not executed twice.
+func TestAResendWindowFromAnAheadClock(t *testing.T) {
+	for _, by := range steps() {
+		synctest.Test(t, func(t *testing.T) {
+			st := memory.New()
+			traits := ledger.Unforgiving(30 * time.Second)
+			traits.ResendHarmlessFor = time.Hour
+			l := ledger.New(&ledger.Options{Traits: &traits, DeduplicateFor: time.Hour, Fault: func(a batch.Attempt) ledger.Fault {
+				if a.Number == 1 {
+					return ledger.Fault{Kind: ledger.LostReply}
+				}
+				return ledger.Fault{}
+			}})
+			r, err := dltbatch.New(st, l, nil)
+			require.NoError(t, err)
+			st.StepClock(by)
+			require.NoError(t, r.Add(t.Context(), batch.Batch{ID: "a", Service: "s", Payload: []byte("pay 100")}))
+			stop := running(t, r)
+			time.Sleep(5 * time.Millisecond)
+			l.Restart()
+			st.StepClock(-by)
+			time.Sleep(30 * time.Hour)
+			assert.Len(t, l.Log("s"), 1, by)
+			require.NoError(t, stop())
+		})
+	}
+}
