@@ -40,7 +40,7 @@ var statsList = []mutant{
 	},
 	{
 		name: "stats: an age is negative", file: "store/stats.go", pkg: "store", test: "TestStatsAsOf",
-		old: "a.Unseen = max(0, now.Sub(a.Seen))", new: "a.Unseen = now.Sub(a.Seen)",
+		old: "a.Unseen = now.Sub(a.Seen).Abs()", new: "a.Unseen = now.Sub(a.Seen)",
 	},
 	{
 		name: "stats: a live claim is a doubt", file: "store/stats.go", pkg: "store", test: "TestRowInDoubt",
