@@ -28,6 +28,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 		}, statement, args...)
 		for _, r := range rows {
 			r.Oldest = time.Duration(r.us) * time.Microsecond
+			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // its orders are counted, and none leaves
 			found = append(found, r.PartyLoad)
 		}
 		return found, err

@@ -95,6 +95,8 @@ type Driver struct {
 	Delivering Run
 	// Sizes are the sizes of the database's parts.
 	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
+	// Unusable remembers the names that a scan finds and cannot use.
+	Unusable *Unusable
 	// Schema is the last version of the schema that the driver knows.
 	Schema int64
 	// Wrap adds the operation to an error from before a transaction.

@@ -15,7 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion,
+		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion, Unusable: &s.unusable,
 		KeepStats: as(s.withStats(s.tx)), ReadStats: as(s.withStats(s.read)),
 		KeepBulks: as(s.withOperator(s.tx)), ReadBulks: as(s.withOperator(s.read)),
 		KeepSummaries: as(s.withOperator(s.tx)), ReadSummaries: as(s.withOperator(s.read)),

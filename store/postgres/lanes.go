@@ -19,11 +19,16 @@ const (
 	carefulFor = 5 * time.Minute
 )
 
-// Lanes is [store.Store].Lanes. A scan jumps from lane to lane, and passes over the dead rows
+// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep] reports them.
+func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
+}
+
+// scan reads lanes. A scan jumps from lane to lane, and passes over the dead rows
 // of each: many of them while somebody holds a snapshot. So Lanes looks one by one at lanes
 // whose open work is known to begin further on, from there: always if they are few, else after a
 // scan that took long.
-func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
+func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
 	if !s.sawOpen.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}

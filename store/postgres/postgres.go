@@ -62,6 +62,7 @@ type Store struct {
 	added       *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
 	unknown     atomic.Bool     // the last claim read batches that are not in added
 	listed      *listed
+	unusable    sqlstore.Unusable // names that scans found
 
 	identity  identity
 	monitored underWay

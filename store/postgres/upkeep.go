@@ -55,6 +55,7 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 	if err := s.replaced(time.Now()); err != nil {
 		warnings = append(warnings, store.Warning{Name: "replaced", Err: err})
 	}
+	warnings = append(warnings, s.unusable.Warnings(time.Now())...)
 	if err := s.slow(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})
 	}

@@ -10,8 +10,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes is [store.Store].Lanes.
-func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
+// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep] reports them.
+func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
+}
+
+func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
 	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) (err error) {
 		statement, args := sqlLanesAfter, []any{string(q.After), q.Limit}
 		if q.Start {

@@ -15,7 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
-		Delivering: as(s.read), Wrap: wrap, Schema: schemaVersion,
+		Delivering: as(s.read), Wrap: wrap, Schema: schemaVersion, Unusable: &s.unusable,
 		KeepStats: as(s.with(statsVersion, s.write)), ReadStats: as(s.with(statsVersion, s.read)),
 		KeepBulks: as(s.with(operatorVersion, s.write)), ReadBulks: as(s.with(operatorVersion, s.read)),
 		KeepSummaries: as(s.with(operatorVersion, s.write)), ReadSummaries: as(s.with(operatorVersion, s.read)),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -92,10 +93,11 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 			return nil, wrap(op, err)
 		}
 	}
-	if s.logWarning < 0 || size < s.logWarning {
-		return nil, nil
+	warnings := s.unusable.Warnings(time.Now())
+	if s.logWarning >= 0 && size >= s.logWarning {
+		warnings = append(warnings, store.Warning{Name: "sqlite log", Err: &LogError{Path: s.files.log(), Size: size, Limit: s.logWarning}})
 	}
-	return []store.Warning{{Name: "sqlite log", Err: &LogError{Path: s.files.log(), Size: size, Limit: s.logWarning}}}, nil
+	return warnings, nil
 }
 
 // logKept is less than the size that causes a warning.

@@ -36,9 +36,10 @@ type Store struct {
 	looked sqlstore.PerConn[time.Time]
 	// writer holds one value while a transaction of this store writes: waiting here honours
 	// contexts and is fair, unlike SQLite's busy handler.
-	writer chan struct{}
-	baton  baton
-	fresh  *sqlstore.Fresh
+	writer   chan struct{}
+	baton    baton
+	fresh    *sqlstore.Fresh
+	unusable sqlstore.Unusable // names that scans found
 	// checked is until when this code counts as one that knows the schema; nil: it did not look.
 	checked atomic.Pointer[time.Time]
 	// made is a version of the schema that was there.

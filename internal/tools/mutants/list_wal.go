@@ -20,7 +20,7 @@ var walList = []mutant{
 	},
 	{
 		name: "log: its size is no reason to warn", file: "store/sqlite/log.go", pkg: "store/sqlite", test: "TestTheLogShrinksWhenTheReaderHasGone",
-		old: "s.logWarning < 0 || size < s.logWarning", new: "s.logWarning < 0 || size > s.logWarning",
+		old: "s.logWarning >= 0 && size >= s.logWarning", new: "s.logWarning >= 0 && size < s.logWarning",
 	},
 	{
 		name: "log: who writes waits for a reader while it is cut off", file: "store/sqlite/log.go", pkg: "store/sqlite", test: "TestCuttingTheLogWaitsForNobody",

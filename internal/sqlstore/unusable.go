@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Unusable remembers the names of lanes that a scan found and no call takes: somebody has written to the
+// tables without this package, or with another encoding. Their batches never leave, and a person must learn
+// why. Its methods may be called concurrently.
+type Unusable struct {
+	mu   sync.Mutex
+	seen map[batch.ServiceID]time.Time
+}
+
+const (
+	// unusableFor is how long a name is reported after a scan has found it: scans come once a minute at least.
+	unusableFor = 2 * time.Minute
+	// mostUnusable is how many names are remembered, namedUnusable how many of them a warning names.
+	mostUnusable, namedUnusable = 100, 5
+)
+
+// Usable returns the names that calls take, and remembers the others.
+func (u *Unusable) Usable(found []batch.ServiceID) []batch.ServiceID {
+	if !slices.ContainsFunc(found, func(s batch.ServiceID) bool { return !canStore(s) }) {
+		return found
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.seen == nil {
+		u.seen = map[batch.ServiceID]time.Time{}
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(s batch.ServiceID) bool {
+		if canStore(s) {
+			return false
+		}
+		if _, known := u.seen[s]; known || len(u.seen) < mostUnusable {
+			u.seen[s] = time.Now()
+		}
+		return true
+	})
+}
+
+// Page reads lanes up to the limit of the query. A lane that is left out must not look like the end of a scan.
+func (u *Unusable) Page(q store.LanesQuery, read func(q store.LanesQuery) ([]batch.ServiceID, error)) (lanes []batch.ServiceID, err error) {
+	for {
+		found, err := read(q)
+		if err != nil {
+			return nil, err
+		}
+		usable := u.Usable(found)
+		lanes = append(lanes, usable...)
+		if len(usable) == len(found) || len(found) < q.Limit {
+			return lanes, nil
+		}
+		last := found[len(found)-1]
+		if !q.Start && last == q.After { // a database that sorts this name otherwise
+			return lanes, nil
+		}
+		q.After, q.Start, q.Limit = last, false, q.Limit-len(usable)
+	}
+}
+
+// Warnings reports the names that were found of late.
+func (u *Unusable) Warnings(now time.Time) []store.Warning {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.seen, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) >= unusableFor })
+	if len(u.seen) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(u.seen))
+	var quoted []string
+	for _, s := range names[:min(len(names), namedUnusable)] {
+		quoted = append(quoted, fmt.Sprintf("%.64q", string(s)))
+	}
+	return []store.Warning{{Name: "unusable names", Err: fmt.Errorf("dltbatch: the batches of %d services never leave, because no call takes such a name: %s: "+
+		"somebody has written it without this library, or with another encoding", len(names), strings.Join(quoted, ", "))}}
+}
