@@ -51,3 +51,23 @@ func TestMayGoOn(t *testing.T) {
 		assert.False(t, mayGoOn(f, 10*time.Second), name)
 	}
 }
+
+// TestTooYoung: a log that has begun anew is waited for until it covers what leaves then, with the
+// margin that a proof wants; a log that was not begun is not.
+func TestTooYoung(t *testing.T) {
+	const margin = 10 * time.Second
+	for since, want := range map[time.Duration]time.Duration{0: 20 * time.Second, 15 * time.Second: 5 * time.Second, 20 * time.Second: 0, time.Hour: 0} {
+		assert.Equal(t, want, tooYoung(batch.StreamFound{Covered: true, Since: since}, margin), since)
+	}
+	assert.Zero(t, tooYoung(batch.StreamFound{}, margin))
+
+	// A batch that was claimed up to a margin before it left, and whose node crashed at once.
+	log := batch.StreamFound{Covered: true, Since: 2 * margin}
+	k := knowledge{rules: rules{lateArrival: time.Minute, margin: margin}, log: log, logged: true}
+	k.doubt.Since, k.doubt.Ended = margin, 0
+	later := time.Hour
+	k.log.Since += later
+	k.doubt.Since += later
+	k.doubt.Ended += later
+	assert.True(t, k.absent())
+}

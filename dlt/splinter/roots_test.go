@@ -209,6 +209,29 @@ func TestNewBatchesWaitForTheLog(t *testing.T) {
 	r.resolves(d, dlt.NotCommitted)
 }
 
+// The log begins anew after a commit that nobody heard of: a new batch waits until the log would prove
+// something of it, so that the next crash leaves no doubt about it.
+func TestNewBatchesWaitForALogThatBeganAnew(t *testing.T) {
+	r := newRooted(t, true)
+	r.settled()
+	r.gap(func() {
+		held := r.c
+		r.c = newClient(t, r.net.URL(0), options(nil)) // another client
+		d := r.lost(splintertest.TakenFirst)
+		r.becomes(d.Batch, batch.ReportedCommitted)
+		r.c = held
+	})
+	covered(t, r.st, r.service, 0, time.Now())
+	next := inc(t, r.service, "next")
+	require.Eventually(t, func() bool {
+		_, err := r.post(next, time.Second)
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
+	found, err := r.st.FindStream(t.Context(), "scabbard "+string(r.service), nil)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, found.Since, 2*margin)
+}
+
 // Without a promise about states the log never goes on, and with no root at its end it cannot:
 // nothing waits.
 func TestNothingWaitsInVain(t *testing.T) {
