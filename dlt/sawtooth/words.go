@@ -26,23 +26,25 @@ const (
 )
 
 // submitWords is the table of answers to POST /batches, beside [wire.Refuses]. It names the code of
-// the node where the status alone says nothing: any other code of that status is doubt. The sources are
-// the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what proxies say.
+// the node where the status alone says nothing: any other code of that status is doubt. The sources
+// are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what proxies say.
 var submitWords = []word{
 	{http.StatusAccepted, anyCode, nil}, // seen; for any body: the node has the batch
-	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit. Check has
-	// found the first two in order, and whom the ledger permits is its own rule about this batch: a
-	// refusal is its word about these bytes. A person may requeue the batch when the policy is changed.
+	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit. Check
+	// has found the first two in order, and whom the ledger permits is its own rule about this
+	// batch: a refusal is its word about these bytes. A person may requeue the batch when the
+	// policy is changed.
 	{http.StatusBadRequest, 30, dlt.ErrRejected},
-	// Seen: an empty body, or no BatchList. The client sends neither: somebody on the way has changed
-	// the bytes, of this batch perhaps and not of others.
+	// Seen: an empty body, or no BatchList. The client sends neither: somebody on the way has
+	// changed the bytes, of this batch perhaps and not of others.
 	{http.StatusBadRequest, 34, dlt.ErrNotYet},
 	{http.StatusBadRequest, 35, dlt.ErrNotYet},
 	{http.StatusBadRequest, 42, dlt.ErrMisconfigured}, // seen: a proxy has changed the content type
-	// Read (messaging.py): the REST process could not pass it to the validator. Any other 408 only means
-	// that a proxy waited long enough.
+	// Read (messaging.py): the REST process could not pass it to the validator. Any other 408 only
+	// means that a proxy waited long enough.
 	{http.StatusRequestTimeout, 19, dlt.ErrBusy},
-	// Seen with 31: the pool is full. A proxy that limits the rate has not accepted anything, either.
+	// Seen with 31: the pool is full. A proxy that limits the rate has not accepted anything,
+	// either.
 	{http.StatusTooManyRequests, anyCode, dlt.ErrBusy},
 }
 

@@ -9,18 +9,21 @@ import (
 )
 
 // submitWords is the table of answers to POST batches, beside [wire.Refuses] and the statuses that
-// classify tells apart by their bodies. A status that stands nowhere is doubt: a 500 covers both a bad
-// batch and a batch that may be queued already; a 408, 502 or 504 says that somebody waited long enough.
-// The sources are the table in docs/ledgers/splinter.md#submitting, and RFCs for what proxies say.
+// classify tells apart by their bodies. A status that stands nowhere is doubt: a 500 covers both a
+// bad batch and a batch that may be queued already; a 408, 502 or 504 says that somebody waited
+// long enough. The sources are the table in docs/ledgers/splinter.md#submitting, and RFCs for what
+// proxies say.
 var submitWords = map[int]error{
 	http.StatusAccepted: nil, // seen; for any body: the node has the batch
 	// Seen: the coordinator's queue is full; the node tests this before it queues anything.
 	http.StatusTooManyRequests: dlt.ErrBusy,
-	// A proxy's, since nodes have no bound: it takes less than others do (RFC 9110, section 15.5.14).
+	// A proxy's, since nodes have no bound: it takes less than others do (RFC 9110, section
+	// 15.5.14).
 	http.StatusRequestEntityTooLarge: dlt.ErrNotYet,
 }
 
-// queryWords is the table of answers to GET batch_statuses other than 200, beside [wire.Refuses] and 404.
+// queryWords is the table of answers to GET batch_statuses other than 200, beside [wire.Refuses]
+// and 404.
 var queryWords = map[int]error{
 	http.StatusTooManyRequests: dlt.ErrBusy,
 	http.StatusRequestTimeout:  dlt.ErrBusy,          // before 0.6.13 the end of a wait, which this client never asks for
@@ -42,8 +45,8 @@ func after(kind error, h http.Header, now time.Time) verdict {
 	return v
 }
 
-// classify returns the meaning of a response to POST batches, for a list of one batch. absent is the
-// meaning of a 404.
+// classify returns the meaning of a response to POST batches, for a list of one batch. absent is
+// the meaning of a 404.
 func classify(status int, e envelope, h http.Header, absent error, now time.Time) verdict {
 	kind, known := submitWords[status]
 	switch {

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Redactor hides secrets wherever a text has them: the only one for all clients. It does not change,
-// and its methods may be called concurrently. nil hides nothing.
+// Redactor hides secrets wherever a text has them: the only one for all clients. It does not
+// change, and its methods may be called concurrently. nil hides nothing.
 type Redactor struct{ secrets []string }
 
 const (
-	// minSecret is the length of the shortest secret, in bytes: shorter ones are no secrets, and may
-	// be anywhere.
+	// minSecret is the length of the shortest secret, in bytes: shorter ones are no secrets, and
+	// may be anywhere.
 	minSecret = 4
-	// minPart is the length of the shortest part of an address or a header that is hidden by itself: a
-	// segment such as "v2" is no key, and to hide it would hide half of all texts.
+	// minPart is the length of the shortest part of an address or a header that is hidden by
+	// itself: a segment such as "v2" is no key, and to hide it would hide half of all texts.
 	minPart = 6
 	// minTokenPart is that of a part between dots, as a JWT has them.
 	minTokenPart = 16
@@ -51,8 +51,8 @@ func NewRedactor(secrets []string) *Redactor {
 var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // Hide returns the text with "[redacted]" in place of each stretch that secrets cover. Secrets may
-// begin, hold or overlap one another: the stretch is all that any of them covers. A text may have been
-// cut off, so the beginning of a secret at its end counts, too.
+// begin, hold or overlap one another: the stretch is all that any of them covers. A text may have
+// been cut off, so the beginning of a secret at its end counts, too.
 func (r *Redactor) Hide(text string) string {
 	if r == nil {
 		return text
@@ -89,8 +89,8 @@ func (r *Redactor) Hide(text string) string {
 	return out.String()
 }
 
-// HeaderSecrets returns the secrets in the values of a header: each value, its parts, and what Basic
-// authorization encodes.
+// HeaderSecrets returns the secrets in the values of a header: each value, its parts, and what
+// Basic authorization encodes.
 func HeaderSecrets(h http.Header) (out []string) {
 	for _, values := range h {
 		for _, v := range values {
@@ -135,8 +135,8 @@ func TokenSecrets(token string) []string {
 	return out
 }
 
-// URLSecrets returns the parts of an address that may be keys: all but scheme, host and port. Providers
-// put keys into any of them.
+// URLSecrets returns the parts of an address that may be keys: all but scheme, host and port.
+// Providers put keys into any of them.
 func URLSecrets(u *url.URL) (out []string) {
 	add := func(parts ...string) {
 		for _, p := range parts {

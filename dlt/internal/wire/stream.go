@@ -33,8 +33,8 @@ func (s *Stream) Value(into any) (odd, err error) {
 	return nil, UnexpectedEOF(err)
 }
 
-// Object reads an object. field gets each key, and reads its value by one of the methods. null is an
-// object without keys.
+// Object reads an object. field gets each key, and reads its value by one of the methods. null is
+// an object without keys.
 func (s *Stream) Object(field func(key string) error) (odd, err error) {
 	open, odd, err := s.open('{', "object")
 	if !open {

@@ -14,7 +14,8 @@ const (
 	// headTime is how long a node waits for the rest of a request's head: then it answers 408
 	// (docs/ledgers/splinter.md#services-tokens-and-connections).
 	headTime = 4600 * time.Millisecond
-	// maxHeaders is the number of a request's header fields from which on a node's parser refuses it.
+	// maxHeaders is the number of a request's header fields from which on a node's parser refuses
+	// it.
 	maxHeaders = 100
 )
 
