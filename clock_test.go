@@ -99,8 +99,9 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 	}
 }
 
-// The ledger deduplicates for an hour after the first attempt, and forgets its statuses. The first attempt
-// is made while the clock is ahead: nobody knows afterwards when that hour ends, and the batch is not executed twice.
+// The ledger deduplicates for an hour after the first attempt, and forgets its statuses. The first
+// attempt is made while the clock is ahead: nobody knows afterwards when that hour ends, and the
+// batch is not executed twice.
 func TestAResendWindowFromAnAheadClock(t *testing.T) {
 	for _, by := range steps() {
 		synctest.Test(t, func(t *testing.T) {

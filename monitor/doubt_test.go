@@ -16,8 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// In doubt, where a resend would do harm: before LateArrival has passed on this process's own clock, from its first sight of
-// the claim's end, nothing follows from not being found, with any age by the database's clock.
+// In doubt, where a resend would do harm: before LateArrival has passed on this process's own
+// clock, from its first sight of the claim's end, nothing follows from not being found, with any
+// age by the database's clock.
 func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
