@@ -126,3 +126,30 @@ func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 		})
 	}
 }
+
+// Unknown may come from a node that is behind: beside it any other word counts, in any order.
+func TestOfTwoAnswersUnknownNeverCounts(t *testing.T) {
+	for word, want := range map[batch.Reported]store.Finding{batch.ReportedValid: store.IsValid, batch.ReportedInvalid: store.IsInvalid, batch.ReportedCommitted: store.IsCommitted} {
+		for _, all := range [][]batch.Reported{{word, batch.ReportedUnknown}, {batch.ReportedUnknown, word}, {batch.ReportedUnknown, word, batch.ReportedUnknown}} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.traits.ResendHarmlessFor, w.traits.Grace, w.traits.LateArrival = dlt.Forever, 0, 0
+				w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
+					for _, r := range all {
+						for _, a := range attempts {
+							out = append(out, batch.Status{ID: a.ID, Reported: r})
+						}
+					}
+					return out, nil
+				}
+				_, stop := w.start(t, nil)
+				w.opened(1, one)
+				settle(time.Minute)
+				stop()
+				if assert.NotEmpty(t, w.outcomes, "%v", all) {
+					assert.Equal(t, want, w.outcomes[0].Finding, "%v", all)
+				}
+			})
+		}
+	}
+}
