@@ -78,6 +78,8 @@ func explained(err error) (refused, failure) {
 		{batch.ErrMovedOn, http.StatusConflict, nothing, "It has changed since you saw it. Look at it again, and decide about that."},
 		{batch.ErrInDoubt, http.StatusConflict, nothing, "An attempt may still take effect, so the batch can neither be cancelled nor given up yet."},
 		{batch.ErrNotAllowed, http.StatusConflict, nothing, "The state of the batch does not allow this."},
+		{operator.ErrNotRecorded, http.StatusConflict, nothing, "No instance has recorded the settings of this lane's ledger yet. An instance of this version that serves the lane records them."},
+		{operator.ErrDisagree, http.StatusConflict, nothing, "The instances disagree about the settings of this lane's ledger. Correct the instance that is wrong, and then say so under the settings of its lane."},
 		{store.ErrUnsupported, http.StatusNotImplemented, "This store cannot do it", "The store of this console lacks the ability for it. The stores of this module have all of them."},
 		{context.DeadlineExceeded, http.StatusGatewayTimeout, "It took too long", "The database did not answer in time."},
 	} {

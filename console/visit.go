@@ -57,6 +57,11 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 		w.Header().Set("Allow", allowed(looks != nil, changes != nil))
 		return nil, &refused{http.StatusMethodNotAllowed, "This is not how to ask for it", "The address takes other methods: " + w.Header().Get("Allow") + "."}
 	}
+	for _, values := range [...]url.Values{v.q, v.form} {
+		if err := storable(values); err != nil {
+			return nil, err
+		}
+	}
 	if do == nil {
 		return nil, &refused{http.StatusNotFound, "No such page", "The console has no page of this name."}
 	}
@@ -73,6 +78,28 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	}
 	v.now, v.everything = at.at.Add(age), at.everything
 	return do(ctx, v)
+}
+
+// storable refuses a name that no store takes, before any store is asked: databases refuse some of them by
+// an error of their own, which would look like a failure.
+func storable(values url.Values) error {
+	for field, all := range values {
+		for _, text := range all {
+			var err error
+			switch field {
+			case "service", "lane":
+				err = batch.Only(batch.ServiceID(text)).Validate()
+			case "id", "batch", "token", "ledger", "after", "q":
+				if text != "" {
+					err = batch.Key{ID: batch.ID(text)}.Validate()
+				}
+			}
+			if in, is := errors.AsType[*batch.InputError](err); is {
+				return &batch.InputError{Field: field, Value: in.Value, Want: in.Want}
+			}
+		}
+	}
+	return nil
 }
 
 func allowed(looks, changes bool) string {
