@@ -86,9 +86,13 @@ type Health struct {
 	Running bool `json:"running"`
 	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
 	// refuses this client. PausedServices names single services.
+	// A pause that is over does not count, once nothing has waited for [PauseMemory]: nobody knows
+	// then whether the ledger takes batches again.
 	Paused         bool              `json:"paused"`
 	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
 	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
+	// PausedBecause is the last reason for the pause of all, which may have changed since it began.
+	PausedBecause error `json:"-"` // in JSON its text, as paused_because
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
@@ -97,7 +101,8 @@ type Health struct {
 	// not fit, or another ledger has them. A lane held for another reason is not among them. Explain of a batch and
 	// batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
-	// Store is the database, as all loops see it: any successful call clears a failure.
+	// Store is the database, as all loops see it: any successful call clears a failure, but only a write
+	// clears the failure of a write. While nothing is to be done, no loop writes.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as
@@ -144,10 +149,19 @@ type Use struct {
 	Size int `json:"size"`
 }
 
+// PauseMemory is how long [Health] shows a pause that is over while nothing waits. It is longer than a
+// waiting batch takes to be found and sent as a probe.
+const PauseMemory = time.Minute
+
 // Health returns how this Runner is doing. It does no I/O.
 func (r *Runner) Health() Health {
 	h := r.health.look(time.Now())
 	if e := r.engine.Load(); e != nil && h.Running {
+		memory := max(PauseMemory, 2*r.o.ScanInterval)
+		if h.Paused && e.submitter.PauseOver("", true, memory) {
+			h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
+		}
+		h.PausedServices = slices.DeleteFunc(h.PausedServices, func(s batch.ServiceID) bool { return e.submitter.PauseOver(s, false, memory) })
 		h.Pool = Use{e.submitter.Busy(), r.o.Pool}
 		h.StatusConnections = Use{e.monitor.Busy(), r.o.StatusConnections}
 		h.Claims = e.table.Unfinished()
@@ -163,7 +177,8 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		plain
 		Warnings []string `json:"warnings,omitempty"`
 		Trouble  string   `json:"trouble,omitzero"`
-	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble)})
+		Because  string   `json:"paused_because,omitzero"`
+	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble), errorText(h.PausedBecause)})
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. Errors come back as texts only.
@@ -173,9 +188,10 @@ func (h *Health) UnmarshalJSON(data []byte) error {
 		*plain
 		Warnings []string `json:"warnings"`
 		Trouble  string   `json:"trouble"`
+		Because  string   `json:"paused_because"`
 	}{plain: (*plain)(h)}
 	err := json.Unmarshal(data, &v)
-	h.Warnings, h.Trouble = nil, textError(v.Trouble)
+	h.Warnings, h.Trouble, h.PausedBecause = nil, textError(v.Trouble), textError(v.Because)
 	for _, text := range v.Warnings {
 		h.Warnings = append(h.Warnings, textError(text))
 	}
@@ -229,6 +245,7 @@ type health struct {
 	mu        sync.Mutex
 	vitals    *vitals   // of the present Run
 	paused    time.Time // since when everything is
+	because   error
 	services  map[batch.ServiceID]struct{}
 	halted    map[batch.ServiceID]struct{}
 	held      map[batch.ServiceID]struct{} // the present Run refuses to serve them
@@ -246,7 +263,7 @@ func (h *health) started(v *vitals) {
 func (h *health) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.services, h.halted, h.held, h.warnings = nil, time.Time{}, nil, nil, nil, nil
+	h.vitals, h.paused, h.because, h.services, h.halted, h.held, h.warnings = nil, time.Time{}, nil, nil, nil, nil, nil
 }
 
 func (h *health) troubled(err error) {
@@ -269,13 +286,14 @@ func (h *health) mark(set *map[batch.ServiceID]struct{}, s batch.ServiceID, on b
 	(*set)[s] = struct{}{}
 }
 
-func (h *health) pause(s batch.ServiceID, all, paused bool) {
+func (h *health) pause(s batch.ServiceID, all, paused bool, why error) {
 	if !all {
 		h.mark(&h.services, s, paused)
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.because = why
 	switch {
 	case !paused:
 		h.paused = time.Time{}
@@ -305,7 +323,7 @@ func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
 func (h *health) look(now time.Time) Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused}
+	all := Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused, PausedBecause: h.because}
 	all.PausedServices = slices.Sorted(maps.Keys(h.services))
 	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
 	all.HeldServices = slices.Sorted(maps.Keys(h.held))

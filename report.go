@@ -75,7 +75,7 @@ func (r *Runner) unserved(s batch.ServiceID, err error) {
 }
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
-	r.health.pause(s, all, true)
+	r.health.pause(s, all, true, err)
 	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
 	if err != nil {
 		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
@@ -103,6 +103,6 @@ func blame(e *batch.Event, r batch.Report) {
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
-	r.health.pause(s, all, false)
+	r.health.pause(s, all, false, nil)
 	r.report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
 }

@@ -15,6 +15,7 @@ import (
 type vitals struct {
 	mu            sync.Mutex
 	store, ledger part
+	writes        part // to the store: a read that succeeds says nothing about them
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
 	calls         calls
@@ -31,6 +32,10 @@ func (v *vitals) look(now time.Time, h *Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.Store, h.Ledger = v.store.look(now), v.ledger.look(now)
+	if writes := v.writes.look(now); writes.Condition == ConditionFailing && (h.Store.Condition != ConditionFailing || writes.FailingSince.Before(h.Store.FailingSince)) {
+		writes.LastSuccess = h.Store.LastSuccess
+		h.Store = writes
+	}
 	h.Loops = make(map[string]PartHealth, len(v.loops))
 	for name, p := range v.loops {
 		h.Loops[name] = p.look(now)
@@ -123,8 +128,8 @@ func (p *part) look(now time.Time) PartHealth {
 }
 
 // call runs f, a loop's call to the store or to the ledger, and records how it went. f sets c.Err, the
-// error as the application's CallObserver sees it.
-func (v *vitals) call(ctx context.Context, whole *part, loop string, c *Call, f func() error) {
+// error as the application's CallObserver sees it. also is a further part that the call belongs to, or nil.
+func (v *vitals) call(ctx context.Context, whole, also *part, loop string, c *Call, f func() error) {
 	began := time.Now()
 	v.mu.Lock()
 	own := v.loops[loop]
@@ -134,21 +139,27 @@ func (v *vitals) call(ctx context.Context, whole *part, loop string, c *Call, f 
 	}
 	whole.begin(began)
 	own.begin(began)
+	if also != nil {
+		also.begin(began)
+	}
 	v.mu.Unlock()
 	err := errPanicked // unless it comes back
 	c.Err = err
 	defer func() {
 		now := time.Now()
-		v.end(ctx, whole, own, began, now, err)
+		v.end(ctx, whole, own, also, began, now, err)
 		v.calls.report(ctx, c, now.Sub(began))
 	}()
 	err = f()
 }
 
-func (v *vitals) end(ctx context.Context, whole, own *part, began, now time.Time, err error) {
+func (v *vitals) end(ctx context.Context, whole, own, also *part, began, now time.Time, err error) {
 	brokenOff := errors.Is(ctx.Err(), context.Canceled)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	whole.end(began, now, err, brokenOff)
 	own.end(began, now, err, brokenOff)
+	if also != nil {
+		also.end(began, now, err, brokenOff)
+	}
 }

@@ -21,7 +21,7 @@ type watchedLedger struct {
 // for good or for now, and busy count as answers.
 func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() error) (err error) {
 	c := Call{Part: "ledger", Op: op, Items: n}
-	v.call(ctx, &v.ledger, loop, &c, func() error {
+	v.call(ctx, &v.ledger, nil, loop, &c, func() error {
 		err = f()
 		c.Err = err
 		switch dlt.Kind(err) {

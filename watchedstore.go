@@ -21,6 +21,10 @@ type watchedStore struct {
 // given is the store that New got.
 func (w watchedStore) given() store.Store { return w.Store.Store }
 
+// writing are the calls of loops that write whenever they succeed: on a server that takes no writes they
+// fail, while reads go on.
+var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true}
+
 // watch calls the store, about n items, or about as many as came back. For a loop invalid input
 // and not found count as answers, not as failures.
 func watch[T any](ctx context.Context, w watchedStore, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
@@ -35,7 +39,11 @@ func watch[T any](ctx context.Context, w watchedStore, op string, n int, back fu
 		w.calls.time(ctx, &c, ask)
 		return got, err
 	}
-	w.v.call(ctx, &w.v.store, w.loop, &c, func() error {
+	var writes *part
+	if writing[op] {
+		writes = &w.v.writes
+	}
+	w.v.call(ctx, &w.v.store, writes, w.loop, &c, func() error {
 		ask()
 		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound) {
 			return nil

@@ -35,7 +35,8 @@ const (
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.
 	EventVanished EventKind = "vanished"
-	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while.
+	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while. EventPaused
+	// comes again, without an EventResumed before, if the kind of reason changes.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
 	// EventHalted: nothing leaves a lane until an operator releases it. Key is a batch that

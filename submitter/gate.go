@@ -5,9 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dltbatch/dltbatch/internal/loop"
-
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
 // gate holds back all requests in one scope (an endpoint or a service) after the ledger said
@@ -27,9 +28,10 @@ type gate struct {
 	size     int
 	patience time.Duration // a request under way for longer does not count
 
-	announced  bool  // reported as closed
-	announcing bool  // a goroutine is about to report
-	why        error // the error that closed it
+	announced  bool            // reported as closed
+	announcing bool            // a goroutine is about to report
+	why        error           // the error of the last probe, or of the request that closed it
+	said       batch.ErrorKind // the kind of error that was reported with the pause
 }
 
 func newGate(size int, patience time.Duration) *gate {
@@ -113,7 +115,8 @@ const (
 	barred                // misconfigured
 )
 
-// leave ends a request. It reports whether the gate changed between open and closed.
+// leave ends a request. It reports whether the gate was closed, or is still closed for the reason of this
+// request, and whether it was opened.
 func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,13 +147,21 @@ func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time
 			g.limit = max(1, g.limit/2)
 		}
 		g.openAt = now.Add(max(retryAfter, pause.NextBackOff()))
-		return !wasClosed, false
+		return true, false
 	case unsure:
 		if last && wasClosed { // no answer either way, and no later probe: probe again a little later
 			g.openAt = now.Add(g.pause.NextBackOff())
 		}
 	}
 	return false, false
+}
+
+// over reports whether the gate's pause has been over for so long that a probe would have been sent if
+// anything waited: then nobody knows whether the ledger takes batches again.
+func (g *gate) over(now time.Time, after time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.openAt.IsZero() || len(g.under) == 0 && now.Sub(g.openAt) > after
 }
 
 func (g *gate) idle() bool {

@@ -84,6 +84,23 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 	return g.closed(time.Now())
 }
 
+// over reports whether no gate of a scope is closed and of use: see [gate.over].
+func (a *gates) over(service batch.ServiceID, all bool, after time.Duration) bool {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !all {
+		g := a.by[a.scopeOf(service)]
+		return g == nil || g.over(now, after)
+	}
+	for _, g := range a.whole {
+		if !g.over(now, after) {
+			return false
+		}
+	}
+	return true
+}
+
 // leave ends a request, and reports what that changed.
 func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 	res := unsure
@@ -105,7 +122,8 @@ func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 	}
 }
 
-// announce reports by Paused or Resumed that the gate has changed since its last report. One goroutine
+// announce reports by Paused or Resumed that the gate has changed since its last report, and by Paused that
+// it stays closed for another kind of reason. One goroutine
 // reports at a time, without the lock, and looks again after each report: so the last report is
 // true, even if the gate closes and opens at about the same time.
 func (a *gates) announce(g *gate, sc scope, err error) {
@@ -117,9 +135,10 @@ func (a *gates) announce(g *gate, sc scope, err error) {
 	if g.announcing {
 		return // the goroutine that reports checks again
 	}
-	for g.announced == g.openAt.IsZero() {
-		g.announcing, g.announced = true, !g.announced
+	for g.announced == g.openAt.IsZero() || g.announced && g.said != dlt.Kind(g.why) {
+		g.announcing, g.announced = true, !g.openAt.IsZero()
 		paused, why := g.announced, g.why
+		g.said = dlt.Kind(why)
 		g.mu.Unlock()
 		if paused {
 			a.o.Paused(sc.service, sc.all, why)

@@ -135,6 +135,12 @@ func (s *Submitter) BytesLeft() int {
 // Busy returns how many requests are under way.
 func (s *Submitter) Busy() int { return s.pool.Busy() }
 
+// PauseOver reports whether the pause of a service, or of all, has been over for longer than after, and
+// nothing waited that could have found out whether the ledger takes batches again.
+func (s *Submitter) PauseOver(service batch.ServiceID, all bool, after time.Duration) bool {
+	return s.gates.over(service, all, after)
+}
+
 // Closed returns for how long no batch of a service may be sent.
 func (s *Submitter) Closed(service batch.ServiceID) time.Duration {
 	if wait := s.gates.closed(service); wait > 0 {

@@ -95,7 +95,7 @@ var metricsList = []mutant{
 	},
 	{
 		name: "health: nobody knows since when the ledger is closed", file: "health.go", pkg: ".", test: "TestAMisconfigurationBurnsNothing",
-		old: "PausedSince: h.paused}", new: "PausedSince: now}",
+		old: "PausedSince: h.paused, PausedBecause: h.because}", new: "PausedSince: now}",
 	},
 	{
 		name: "metrics: two Runners of a store count it twice", file: "otelbatch/stats.go", pkg: "otelbatch", test: "TestGaugesOfStores",

@@ -1,0 +1,143 @@
+package dltbatch_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// A pause that changes its reason is reported with the new one, in an event and in Health: "busy" needs
+// patience, and "this client is refused" needs a person.
+func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+			if refuses.Load() {
+				return ledgermem.Fault{Kind: ledgermem.Misconfigured}
+			}
+			return ledgermem.Fault{Kind: ledgermem.Busy}
+		}})
+		var mu sync.Mutex
+		var kinds []batch.ErrorKind
+		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventPaused {
+				mu.Lock()
+				defer mu.Unlock()
+				kinds = append(kinds, dlt.Kind(e.Err))
+			}
+		})})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		require.NoError(t, r.Add(ctx, batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
+		time.Sleep(time.Minute)
+		since := r.Health().PausedSince
+		refuses.Store(true)
+		time.Sleep(3 * time.Minute)
+		h := r.Health()
+		stop()
+		require.NoError(t, <-done)
+		assert.Equal(t, []batch.ErrorKind{batch.KindBusy, batch.KindMisconfigured}, kinds, "each reason once")
+		assert.Equal(t, since, h.PausedSince)
+		if h.Paused {
+			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(h.PausedBecause))
+		}
+	})
+}
+
+// A Runner whose last batch is gone does not stay paused until somebody adds another: once its pause is
+// over, nobody knows.
+func TestAnIdleRunnerDoesNotStayPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.PressureScope = dlt.ScopeEndpoint
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: ledgermem.Unavailable} }})
+		st := memory.New()
+		r, err := dltbatch.New(st, ledger, nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(ctx, b))
+		time.Sleep(10 * time.Minute)
+		assert.True(t, r.Health().Paused, "while it waits")
+		require.Eventually(t, func() bool {
+			rec, err := st.Get(ctx, b.Key())
+			require.NoError(t, err)
+			_, err = r.Cancel(ctx, rec, batch.By{Actor: "ada", Reason: "not wanted"})
+			return err == nil
+		}, time.Minute, time.Second)
+		time.Sleep(3 * time.Minute)
+		assert.False(t, r.Health().Paused, "nothing waits")
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// standby answers reads and refuses writes, as a server does that was demoted.
+type standby struct {
+	*memory.Store
+	demoted atomic.Bool
+}
+
+var errReadOnly = errors.New("cannot execute UPDATE in a read-only transaction")
+
+func (s *standby) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if s.demoted.Load() {
+		return store.Claimed{}, errReadOnly
+	}
+	return s.Store.Claim(ctx, q, choose)
+}
+
+// A database that answers reads and takes no writes is failing while there is work: a read that succeeds
+// does not hide it. The first write that succeeds ends it.
+func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &standby{Store: memory.New()}
+		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(time.Minute)
+		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		st.demoted.Store(true)
+		require.NoError(t, r.Add(ctx, batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
+		time.Sleep(12 * time.Second)
+		for range 60 {
+			time.Sleep(time.Second)
+			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
+		}
+		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
+		st.demoted.Store(false)
+		time.Sleep(20 * time.Second)
+		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+func readiness(t *testing.T, h http.Handler) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ready", nil))
+	return w.Code
+}
