@@ -245,3 +245,28 @@ func TestChooseHoldsTheLane(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
 }
+
+// A lease that ends while another holder waits for the stream's row is over for that holder: it reads the
+// clock under the lock.
+func TestALeaseEndsDuringTheWaitForItsLock(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pgx)
+	st, _ := s.store()
+	_, held, err := st.LeaseStream(t.Context(), "stream", "first", time.Minute)
+	require.NoError(t, err)
+	require.True(t, held)
+	tx, err := s.admin.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), `SELECT * FROM `+s.schema+`.streams FOR UPDATE`)
+	require.NoError(t, err)
+	got := make(chan bool, 1)
+	go func() {
+		_, held, err := st.LeaseStream(t.Context(), "stream", "second", time.Minute)
+		assert.NoError(t, err)
+		got <- held
+	}()
+	require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") > 0 }, 20*time.Second, 5*time.Millisecond)
+	s.step(61 * time.Second)
+	require.NoError(t, tx.Rollback())
+	assert.True(t, <-got, "the clock was read before the lock was granted")
+}
