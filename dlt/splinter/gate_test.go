@@ -2,6 +2,7 @@ package splinter_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,4 +100,67 @@ func TestLookBeforeAPost(t *testing.T) {
 	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, third, "x"))))
 	require.EqualValues(t, 1, posts.Load())
 	require.EqualValues(t, 4, seen.Load(), "each has looked")
+}
+
+// A POST to such a node takes the very connection that has just answered. On another one it might
+// wait behind a stall, and so nothing of it is sent.
+func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
+	t.Parallel()
+	var (
+		mu                sync.Mutex
+		answered          string // the address of the client that was answered last
+		posts, strangers  int
+		closes, suspected = 0, false
+	)
+	ends := make(chan struct{})
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		hangs := !suspected
+		suspected = true
+		mu.Unlock()
+		if hangs {
+			<-ends
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPost {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return // it has no body: a node executes nothing of it
+			}
+			posts++
+			if r.RemoteAddr != answered {
+				strangers++
+			}
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		if answered = r.RemoteAddr; closes > 0 {
+			closes--
+			w.Header().Set("Connection", "close") // the next request gets another connection
+		}
+		_, _ = w.Write([]byte("[]"))
+	}))
+	defer node.Close()
+	defer close(ends)
+	c := newClient(t, node.URL, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+	defer cancel()
+	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+	require.Error(t, err)
+	set := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		closes = n
+	}
+	other := batch.ServiceID("ccccc-ddddd::b000")
+	set(2)
+	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, other, "x"))))
+	set(1000)
+	err = c.Submit(t.Context(), attempt(inc(t, other, "y")))
+	require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "certainly not sent: %v", err)
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, 1, posts)
+	assert.Zero(t, strangers)
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,52 +35,73 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	if err := c.holdBack(ctx, p, a.ID); err != nil {
 		return err
 	}
-	if err := c.lookBefore(ctx, p, a.ID); err != nil {
-		return err
+	for range looks {
+		looked, err := c.lookBefore(ctx, p, a.ID)
+		if err != nil {
+			return err
+		}
+		if moved, err := c.postOn(ctx, p, a, looked); !moved {
+			return err
+		}
 	}
+	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: "no connection to the node stays the same: nothing was posted"}
+}
+
+// postOn posts a batch. looked is the connection that it must take, nil for any. If it gets another
+// one, nothing of the batch is sent, and moved is true: no node executes a request without its body.
+func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked net.Conn) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
+		return false, &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.cause(err)}
 	}
 	req.Header["Content-Type"] = []string{"application/octet-stream"}
 	body := &frame{head: listHeader(len(a.Payload)), payload: a.Payload}
 	defer body.release()
 	// No GetBody: net/http must be unable to send it again.
 	req.Body, req.ContentLength = body, int64(len(body.head)+len(a.Payload))
+	var other atomic.Bool
+	if looked != nil {
+		req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			if i.Conn != looked {
+				other.Store(true)
+				body.release() // before net/http reads it
+			}
+		}}))
+	}
 	// Before the POST, since its events may come before its answer.
 	c.sent.add(a.Key, transactionIDs(a.Payload))
 	resp, err := c.exchange(req, opSubmit, p) //nolint:bodyclose // drain closes it
 	if err != nil {
-		return err
+		return other.Load(), err
 	}
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusAccepted {
-		return nil
+		return false, nil
 	}
 	e := readEnvelope(resp.Header, resp.Body, cancel)
 	v := classify(resp.StatusCode, e, resp.Header, c.absence(p, resp.StatusCode), time.Now())
-	return c.refusal(opSubmit, resp.StatusCode, e, v)
+	return false, c.refusal(opSubmit, resp.StatusCode, e, v)
 }
 
-// lookBefore asks a suspected node for a status before a POST: net/http sends the POST on the
-// connection that just answered. A POST that no thread reads is in doubt, and may be executed
-// minutes later.
-func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) error {
+// lookBefore asks a suspected node for a status before a POST, and returns the connection that
+// answered; nil if the node is not suspected, or the connection is not known. A POST that no thread
+// reads is in doubt, and may be executed minutes later.
+func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) (looked net.Conn, err error) {
 	if !isID(string(id)) {
-		return nil
+		return nil, nil //nolint:nilnil // any connection will do
 	}
-	var err error
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
 	for range looks {
 		if !c.gate(p.node).suspected(time.Now()) {
-			return nil
+			return nil, nil //nolint:nilnil // any connection will do
 		}
-		if _, err = c.ask(ctx, p, []batch.ID{id}); err == nil {
-			return nil
+		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {
+			return looked, nil
 		}
 	}
-	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.show("no connection to the node answers: " + err.Error())}
+	return nil, &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: c.show("no connection to the node answers: " + err.Error())}
 }
 
 // absence returns the meaning of a 404, and nil for any other status.
