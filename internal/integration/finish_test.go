@@ -13,7 +13,7 @@ import (
 )
 
 // newest is the last version of the schema.
-const newest = 7
+const newest = 8
 
 func (s *space) version() (v int) {
 	s.t.Helper()

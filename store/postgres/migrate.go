@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -200,7 +201,10 @@ func (t *session) version(ctx context.Context) (int64, error) {
 // raced reports whether another process was making the same tables.
 func raced(err error) bool {
 	switch sqlState(err) {
-	case "42P06", "42P07", "42710", "42701", "23505", // schema, table, object, column exist; a row of the catalogue
+	case uniqueViolation: // of a row of the catalogue; rows of a table that a migration refuses stay as they are
+		name := constraint(err)
+		return name == "" || strings.HasPrefix(name, "pg_")
+	case "42P06", "42P07", "42710", "42701", // schema, table, object, column exist
 		undefinedTable, undefinedColumn, "XX000", // on the way down; tuple concurrently updated
 		serializationFailure, deadlockDetected, "55P03":
 		return true

@@ -18,7 +18,7 @@ ALTER TABLE {tombstones}
 CREATE UNIQUE INDEX {.tombstones_change} ON {tombstones} (service_id, data_change_id) WHERE data_change_id <> '';
 
 -- +goose Down
-DROP INDEX {tombstones_change};
+-- The index goes with its column.
 ALTER TABLE {tombstones}
     DROP COLUMN submission_error_message,
     DROP COLUMN submission_error,
