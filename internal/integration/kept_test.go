@@ -23,7 +23,7 @@ type keptOnly struct {
 	t     testing.TB
 	kept  map[string]bool // by text, with {name} for a table
 	names *regexp.Regexp
-	begin string
+	keep  string // the settings of a transaction whose plans the server keeps
 
 	mu   sync.Mutex
 	open map[*driverpgx.Conn]bool // in such a transaction
@@ -32,7 +32,7 @@ type keptOnly struct {
 func newKeptOnly(t testing.TB) *keptOnly {
 	all := constants(t)
 	k := &keptOnly{
-		t: t, kept: map[string]bool{}, begin: all["beginKept"], open: map[*driverpgx.Conn]bool{},
+		t: t, kept: map[string]bool{}, keep: all["keepPlans"], open: map[*driverpgx.Conn]bool{},
 		names: regexp.MustCompile(`"[a-z0-9_]+"\."([a-z_]+)"`),
 	}
 	for _, name := range keptStatements {
@@ -56,7 +56,7 @@ func (k *keptOnly) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b dri
 	return ctx
 }
 
-// How package native sends the setting of beginKept, and that of sqlPlanAnew.
+// How package native sends the setting of keepPlans, and that of sqlPlanAnew.
 const (
 	nativeKept = "set_config('plan_cache_mode', 'force_generic_plan', true)"
 	nativeAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
@@ -66,10 +66,10 @@ func (k *keptOnly) see(c *driverpgx.Conn, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case text == k.begin || strings.Contains(text, nativeKept):
+	case strings.Contains(text, k.keep) || strings.Contains(text, nativeKept):
 		k.open[c] = true
 		return
-	case text == "COMMIT" || text == "ROLLBACK" || strings.HasPrefix(text, "SET LOCAL plan_cache_mode") || strings.Contains(text, nativeAnew):
+	case strings.HasSuffix(text, "COMMIT") || text == "ROLLBACK" || strings.HasPrefix(text, "SET LOCAL plan_cache_mode") || strings.Contains(text, nativeAnew):
 		delete(k.open, c)
 	}
 	if !k.open[c] {

@@ -58,7 +58,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	have := make([]string, len(list)) // there is one row
 	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any {
 		return append([]any{&v.isolation, &v.plans}, pointers(have)...)
-	}, sqlTxSettings+list.Columns())
+	}, selectTxSettings+list.Columns())
 	if err != nil {
 		return wrap(op, err)
 	}

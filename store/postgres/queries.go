@@ -59,8 +59,9 @@ const (
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
 	writtenBy  = "3" // the schema version of this code; writtenByCode is the same
 
-	// plan_cache_mode is one of three words, and safe to be sent back unchanged.
-	sqlTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
+	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to be
+	// sent back unchanged.
+	selectTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
 	// numbers for the batches. While no order key at all is ahead of the clock, which is
