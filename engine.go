@@ -60,6 +60,7 @@ func newEngine(r *Runner) *engine {
 		Done: func(group []inhand.Recorded) {
 			e.holds(group)
 			e.table.Written(group)
+			e.wantReceipts(group)
 			// The next group waits for the notices, which may ask the store.
 			ctx, cancel := context.WithTimeout(context.Background(), o.ClaimTTL/8)
 			defer cancel()
@@ -134,6 +135,18 @@ func newEngine(r *Runner) *engine {
 		},
 	})
 	return e
+}
+
+// wantReceipts tells the monitor of commits that this process was the first to record, without
+// receipts.
+func (e *engine) wantReceipts(group []inhand.Recorded) {
+	for i := range group {
+		w := &group[i]
+		if w.Finding == store.IsCommitted && w.Applied.Result == store.Written && len(w.Applied.Row.Receipts) == 0 &&
+			(w.Applied.From != batch.Committed || w.Again) {
+			e.monitor.Committed(w.Applied.Ref, w.Applied.Row.Attempt, w.Prepared)
+		}
+	}
 }
 
 // store returns the store for one loop.

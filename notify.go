@@ -46,6 +46,9 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		}
 		return
 	}
+	if w.Finding == store.HasReceipts { // its commit was reported
+		return
+	}
 	if row.State == batch.Committed {
 		n.r.health.mark(&n.r.health.halted, key.Service, false)
 	}

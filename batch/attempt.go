@@ -13,4 +13,8 @@ type Attempt struct {
 	// no Preparer, and where nothing was kept. It must not be changed, nor kept after the call
 	// that received it.
 	Prepared []byte
+	// Committed says, in a status query, that the commit of the batch is recorded, and only its
+	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts
+	// is never asked so.
+	Committed bool
 }

@@ -74,6 +74,10 @@ type Traits struct {
 	// means never. Whether a ledger forks depends on its consensus: Sawtooth's PBFT and Raft
 	// do not, its developer mode does with two or more validators.
 	Vanish time.Duration
+	// Receipts means that the answer about each Committed batch has receipts, unless the client could
+	// not get them in time. The monitor asks once more about a batch whose commit was recorded without
+	// receipts ([batch.Attempt].Committed).
+	Receipts bool
 	// Resolves means that the client is a [Resolver].
 	Resolves bool
 	// Streams means that the client is an [EventSource].

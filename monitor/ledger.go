@@ -116,6 +116,7 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 	attempts := make([]batch.Attempt, len(g.rows))
 	for i, f := range g.rows {
 		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}
+		attempts[i].Committed = f.State == batch.Committed
 	}
 	var statuses []batch.Status
 	err := l.request(ctx, func(ctx context.Context) (err error) {

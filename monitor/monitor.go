@@ -52,18 +52,19 @@ type Options struct {
 }
 
 // Monitor polls: it asks about rows that are due in the store, or that an event may be about, and
-// looks for evidence. Its parts ask from memory and listen to streams. DueIn and Follow may be called
-// at any time.
+// looks for evidence. Its parts ask from memory and listen to streams. DueIn, Follow and Committed
+// may be called at any time.
 type Monitor struct {
-	store   PendingBatchStore
-	table   *inhand.Table
-	o       *Options
-	ledger  *ledger
-	hands   *hands
-	memory  *memory
-	streams *streams
-	due     *agenda
-	wake    chan struct{} // of Run
+	store    PendingBatchStore
+	table    *inhand.Table
+	o        *Options
+	ledger   *ledger
+	hands    *hands
+	memory   *memory
+	receipts *receipts
+	streams  *streams
+	due      *agenda
+	wake     chan struct{} // of Run
 }
 
 // New returns a monitor; Run makes it work.
@@ -73,6 +74,7 @@ func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *
 		ledger: &ledger{reader: r, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
 	m.memory = &memory{o: &o, table: t, ledger: m.ledger, hands: m.hands, check: m.check, freed: make(chan struct{}, 1)}
+	m.receipts = &receipts{o: &o, table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
 	m.streams = &streams{o: &o, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
 	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
 		loop.Poke(m.wake)
@@ -115,6 +117,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	m.hands.asking.Go(func() { m.memory.watch(watching) })
+	m.hands.asking.Go(func() { m.receipts.watch(watching) })
 	m.hands.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})

@@ -287,7 +287,7 @@ func TestEverythingElseIsFenced(t *testing.T) {
 
 func TestUnknownFindings(t *testing.T) {
 	r := standings(t)["pending"]
-	for _, f := range []store.Finding{0, store.PutOff + 1, 255} {
+	for _, f := range []store.Finding{0, store.HasReceipts + 1, 255} {
 		_, a := r.Apply(monitored(r, f), start)
 		assert.Equal(t, store.Bad, a.Result)
 		assert.ErrorIs(t, a.Err, batch.ErrNotAllowed)

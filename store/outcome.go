@@ -50,18 +50,21 @@ const (
 	// PutOff: the batch has not moved for too long, and for a part of that time nobody could look at
 	// it: its deadline is put off ([Unwatched]).
 	PutOff
+	// HasReceipts: the receipts of a batch came after its commit was recorded without them. It applies
+	// to a Committed row that has none, at any version, and changes nothing else.
+	HasReceipts
 )
 
 var findingNames = [...]string{
 	Accepted: "accepted", Doubtful: "doubtful", Unposted: "unposted", Failed: "failed", Refused: "refused",
 	IsPending: "is pending", IsValid: "is valid", IsInvalid: "is invalid", IsCommitted: "is committed",
 	Settled: "settled", NoTrace: "no trace", NotCommitted: "not committed", IsVoid: "is void", Undecidable: "undecidable",
-	PutOff: "put off",
+	PutOff: "put off", HasReceipts: "has receipts",
 }
 
 // String returns the finding in words.
 func (f Finding) String() string {
-	if f < Accepted || f > PutOff {
+	if f < Accepted || f > HasReceipts {
 		return fmt.Sprintf("finding(%d)", uint8(f))
 	}
 	return findingNames[f]
@@ -121,7 +124,7 @@ type Outcome struct {
 	// Endpoint, with an Accepted or an IsPending, is the endpoint that reported the attempt as under way,
 	// where it is worth keeping; at most [MaxEndpointLen] bytes.
 	Endpoint string
-	// Receipts of an IsInvalid or IsCommitted.
+	// Receipts of an IsInvalid, IsCommitted or HasReceipts.
 	Receipts []batch.Receipt
 	// Policy applies where the lane has none and this outcome ends the batch: see
 	// [Applied.Enforce].
@@ -192,7 +195,7 @@ type Applied struct {
 //
 // The version fences every outcome except a commit, which is a fact, no matter who reports it.
 // A commit applies to the row in any state, open or final, unless a live claim may still be
-// posting (docs/design.md#promise-5-fencing).
+// posting (docs/design.md#promise-5-fencing). Receipts of a commit apply to the row that has none.
 func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	res := Applied{Ref: o.Ref, At: now, From: r.State, Row: r, Result: Written}
 	fail := func(result Result, err error) (Row, Applied) {
@@ -201,6 +204,15 @@ func (r Row) Apply(o Outcome, now time.Time) (Row, Applied) {
 	}
 	switch {
 	case o.Finding == IsCommitted && r.State == batch.Committed:
+		return r, res
+	case o.Finding == HasReceipts && r.State != batch.Committed:
+		return fail(Fenced, nil)
+	case o.Finding == HasReceipts:
+		if len(r.Receipts) == 0 && len(o.Receipts) > 0 {
+			r.Receipts = o.Receipts
+			r.Version++
+			res.Row = r
+		}
 		return r, res
 	case o.Finding == IsCommitted && r.Live(now) && (o.By != batch.BySubmitter || o.Version != r.Version):
 		return fail(Held, nil) // even by a submitter: the live claim is another's

@@ -78,6 +78,7 @@ func New(url string, o *Options) (*Client, error) {
 			PressureScope: dlt.ScopeEndpoint,
 			Vanish:        c.Vanish,
 			KeepsOrder:    c.SingleValidator,
+			Receipts:      c.Receipts,
 			Resolves:      true,
 			Streams:       !c.NoEvents,
 			Checks:        true,

@@ -93,7 +93,8 @@ type Options struct {
 	// events and state_changes (docs/ledgers/sawtooth.md#receipts-and-lookups), or nothing if
 	// it is longer than 64 KiB. This costs space, and two more requests for each batch, once,
 	// before its commit is reported, on the five threads that serve all clients of the node.
-	// If the receipts do not come within 5 s, the commit is reported without them. Defaults to
+	// If the receipts do not come within 5 s, the commit is reported without them; a Runner asks for
+	// them once more, 10 s later, and then waits for its RequestTimeout. Defaults to
 	// false. INVALID has the processor's message and data anyway.
 	Receipts bool
 

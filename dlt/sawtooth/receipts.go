@@ -29,10 +29,13 @@ const (
 )
 
 // addReceipts fills in the receipts of committed batches. Receipts that cannot be had are left
-// out: the verdict does not depend on them.
-func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status) {
-	ctx, cancel := context.WithTimeout(ctx, receiptPatience)
-	defer cancel()
+// out: the verdict does not depend on them. Where a verdict waits, it waits for a little only.
+func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdicts bool) {
+	if verdicts {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, receiptPatience)
+		defer cancel()
+	}
 	var wg sync.WaitGroup
 	hands := make(chan struct{}, receiptHands)
 	for i := range statuses {

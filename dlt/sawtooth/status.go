@@ -31,7 +31,7 @@ const opStatuses = "batch statuses"
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	out, err := c.statuses(ctx, askable(attempts))
 	if c.receipts {
-		c.addReceipts(ctx, out)
+		c.addReceipts(ctx, out, slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return !a.Committed }))
 	}
 	return out, err
 }

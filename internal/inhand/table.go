@@ -140,6 +140,10 @@ func (t *Table) take(all []store.Outcome, from *Stream) {
 		kind, from.names = Streamed, true
 	}
 	for i := range all {
+		if all[i].Finding == store.HasReceipts { // it changes nothing about the batch
+			found = append(found, all[i])
+			continue
+		}
 		s := t.entries.slot(all[i].Key, abouts[i], now)
 		if v := all[i].Version; v != 0 && v < s.version { // its row has moved on: the store will say so
 			found = append(found, all[i])
@@ -259,6 +263,9 @@ func (t *Table) Written(group []Recorded) {
 	}
 	for i := range group {
 		w := &group[i]
+		if w.Finding == store.HasReceipts {
+			continue
+		}
 		_, out := t.runs[w.Key.Service]
 		switch {
 		case w.Applied.Result == store.Held: // the lane waits for the live claim
@@ -322,7 +329,7 @@ func (t *Table) Lost(all []store.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range all {
-		if s := t.entries.slots[all[i].Key]; s != nil && !s.late(all[i].Version) {
+		if s := t.entries.slots[all[i].Key]; s != nil && all[i].Finding != store.HasReceipts && !s.late(all[i].Version) {
 			out := t.entries.step(s, &Event{Kind: Lost, Outcome: all[i]}, now)
 			t.entries.leave(&out)
 		}

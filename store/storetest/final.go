@@ -15,6 +15,7 @@ func finalTests() []test {
 		{name: "a late commit wins and is a breach", run: finalLateCommit},
 		{name: "receipts and errors are kept", run: finalKept},
 		{name: "receipts of a commit are kept, whoever heard of it", run: finalReceipts},
+		{name: "receipts that come after their commit are kept, once", run: finalReceiptsLater},
 		{name: "the lane goes on", run: finalLane},
 	}
 }
@@ -119,6 +120,50 @@ func finalReceipts(f *fixture) {
 		assert.Equal(f, batch.Committed, r.State)
 		assert.True(f, sameReceipts(want(id), r.Receipts), "%s: %+v", id, r.Receipts)
 	}
+}
+
+func finalReceiptsLater(f *fixture) {
+	late := func(id batch.ID, text string) store.Outcome {
+		o := f.monitored(id, store.HasReceipts)
+		o.Version = 0
+		o.Receipts = []batch.Receipt{{TransactionID: "t1", Valid: true, Message: text, Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
+		return o
+	}
+	f.add(bt("s", "a"), bt("s", "b"), bt("s", "c"))
+	f.take("a", "b", "c")
+	f.each(f.submitted, store.Accepted, "a", "b", "c")
+	invalid := f.monitored("b", store.IsInvalid)
+	invalid.Settle = 0
+	f.written(invalid)
+	for _, id := range []batch.ID{"b", "c"} {
+		before := f.get(id)
+		assert.Equal(f, store.Fenced, f.record(late(id, "never"))[0].Result, "%s is %s", id, before.State)
+		assert.Equal(f, before, f.get(id))
+	}
+	gone := late("a", "never")
+	gone.Ref = store.Ref{Key: batch.Key{Service: "s", ID: "nobody"}}
+	assert.Equal(f, store.Gone, f.record(gone)[0].Result)
+
+	f.written(f.monitored("a", store.IsCommitted))
+	want := f.get("a")
+	f.pass(2)
+	none := late("a", "")
+	none.Receipts = nil
+	assert.Equal(f, store.Written, f.record(none)[0].Result)
+	assert.Equal(f, want, f.get("a"), "without receipts nothing changes")
+	for _, text := range []string{"first", "second"} {
+		a := f.record(late("a", text))[0]
+		assert.Equal(f, store.Written, a.Result)
+		assert.Equal(f, batch.Committed, a.From, "no state changes")
+		assert.False(f, a.Breach)
+		got := f.get("a")
+		assert.True(f, sameReceipts(late("a", "first").Receipts, got.Receipts), "%+v", got.Receipts)
+		want.Receipts, want.Version = got.Receipts, got.Version
+		assert.Equal(f, want, got, "nothing else changes")
+		assert.Equal(f, a.Row.Version, got.Version)
+	}
+	assert.Equal(f, store.Written, f.record(f.monitored("a", store.IsCommitted))[0].Result, "the commit again")
+	assert.True(f, sameReceipts(want.Receipts, f.get("a").Receipts))
 }
 
 func finalKept(f *fixture) {

@@ -211,7 +211,7 @@ func (r *rowRules) outcomes(full bool) {
 			if kind&4 != 0 {
 				row.Error, row.Receipts = nil, nil
 			}
-			for finding := store.Accepted; finding <= store.PutOff; finding++ {
+			for finding := store.Accepted; finding <= store.HasReceipts; finding++ {
 				for only := -1; only <= news.NumField(); only++ {
 					o := store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: finding, Attempt: row.Attempt, Back: batch.Unknown}
 					if finding <= store.Refused {

@@ -1,0 +1,60 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Receipts of commits that were recorded without any are asked for once, each for itself, and only so
+// many are remembered.
+func TestReceiptsAreAskedForOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		denied bool
+		commit int
+		want   int
+	}{
+		"a few":             {commit: 3, want: 3},
+		"too many":          {commit: 1200, want: 1000},
+		"none are declared": {denied: true, commit: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.traits.Receipts = !c.denied
+				w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+					assert.Len(t, attempts, 1, "its receipts have the time of a request")
+					assert.True(t, attempts[0].Committed)
+					assert.Equal(t, []byte("prepared"), attempts[0].Prepared)
+					if attempts[0].ID == "b00000" {
+						return []batch.Status{{ID: attempts[0].ID, Reported: batch.ReportedUnknown}}, nil
+					}
+					return []batch.Status{{ID: attempts[0].ID, Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{{TransactionID: "t"}}}}, nil
+				}
+				m, stop := w.start(t, nil)
+				for i := range c.commit {
+					m.Committed(store.Ref{Key: key("s", batch.ID(fmt.Sprintf("b%05d", i))), Row: int64(i + 1)}, 2, []byte("prepared"))
+				}
+				settle(10*time.Second - time.Millisecond)
+				require.Empty(t, w.asked("b00001"))
+				settle(time.Hour)
+				stop()
+				require.Len(t, w.queries, c.want)
+				require.Len(t, w.outcomes, max(0, c.want-1), "the first has none")
+				for _, o := range w.outcomes {
+					require.Equal(t, store.HasReceipts, o.Finding)
+					require.Len(t, o.Receipts, 1)
+					require.NotZero(t, o.Row)
+				}
+			})
+		})
+	}
+}
