@@ -181,12 +181,13 @@ func TestTableOfDecisions(t *testing.T) {
 
 func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 	code := map[string]string{
-		"store/row.go":  "package store\n\ntype Row struct{}\n\nfunc (r Row) Apply() {}\n\nconst (\n\tFew = 1\n)\n",
+		"store/row.go":  "package store\n\ntype Row struct{}\n\nfunc (r Row) Apply() {}\n\nconst (\n\tFew = 1\n)\n\nconst most = 9\n",
 		"store/lane.go": "package store\n\nfunc Plan() {}\n",
 	}
 	for cell, want := range map[string]string{
 		"`store/row.go`: `Row.Apply`":            "",
 		"`Plan` in `store/lane.go`, and `Few`":   "",
+		"`most` in `store/row.go`":               "",
 		"`lane.go` of a `store`":                 "",
 		"`gone.go`":                              "no file gone.go",
 		"`internal/gone`":                        "no folder internal/gone",
@@ -206,7 +207,7 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 // decisions returns the wrong names in a table, and how many names it has.
 func decisions(table string, code map[string]string) (wrong []string, named int) {
 	// A line that declares a function, a method, a type, a field or a constant.
-	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
+	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
 	declared := map[string]map[string]bool{} // by file, "" for all
 	folders, bases := map[string]bool{}, map[string][]string{}
 	for file, text := range code {
