@@ -24,8 +24,9 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 # (other runs of it are raced), its groups that only try rules and values, pure functions with every
 # input, recorded answers of nodes one after another, long simulations on one processor, requests one
 # after another to EVM nodes, whose signatures are slow with it (one kind of node, and one seed, is
-# raced where several run the same), statements that fail one after another, and the programs' -h, which builds them all.
-PLAIN := ^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestEveryStatementFails|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
+# raced where several run the same), statements that fail one after another, the walk of the simulation,
+# and the programs' -h, which builds them all.
+PLAIN := ^TestWalk$$|^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestEveryStatementFails|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -60,6 +61,7 @@ test-servers:
 # Everything that a seed can break, many more of them.
 soak:
 	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|Runner' -v -sim.seeds=100000 -sim.runner.seeds=2000
+	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run 'TestWalk$$' -sim.walk.time=1h
 	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run TestEvidence -sim.evidence
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous
