@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -210,7 +213,8 @@ func TestCommandOnAStandby(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	st := openApp(t, pgx, primary.DSN(""), nil)
 	require.NoError(t, st.Migrate(t.Context()))
-	require.NoError(t, st.Add(t.Context(), one("s", "b1"), one("s", "b2")))
+	require.NoError(t, st.Add(t.Context(), one("s", "b1"), one("s", "b2"), one("nobody's", "b3")))
+	recordSettings(t, st, "s")
 	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7"}))
 	_, err := st.RefreshStats(t.Context(), store.RefreshQuery{})
 	require.NoError(t, err)
@@ -223,8 +227,19 @@ func TestCommandOnAStandby(t *testing.T) {
 		out, _ := c.runs(0, args...)
 		assert.NotEmpty(t, out, args)
 	}
+	c.runs(5, "explain", "b3") // no instance has met its lane, and the command records nothing
 	assert.Contains(t, c.troubles()["role of the server"], "standby")
 	_, errs, code := c.output("pause", "s", "--reason", "r", "--actor", "ada")
 	assert.NotZero(t, code)
 	assert.Contains(t, errs, "takes no writes")
+}
+
+// recordSettings records what a Runner of a ledger relies on, and that it serves a service.
+func recordSettings(t *testing.T, st *app, service batch.ServiceID) {
+	_, err := st.Serve(t.Context(), []store.Served{{Service: service, Ledger: "ledger"}})
+	require.NoError(t, err)
+	text, err := relied.Record{Settings: relied.Of(service, dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial{})}.Text()
+	require.NoError(t, err)
+	_, err = st.KeepTraits(t.Context(), "ledger", text, "")
+	require.NoError(t, err)
 }
