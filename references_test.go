@@ -206,8 +206,8 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 
 // decisions returns the wrong names in a table, and how many names it has.
 func decisions(table string, code map[string]string) (wrong []string, named int) {
-	// A line that declares a function, a method, a type, a field or a constant.
-	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
+	// A line that declares a function, a method, a type, a field, a variable or a constant.
+	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
 	declared := map[string]map[string]bool{} // by file, "" for all
 	folders, bases := map[string]bool{}, map[string][]string{}
 	for file, text := range code {
@@ -261,6 +261,85 @@ func decisions(table string, code map[string]string) (wrong []string, named int)
 		}
 	}
 	return wrong, named
+}
+
+// docs/field.md names code and tests as the table of decisions does: its rows must not outlive them.
+func TestFieldPage(t *testing.T) {
+	page, err := os.ReadFile("docs/field.md")
+	require.NoError(t, err)
+	code, err := goFiles(os.DirFS("."))
+	require.NoError(t, err)
+	wrong, tests := reported(string(page), code)
+	assert.Empty(t, wrong)
+	assert.Greater(t, tests, 60, "tests on the page")
+}
+
+func TestWrongFieldPageIsSeen(t *testing.T) {
+	code := map[string]string{
+		"row.go":              "package p\n\nfunc Plan() {}\n",
+		"row_test.go":         "package p\n\nfunc TestPlan(t *testing.T) {}\n",
+		"suite/suite.go":      "package suite\n\nvar all = []string{\"a case\"}\n",
+		"store/store_test.go": "package store\n\nfunc TestStore(t *testing.T) {}\n",
+	}
+	for row, want := range map[string]string{
+		"`Plan` in `row.go` | root: `TestPlan`; store: `TestStore`": "",
+		"`Plan` in `row.go` | root, store: `TestPlan`":              "no TestPlan in store",
+		"`Plan` in `row.go` | suite: `a case`":                      "",
+		"`Plan` in `row.go` | suite: `b case`":                      "no b case in suite",
+		"`Gone` in `row.go` | root: `TestPlan`":                     "no Gone in row.go",
+		"`Plan` in `row.go` | none":                                 "no test",
+	} {
+		wrong, _ := reported("| kind | public reports | rule | test |\n|---|---|---|---|\n| k | a/b#1 | "+row+" |\n", code)
+		if want == "" {
+			assert.Empty(t, wrong, row)
+		} else if assert.NotEmpty(t, wrong, row) {
+			assert.Contains(t, wrong[0], want)
+		}
+	}
+}
+
+// reported returns the wrong names in the tables of docs/field.md, and how many tests they name.
+func reported(page string, code map[string]string) (wrong []string, tests int) {
+	quoted := regexp.MustCompile("`([^`]+)`")
+	var rules strings.Builder
+	for line := range strings.SplitSeq(page, "\n") {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if !strings.HasPrefix(line, "| ") || cells[0] == "kind" {
+			continue
+		}
+		rule, last := cells[len(cells)-2], cells[len(cells)-1]
+		rules.WriteString(cells[0] + " | " + rule + "\n")
+		if !strings.Contains(last, "`") {
+			wrong = append(wrong, cells[0]+": no test")
+		}
+		for part := range strings.SplitSeq(last, "; ") {
+			folders, names, _ := strings.Cut(part, ": ")
+			for folder := range strings.SplitSeq(folders, ", ") {
+				for _, m := range quoted.FindAllStringSubmatch(names, -1) {
+					tests++
+					want := "func " + m[1] + "("
+					if !strings.HasPrefix(m[1], "Test") {
+						want = `"` + m[1] + `"`
+					}
+					if !containsIn(code, strings.Replace(folder, "root", ".", 1), want) {
+						wrong = append(wrong, fmt.Sprintf("%s: no %s in %s", cells[0], m[1], folder))
+					}
+				}
+			}
+		}
+	}
+	bad, _ := decisions(rules.String(), code)
+	return append(bad, wrong...), tests
+}
+
+// containsIn reports whether a file of folder contains text.
+func containsIn(code map[string]string, folder, text string) bool {
+	for name, file := range code {
+		if path.Dir(name) == folder && strings.Contains(file, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // goFiles returns the code of the repository, by file name.
