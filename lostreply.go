@@ -34,9 +34,7 @@ func (n *notices) lostReply(ctx context.Context, w inhand.Recorded) store.Applie
 			a.Breach, a.Err = true, errMayBreach
 		}
 	}
-	if w.Finding == store.NotCommitted {
-		a.Halt = w.Halt
-	}
+	a.Halt = w.Halt // of whatever finding: the store's second answer names no halt
 	a.Stuck = a.Stuck || mayCall(w) && a.Row.Called() && (w.Was == nil || !w.Was.Called())
 	a.Halted = a.Governs() && (a.Halted || n.halted(ctx, a, w.Policy))
 	return a
@@ -62,7 +60,7 @@ func (n *notices) movedOn(ctx context.Context, w inhand.Recorded) {
 			n.r.report(event)
 		}
 	}
-	if ended || w.Halt != "" && w.Finding == store.NotCommitted {
+	if ended || w.Halt != "" {
 		n.reportHalt(ctx, w, event)
 	}
 	if mayCall(w) && row.Called() && (w.Was == nil || !w.Was.Called()) {

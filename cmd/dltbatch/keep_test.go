@@ -58,7 +58,8 @@ func TestPruneKeepsIDs(t *testing.T) {
 	s.st.(steps).StepClock(2 * time.Hour)
 	assert.Equal(t, 1, reads[pruned](s, "prune", "--older-than", "1h", "--yes").Batches)
 	s.fails(exitNotFound, "show", "b1")
-	s.add("s", "b1")
+	b := batch.Batch{Service: "s", ID: "b1", Payload: []byte("payload of b1")}
+	require.ErrorIs(t, s.st.Add(t.Context(), b), batch.ErrEnded, "how it ended is kept")
 	s.fails(exitNotFound, "show", "b1")
 }
 
