@@ -35,11 +35,13 @@ type engine struct {
 	over      atomic.Bool // run has returned, perhaps with ErrDrain
 }
 
-// groupSize is how many outcomes one write has at most, and linger how long an acceptance waits
+// groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts beside its
+// first outcome, and linger how long an acceptance waits
 // for others to be written with it (docs/design.md#defaults).
 const (
-	groupSize = 500
-	linger    = 2 * time.Millisecond
+	groupSize  = 500
+	groupBytes = 16 << 20
+	linger     = 2 * time.Millisecond
 )
 
 // handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches of two
@@ -56,7 +58,7 @@ func newEngine(r *Runner) *engine {
 	e.notices = notices{r, e.end, queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
 	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
-		Linger: linger, Max: groupSize, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
+		Linger: linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
 		Done: func(group []inhand.Recorded) {
 			e.holds(group)
 			e.table.Written(group)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -29,7 +30,8 @@ const (
 )
 
 // addReceipts fills in the receipts of committed batches. Receipts that cannot be had are left
-// out: the verdict does not depend on them. Where a verdict waits, it waits for a little only.
+// out: the verdict does not depend on them. So are those for which there is no room: a Runner asks about
+// each of these batches alone later. Where a verdict waits, it waits for a little only.
 func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdicts bool) {
 	if verdicts {
 		var cancel context.CancelFunc
@@ -37,6 +39,8 @@ func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdi
 		defer cancel()
 	}
 	var wg sync.WaitGroup
+	var left atomic.Int64 // bytes: one answer has no more than MaxResponse of them
+	left.Store(c.maxReply)
 	hands := make(chan struct{}, receiptHands)
 	for i := range statuses {
 		if statuses[i].Reported != batch.ReportedCommitted {
@@ -45,7 +49,16 @@ func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdi
 		hands <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-hands }()
-			statuses[i].Receipts, _ = c.receiptsOf(ctx, statuses[i].ID)
+			receipts, _ := c.receiptsOf(ctx, statuses[i].ID)
+			size := int64(0)
+			for _, r := range receipts {
+				size += int64(len(r.TransactionID) + len(r.Data))
+			}
+			if left.Add(-size) < 0 {
+				left.Add(size)
+				return
+			}
+			statuses[i].Receipts = receipts
 		})
 	}
 	wg.Wait()

@@ -88,6 +88,33 @@ func TestReceipts(t *testing.T) {
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, ask(c)[b.ID])
 }
 
+// The receipts of one answer are bounded together: those for which there is no room are left out, and a
+// question about that batch alone has them.
+func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
+	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
+	c := newClient(t, n.URL(), &sawtooth.Options{Receipts: true})
+	ids := []batch.ID{commitOne(t, n, c, "x").ID, commitOne(t, n, c, "y").ID, commitOne(t, n, c, "z").ID}
+	one, err := c.BatchStatuses(t.Context(), "", attempts(ids[0]))
+	require.NoError(t, err)
+	require.Len(t, one[0].Receipts, 1)
+	size := len(one[0].Receipts[0].TransactionID) + len(one[0].Receipts[0].Data)
+
+	small := newClient(t, n.URL(), &sawtooth.Options{Receipts: true, MaxResponse: int64(2*size + size/2)})
+	got, err := small.BatchStatuses(t.Context(), "", attempts(ids...))
+	require.NoError(t, err)
+	with := 0
+	for _, s := range got {
+		require.Equal(t, batch.ReportedCommitted, s.Reported)
+		with += len(s.Receipts)
+	}
+	assert.Equal(t, 2, with)
+	for _, id := range ids {
+		alone, err := small.BatchStatuses(t.Context(), "", attempts(id))
+		require.NoError(t, err)
+		assert.Len(t, alone[0].Receipts, 1)
+	}
+}
+
 // A node that hangs over the receipts takes nothing of the verdict away, and holds it
 // up for a little only.
 func TestReceiptsThatHang(t *testing.T) {

@@ -18,12 +18,14 @@ type Store interface {
 	Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error)
 }
 
-// Options of a recorder; all must be set.
+// Options of a recorder; all but MaxBytes must be set.
 type Options struct {
 	// Linger is how long outcomes wait for others to share a write: outcomes that nobody waits
 	// for, and all outcomes while much is written (see [Recorder]).
 	Linger time.Duration
 	Max    int // outcomes in a group
+	// MaxBytes bounds the receipts of a group; one outcome may have more. 0 is no bound.
+	MaxBytes int
 	// Timeout bounds one write; a write that hangs fails. A write that is repeated has a sixteenth
 	// of it, since all other outcomes wait meanwhile.
 	Timeout time.Duration
@@ -167,7 +169,12 @@ func (r *Recorder) gather(group []item) []item {
 	}
 	linger := time.NewTimer(until.Sub(now))
 	defer linger.Stop()
-	for wait := group[0].lingers(); len(group) < r.o.Max; {
+	counted := 0 // of the group
+	for wait, size := group[0].lingers(), 0; len(group) < r.o.Max; {
+		if size += bytesOf(group[counted:]); r.o.MaxBytes > 0 && size >= r.o.MaxBytes {
+			return group
+		}
+		counted = len(group)
 		it, ok := r.next(wait || busy, linger.C)
 		if !ok {
 			return group
@@ -176,6 +183,28 @@ func (r *Recorder) gather(group []item) []item {
 		group = appendAll(group, it)
 	}
 	return group
+}
+
+// fits returns how many of the first items may be one group, at least one of any.
+func (r *Recorder) fits(items []item) (n int) {
+	size := 0
+	for ; n < min(len(items), max(1, r.o.Max)); n++ {
+		size += bytesOf(items[n : n+1])
+		if n > 0 && r.o.MaxBytes > 0 && size > r.o.MaxBytes {
+			break
+		}
+	}
+	return n
+}
+
+// bytesOf returns the bytes of receipts, which are the only large part of an outcome.
+func bytesOf(items []item) (n int) {
+	for i := range items {
+		for _, c := range items[i].o.Receipts {
+			n += len(c.TransactionID) + len(c.Message) + len(c.Data)
+		}
+	}
+	return n
 }
 
 // appendAll appends an item and the outcomes that came with it.
@@ -205,12 +234,14 @@ func (r *Recorder) next(wait bool, end <-chan time.Time) (it item, ok bool) {
 	return it, ok
 }
 
-// write records items, in groups of at most Max. It splits a group that fails, so that a bad
+// write records items, in groups that fit. It splits a group that fails, so that a bad
 // row does not hold up the others: into halves only, since in an outage every row fails and more
 // splits would add to the load. It returns the items that are to be repeated.
 func (r *Recorder) write(ctx context.Context, items []item) (again []item) {
-	for group := range slices.Chunk(items, max(1, r.o.Max)) {
-		again = append(again, r.split(ctx, group, 1, r.o.Timeout, time.Time{})...)
+	for len(items) > 0 {
+		n := r.fits(items)
+		again = append(again, r.split(ctx, items[:n], 1, r.o.Timeout, time.Time{})...)
+		items = items[n:]
 	}
 	return again
 }
@@ -243,8 +274,8 @@ func (r *Recorder) repeat(ctx context.Context, items []item) (left []item) {
 
 // together returns how many of the first items may share a write.
 func (r *Recorder) together(items []item) (n int) {
-	most := max(1, r.o.Max)
-	for ; n < min(len(items), most); n++ {
+	most := r.fits(items)
+	for ; n < most; n++ {
 		if m := items[n].most; m > 0 && m < most {
 			if most = m; n >= most {
 				break

@@ -1,0 +1,84 @@
+package recorder_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+func large(id string, bytes int) store.Outcome {
+	o := outcome(id)
+	o.Finding, o.By = store.IsCommitted, batch.ByMonitor
+	for bytes > 0 { // many receipts are as large as one
+		n := min(bytes, 40)
+		o.Receipts = append(o.Receipts, batch.Receipt{Data: make([]byte, n)})
+		bytes -= n
+	}
+	return o
+}
+
+// A group is bounded by the bytes of its receipts, too, however its outcomes came together, and one
+// outcome that is larger goes alone.
+func TestAGroupHasSoManyBytes(t *testing.T) {
+	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
+	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}
+	bounded := func(o *recorder.Options) { o.Max, o.MaxBytes = 100, 100 }
+	t.Run("found together", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			r := start(t, f, bounded)
+			r.PutAll(all)
+			r.close()
+			assert.Equal(t, want, f.calls())
+		})
+	})
+	t.Run("one after the other", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+				time.Sleep(time.Second)
+				return written(o), nil
+			}}
+			r := start(t, f, bounded)
+			r.Put(outcome("first"))
+			time.Sleep(time.Second / 2)
+			for _, o := range all {
+				r.Put(o)
+			}
+			r.close()
+			assert.Equal(t, append([][]string{{"first"}}, want...), f.calls())
+		})
+	})
+	t.Run("repeated", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			up := time.Now().Add(time.Second)
+			f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+				if time.Now().Before(up) {
+					return nil, errors.New("the database is away")
+				}
+				return written(o), nil
+			}}
+			r := start(t, f, bounded)
+			r.PutAll(all)
+			time.Sleep(time.Minute)
+			r.close()
+			size := map[string]int{"a": 60, "b": 40, "c": 1, "d": 500, "f": 100}
+			for _, group := range f.calls() {
+				sum := 0
+				for _, id := range group {
+					sum += size[id]
+				}
+				assert.True(t, sum <= 100 || len(group) == 1, group)
+			}
+			require.ElementsMatch(t, []string{"a", "b", "c", "d", "e", "f"}, r.written())
+		})
+	})
+}
