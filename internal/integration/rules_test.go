@@ -10,37 +10,62 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing.
+// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing. It is a success
+// where the batch was committed, and an error that stores nothing where the batch ended without effect.
 func TestAddDuringPrune(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			s := newSpace(t, d)
-			st, _ := s.store()
-			require.NoError(t, st.Add(t.Context(), one("s", "a")))
-			_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "a").Key(), Version: 1}, batch.By{Actor: "test"})
-			require.NoError(t, err)
-			s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
-			s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
-			s.step(time.Second)
-			done := make(chan error, 1)
-			go func() {
-				p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
-				if err == nil && p.Batches != 1 {
-					err = fmt.Errorf("pruned %+v", p)
+		for _, committed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/committed=%t", d.name, committed), func(t *testing.T) {
+				s := newSpace(t, d)
+				st, _ := s.store()
+				require.NoError(t, st.Add(t.Context(), one("s", "a")))
+				if committed {
+					n, err := deliverAll(t.Context(), st, time.Minute, "s")
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+				} else {
+					_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "a").Key(), Version: 1}, batch.By{Actor: "test"})
+					require.NoError(t, err)
 				}
-				done <- err
-			}()
-			require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
-			require.NoError(t, st.Add(t.Context(), one("s", "b"), one("s", "a")))
-			require.NoError(t, <-done)
-			assert.Equal(t, []batch.ID{"b"}, lane(t, st, "s"))
-			_, err = st.Get(t.Context(), one("s", "a").Key())
-			require.ErrorIs(t, err, batch.ErrNotFound)
-		})
+				addDuringPrune(t, s, st, committed)
+			})
+		}
 	}
+}
+
+// addDuringPrune adds two batches, of which "a" is just being removed.
+func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) {
+	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
+	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
+	s.step(time.Second)
+	done := make(chan error, 1)
+	go func() {
+		p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
+		if err == nil && p.Batches != 1 {
+			err = fmt.Errorf("pruned %+v", p)
+		}
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
+	err := st.Add(t.Context(), one("s", "b"), one("s", "a"))
+	require.NoError(t, <-done)
+	var stored []batch.ID
+	ended := batch.Rejected
+	if committed {
+		require.NoError(t, err)
+		stored, ended = []batch.ID{"b"}, batch.Committed
+	} else {
+		require.ErrorIs(t, err, batch.ErrEnded)
+	}
+	assert.Equal(t, stored, lane(t, st, "s"))
+	rec, err := st.Get(t.Context(), one("s", "a").Key())
+	require.NoError(t, err)
+	assert.Equal(t, ended, rec.State)
+	assert.NotZero(t, rec.PrunedAt)
 }
 
 // Order keys that tie, as those of overlapping Adds may, break by id, also where the
