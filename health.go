@@ -77,7 +77,8 @@ type PartHealth struct {
 // of a loop.
 const HealthMemory = 5 * time.Minute
 
-// Health is how a Runner is doing: data for readiness probes and for people.
+// Health is how a Runner is doing: data for readiness probes and for people. Its verdict, in sentences, is
+// [Health.Attention].
 //
 // An idle Runner looks at the store every Options.ScanInterval, which keeps Store current, and its
 // monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call makes a part ConditionFailing
@@ -102,7 +103,8 @@ type Health struct {
 	// batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a write
-	// clears the failure of a write. While nothing is to be done, no loop writes.
+	// clears the failure of a write. While nothing is to be done, no loop writes, but the Runner writes its
+	// own row every 15 s (where the store is a [store.StatsKeeper]), which counts alike.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as
@@ -126,6 +128,8 @@ type Health struct {
 	Claims int `json:"claims,omitzero"`
 	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
 	OpenStreams int `json:"open_streams,omitzero"`
+	// Counts are what this Runner read last of all batches of the database.
+	Counts Counts `json:"counts,omitzero"`
 	// Warnings are the store's own warnings about something that is not wrong yet but gets
 	// worse by itself: for example that SQLite's log is larger than its option allows. They
 	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
@@ -138,7 +142,7 @@ type Health struct {
 	// not valid: of batches, and of Options.TraceParent. Their batches were added without.
 	DroppedTraces uint64 `json:"dropped_traces,omitzero"`
 	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
-	// there was no failure for [HealthMemory].
+	// there was no failure for [HealthMemory]. It may be over: it is no part of the verdict.
 	Trouble   error     `json:"-"` // in JSON its text, as trouble
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
 }

@@ -108,6 +108,13 @@ func (s *standby) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return s.Store.Claim(ctx, q, choose)
 }
 
+func (s *standby) KeepInstance(ctx context.Context, i store.Instance) error {
+	if s.demoted.Load() {
+		return errReadOnly
+	}
+	return s.Store.KeepInstance(ctx, i)
+}
+
 // A database that answers reads and takes no writes is failing while there is work: a read that succeeds
 // does not hide it. The first write that succeeds ends it.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
@@ -132,6 +139,81 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
 		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// An idle Runner notices, too, that its database takes no writes: it writes nothing but its own row.
+func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &standby{Store: memory.New()}
+		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(time.Minute)
+		require.Empty(t, r.Health().Attention(time.Now()))
+		st.demoted.Store(true)
+		time.Sleep(27 * time.Second) // the row is written every 16 s at most, and Ready waits for 10 s
+		for range 600 {
+			time.Sleep(time.Second)
+			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
+		}
+		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
+		causes := r.Health().Attention(time.Now())
+		require.Len(t, causes, 1)
+		assert.Equal(t, dltbatch.PartDatabase, causes[0].Part)
+		st.demoted.Store(false)
+		time.Sleep(17 * time.Second)
+		assert.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		assert.Empty(t, r.Health().Attention(time.Now()))
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// A batch about which a person has to decide, and batches of which none moves, are causes in the verdict of
+// every instance; a pause that a person made is none.
+func TestAttentionToBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.Resolves = false
+		var fault atomic.Uint32
+		fault.Store(uint32(ledgermem.LostRequest))
+		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+			return ledgermem.Fault{Kind: ledgermem.FaultKind(fault.Load())}
+		}})
+		st := memory.New()
+		r, err := dltbatch.New(st, ledger, nil)
+		require.NoError(t, err)
+		other, err := dltbatch.New(st, ledgermem.New(nil), nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		go func() { done <- r.Run(ctx) }()
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(ctx, b))
+		time.Sleep(5 * time.Minute)
+		go func() { done <- other.Run(ctx) }()
+		time.Sleep(time.Minute)
+		for _, r := range []*dltbatch.Runner{r, other} {
+			require.Contains(t, r.Health().Attention(time.Now()), dltbatch.Attention{
+				Part: dltbatch.PartBatches, Text: "batches that wait for a person's decision: 1",
+			})
+		}
+		rec, err := r.Get(ctx, b.Key())
+		require.NoError(t, err)
+		_, err = r.Decide(ctx, rec, batch.Rejected, batch.By{Actor: "ada", Reason: "it is not there"})
+		require.NoError(t, err)
+
+		_, err = r.Pause(ctx, batch.Everything(), batch.By{Actor: "ada", Reason: "maintenance"})
+		require.NoError(t, err)
+		require.NoError(t, r.Add(ctx, batch.Batch{ID: "c", Service: "s", Payload: []byte("x")}))
+		time.Sleep(time.Hour)
+		assert.Empty(t, r.Health().Attention(time.Now()), "a person paused it")
+		stop()
+		require.NoError(t, <-done)
 		require.NoError(t, <-done)
 	})
 }

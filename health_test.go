@@ -412,8 +412,9 @@ func TestHealth(t *testing.T) {
 		now := dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
 		assert.Equal(t, dltbatch.Health{
 			Running: true, Store: now, Loops: map[string]dltbatch.PartHealth{"queuer": now, "monitor": now},
-			Pool: dltbatch.Use{Size: 64}, StatusConnections: dltbatch.Use{Size: 8},
+			Pool: dltbatch.Use{Size: 64}, StatusConnections: dltbatch.Use{Size: 8}, Counts: dltbatch.Counts{ReadAt: time.Now()},
 		}, r.Health())
+		assert.Empty(t, r.Health().Attention(time.Now()))
 		require.NoError(t, stop())
 		assert.Equal(t, dltbatch.Health{}, r.Health())
 	})

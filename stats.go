@@ -39,6 +39,7 @@ func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
 // presence shows this Run to other processes, in the store.
 type presence struct {
 	store  watchedStore
+	vitals *vitals
 	kept   store.Instance // the unchanging fields
 	forget time.Duration
 	health func() Health
@@ -53,7 +54,7 @@ func (e *engine) newPresence() *presence {
 	if !is[store.StatsKeeper](r.store.given()) {
 		return nil
 	}
-	p := &presence{store: r.store, forget: r.o.Retention, health: r.Health, claims: e.table.Unfinished, flow: &r.flow}
+	p := &presence{store: r.store, vitals: e.vitals, forget: r.o.Retention, health: r.Health, claims: e.table.Unfinished, flow: &r.flow}
 	p.flow.take(time.Now()) // what was before this Run
 	if p.forget <= 0 {
 		p.forget = forgetInstances
@@ -76,7 +77,7 @@ func (o Options) settings() map[string]string {
 }
 
 // run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
-// reported: the next call comes soon.
+// reported, and shown in Health: the next call comes soon.
 func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
 	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
 		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
@@ -88,11 +89,16 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// show writes the row, and counts where that is due.
+// show writes the row, counts where that is due, and reads the counts. Of the three only the row says
+// whether the database takes writes: counting may fail because there is too much to count.
 func (p *presence) show(ctx context.Context) error {
-	kept := p.store.KeepInstance(ctx, p.now())
+	kept := p.vitals.keepsRow(ctx, func() error { return p.store.KeepInstance(ctx, p.now()) })
 	_, counted := p.store.RefreshStats(ctx, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
-	return errors.Join(kept, counted)
+	s, read := p.store.Stats(ctx)
+	if read == nil {
+		p.vitals.counted(s)
+	}
+	return errors.Join(kept, counted, read)
 }
 
 // now is the row of this instance.

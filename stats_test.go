@@ -167,8 +167,8 @@ func TestStatsFail(t *testing.T) {
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		time.Sleep(time.Minute)
 		h := r.Health()
-		assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
-		assert.NotContains(t, h.Loops, "stats", "readiness does not depend on it")
+		require.ErrorIs(t, h.Store.Err, errDown, "its own row is all that an idle instance writes")
+		assert.NotContains(t, h.Loops, "stats")
 		mu.Lock()
 		assert.InDelta(t, 4, len(told), 1)
 		assert.ErrorIs(t, told[0], errDown)
@@ -178,6 +178,7 @@ func TestStatsFail(t *testing.T) {
 		time.Sleep(17 * time.Second)
 		assert.Len(t, stats(t, r).Instances, 1)
 		assert.Less(t, stats(t, r).Age, 17*time.Second)
+		assert.Equal(t, dltbatch.ConditionOK, r.Health().Store.Condition)
 		// The row of an instance that could not take its leave stays, and shows it.
 		st.fail(errDown)
 		require.NoError(t, stop())

@@ -9,13 +9,17 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // vitals records how the calls of one Run went: to its store, to its ledger, and of each loop.
 type vitals struct {
 	mu            sync.Mutex
 	store, ledger part
-	writes        part // to the store: a read that succeeds says nothing about them
+	writes        part      // to the store, of the loops: a read that succeeds says nothing about them
+	row           part      // the write of this instance's own row, which an idle Runner makes, too
+	accepted      time.Time // when the ledger last took a batch
+	counts        Counts
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
 	calls         calls
@@ -32,10 +36,13 @@ func (v *vitals) look(now time.Time, h *Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.Store, h.Ledger = v.store.look(now), v.ledger.look(now)
-	if writes := v.writes.look(now); writes.Condition == ConditionFailing && (h.Store.Condition != ConditionFailing || writes.FailingSince.Before(h.Store.FailingSince)) {
-		writes.LastSuccess = h.Store.LastSuccess
-		h.Store = writes
+	for _, p := range []*part{&v.writes, &v.row} {
+		if w := p.look(now); w.Condition == ConditionFailing && (h.Store.Condition != ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
+			w.LastSuccess = h.Store.LastSuccess
+			h.Store = w
+		}
 	}
+	h.Counts = v.counts
 	h.Loops = make(map[string]PartHealth, len(v.loops))
 	for name, p := range v.loops {
 		h.Loops[name] = p.look(now)
@@ -151,6 +158,30 @@ func (v *vitals) call(ctx context.Context, whole, also *part, loop string, c *Ca
 		v.calls.report(ctx, c, now.Sub(began))
 	}()
 	err = f()
+}
+
+// keepsRow runs f, the write of this instance's own row, and records how it went. It is no loop's call, and
+// clears nothing but its own failures: other tables may take no writes.
+func (v *vitals) keepsRow(ctx context.Context, f func() error) (err error) {
+	began := time.Now()
+	v.mu.Lock()
+	v.row.begin(began)
+	v.mu.Unlock()
+	err = errPanicked // unless it comes back
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.row.end(began, time.Now(), err, errors.Is(ctx.Err(), context.Canceled))
+	}()
+	err = f()
+	return err
+}
+
+// counted takes the counts that were read.
+func (v *vitals) counted(s store.Stats) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.counts = v.counts.next(time.Now(), s, v.accepted)
 }
 
 func (v *vitals) end(ctx context.Context, whole, own, also *part, began, now time.Time, err error) {

@@ -34,7 +34,17 @@ func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() err
 }
 
 func (w watchedLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	return w.v.asked(ctx, "submitter", "submit", 1, func() error { return w.Ledger.Submit(ctx, a) })
+	return w.v.took(w.v.asked(ctx, "submitter", "submit", 1, func() error { return w.Ledger.Submit(ctx, a) }))
+}
+
+// took passes on the error of a POST, and keeps when the ledger last took a batch.
+func (v *vitals) took(err error) error {
+	if err == nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.accepted = time.Now()
+	}
+	return err
 }
 
 func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
@@ -51,7 +61,7 @@ type watchedLists struct {
 }
 
 func (w watchedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
-	return w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.ListSubmitter.SubmitList(ctx, list) })
+	return w.v.took(w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.ListSubmitter.SubmitList(ctx, list) }))
 }
 
 type watchedPreparer struct {

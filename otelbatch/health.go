@@ -19,7 +19,7 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	runners, engines := m.runners, m.engines
 	m.mu.Unlock()
 	now, t := time.Now(), totals{
-		ages: map[string]float64{}, failing: map[string]float64{}, lost: map[int]int{},
+		ages: map[string]float64{}, failing: map[string]float64{}, lost: map[int]int{}, attention: map[string]int{},
 	}
 	for _, r := range runners {
 		t.add(now, r.Health())
@@ -45,6 +45,9 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	for _, part := range parts.values {
 		m.failing.seconds(o, t.failing[part], key{part})
 	}
+	for _, part := range attentions.values {
+		m.attention.count(o, t.attention[part], key{part})
+	}
 	for loop, age := range t.ages {
 		m.success.seconds(o, age, key{loop})
 	}
@@ -66,6 +69,9 @@ func using(all []runner) []runner {
 	return running
 }
 
+// failingParts are the values of the label parts, by the part of Health's verdict.
+var failingParts = map[string]string{dltbatch.PartDatabase: "store", dltbatch.PartLedger: "ledger", dltbatch.PartStreams: "streams"}
+
 // totals are the Healths of several Runners.
 type totals struct {
 	running, claims, streams, warnings int
@@ -74,7 +80,8 @@ type totals struct {
 	ledgerClosed                       float64
 	failing, ages                      map[string]float64 // seconds
 	lost                               map[int]int
-	dropped                            int // trace contexts
+	attention                          map[string]int // by part
+	dropped                            int            // trace contexts
 }
 
 func (t *totals) add(now time.Time, h dltbatch.Health) {
@@ -99,9 +106,10 @@ func (t *totals) add(now time.Time, h dltbatch.Health) {
 	if h.Paused {
 		t.ledgerClosed = max(t.ledgerClosed, now.Sub(h.PausedSince).Seconds())
 	}
-	for part, p := range map[string]dltbatch.PartHealth{"store": h.Store, "ledger": h.Ledger, "streams": h.Streams} {
-		if p.Condition == dltbatch.ConditionFailing {
-			t.failing[part] = max(t.failing[part], now.Sub(p.FailingSince).Seconds())
+	for _, a := range h.Attention(now) {
+		t.attention[a.Part]++
+		if part, ok := failingParts[a.Part]; ok && !a.Since.IsZero() {
+			t.failing[part] = max(t.failing[part], now.Sub(a.Since).Seconds())
 		}
 	}
 	for loop, p := range h.Loops {

@@ -3,6 +3,7 @@ package otelbatch
 import (
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 )
 
@@ -30,7 +31,10 @@ var (
 	causes      = label{key: "dltbatch.result", values: []string{string(batch.KindBusy), string(batch.KindUnavailable), string(batch.KindMisconfigured)}}
 	pools       = label{key: "dltbatch.pool", values: []string{"submit", "status"}}
 	parts       = label{key: "dltbatch.part", values: []string{"store", "ledger", "streams"}}
-	troubled    = label{key: "dltbatch.part", values: []string{
+	attentions  = label{key: "dltbatch.part", values: []string{
+		dltbatch.PartDatabase, dltbatch.PartLedger, dltbatch.PartStreams, dltbatch.PartPosting, dltbatch.PartBatches, dltbatch.PartLoops, dltbatch.PartWarnings,
+	}}
+	troubled = label{key: "dltbatch.part", values: []string{
 		"queuer", "monitor", "recorder", "retention", "stats", "upkeep", "store", "ledger", "gate", "order", "lost reply",
 	}}
 	loops     = label{key: "dltbatch.loop", values: []string{"queuer", "monitor", "recorder", "keeper", "retention", "submitter", "statuses"}}
@@ -75,7 +79,7 @@ type instruments struct {
 	operation, wait, attempt, decided, whole, asked, stored, request, group histogram
 
 	running, poolSize, poolBusy, claims, streams, closed, warnings gauge
-	failing, ledgerClosed, success                                 gauge
+	attention, failing, ledgerClosed, success                      gauge
 	lost, dropped                                                  gauge
 
 	stats storeGauges
@@ -130,6 +134,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.streams = b.number("dltbatch.streams", "{stream}", "Streams of the ledger's events that are open.")
 	i.closed = b.number("dltbatch.services.closed", "{service}", "Services of which nothing is posted, as this process knows: the ledger is busy or out of reach (paused), took a batch back again and again (halted), or cannot serve it (held).", reasons)
 	i.warnings = b.number("dltbatch.warnings", "{warning}", "Warnings of the store that stand (Health.Warnings).")
+	i.attention = b.number("dltbatch.attention", "{cause}", "Causes for which a Runner does not do all that it should (Health.Attention), by what they are about.", attentions)
 	i.ledgerClosed = b.age("dltbatch.ledger.closed.duration", "For how long nothing at all has been posted, because the ledger is busy, out of reach or refuses this client. 0 while it is open.")
 	i.failing = b.age("dltbatch.failing.duration", "For how long a part has failed; 0 while it works.", parts)
 	i.success = b.age("dltbatch.loop.success.age", "Time since the last success of a loop. queuer and monitor look at the database all the time; the others wait for work.", loops)

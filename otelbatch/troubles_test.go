@@ -218,8 +218,8 @@ var troubles = map[string]trouble{
 	},
 	"the disk is full": {
 		stage:  func(s *staged) { s.readonly.Store(true) },
-		metric: "dltbatch.store.operation.duration{dltbatch.operation=add,error.type=_OTHER}", above: 0, within: 2 * time.Second,
-		alert: "DltbatchWritesFail", after: 4 * time.Minute,
+		metric: "dltbatch.failing.duration{dltbatch.part=store}", above: 30, within: 48 * time.Second,
+		alert: "DltbatchDatabaseGone", after: 90 * time.Second,
 	},
 	"the ledger is gone": {
 		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Unavailable)) },

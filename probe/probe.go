@@ -73,8 +73,9 @@ func (o *Options) withDefaults() Options {
 // a call to the database ignores its deadline. A database or a ledger that is down is no reason to
 // restart. nil options mean the defaults.
 //
-// The body is JSON: ok, why (a list of sentences, if it is not), and health ([dltbatch.Health]). It
-// names services and hosts, so serve it where only operators look.
+// The body is JSON: ok, why (a list of sentences, if it is not), attention (the whole verdict,
+// [dltbatch.Health.Attention], which may have more than why), and health ([dltbatch.Health]). It names
+// services and hosts, so serve it where only operators look.
 func Live(s Source, o *Options) http.Handler {
 	c := o.withDefaults()
 	c.Oldest = 0 // a restart would not help
@@ -82,8 +83,8 @@ func Live(s Source, o *Options) http.Handler {
 }
 
 // Ready answers 200 while Run runs, has reached the database (with a schema that its code knows), and
-// neither the database nor the ledger nor any of its streams of events has failed for longer than the
-// options allow, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
+// neither the database (which also has to take writes) nor the ledger nor any of its streams of events has
+// failed for longer than the options allow, as [dltbatch.Health.Attention] says, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
 // options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
 	return handler{s, o.withDefaults(), ready}
@@ -118,13 +119,14 @@ func (h handler) old(ctx context.Context) []string {
 
 // ServeHTTP answers any request alike.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	health := h.source.Health()
-	why := append(h.why(health, h.o, time.Now()), h.old(r.Context())...)
+	health, now := h.source.Health(), time.Now()
+	why := append(h.why(health, h.o, now), h.old(r.Context())...)
 	body, err := json.Marshal(struct {
-		OK     bool            `json:"ok"`
-		Why    []string        `json:"why,omitempty"`
-		Health dltbatch.Health `json:"health"`
-	}{len(why) == 0, why, health})
+		OK        bool                 `json:"ok"`
+		Why       []string             `json:"why,omitempty"`
+		Attention []dltbatch.Attention `json:"attention,omitempty"`
+		Health    dltbatch.Health      `json:"health"`
+	}{len(why) == 0, why, health.Attention(now), health})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -159,23 +161,26 @@ func live(h dltbatch.Health, o Options, now time.Time) (why []string) {
 	return why
 }
 
+// ready is the verdict of Health about the parts whose patience the options give. The other causes are no
+// reason to send requests elsewhere.
 func ready(h dltbatch.Health, o Options, now time.Time) (why []string) {
-	if !h.Running {
-		return []string{"Run does not run"}
+	may := map[string]time.Duration{
+		dltbatch.PartRun: 0, dltbatch.PartDatabase: o.Store, dltbatch.PartLedger: o.Ledger, dltbatch.PartStreams: o.Streams,
 	}
-	if h.Store.LastSuccess.IsZero() && o.Store >= 0 {
-		why = append(why, "database: not reached yet")
-	}
-	for _, part := range []struct {
-		name   string
-		health dltbatch.PartHealth
-		may    time.Duration
-	}{{"database", h.Store, o.Store}, {"ledger", h.Ledger, o.Ledger}, {"streams", h.Streams, o.Streams}} {
-		if p := part.health; p.Condition == dltbatch.ConditionFailing && part.may >= 0 && now.Sub(p.FailingSince) > part.may {
-			why = append(why, fmt.Sprintf("%s: has failed for %s: %v", part.name, age(now, p.FailingSince), p.Err))
+	for _, a := range h.Attention(now) {
+		patience, known := may[a.Part]
+		if known && patience >= 0 && (a.Since.IsZero() || now.Sub(a.Since) > patience) {
+			why = append(why, readyText(a))
 		}
 	}
 	return why
+}
+
+func readyText(a dltbatch.Attention) string {
+	if a.Part == dltbatch.PartRun {
+		return a.Text
+	}
+	return a.String()
 }
 
 func age(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }

@@ -117,7 +117,7 @@ var seenList = []mutant{
 	},
 	{
 		name: "probe: it does not recover", file: "probe/probe.go", pkg: "probe", test: "TestOverASocket",
-		old: "append(h.why(health, h.o, time.Now()), h.old(r.Context())...)\n", new: "append(h.why(health, h.o, time.Now()), failed...)\n\tfailed = why\n",
+		old: "append(h.why(health, h.o, now), h.old(r.Context())...)\n", new: "append(h.why(health, h.o, now), failed...)\n\tfailed = why\n",
 		more: "\nvar failed []string\n",
 	},
 	{
@@ -130,11 +130,11 @@ var seenList = []mutant{
 	},
 	{
 		name: "probe: one failure is enough", file: "probe/probe.go", pkg: "probe", test: "TestReadyIsPatient",
-		old: " && now.Sub(p.FailingSince) > part.may {", new: " {",
+		old: " && (a.Since.IsZero() || now.Sub(a.Since) > patience) {", new: " {",
 	},
 	{
 		name: "probe: ready before the database was reached", file: "probe/probe.go", pkg: "probe", test: "TestReadyWantsTheDatabaseOnce",
-		old: "if h.Store.LastSuccess.IsZero() && o.Store >= 0 {", new: "if o.Store < 0 {",
+		old: "a.Since.IsZero() || now", new: "!a.Since.IsZero() && now",
 	},
 	{
 		name: "probe: a database that is down restarts the process", file: "probe/probe.go", pkg: "probe", test: "TestLive",

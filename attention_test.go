@@ -1,0 +1,119 @@
+package dltbatch
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// The verdict is a function of Health and the time: each cause is one sentence, and nothing else is.
+func TestAttention(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	before := func(d time.Duration) time.Time { return now.Add(-d) }
+	works := PartHealth{Condition: ConditionOK, LastSuccess: before(time.Second)}
+	fails := func(why error) PartHealth {
+		return PartHealth{Condition: ConditionFailing, LastSuccess: before(time.Hour), FailingSince: before(time.Minute), Failures: 3, Err: why}
+	}
+	down := errors.New("down")
+	for name, c := range map[string]struct {
+		change func(h *Health)
+		want   []Attention
+	}{
+		"all is well": {func(*Health) {}, nil},
+		"what is over, or never ends, is no cause": {func(h *Health) {
+			h.Trouble, h.TroubleAt, h.LostEvents, h.DroppedTraces = down, before(time.Minute), []uint64{7}, 3
+		}, nil},
+		"Run does not run":             {func(h *Health) { *h = Health{} }, []Attention{{PartRun, time.Time{}, "Run does not run"}}},
+		"the database was not reached": {func(h *Health) { h.Store = PartHealth{} }, []Attention{{PartDatabase, time.Time{}, "not reached yet"}}},
+		"the database fails, and every loop with it": {func(h *Health) { h.Store, h.Loops["queuer"] = fails(down), fails(down) }, []Attention{
+			{PartDatabase, before(time.Minute), "has failed for 1m0s: down"}, {PartLoops, before(time.Minute), "queuer has failed for 1m0s: down"},
+		}},
+		"the ledger fails": {func(h *Health) { h.Ledger = fails(down) }, []Attention{{PartLedger, before(time.Minute), "has failed for 1m0s: down"}}},
+		"a stream is lost": {func(h *Health) { h.Streams = fails(dlt.ErrStreamLost) }, []Attention{
+			{PartStreams, before(time.Minute), "has failed for 1m0s: " + dlt.ErrStreamLost.Error()},
+		}},
+		"the ledger is busy": {func(h *Health) { h.Paused, h.PausedSince = true, before(time.Hour) }, []Attention{
+			{PartPosting, before(time.Hour), "nothing has been posted for 1h0m0s, because the ledger is busy"},
+		}},
+		"the ledger refuses this client": {func(h *Health) {
+			h.Paused, h.PausedSince, h.PausedBecause = true, before(time.Hour), dlt.ErrMisconfigured
+		}, []Attention{{PartPosting, before(time.Hour), "nothing has been posted for 1h0m0s, because the ledger refuses this client: " + dlt.ErrMisconfigured.Error()}}},
+		"some services": {func(h *Health) {
+			h.PausedServices, h.HaltedServices, h.HeldServices = []batch.ServiceID{"a", "b", "c", "d", "e", "f", "g"}, []batch.ServiceID{"h"}, []batch.ServiceID{""}
+		}, []Attention{
+			{PartPosting, time.Time{}, `"a", "b", "c", "d", "e", and 2 more: nothing is posted, because the ledger is busy, unreachable or refuses this client`},
+			{PartPosting, time.Time{}, `"h": the lane is halted, because the ledger took a batch back again and again`},
+			{PartPosting, time.Time{}, `"": this Run does not serve it`},
+		}},
+		"a loop stands; one that waits for work does not": {func(h *Health) {
+			h.Loops["monitor"], h.Loops["recorder"] = PartHealth{LastSuccess: before(time.Hour)}, PartHealth{LastSuccess: before(time.Hour)}
+		}, []Attention{{PartLoops, before(time.Hour), "monitor has done nothing for 1h0m0s"}}},
+		"for a person": {func(h *Health) { h.Counts.Undecided, h.Counts.Halted = 4, 2 }, []Attention{
+			{PartBatches, time.Time{}, "batches that wait for a person's decision: 4"},
+			{PartBatches, time.Time{}, "lanes that are halted until a person releases them: 2"},
+		}},
+		"batches wait": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
+		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
+			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
+		}},
+		"nobody counts": {func(h *Health) { h.Counts.Age = staleCounts }, []Attention{
+			{PartBatches, before(staleCounts + 5*time.Second), "nobody has counted the open batches for 10m5s"},
+		}},
+		"the store keeps no counts": {func(h *Health) { h.Counts = Counts{} }, nil},
+		"the store warns":           {func(h *Health) { h.Warnings = []error{down} }, []Attention{{PartWarnings, time.Time{}, "down"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := Health{Running: true, Store: works, Ledger: works, Streams: works, Loops: map[string]PartHealth{"queuer": works, "monitor": works}}
+			h.Counts.ReadAt = before(5 * time.Second)
+			c.change(&h)
+			assert.Equal(t, c.want, h.Attention(now))
+		})
+	}
+}
+
+// A standstill begins when batches wait in a lane that nobody holds and nothing in the whole database shows
+// that one moves. It lasts until something does.
+func TestCountsOfAStandstill(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	since := now.Add(-time.Hour)
+	stats := func(change func(s *store.Stats)) store.Stats {
+		s := store.Stats{Totals: store.Totals{At: now, Lanes: 3, Open: map[batch.State]int{batch.Queued: 2, batch.Delayed: 1, batch.Submitting: 1}}}
+		change(&s)
+		return s
+	}
+	moves := func(live bool) func(s *store.Stats) {
+		return func(s *store.Stats) {
+			s.Instances = []store.Instance{{Live: live, Flows: []store.Flow{{}, {Final: 1}}}}
+		}
+	}
+	for name, c := range map[string]struct {
+		before   time.Time
+		change   func(s *store.Stats)
+		accepted time.Time
+		want     time.Time
+	}{
+		"it begins":                           {time.Time{}, func(*store.Stats) {}, time.Time{}, now},
+		"it goes on":                          {since, func(*store.Stats) {}, time.Time{}, since},
+		"nothing waits":                       {since, func(s *store.Stats) { s.Open = map[batch.State]int{batch.Submitting: 1} }, time.Time{}, time.Time{}},
+		"the ledger has one in hand":          {since, func(s *store.Stats) { s.Open[batch.Pending] = 1 }, time.Time{}, time.Time{}},
+		"the ledger has one in its hand":      {since, func(s *store.Stats) { s.Open[batch.Valid] = 1 }, time.Time{}, time.Time{}},
+		"everything is paused":                {since, func(s *store.Stats) { s.AllPaused = true }, time.Time{}, time.Time{}},
+		"as many lanes are held as have work": {since, func(s *store.Stats) { s.Paused, s.Halted = 2, 1 }, time.Time{}, time.Time{}},
+		"one lane is not held":                {since, func(s *store.Stats) { s.Paused, s.Halted = 1, 1 }, time.Time{}, since},
+		"an instance sees one end":            {since, moves(true), time.Time{}, time.Time{}},
+		"an instance that died saw one end":   {since, moves(false), time.Time{}, since},
+		"this one had one accepted":           {since, func(*store.Stats) {}, now.Add(-time.Minute), now.Add(-time.Minute)},
+		"nobody has counted":                  {since, func(s *store.Stats) { *s = store.Stats{} }, time.Time{}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Counts{StandingSince: c.before}.next(now, stats(c.change), c.accepted)
+			assert.Equal(t, c.want, got.StandingSince)
+		})
+	}
+}
