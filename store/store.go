@@ -115,10 +115,27 @@ type ListQuery struct {
 	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
 	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
-	// Limit is the largest number of records. Defaults to 100, at most 1,000.
+	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer where
+	// they have more than [MaxListReceipts] receipts; its cursor goes on.
 	Limit int
 	// After goes on from an earlier call's cursor.
 	After Cursor
+}
+
+// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those of
+// its first record: with [MaxReceiptData] this bounds a page in bytes.
+const MaxListReceipts = 1000
+
+// Cut returns how many records at the front of a list make one page, where they have these numbers of
+// receipts: at most q.Limit, which the store has bounded, and at least one.
+func (q ListQuery) Cut(receipts []int64) int {
+	var total int64
+	for n, count := range receipts {
+		if total += count; n > 0 && (n >= q.Limit || total > MaxListReceipts) {
+			return n
+		}
+	}
+	return len(receipts)
 }
 
 // CountsQuery selects lanes to count; the zero value begins after the service "".

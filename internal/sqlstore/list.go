@@ -54,6 +54,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	if q.Service != nil && !canStore(*q.Service) {
 		return nil, "", nil
 	}
+	more := false
 	found, err = ask(ctx, s.d.Snapshot, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
 		if q.OlderThan > 0 || q.NewerThan > 0 { // a value, which an index can search for; the clock function cannot be
@@ -71,14 +72,24 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		if err != nil {
 			return nil, err
 		}
-		return records(ctx, t, (*foundCols).recordDest, statement, args...)
+		rows, err := Query(ctx, t, (*foundCols).recordDest, statement, args...)
+		if err != nil {
+			return nil, err
+		}
+		receipts := make([]int64, len(rows))
+		for i := range rows {
+			receipts[i] = rows[i].Receipts
+		}
+		n := q.Cut(receipts)
+		more = n < len(rows)
+		return withReceipts(ctx, t, rows[:n])
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if len(found) > q.Limit {
-		found = found[:q.Limit]
-		next = store.CursorAfter(found[q.Limit-1].CreatedAt, string(found[q.Limit-1].ID))
+	if more {
+		last := found[len(found)-1]
+		next = store.CursorAfter(last.CreatedAt, string(last.ID))
 	}
 	return found, next, nil
 }

@@ -201,6 +201,11 @@ func records(ctx context.Context, t Tx, dest func(*foundCols) []any, statement s
 	if err != nil {
 		return nil, err
 	}
+	return withReceipts(ctx, t, rows)
+}
+
+// withReceipts returns the records of rows.
+func withReceipts(ctx context.Context, t Tx, rows []foundCols) ([]batch.Record, error) {
 	var seqs []int64
 	for i := range rows {
 		if rows[i].Receipts > 0 {

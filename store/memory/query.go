@@ -38,11 +38,10 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultList
+	if q.Limit <= 0 {
+		q.Limit = defaultList
 	}
-	limit = min(limit, maxList)
+	q.Limit = min(q.Limit, maxList)
 	after, err := parseCursor(q.After)
 	if err != nil {
 		return nil, "", err
@@ -58,21 +57,26 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 		since := now.Add(-q.NewerThan)
 		from = max(from, sort.Search(s.all.len(), func(i int) bool { return s.all.at(i).created.After(since) }))
 	}
-	var found []batch.Record
-	for i := from; i < s.all.len(); i++ {
+	var rows []*entry
+	var receipts []int64
+	for i := from; i < s.all.len() && len(rows) <= q.Limit; i++ {
 		e := s.all.at(i)
 		if q.OlderThan > 0 && e.created.After(now.Add(-q.OlderThan)) {
 			break
 		}
-		if !selects(q, e) {
-			continue
+		if selects(q, e) {
+			rows, receipts = append(rows, e), append(receipts, int64(len(e.row.Receipts)))
 		}
-		if len(found) == limit {
-			return found, store.CursorAfter(found[limit-1].CreatedAt, string(found[limit-1].ID)), nil
-		}
+	}
+	var found []batch.Record
+	for _, e := range rows[:q.Cut(receipts)] {
 		found = append(found, e.record())
 	}
-	return found, "", nil
+	if len(found) == len(rows) {
+		return found, "", nil
+	}
+	last := found[len(found)-1]
+	return found, store.CursorAfter(last.CreatedAt, string(last.ID)), nil
 }
 
 func selects(q store.ListQuery, e *entry) bool {

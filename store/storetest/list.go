@@ -18,6 +18,7 @@ func listTests() []test {
 		{name: "the cursor goes on where it was", run: listCursor},
 		{name: "a record is a place to go on from", run: listBehind},
 		{name: "by age", run: listAge},
+		{name: "a page has so many receipts", run: listReceipts},
 		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
 }
@@ -136,6 +137,31 @@ func listBadCursor(f *fixture) {
 		_, _, err := f.st.List(f.ctx, store.ListQuery{After: c})
 		assert.Error(f, err, "%q", c)
 	}
+}
+
+func listReceipts(f *fixture) {
+	for i, n := range []int{600, 400, 1, 1500, 0, 2} {
+		b := bt("s", batch.ID(fmt.Sprint("b", i)))
+		f.add(b)
+		f.take(b.ID)
+		f.each(f.submitted, store.Accepted, b.ID)
+		o := f.monitored(b.ID, store.IsCommitted)
+		for j := range n {
+			o.Receipts = append(o.Receipts, batch.Receipt{TransactionID: fmt.Sprint("t", j), Valid: true})
+		}
+		f.written(o)
+	}
+	q := store.ListQuery{Limit: 1000}
+	for _, want := range [][]batch.ID{{"b0", "b1"}, {"b2"}, {"b3"}, {"b4", "b5"}} {
+		rs, next, err := f.st.List(f.ctx, q)
+		require.NoError(f, err)
+		require.Equal(f, want, recordIDs(rs))
+		for _, r := range rs {
+			f.sameRecord(f.rows[r.ID], r)
+		}
+		q.After = next
+	}
+	assert.Empty(f, q.After)
 }
 
 func listAge(f *fixture) {
