@@ -72,7 +72,7 @@ func (t *consent) confirm(ctx context.Context, word, question string, people fun
 	}
 	t.a.tell("")
 	if got.err != nil && !errors.Is(got.err, io.EOF) {
-		return got.err
+		return fmt.Errorf("%w: read the confirmation: %w", errUnconfirmed, got.err)
 	}
 	if strings.TrimSpace(got.line) != word {
 		return errUnconfirmed

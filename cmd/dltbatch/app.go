@@ -71,7 +71,7 @@ const (
 // exitCodes describes the exit codes. Scripts may rely on them.
 var exitCodes = [...]string{
 	exitDone:     "done",
-	exitFailed:   "failed: the database was not reached, or gave an error",
+	exitFailed:   "failed: the database was not reached, or gave an error, or an answer could not be written",
 	exitUsage:    "the command line or an argument is wrong; nothing was done",
 	exitNotFound: "no such batch",
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
@@ -255,6 +255,9 @@ func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.ran = true
 		if err := filters(c); err != nil {
+			return err
+		}
+		if err := names(c, args); err != nil {
 			return err
 		}
 		if a.target.dsn == "" {

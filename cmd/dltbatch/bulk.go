@@ -80,7 +80,7 @@ func texts[T ~string](list []T) []string {
 func writeFile(path string, sel operator.Selection) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: --out: %w", errUsage, err)
 	}
 	err = encode(f, sel)
 	if closed := f.Close(); err == nil {
@@ -170,8 +170,8 @@ func (a *app) selection(file string, yes bool) (sel operator.Selection, err erro
 		return sel, fmt.Errorf("%w: a selection from the input wants --yes, since nobody can be asked there", errUsage)
 	}
 	text, err := io.ReadAll(in)
-	if err != nil {
-		return sel, err
+	if err != nil { // of a directory, for example
+		return sel, fmt.Errorf("%w: read the selection: %w", errUsage, err)
 	}
 	if err := json.Unmarshal(text, &sel); err != nil {
 		return sel, fmt.Errorf("%w: this is no selection that bulk preview wrote: %w", errUsage, err)

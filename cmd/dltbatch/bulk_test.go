@@ -25,7 +25,7 @@ func TestBulk(t *testing.T) {
 		assert.Contains(s, text, "cancel: 3 batches")
 		sel := reads[operator.Selection](s, "bulk", "preview", "cancel", "--cause", "paused", "--state", "queued")
 		assert.Len(s, sel.Batches, 3)
-		s.fails(exitFailed, "bulk", "preview", "cancel", "--out", file)
+		s.fails(exitUsage, "bulk", "preview", "cancel", "--out", file)
 		assert.Equal(s, batch.Queued, s.see("b1").State)
 
 		written, err := os.ReadFile(file)

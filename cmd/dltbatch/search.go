@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,6 +86,38 @@ func filters(c *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// names refuses an argument or a flag that no store takes as a name, before any store is asked: databases
+// refuse some of them by an error of their own, which would look like a failure (exit code 1). FILE of a
+// bulk run is no name, and a bad cursor of --after is refused by every store.
+func names(c *cobra.Command, args []string) error {
+	for i, arg := range args {
+		if strings.Contains(c.Use, "FILE") || arg == "" {
+			continue // an empty SERVICE is a lane, and every other command refuses an empty argument itself
+		}
+		if err := name(fmt.Sprintf("argument %d", i+1), arg); err != nil {
+			return err
+		}
+	}
+	f := c.Flags()
+	for _, flag := range []string{"service", "party", "lane", "batch", "data-change-id"} {
+		if text, err := f.GetString(flag); err == nil && text != "" {
+			if err := name("--"+flag, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// name checks a name.
+func name(of, text string) error {
+	err := (batch.Key{ID: batch.ID(text)}).Validate()
+	if in, is := errors.AsType[*batch.InputError](err); is {
+		return fmt.Errorf("%w: %w", errUsage, &batch.InputError{Field: of, Value: in.Value, Want: in.Want})
+	}
+	return err
 }
 
 func (a *app) search() *cobra.Command {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// What a person typed wrong is wrong use, whichever database it is, and is refused before the database is
+// asked: some databases refuse such a name by an error of their own, which would look like a failure.
+func TestWrongNamesAreWrongUse(t *testing.T) {
+	long, bad := strings.Repeat("x", 300), "a\xff"
+	for _, name := range []string{long, bad, "a\x01b"} {
+		for _, args := range [][]string{
+			{"show", name}, {"explain", name}, {"explain", "--service", name, "b"}, {"show", "--service", "s", "--data-change-id", name},
+			{"list", "--service", name}, {"orders", "--party", name}, {"orders", "--batch", name}, {"export", "--service", name},
+			{"search", "--service", name}, {"history", name}, {"history", "--lane", name}, {"lanes", name}, {"settings", name},
+			{"agree", name, "--reason", "r", "--yes"}, {"pause", name, "--reason", "r"}, {"policy", name, "halt", "--reason", "r"},
+			{"cancel", name, "--reason", "r", "--yes"}, {"decide", name, "committed", "--reason", "r", "--yes"},
+			{"bulk", "show", name}, {"bulk", "resume", name, "--reason", "r"}, {"bulk", "preview", "cancel", "--service", name},
+		} {
+			var errs bytes.Buffer
+			a := newApp()
+			a.out, a.err = &errs, &errs
+			a.env = func(string) string { return "" }
+			a.open = func(context.Context, target) (*database, error) {
+				return nil, errors.New("the database was asked")
+			}
+			assert.Equal(t, exitUsage, a.run(t.Context(), args), "%q: %s", args, errs.String())
+		}
+	}
+	inStores(t, func(s *screen) {
+		s.add("", "b1")
+		assert.Contains(s, s.does("lanes", ""), "1", "an empty service is a lane")
+		assert.Equal(s, batch.Queued, s.see("b1").State)
+	})
+}
+
+// unread is an input that cannot be read.
+type unread struct{}
+
+func (unread) Read([]byte) (int, error) { return 0, errors.New("input/output error") }
+
+// A file or an input that cannot be used says nothing about the database.
+func TestFilesAndInputsAreNoFailureOfTheDatabase(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("s", "b1")
+		dir := s.TempDir()
+		assert.Contains(s, s.fails(exitUsage, "bulk", "preview", "cancel", "--out", dir+"/none/x"), "--out")
+		assert.Contains(s, s.fails(exitUsage, "bulk", "preview", "cancel", "--out", dir), "--out")
+		assert.Contains(s, s.fails(exitUsage, "bulk", "run", dir, "--token", "t", "--reason", "r"), "read the selection")
+
+		var errs bytes.Buffer
+		a := newApp()
+		a.in, a.out, a.err = unread{}, &errs, &errs
+		a.open = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
+		assert.Equal(s, exitRefused, a.run(s.Context(), []string{"cancel", "b1", "--actor", "ada", "--reason", "r"}), errs.String())
+		assert.Contains(s, errs.String(), "not confirmed, so nothing was done: read the confirmation")
+		assert.Equal(s, batch.Queued, s.see("b1").State)
+	})
+}
