@@ -340,9 +340,9 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		for _, e := range l.open {
 			wanted := q.Due(e.row, now)
 			if q.Services != nil {
-				wanted = slices.Contains(q.Services, service)
+				wanted = e.row.Monitored(now) && slices.Contains(q.Services, service)
 			}
-			if wanted && e.row.Monitored(now) {
+			if wanted {
 				due = append(due, e)
 			}
 		}
@@ -351,12 +351,16 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		return cmp.Or(a.row.AskedAt.Compare(b.row.AskedAt), a.created.Compare(b.created), cmp.Compare(a.ID, b.ID))
 	})
 	due = due[:min(len(due), q.Limit)]
-	rows := make([]store.InFlight, len(due))
-	for i, e := range due {
+	rows := make([]store.InFlight, 0, len(due))
+	for _, e := range due {
 		asked := e.row.AskedAt
 		s.put(e, e.row.Leased(now, q.Lease))
-		rows[i] = e.row.InFlight(e.ref(), e.Budget, now)
-		rows[i].AskedAgo = e.row.AskedAgo(asked, now)
+		if !e.row.Monitored(now) {
+			continue // a live claim, whose times are right now
+		}
+		f := e.row.InFlight(e.ref(), e.Budget, now)
+		f.AskedAgo = e.row.AskedAgo(asked, now)
+		rows = append(rows, f)
 	}
 	return rows, nil
 }

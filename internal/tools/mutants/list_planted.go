@@ -62,7 +62,7 @@ var plantedList = []mutant{
 	},
 	{
 		name: "lost reply: the ledger's halt is not reported", file: "lostreply.go", pkg: ".", test: "TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost",
-		old: "\t\ta.Halt = w.Halt\n", new: "",
+		old: "\ta.Halt = w.Halt ", new: "",
 	},
 	{
 		name: "failed writes are never given up", file: "internal/recorder/recorder.go", pkg: "internal/recorder", test: "TestAFailedWriteIsGivenUpInTheEnd",
