@@ -61,7 +61,7 @@ test-servers:
 # Everything that a seed can break, many more of them.
 soak:
 	$(GO) test ./internal/sim -count=1 -timeout 12h -run 'Decisions|Runner' -v -sim.seeds=100000 -sim.runner.seeds=2000
-	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run 'TestWalk$$' -sim.walk.time=1h
+	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run 'TestWalk$$' -sim.walk.steps=400000000
 	$(GO) test ./internal/sim -count=1 -timeout 2h -v -run TestEvidence -sim.evidence
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -run TestModel -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -run TestPoisonous -canton.poisonous

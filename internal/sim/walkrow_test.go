@@ -16,11 +16,11 @@ import (
 // a time fits into a byte.
 const minute = time.Minute
 
-// Times in a packed row are minutes from now, on the database's clock. No rule of the walk looks
-// farther than these bounds.
+// Times in a packed row are minutes from now, on the database's clock. No rule of the walk tells
+// times apart that are beyond these bounds.
 const (
-	oldest   = -10
-	farthest = 60
+	oldest   = -walkStuck - 1
+	farthest = 2 * clockStep
 	noTime   = -128
 	never    = 127 // the end of a window that does not end
 )

@@ -106,12 +106,11 @@ type modelLedger struct {
 
 // Modes of the ledger.
 const (
-	well         = iota
-	refuses      // each POST, with words that nobody knows
-	unreachable  // each POST with "unavailable", and no status
-	forgetful    // it accepts, and knows nothing afterwards
-	nonsense     // no status that anybody can read
-	silentStatus // no status at all
+	well        = iota
+	refuses     // each POST, with words that nobody knows
+	unreachable // each POST with "unavailable", and no status
+	forgetful   // it accepts, and knows nothing afterwards
+	nonsense    // no status that anybody can read, or none at all
 	modes
 )
 

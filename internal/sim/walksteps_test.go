@@ -281,14 +281,15 @@ func (w *walker) apply(s *state, b int8, o store.Outcome, current bool) store.Re
 
 // ask asks the ledger about a due row, with each answer that the ledger may give.
 func (w *walker) ask(s state, p int8, yield func(string, state)) bool {
-	if s.procs[p].asks >= 0 {
+	asks := s.procs[p].asks >= 0
+	if asks && !s.procs[p].held { // a commit that waits for the end of a claim holds up no scan
 		return false
 	}
 	any := false
 	for b := range int8(2) {
 		r := s.rows[b].row()
 		q := store.PendingQuery{Lease: minute, Ahead: walkAhead}
-		if r.Final() || r.State.Claimable() || !q.Due(r, walkNow()) {
+		if r.Final() || r.State.Claimable() || !q.Due(r, walkNow()) || asks && r.Monitored(walkNow()) {
 			continue
 		}
 		any = true
@@ -340,7 +341,7 @@ func (w *walker) statuses(s state, b int8, yield func(status int8, name string, 
 	l := &s.ledger
 	say := func(r batch.Reported, faults int8) { yield(int8(r), r.String(), faults) }
 	switch {
-	case l.mode == nonsense || l.mode == unreachable || l.mode == silentStatus:
+	case l.mode == nonsense || l.mode == unreachable:
 		yield(noStatus, "no answer", 0)
 		return
 	case l.execs[b] > 0 && l.shown[b]:

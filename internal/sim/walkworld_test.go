@@ -181,6 +181,9 @@ func (w *walker) clock(s *state, by int8) {
 	}
 }
 
+// mostSeen is as far as any rule counts by the own clock: a claim and LateArrival, and a minute more.
+const mostSeen = walkTTL + 2
+
 // tick lets a minute pass for everybody.
 func (w *walker) tick(s *state) {
 	awake := false
@@ -193,11 +196,11 @@ func (w *walker) tick(s *state) {
 		q.frozen = max(0, q.frozen-1)
 		q.until = max(-1, q.until-1)
 		if q.held = false; q.asks >= 0 {
-			q.own = min(-oldest, q.own+1)
+			q.own = min(mostSeen, q.own+1)
 		}
 		for b := range q.seen {
 			if q.seen[b] >= 0 {
-				q.seen[b] = min(-oldest, q.seen[b]+1)
+				q.seen[b] = min(mostSeen, q.seen[b]+1)
 			}
 		}
 	}
@@ -230,7 +233,7 @@ func (w *walker) wait(s *state, q *request) {
 		p := &s.procs[q.by]
 		p.phase, p.answer = answered, saysNothing
 		q.by, q.late, q.age = -1, true, 0
-	case q.by < 0 && q.age > max(1, int8(w.traits.LateArrival/minute)):
+	case q.by < 0 && q.age >= max(2, int8(w.traits.LateArrival/minute)):
 		*q = request{}
 	}
 }
