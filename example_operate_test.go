@@ -128,8 +128,8 @@ func Example_probes() {
 		fmt.Print(answer.Code, " ", answer.Body)
 	}
 	// Output:
-	// 200 {"ok":true,"attention":[{"part":"run","text":"Run does not run"}],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
-	// 503 {"ok":false,"why":["Run does not run"],"attention":[{"part":"run","text":"Run does not run"}],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}}}
+	// 200 {"ok":true,"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}},"attention":[{"part":"run","text":"Run does not run"}]}
+	// 503 {"ok":false,"why":["Run does not run"],"health":{"running":false,"paused":false,"store":{"condition":"idle"},"ledger":{"condition":"idle"},"streams":{"condition":"idle"}},"attention":[{"part":"run","text":"Run does not run"}]}
 }
 
 // withMetrics delivers until ctx is done, and is measured by the provider's exporters.

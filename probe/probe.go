@@ -73,9 +73,9 @@ func (o *Options) withDefaults() Options {
 // a call to the database ignores its deadline. A database or a ledger that is down is no reason to
 // restart. nil options mean the defaults.
 //
-// The body is JSON: ok, why (a list of sentences, if it is not), attention (the whole verdict,
-// [dltbatch.Health.Attention], which may have more than why), and health ([dltbatch.Health]). It names
-// services and hosts, so serve it where only operators look.
+// The body is JSON: ok, why (a list of sentences, if it is not), health ([dltbatch.Health]), and attention
+// (the whole verdict, [dltbatch.Health.Attention], which may have more than why). It names services and
+// hosts, so serve it where only operators look.
 func Live(s Source, o *Options) http.Handler {
 	c := o.withDefaults()
 	c.Oldest = 0 // a restart would not help
@@ -124,9 +124,9 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := json.Marshal(struct {
 		OK        bool                 `json:"ok"`
 		Why       []string             `json:"why,omitempty"`
-		Attention []dltbatch.Attention `json:"attention,omitempty"`
 		Health    dltbatch.Health      `json:"health"`
-	}{len(why) == 0, why, health.Attention(now), health})
+		Attention []dltbatch.Attention `json:"attention,omitempty"`
+	}{len(why) == 0, why, health, health.Attention(now)})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
