@@ -269,20 +269,7 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
 	case Failed:
-		if r.Refused { // there is no further attempt, however this one ended
-			o.Error = r.Error
-			r.refuse(now, o)
-			break
-		}
-		if o.By == batch.ByMonitor { // it was posted, and others may have followed it
-			r.LastPost = r.posted()
-		}
-		r.resolveOwn()
-		r.State = batch.Delayed
-		r.ClaimExpires = time.Time{}
-		r.NotBefore, r.NextCheck = now.Add(o.Delay), now
-		r.Failures++
-		r.Error = o.Error
+		r.fail(now, o)
 	case Refused:
 		r.refuse(now, o)
 	case IsInvalid:
@@ -359,6 +346,24 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	if !r.Refused {
 		r.Error = nil
 	}
+}
+
+// fail lets the batch wait for another try after an attempt that certainly had no effect.
+func (r *Row) fail(now time.Time, o Outcome) {
+	if r.Refused { // there is no further attempt, however this one ended
+		o.Error = r.Error
+		r.refuse(now, o)
+		return
+	}
+	if o.By == batch.ByMonitor { // it was posted, and others may have followed it
+		r.LastPost = r.posted()
+	}
+	r.resolveOwn()
+	r.State = batch.Delayed
+	r.ClaimExpires = time.Time{}
+	r.NotBefore, r.NextCheck = now.Add(o.Delay), now
+	r.Failures++
+	r.Error = o.Error
 }
 
 // refuse ends the batch, or leaves it in doubt where an earlier attempt may still take effect.

@@ -29,10 +29,10 @@ func TestWords(t *testing.T) {
 					want = dlt.ErrMisconfigured
 				}
 				assert.Equal(t, want, kind, "HTTP %d, code %d", status, code)
-				if kind == nil { //nolint:testifylint // not an error, a word
+				if kind == nil {
 					assert.Equal(t, 202, status)
 				}
-				if kind == dlt.ErrRejected { //nolint:errorlint // likewise
+				if kind == dlt.ErrRejected { //nolint:errorlint // a word, not an error
 					assert.True(t, status == 400 && code == 30 || status == 413 && f == isText, "HTTP %d, code %d", status, code)
 				}
 			}

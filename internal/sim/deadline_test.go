@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -228,7 +227,7 @@ func assertCalled(t *testing.T, l *hopeless, st *memory.Store, calls map[batch.I
 			continue // it was executed and taken back, and its lane is halted
 		}
 		since := tried
-		if taken, was := l.taken[key.ID]; was && slices.MaxFunc([]time.Time{taken, tried}, time.Time.Compare) == taken {
+		if taken, was := l.taken[key.ID]; was && !taken.Before(tried) {
 			since = taken
 		}
 		if time.Since(since) < stuckFor+5*time.Minute {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -161,10 +162,10 @@ func (w *walker) trace(ways []way, at, last int32) string {
 	defer func() { w.named = false }()
 	var b strings.Builder
 	s := canonical(start())
-	for i := len(steps) - 1; i >= 0; i-- {
+	for i, step := range slices.Backward(steps) {
 		n, found := int32(0), state{}
 		w.steps(s, func(name string, next state) {
-			if n == steps[i] {
+			if n == step {
 				fmt.Fprintf(&b, "%2d. %s\n", len(steps)-i, name)
 				found = next
 			}

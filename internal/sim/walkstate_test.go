@@ -119,7 +119,6 @@ type past struct {
 	best   int8 // the furthest that the row came
 	stands int8 // minutes since then in which a process was up and the batch was the lane's first
 	told   int8 // how often a person was called since then
-	ended  bool // recorded as final without a commit
 }
 
 func (s *state) String() string {

@@ -285,14 +285,14 @@ func (w *walker) ask(s state, p int8, yield func(string, state)) bool {
 	if asks && !s.procs[p].held { // a commit that waits for the end of a claim holds up no scan
 		return false
 	}
-	any := false
+	due := false
 	for b := range int8(2) {
 		r := s.rows[b].row()
 		q := store.PendingQuery{Lease: minute, Ahead: walkAhead}
 		if r.Final() || r.State.Claimable() || !q.Due(r, walkNow()) || asks && r.Monitored(walkNow()) {
 			continue
 		}
-		any = true
+		due = true
 		read, leased := s, r.Leased(walkNow(), q.Lease)
 		if leased.Version != r.Version {
 			w.write(&read, b, leased)
@@ -327,7 +327,7 @@ func (w *walker) ask(s state, p int8, yield func(string, state)) bool {
 			})
 		})
 	}
-	return any
+	return due
 }
 
 const (
@@ -383,7 +383,7 @@ func (w *walker) verdict(s *state, p int8) monitor.Verdict {
 	if q.status != noStatus {
 		known.Status = &batch.Status{Reported: batch.Reported(q.status), Endpoint: walkEndpoint}
 		if w.window {
-			known.Status.Attempt = int(r.Attempt)
+			known.Status.Attempt = r.Attempt
 		}
 	}
 	if q.evidence != noEvidence {

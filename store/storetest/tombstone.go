@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"errors"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -68,7 +66,7 @@ func (f *fixture) refuses(bs ...batch.Batch) batch.Record {
 	var ended *batch.EndedError
 	require.ErrorAs(f, err, &ended)
 	require.ErrorIs(f, err, batch.ErrEnded)
-	require.False(f, errors.Is(err, batch.ErrConflict), "the bytes are the same")
+	require.NotErrorIs(f, err, batch.ErrConflict, "the bytes are the same")
 	f.remains(ended.Record)
 	return ended.Record
 }
