@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,11 +30,12 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 		for _, by := range []time.Duration{size, -size} {
 			t.Run(by.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					st, bad := memory.New(), false
+					st := memory.New()
+					var bad atomic.Bool
 					traits := ledger.Unforgiving(time.Second)
 					traits.Settle = 30 * time.Second
 					l := ledger.New(&ledger.Options{Traits: &traits, Fault: func(a batch.Attempt) ledger.Fault {
-						if !bad {
+						if !bad.Load() {
 							return ledger.Fault{}
 						}
 						return map[batch.ServiceID]ledger.Fault{
@@ -46,7 +48,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 					stop := running(t, r)
 					time.Sleep(time.Minute)
 					st.StepClock(by)
-					bad = true
+					bad.Store(true)
 					for _, s := range []batch.ServiceID{"busy", "not yet", "lost", "taken", "against", "rejected", "fine"} {
 						for i := range 2 {
 							require.NoError(t, r.Add(t.Context(), batch.Batch{ID: batch.ID(fmt.Sprint(s, i)), Service: s, Payload: []byte("x")}))
@@ -54,7 +56,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					st.StepClock(-by)
-					bad = false
+					bad.Store(false)
 					time.Sleep(3 * time.Minute)
 					open, _, err := st.List(t.Context(), store.ListQuery{Open: true})
 					require.NoError(t, err)
