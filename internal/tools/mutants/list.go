@@ -160,7 +160,7 @@ var list = []mutant{
 	},
 	{
 		name: "a settled INVALID without asking again", file: "store/outcome.go", pkg: "store", test: "Test.*",
-		old: "if r.State != batch.Invalid || wait > 0 && (o.Settle <= 0 || wait <= o.Settle) {", new: "if r.State != batch.Invalid {",
+		old: "if r.State != batch.Invalid || wait > 0 && (o.Settle <= 0 || wait <= o.Settle) {", new: "if r.State != batch.Invalid || wait > 0 && false {",
 	},
 
 	// Claims and requests (promise 4).
@@ -241,7 +241,7 @@ var list = []mutant{
 	},
 	{
 		name: "a failure of an earlier attempt leaves the one in hand to a person", file: "monitor/decide.go", pkg: "monitor", test: "TestDecideFailedThatNamesAnEarlierAttempt",
-		old: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.noTrace()", new: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.stuckOr(\"\")",
+		old: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.noTrace()", new: "if st.Attempt != 0 && st.Attempt < d.f.Attempt {\n\t\treturn d.undecidable(\"\")",
 	},
 	{
 		name: "a recorded failure is recorded again and again", file: "monitor/decide.go", pkg: "internal/sim", test: "TestDecisions", args: sim("1500"),

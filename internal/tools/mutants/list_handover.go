@@ -61,7 +61,7 @@ var handOverList = []mutant{
 	},
 	{
 		name: "in hand: a run's lane goes on before its end", file: "internal/inhand/table.go", pkg: "internal/inhand", test: "TestLanesThatMayGoOn",
-		old: "case (w.Applied.Row.Final() || t.foundAgain(w)) && !out:", new: "case w.Applied.Row.Final() || t.foundAgain(w):",
+		old: "case (w.Applied.Row.Final() || t.foundAgain(w)) && !out:", new: "case (w.Applied.Row.Final() || t.foundAgain(w)) && (out || !out):",
 	},
 	{
 		name: "a quick commit is a write of its own", file: "internal/inhand/entry.go", pkg: "internal/inhand", test: "TestACommitAndItsAcceptanceAreOneWrite",

@@ -107,7 +107,7 @@ var splinterList = []mutant{
 	},
 	{
 		name: "a live stream does not slow polling", file: "monitor/data.go", pkg: "monitor", test: "TestALiveStreamMakesPollingTheFloor",
-		old: "if d.r.Streamed && !unseen && (", new: "if false && (",
+		old: "if d.r.Streamed && !unseen && (", new: "if false && !unseen && (",
 	},
 	{
 		name: "a stream counts as live after its end", file: "internal/inhand/stream.go", pkg: "monitor", test: "TestAStreamThatEndedSlowsNothing",
