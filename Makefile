@@ -24,9 +24,9 @@ ONCE := TestStore/^(pgx|pq|.*pgbouncer)$$/^($(RULES))$$|TestStore/^(pgx|.*pgboun
 # (other runs of it are raced), its groups that only try rules and values, pure functions with every
 # input, recorded answers of nodes one after another, long simulations on one processor, requests one
 # after another to EVM nodes, whose signatures are slow with it (one kind of node, and one seed, is
-# raced where several run the same), statements that fail one after another, the walk of the simulation,
+# raced where several run the same), statements that fail one after another, the walk of the simulation, forms,
 # and the programs' -h, which builds them all.
-PLAIN := ^TestWalk$$|^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestEveryStatementFails|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
+PLAIN := ^TestWalk$$|^TestNobodyWaitsForEver$$|^TestNoAnswerOfAFleetIsFalse$$|^TestAShortFormTakesLittleMemory$$|^TestAResendWindowFromAnAheadClock$$|^TestAnvil|^TestFaults$$/^(anvil|provider)|^TestFaults$$/^geth$$/^[^0]|^TestPlays$$|^TestIntentPlays$$|^TestHeadsPayForMany$$|^TestPlaysOverHTTP$$/^anvil|^TestConformance$$/^anvil|^TestOtherChainOfAnvil$$|^TestCountGoesDown$$|^TestArraysAreHalved$$|^TestTextNotCode$$|^TestRate$$|^TestRateUnevenly$$|^TestRecords$$|^TestRefusals$$|^TestPartial$$|^TestUsage$$|^TestEvidence$$|^TestSpeedUp$$|^TestRetentionKeepsUp$$|^TestAlternativePlays$$|^TestPlaysOfAlternatives$$|^TestAlternativeConformance$$/^anvil|^TestAlternativeFaults$$/^(anvil|provider)|^TestAlternativeFaults$$/^geth$$/^[^0]|^TestAGivenUpIntentIsNotRequeued$$|^TestEveryStatementFails|^TestAWrongNotCommittedPays|^TestDecideEverything$$|^TestTranscripts$$|^TestIntentFaults$$/^(anvil|provider)|^TestIntentFaults$$/^geth$$/^[^0]|^TestStore$$/^($(RULES)|$(VALUES))$$|^TestStore$$/^record$$/every_finding
 
 # Everything is built with -race, but for these, for most seeds of the simulation, and for most
 # of what waits for PostgreSQL, of which only what runs at once is raced.
@@ -45,7 +45,7 @@ test:
 
 # Three at once, since each waits at times.
 test-plain:
-	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/flaky ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/sawtooth/sawtoothtest ./dlt/splinter/splintertest ./dlt/canton ./dlt/evm ./dlt/evm/evmtest ./internal/anvil -run '$(PLAIN)'
+	$(TESTRUN) -C $(CURDIR) ./store/storetest ./store/memory ./store/sqlite ./internal/flaky ./internal/sim ./monitor . ./examples ./examples/toystore ./dlt/sawtooth/sawtoothtest ./dlt/splinter/splintertest ./dlt/canton ./dlt/evm ./dlt/evm/evmtest ./internal/anvil ./console -run '$(PLAIN)'
 
 test-seeds:
 	$(TESTRUN) -C $(CURDIR) ./internal/sim -run 'Decisions|Runner' -sim.seeds=2000 -sim.runner.seeds=200
