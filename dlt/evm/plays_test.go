@@ -249,18 +249,20 @@ func foreignTakesNonce(s *stage) {
 
 // The same after an attempt whose outcome is not known, and before the other's block is deep.
 func foreignTakesNonceInDoubt(s *stage) {
-	first := true
+	first, sent := true, make(chan struct{})
 	s.fault(func(p evmtest.Point) evmtest.Fault {
 		if p.Method != "eth_sendRawTransaction" || !first {
 			return evmtest.Fault{}
 		}
 		first = false
+		defer close(sent)
 		return evmtest.Fault{Answer: evmtest.AnswerReset}
 	})
 	from := s.account()
 	p := s.run(evm.Options{Finality: evm.After(4)})
 	ours := s.pay(from, 0, 1)
 	p.add(ours)
+	<-sent // Submitting alone says that it is claimed
 	p.becomes(ours, batch.Submitting)
 	theirs := s.pay(from, 0, 99)
 	s.foreign(theirs)
