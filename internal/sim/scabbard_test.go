@@ -380,6 +380,13 @@ func (w *world) decide(seen batch.Record, to batch.State) {
 func (w *world) person() {
 	s := w.ledger.(*scabbard)
 	done := w.adding == 0 && !w.faulty
+	for _, service := range w.services() { // two executions in a row were taken back: the person has looked
+		if c, err := w.store.Control(context.Background(), batch.Only(service)); err != nil {
+			w.fail("control: %w", err)
+		} else if c.HaltReason != "" {
+			w.doSteer(store.Steering{Scope: batch.Only(service), Action: batch.ActionRelease})
+		}
+	}
 	for _, rec := range w.open() {
 		done = false
 		if rec.Decision == "" || s.queued(rec.Key) {
