@@ -122,13 +122,11 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		st := &standby{Store: memory.New()}
 		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
 		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		time.Sleep(time.Minute)
 		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
 		st.demoted.Store(true)
-		require.NoError(t, r.Add(ctx, batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
+		require.NoError(t, r.Add(t.Context(), batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
 		time.Sleep(12 * time.Second)
 		for range 60 {
 			time.Sleep(time.Second)
@@ -138,8 +136,7 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		st.demoted.Store(false)
 		time.Sleep(20 * time.Second)
 		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
-		stop()
-		require.NoError(t, <-done)
+		require.NoError(t, stop())
 	})
 }
 
@@ -149,9 +146,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		st := &standby{Store: memory.New()}
 		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
 		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		time.Sleep(time.Minute)
 		require.Empty(t, r.Health().Attention(time.Now()))
 		st.demoted.Store(true)
@@ -168,8 +163,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		time.Sleep(17 * time.Second)
 		assert.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
 		assert.Empty(t, r.Health().Attention(time.Now()))
-		stop()
-		require.NoError(t, <-done)
+		require.NoError(t, stop())
 	})
 }
 
