@@ -135,8 +135,7 @@ func startNode(t *testing.T) (*sawtooth.Client, error) {
 }
 
 // atOnce is the seventh.
-func atOnce(st store.Store, ledger dlt.Ledger, batches []batch.Batch) (*dltbatch.Runner, error) {
-	fmt.Print(queuer.Lint(batches, nil)) // how wide is what they declare, and how much leaves at once
+func atOnce(st store.Store, ledger dlt.Ledger) (*dltbatch.Runner, error) {
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
 	return runner, err
 }
@@ -242,12 +241,13 @@ func transferred(id batch.ID, from, to string) batch.Batch {
 // On a ledger of your own you set the footprint of a batch: two batches that write the same
 // account leave one after the other, and all others leave together.
 func Example_footprint() {
-	report := queuer.Lint([]batch.Batch{
-		transferred("1", "ann", "bob"), transferred("2", "carl", "dora"), transferred("3", "bob", "carl"),
-	}, nil)
-	fmt.Println(report.Batches, report.Rounds)
+	first := transferred("1", "ann", "bob").Footprint
+	for _, b := range []batch.Batch{transferred("2", "carl", "dora"), transferred("3", "bob", "carl")} {
+		fmt.Println(b.ID, "waits for 1:", b.Footprint.Conflicts(first))
+	}
 	// Output:
-	// 3 2
+	// 2 waits for 1: false
+	// 3 waits for 1: true
 }
 
 // Every Go snippet of the README and of docs/ is code that is compiled here, to the letter.
@@ -328,6 +328,6 @@ func TestSnippetsRun(t *testing.T) {
 	require.NoError(t, err)
 	node.CloseIdleConnections()
 
-	_, err = atOnce(st, ledger, []batch.Batch{b})
+	_, err = atOnce(st, ledger)
 	require.NoError(t, err)
 }

@@ -3,7 +3,7 @@
 // that the strategy picks, and hands them to the submitter.
 //
 // [Serial] sends one batch of a lane at a time. [Parallel] sends every batch that no earlier
-// batch conflicts with; its gain depends on how narrowly batches declare the state they touch,
-// which [Lint] reports. [Choose] holds every strategy to the lane's order, even if its answer
-// breaks the order. Package queuertest tests your own strategy.
+// batch conflicts with; its gain depends on how narrowly batches declare the state they touch.
+// [Choose] holds every strategy to the lane's order, even if its answer breaks the order.
+// Package queuertest tests your own strategy.
 package queuer

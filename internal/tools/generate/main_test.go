@@ -15,7 +15,7 @@ import (
 const fromTools = "../.."
 
 // maxMockLines bounds the mocks, all together.
-const maxMockLines = 1000
+const maxMockLines = 500
 
 // TestGeneratedUpToDate generates everything again and compares it with the tree. Every file
 // of the tree that says it is generated must be among the output.
