@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledger "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -105,6 +106,7 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 // attempt is made while the clock is ahead: nobody knows afterwards when that hour ends, and the
 // batch is not executed twice.
 func TestAResendWindowFromAnAheadClock(t *testing.T) {
+	tier.Plain(t)
 	for _, by := range steps() {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()

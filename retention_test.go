@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -79,6 +80,7 @@ func TestRetentionOutlastsTheWindow(t *testing.T) {
 // TestRetentionKeepsUp: removal keeps pace with new final batches and orders, in any mixture
 // of kinds. Otherwise a hundred thousand are overdue after the first two hours.
 func TestRetentionKeepsUp(t *testing.T) {
+	tier.Plain(t)
 	const (
 		retention = time.Hour
 		slack     = 5 * time.Minute

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -40,6 +41,7 @@ func allocated(f func()) uint64 {
 
 // TestAShortFormTakesLittleMemory unpacks short texts that stand for millions of values.
 func TestAShortFormTakesLittleMemory(t *testing.T) {
+	tier.Plain(t)
 	const n = 5_000_000
 	list := func(one string, n int) string { return "[" + strings.Repeat(one+",", n) + one + "]" }
 	for name, text := range map[string]string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -17,6 +18,7 @@ import (
 // TestDecideEverything walks the product of all inputs of Decide and holds each verdict
 // against the promises and against the row's own rules.
 func TestDecideEverything(t *testing.T) {
+	tier.Plain(t)
 	now := time.Unix(1_000_000, 0)
 	ages := []time.Duration{
 		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,

@@ -16,9 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-var seeds = flag.Int("autobatch.seeds", 20, "seeds of the simulation")
+var seeds = flag.Int("autobatch.seeds", tier.Seeds(20, 200), "seeds of the simulation")
 
 // kinds are the ledgers of the seeds.
 var kinds = []struct {

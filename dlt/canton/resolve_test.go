@@ -11,9 +11,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func TestEvidence(t *testing.T) {
+	tier.Plain(t)
 	const late, decided = 100 * time.Millisecond, 400 * time.Millisecond
 	r := newRig(t, nil, &canton.Options{LateArrival: late, DecidedWithin: decided, LookBack: 5})
 	b := transfer("b")

@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -35,11 +36,17 @@ var alternativePlays = map[string]play{
 }
 
 // TestAlternativePlays plays everything on three kinds of nodes, in virtual time.
-func TestAlternativePlays(t *testing.T) { playAll(t, alternativePlays, false) }
+func TestAlternativePlays(t *testing.T) {
+	tier.Plain(t)
+	playAll(t, alternativePlays, false)
+}
 
 // TestPlaysOfAlternatives plays what is played with single transactions. Every promise about these is one
 // about alternatives, too.
-func TestPlaysOfAlternatives(t *testing.T) { playAll(t, plays, true) }
+func TestPlaysOfAlternatives(t *testing.T) {
+	tier.Plain(t)
+	playAll(t, plays, true)
+}
 
 // waiting starts a Runner, and adds a batch of an account with some fees, which waits in the pool.
 func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee) (*playing, *slots, batch.Batch) {

@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // door stands before a node, counts what comes in, and does what a node never does but a proxy
@@ -451,6 +452,9 @@ func TestConformance(t *testing.T) {
 		heads time.Duration
 	}{"geth": {evmtest.Geth, 5 * time.Millisecond}, "anvil": {node: evmtest.Anvil}} {
 		t.Run(name, func(t *testing.T) {
+			if c.node != evmtest.Geth {
+				tier.Plain(t)
+			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
 				return openDoor(t, &evmtest.Options{Personality: c.node}, c.heads, false)
 			})
@@ -462,6 +466,9 @@ func TestConformance(t *testing.T) {
 func TestAlternativeConformance(t *testing.T) {
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
 		t.Run(string(p), func(t *testing.T) {
+			if p != evmtest.Geth {
+				tier.Plain(t)
+			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &evmtest.Options{Personality: p}, 0, true) })
 		})
 	}
@@ -474,6 +481,9 @@ func TestIntentConformance(t *testing.T) {
 		heads time.Duration
 	}{"geth": {evmtest.Geth, 5 * time.Millisecond}, "anvil": {node: evmtest.Anvil}} {
 		t.Run(name, func(t *testing.T) {
+			if c.node != evmtest.Geth {
+				tier.Plain(t)
+			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
 				return openIntents(t, &evmtest.Options{Personality: c.node}, c.heads)
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -35,6 +36,9 @@ func allFaults(t *testing.T, lists bool) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
 		t.Run(fmt.Sprintf("%s/%d", p, seed), func(t *testing.T) {
+			if seed > 0 {
+				tier.Plain(t)
+			}
 			synctest.Test(t, func(t *testing.T) { faults(t, p, uint64(seed), lists) })
 		})
 	}

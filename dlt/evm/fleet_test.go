@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // fleet is several nodes behind one address. Each request goes to one of them by chance.
@@ -77,6 +78,7 @@ func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, o
 // questions are spread over them and however far the others are ahead: else a payment would be
 // reported as made that is not, or be made a second time. And the right answer comes.
 func TestNoAnswerOfAFleetIsFalse(t *testing.T) {
+	tier.Plain(t)
 	priceless, url := newScript(t)
 	priced(priceless, big.NewInt(1e9), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -50,6 +51,7 @@ func atItsLimit(s *stage, budget batch.Budget) (from evmtest.Account, p *playing
 // An intent that a person has given up may still be executed. It is not requeued, before nor after: it
 // would get the next nonce.
 func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
+	tier.Plain(t)
 	for name, executed := range map[string]bool{"in the pool": false, "executed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,6 +80,7 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 // A person's wrong "not committed", and then no node until the budget is used up: the batch stays in
 // doubt, and ends with the ledger's word.
 func TestAWrongNotCommittedPaysOnce(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from, p, b := atItsLimit(s, batch.Budget{Attempts: 5, EveryTry: true})
@@ -98,6 +101,7 @@ func TestAWrongNotCommittedPaysOnce(t *testing.T) {
 
 // The same for an order: it is not put back for another batch, which would have another nonce.
 func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from := s.account()

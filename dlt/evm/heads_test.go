@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // heads answers questions for the last block with one number after the other.
@@ -114,6 +115,7 @@ func TestHeadsCauseQuestions(t *testing.T) {
 // Asking for the last block pays where many payments are under way, and costs where few are: so it is
 // off by default. docs/evm.md#a-lane-is-an-account has the figures.
 func TestHeadsPayForMany(t *testing.T) {
+	tier.Plain(t)
 	type load struct {
 		block time.Duration
 		each  int           // payments of ten accounts

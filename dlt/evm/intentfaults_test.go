@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -29,6 +30,9 @@ func TestIntentFaults(t *testing.T) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]
 		t.Run(fmt.Sprintf("%s/%d", p, seed), func(t *testing.T) {
+			if seed > 0 {
+				tier.Plain(t)
+			}
 			synctest.Test(t, func(t *testing.T) { intentFaults(t, p, uint64(seed)) })
 		})
 	}

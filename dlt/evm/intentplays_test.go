@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -190,7 +191,10 @@ func afterTwo() evm.SignerOptions {
 }
 
 // TestIntentPlays plays everything on three kinds of nodes, in virtual time.
-func TestIntentPlays(t *testing.T) { playAll(t, intentPlays, false) }
+func TestIntentPlays(t *testing.T) {
+	tier.Plain(t)
+	playAll(t, intentPlays, false)
+}
 
 func intentsInOrder(s *stage) {
 	from, other := s.account(), s.account()

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // play is a test that can be played on any stage.
@@ -53,7 +54,10 @@ var plays = map[string]play{
 }
 
 // TestPlays plays everything on three kinds of nodes, in virtual time.
-func TestPlays(t *testing.T) { playAll(t, plays, false) }
+func TestPlays(t *testing.T) {
+	tier.Plain(t)
+	playAll(t, plays, false)
+}
 
 func playAll(t *testing.T, all map[string]play, lists bool) {
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider} {
@@ -103,6 +107,7 @@ func TestPlaysOverHTTP(t *testing.T) {
 
 // Another chain under the same address and id, as a real anvil begins it without its state.
 func TestOtherChainOfAnvil(t *testing.T) {
+	tier.Plain(t)
 	n := anvil.Start(t, "--no-mining")
 	s := overHTTP(t, n.URL())
 	p := s.run(evm.Options{Finality: evm.After(2)})
@@ -600,6 +605,7 @@ func TestOtherChainSameId(t *testing.T) {
 // A node that is stale at random, as a load balancer makes it: counts go down, receipts come and
 // go, and nothing is concluded from it.
 func TestCountGoesDown(t *testing.T) {
+	tier.Plain(t)
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			payments(simulated(t, evmtest.Options{Faults: &evmtest.Faults{Seed: seed, Behind: 0.4, BehindBy: 3}}))

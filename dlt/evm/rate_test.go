@@ -30,6 +30,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/anvil"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -188,6 +189,7 @@ func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 // questions by block. So the ratio says what waits, round trips and questions cost, and not what this
 // machine does meanwhile.
 func TestRate(t *testing.T) {
+	tier.Plain(t)
 	for _, heads := range []time.Duration{0, rateHeads} {
 		t.Run("heads="+heads.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -218,6 +220,7 @@ func TestRate(t *testing.T) {
 
 // TestRateUnevenly does it on a way and a node that stand still now and then: no lane does.
 func TestRateUnevenly(t *testing.T) {
+	tier.Plain(t)
 	for seed := range uint64(*rateSeeds) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // receiptIn is a receipt of a transaction in a block of the script.
@@ -223,6 +224,7 @@ func TestAChainWithoutFinality(t *testing.T) {
 
 // An array that is too long for a provider is halved until it passes, and stays that short.
 func TestArraysAreHalved(t *testing.T) {
+	tier.Plain(t)
 	for _, most := range []int{0, 60, 7, 1} {
 		s, url := newScript(t)
 		s.most = most

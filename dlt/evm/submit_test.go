@@ -23,6 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func attempt(b batch.Batch, number int) batch.Attempt {
@@ -160,6 +161,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // What each kind of node says decides by its text, with whatever code and whatever a proxy puts
 // around it. (OpenZeppelin 681 took a code for "try elsewhere", and left all its providers.)
 func TestTextNotCode(t *testing.T) {
+	tier.Plain(t)
 	want := map[evmtest.Refusal]batch.ErrorKind{
 		evmtest.AlreadyKnown: "", evmtest.NonceTooLow: batch.KindDoubt, evmtest.ReplacementTooCheap: batch.KindDoubt,
 		evmtest.NonceGap: batch.KindNotYet, evmtest.BelowBaseFee: batch.KindNotYet, evmtest.TipTooLow: batch.KindNotYet,

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dltbatch/dltbatch/internal/daemon"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Node is an anvil, and its folder. One goroutine at a time calls its methods.
@@ -25,6 +26,8 @@ type Node struct {
 // and none can be installed, the test fails.
 func Start(t testing.TB, args ...string) *Node {
 	t.Helper()
+	tier.Server(t)
+	tier.Plain(t) // simulated nodes run with the race detector
 	bin, err := Program()
 	if err != nil {
 		t.Fatalf("no anvil to test with: %v", err)

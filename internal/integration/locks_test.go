@@ -52,7 +52,7 @@ func TestManyWritersOfOneLane(t *testing.T) {
 	const writers, each, open = 64, 12, 8
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
-			s := newSpace(t, d)
+			s := newSpace(t, d.inRace())
 			st := s.app()
 			st.db.SetMaxOpenConns(writers + open + 8)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

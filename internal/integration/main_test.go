@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
@@ -29,6 +30,22 @@ type driver struct {
 	pool    bool   // of pgx, without database/sql
 	params  string // added to the data source name
 	bouncer bool
+	raced   bool // by tests that run with the race detector, too
+}
+
+// inRace is the driver for a test that runs with the race detector, too: one in which much happens
+// at once within the process. The others wait for the server most of the time.
+func (d driver) inRace() driver {
+	d.raced = true
+	return d
+}
+
+// needs says what a test with the driver needs.
+func (d driver) needs(t testing.TB) {
+	t.Helper()
+	if !d.raced {
+		tier.Plain(t)
+	}
 }
 
 var (
@@ -74,6 +91,7 @@ func newSpace(t testing.TB, d driver) *space {
 
 func makeSpace(t testing.TB, d driver) *space {
 	t.Helper()
+	d.needs(t)
 	s := &space{t: t, d: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
 	dsn := pgtest.Start(t)
 	s.admin = openAdmin(t, dsn)
@@ -163,6 +181,7 @@ func (p *spacePool) close() {
 // and its clock is right.
 func usedSpace(t testing.TB, d driver) *space {
 	t.Helper()
+	d.needs(t)
 	s := pool.take(t, d)
 	if s == nil {
 		s = makeSpace(t, d)

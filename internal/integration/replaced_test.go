@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
@@ -24,6 +25,7 @@ import (
 // dump does, on a server that goes on running. An old batch in them stands before the remembered position of
 // its lane.
 func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
+	tier.Plain(t)
 	t.Parallel()
 	here, there := fmt.Sprintf("here%d", os.Getpid()), fmt.Sprintf("there%d", os.Getpid())
 	db := openAdmin(t, pgtest.Start(t))

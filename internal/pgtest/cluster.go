@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Cluster is a server of one test. The test may crash it, let a standby follow it, and
@@ -26,6 +28,8 @@ type Cluster struct {
 // removes it.
 func NewCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
+	tier.Server(t)
+	tier.Plain(t) // such tests wait for servers
 	c, err := newCluster("pgcluster", settings)
 	if err == nil {
 		err = initdb(c.who, c.bin, c.data())

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Variable is the environment variable that names a running server to use instead: its data
@@ -40,6 +41,7 @@ func Main(m *testing.M, stop ...func()) int {
 // Start returns the data source name, a URL, of a superuser of the server.
 func Start(t testing.TB) string {
 	t.Helper()
+	tier.Server(t)
 	dsn, err := shared.start()
 	if err != nil {
 		t.Fatalf("no PostgreSQL to test with (%s names a running one): %v", Variable, err)
@@ -51,6 +53,7 @@ func Start(t testing.TB) string {
 // in transaction mode.
 func Bouncer(t testing.TB) string {
 	t.Helper()
+	tier.Server(t)
 	dsn, err := shared.startBouncer()
 	if err != nil {
 		t.Fatalf("no PgBouncer to test with: %v", err)

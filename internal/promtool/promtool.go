@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dltbatch/dltbatch/internal/debian"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Variable is the environment variable that names a promtool to use instead.
@@ -41,6 +42,8 @@ func Find() (string, error) {
 // Run runs promtool with these arguments and returns its output. Without promtool the test fails.
 func Run(t testing.TB, args ...string) (out string, err error) {
 	t.Helper()
+	tier.Server(t)
+	tier.Plain(t)
 	bin, err := Find()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -130,6 +131,7 @@ var troubles = map[string]*hopeless{
 // Batches that wait behind another call nobody. It is so with all strategies, while one of two processes
 // stops and starts all the time.
 func TestNobodyWaitsForEver(t *testing.T) {
+	tier.Plain(t)
 	for name, trouble := range troubles {
 		for lanesName, strategy := range map[string]queuer.Strategy{"serial": queuer.Serial{}, "pipelined": queuer.Pipelined(2), "parallel": &queuer.Parallel{}} {
 			if lanesName != "serial" && (lanesName == "parallel") == (len(name)%2 == 0) {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 100, "seeds of layer one, divided among the ledgers")
+	seeds = flag.Int("sim.seeds", tier.Seeds(100, 2000), "seeds of layer one, divided among the ledgers")
 	seed  = flag.Uint64("sim.seed", 0, "run this seed alone, and print its trace")
 )
 

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -34,6 +35,7 @@ var (
 // TestEvidence kills Splinter nodes that behave as real ones do, and counts the doubts
 // that are settled without a person.
 func TestEvidence(t *testing.T) {
+	tier.Plain(t)
 	seed := *evidenceSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -19,12 +19,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var runnerSeeds = flag.Int("sim.runner.seeds", 40, "seeds of layer two, divided among the ledgers")
+var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 200), "seeds of layer two, divided among the ledgers")
 
 // shaky is a store that fails one call in ten, by seed: before the call does anything, or
 // after.

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -90,6 +91,7 @@ func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Durat
 // TestSpeedUp: if no batches conflict, one busy lane is at least 50 times as fast as one by
 // one; if all do, it is at most a hundredth slower.
 func TestSpeedUp(t *testing.T) {
+	tier.Plain(t)
 	n, rates := 200, []int{0, 100}
 	if *curve {
 		n, rates = 1000, []int{0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}

@@ -1,59 +1,45 @@
-// Testrun runs go test (in the folder after -C) with its arguments, and prints a line for each
-// package with its seconds. It fails when a test fails, when one is skipped, and when none ran: a
-// test that is left out silently protects nobody. The parts of store/storetest that a store lacks,
-// and whose test declares that it may lack them (Harness.Partial), are only counted.
+// Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line for
+// each package. It fails when a test fails and when one is skipped: a test that is left out silently
+// protects nobody. Only three kinds may be: the parts of store/storetest that a store lacks, and
+// whose test declares that it may lack them (Harness.Partial); a test that does not belong to one run
+// as it says itself by a call of internal/tier, and that passed in another; and what make soak runs.
 package main
 
 import (
 	"bufio"
-	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
-type event struct {
-	Action  string
-	Package string
-	Test    string
-	Output  string
-	Elapsed float64
-}
+const root = "../.." // go run -C internal/tools ./testrun
 
 func main() {
-	args, dir := os.Args[1:], ""
-	if len(args) > 1 && args[0] == "-C" {
-		dir, args = args[1], args[2:]
+	if len(os.Args) != 2 || plans[os.Args[1]] == nil {
+		fatal(errors.New("want one argument: quick or test"))
 	}
-	// Without debug information a test is linked in half of the time; go vet runs before.
-	cmd := exec.Command("go", append([]string{"test", "-json", "-vet=off", "-ldflags=-w"}, args...)...)
-	cmd.Dir = dir
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	begin := time.Now()
+	plan := plans[os.Args[1]]
+	total := &results{}
+	for _, stage := range plan() {
+		var all sync.WaitGroup
+		for _, line := range stage {
+			all.Go(func() {
+				for _, r := range line {
+					r.run(total)
+				}
+			})
+		}
+		all.Wait()
+	}
+	fmt.Printf("%.0f s, of %.0f s of CPU\n", time.Since(begin).Seconds(), total.cpu.Seconds())
+	if err := total.check(os.Args[1] == "quick"); err != nil {
 		fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		fatal(err)
-	}
-	n := report(bufio.NewReaderSize(out, 1<<20))
-	runErr := cmd.Wait()
-	fmt.Printf("%d passed, %d failed, %d skipped", n.passed, n.failed, n.skipped)
-	if n.absent > 0 {
-		fmt.Printf(", %d declared absent", n.absent)
-	}
-	fmt.Println()
-	switch {
-	case runErr != nil || n.failed > 0:
-		os.Exit(1)
-	case n.skipped > 0:
-		fatal(fmt.Errorf("%d tests were skipped; under this command none may be", n.skipped))
-	case n.passed == 0:
-		fatal(fmt.Errorf("no test ran"))
 	}
 }
 
@@ -62,76 +48,34 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// counts are of top-level tests and subtests.
-type counts struct{ passed, failed, skipped, absent int }
-
-// report prints the important events and counts.
-func report(r *bufio.Reader) (n counts) {
-	outputs := map[string][]string{} // by package and test, kept until the test ends well
-	var took []event                 // whole tests
-	defer func() { printSlowest(took) }()
-	dec := json.NewDecoder(r)
-	for {
-		var e event
-		if err := dec.Decode(&e); err != nil {
-			return n
-		}
-		key := e.Package + "\x00" + e.Test
-		switch e.Action {
-		case "output", "build-output":
-			outputs[key] = append(outputs[key], e.Output)
-		case "pass":
-			if e.Test == "" {
-				fmt.Printf("ok    %6.1f s  %s\n", e.Elapsed, e.Package)
-			} else {
-				n.passed++
-				if !strings.Contains(e.Test, "/") {
-					took = append(took, e)
-				}
-			}
-			delete(outputs, key)
-		case "skip":
-			switch text := strings.Join(outputs[key], ""); {
-			case e.Test == "":
-			case strings.Contains(text, ": absent: "):
-				n.absent++
-			default:
-				n.skipped++
-				fmt.Printf("SKIP  %s %s\n%s", e.Package, e.Test, text)
-			}
-			delete(outputs, key)
-		case "fail", "build-fail":
-			if e.Test == "" {
-				fmt.Printf("FAIL  %6.1f s  %s\n", e.Elapsed, e.Package)
-				printUnended(e.Package, outputs)
-			} else {
-				n.failed++
-			}
-			fmt.Print(strings.Join(outputs[key], ""))
-			delete(outputs, key)
-		}
+// run runs the command, prints what it says, and adds to the results.
+func (r run) run(total *results) {
+	args := r.args
+	if r.args[0] == "test" {
+		// Without debug information a test is linked in half of the time; go vet runs before.
+		args = slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=15m"}, r.args[1:])
 	}
-}
-
-// printUnended prints the output of the tests of pkg that have neither passed nor failed: a
-// panic ends the process, and no event says which test it ended.
-func printUnended(pkg string, outputs map[string][]string) {
-	for key, out := range outputs {
-		p, test, _ := strings.Cut(key, "\x00")
-		if p != pkg || test == "" {
-			continue
-		}
-		// The end of a panic's output is goroutines, and its reason is at the beginning.
-		fmt.Printf("      did not end: %s\n%s", test, strings.Join(out[:min(len(out), 400)], ""))
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = root+"/"+r.module, append(os.Environ(), r.env...)
+	title := strings.Join(slices.Concat([]string{"go"}, r.args[:1], []string{"-C", r.module}, r.args[1:]), " ")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-}
-
-// printSlowest prints the slowest tests: they take most of make test's time.
-func printSlowest(took []event) {
-	slices.SortFunc(took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
-	for _, e := range took[:min(len(took), 12)] {
-		if e.Elapsed >= 10 {
-			fmt.Printf("      %6.1f s  %s %s\n", e.Elapsed, path.Base(e.Package), e.Test)
-		}
+	if err != nil {
+		fatal(err)
 	}
+	fmt.Println(title)
+	began := time.Now()
+	n := report(bufio.NewReaderSize(out, 1<<20), total)
+	err = cmd.Wait()
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Printf("%s: %d passed, %d failed, %.0f s, of %.0f s of CPU\n", title, n.passed, n.failed, time.Since(began).Seconds(), cpu.Seconds())
+	if err != nil {
+		err = fmt.Errorf("%s: %w", title, err)
+	} else if r.args[0] == "test" && n.passed == 0 {
+		err = fmt.Errorf("%s: no test ran", title)
+	}
+	total.end(cpu, err)
 }

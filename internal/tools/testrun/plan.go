@@ -1,0 +1,53 @@
+package main
+
+import "slices"
+
+// run is one command of go, in the folder of a module.
+type run struct {
+	module string
+	env    []string
+	args   []string
+}
+
+// plans are what is run, by the argument. Stages follow each other; the lines of a stage run at the
+// same time, since each waits at times; the runs of a line follow each other.
+var plans = map[string]func() [][][]run{
+	// Between two edits.
+	"quick": func() [][][]run {
+		return [][][]run{{{
+			{module: ".", args: []string{"test", "-short", "./..."}},
+			{module: "internal/tools", args: []string{"test", "-short", "./..."}},
+		}}}
+	},
+	// What CI runs. A package is compiled by go vet first, so that no two lines compile it at once.
+	"test": func() [][][]run {
+		var vets, modules []run
+		for _, m := range []string{".", "internal/integration", "internal/tools", "internal/yard", "internal/bench", "examples/metrics"} {
+			vets = append(vets, run{module: m, args: []string{"vet", "./..."}})
+		}
+		for _, m := range []string{".", "internal/tools", "internal/yard", "examples/metrics"} {
+			modules = append(modules, run{module: m, args: []string{"test", "./..."}})
+		}
+		return [][][]run{{vets}, {
+			modules,
+			{{module: "internal/integration", args: []string{"test", "-parallel=4", "./..."}}},
+			{
+				{module: ".", env: raceEnv, args: slices.Concat([]string{"test", "-race"}, raced)},
+				{module: "internal/integration", env: raceEnv, args: []string{"test", "-race", "."}},
+			},
+		}}
+	},
+}
+
+// raceEnv has SQLite, which is C, compiled in a third of the time: the race detector sees Go alone.
+var raceEnv = []string{"CGO_CFLAGS=-O1"}
+
+// raced are the packages that make test also runs with the race detector: those in which goroutines of
+// ours share something, and those whose tests let processes and threads meet.
+var raced = []string{
+	".", "./batch/autobatch", "./queuer", "./submitter", "./monitor", "./store/memory", "./store/sqlite",
+	"./internal/inhand", "./internal/keeper", "./internal/lanes", "./internal/loop", "./internal/pool", "./internal/recorder",
+	"./internal/lossy", "./internal/repeats", "./internal/sim",
+	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
+	"./otelbatch", "./probe", "./console",
+}
