@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -27,14 +28,15 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	}
 	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
-	leave, after, err := c.gate(p.node).enter(req.Context(), p.id)
+	visit, after, err := c.gate(p.node).enter(req.Context(), p.id)
 	if err != nil {
 		return nil, passing(op, after, err)
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, sent := wire.Trace(req.Context(), c.direct)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { visit.written() }})
 	resp, err := c.sender(p).Do(req.WithContext(ctx))
-	leave(err == nil || sent() == wire.Unsent, gaveUp(ctx, err))
+	visit.leave(err == nil || sent() == wire.Unsent, gaveUp(ctx, err))
 	if err == nil {
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil

@@ -18,7 +18,8 @@ import (
 // for 300 s) answers nothing else until the stall is over, even if its client has left. So the
 // client has one open request per service, leaves a service alone that holds threads until its
 // stall is over, and posts no batch on a connection that may belong to such a thread. The
-// service whose request began to wait first is the one that holds them.
+// service whose request was sent first is the one that holds them, unless another service hung before
+// and has had no answer since (docs/ledgers/splinter.md#stalls).
 const (
 	// slow is how long a request may be open before the client suspects its node.
 	slow = time.Second
@@ -42,12 +43,13 @@ type gate struct {
 // passage tracks the requests about one service.
 type passage struct {
 	turn     chan struct{} // held by the open request
-	open     time.Time     // when it began; zero if there is none
-	number   int           // of the open request
+	open     time.Time     // when its request was sent, or began to wait for a connection; zero if none is open
+	number   int           // of the open request, in the order of open
 	answered time.Time     // last time
 	rests    time.Time     // until then
 	rest     time.Duration // last one, doubled if the next request hangs, too
 	holds    bool          // it holds threads, until rests
+	hung     time.Time     // beginning of the first request since the last answer that hung and may hold a thread
 }
 
 func (g *gate) passage(s batch.ServiceID) *passage {
@@ -62,10 +64,9 @@ func (g *gate) passage(s batch.ServiceID) *passage {
 	return p
 }
 
-// enter waits for the service's turn. The caller passes to leave whether the node answered,
-// and whether this side ended the request. An error means that nothing was sent; it may be
-// sent after the given time.
-func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answered, gaveUp bool), after time.Duration, err error) {
+// enter waits for the service's turn, which the caller must leave. An error means that nothing was sent; it
+// may be sent after the given time.
+func (g *gate) enter(ctx context.Context, s batch.ServiceID) (v *visit, after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.passage(s)
 	g.mu.Unlock()
@@ -81,14 +82,41 @@ func (g *gate) enter(ctx context.Context, s batch.ServiceID) (leave func(answere
 		<-p.turn
 		return nil, left, fmt.Errorf("splinter: the service does not answer; it is asked again in %s", left.Round(time.Second))
 	}
+	g.begin(p)
+	return &visit{g: g, p: p, service: s}, 0, nil
+}
+
+// visit is a request that the gate let pass.
+type visit struct {
+	g       *gate
+	p       *passage
+	service batch.ServiceID
+	over    bool // guarded by g.mu
+}
+
+// written says that the request was sent: a thread serves requests in the order in which they arrive. A
+// request may wait for its connection meanwhile, and net/http may say so after the answer.
+func (v *visit) written() {
+	v.g.mu.Lock()
+	defer v.g.mu.Unlock()
+	if !v.over {
+		v.g.begin(v.p)
+	}
+}
+
+// leave ends the request. answered says whether the node answered, and gaveUp whether this side ended it.
+func (v *visit) leave(answered, gaveUp bool) {
+	v.g.mu.Lock()
+	defer v.g.mu.Unlock()
+	v.over = true
+	v.g.left(v.service, v.p, answered, gaveUp, time.Now())
+	<-v.p.turn
+}
+
+// begin notes that the request of a passage begins now. The caller holds the lock.
+func (g *gate) begin(p *passage) {
 	g.count++
-	p.open, p.number = start, g.count
-	return func(answered, gaveUp bool) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.left(s, p, answered, gaveUp, time.Now())
-		<-p.turn
-	}, 0, nil
+	p.open, p.number = time.Now(), g.count
 }
 
 // left ends a passage. The caller holds the lock.
@@ -96,7 +124,7 @@ func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now ti
 	start := p.open
 	p.open = time.Time{}
 	if answered {
-		p.answered, p.rest = now, 0
+		p.answered, p.rest, p.hung = now, 0, time.Time{}
 		return
 	}
 	// A node that ended the connection keeps no thread for it.
@@ -104,16 +132,20 @@ func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now ti
 		return
 	}
 	g.suspect = now.Add(stall)
-	held, alive := g.others(s, p.number, start, now)
+	held, doubted, alive := g.others(s, p.number, start, now)
 	switch {
 	case held: // another connection may reach another thread
 		p.rest = 0
-	case alive:
+		return
+	case alive && !doubted:
 		p.rest, p.holds = 0, true
 		p.rests = start.Add(stall)
-	default: // no other service is there to be harmed, or none gets answers
+	default: // no other service is there to be harmed, or none gets answers, or another may hold the thread
 		p.rest = min(max(2*p.rest, 5*time.Second), time.Minute)
 		p.rests = now.Add(p.rest)
+	}
+	if p.hung.IsZero() {
+		p.hung = start
 	}
 }
 
@@ -123,17 +155,18 @@ func gaveUp(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()))
 }
 
-// others returns two facts. held: another service holds threads of the node, or has been
-// waiting longer and so may hold them. alive: another service was answered meanwhile, so the
-// node is alive.
-func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held, alive bool) {
+// others returns three facts. held: another service holds threads of the node, or has been
+// waiting longer and so may hold them. doubted: another one has hung before, while nobody was answered, and
+// has had no answer since. alive: another service was answered meanwhile, so the node is alive.
+func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
 	for id, p := range g.services {
 		if id != s {
 			held = held || (!p.open.IsZero() && p.number < number) || (p.holds && p.rests.After(now))
+			doubted = doubted || (p.hung.Before(start) && p.hung.Add(stall).After(now))
 			alive = alive || p.answered.After(start)
 		}
 	}
-	return held, alive
+	return held, doubted, alive
 }
 
 // suspected reports whether connections may belong to threads that answer nothing.

@@ -1,14 +1,17 @@
 package splinter_test
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/splinter"
 )
 
 // Each request about a stalled service keeps one of the node's few threads.
@@ -163,4 +167,52 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 	defer mu.Unlock()
 	assert.Equal(t, 1, posts)
 	assert.Zero(t, strangers)
+}
+
+// A request that waits for its connection holds no thread: the service whose request was sent first rests.
+func TestTheServiceThatWasAskedFirstRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stalled, healthy, other = batch.ServiceID("aaaaa-bbbbb::a000"), batch.ServiceID("ccccc-ddddd::b000"), batch.ServiceID("ccccc-eeeee::c000")
+		over := make(chan struct{})
+		defer close(over)
+		node := func(conn net.Conn) { // answers about the third service only
+			defer func() { _ = conn.Close() }()
+			r, err := http.ReadRequest(bufio.NewReader(conn))
+			if err != nil || !strings.Contains(r.URL.Path, "/c000/") {
+				<-over
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+		}
+		var dialled atomic.Int64
+		c := newClient(t, "http://node", &splinter.Options{Client: &http.Client{Transport: &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				if dialled.Add(1) == 1 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				near, far := net.Pipe()
+				go node(far)
+				return near, nil
+			},
+		}}})
+		ask := func(s batch.ServiceID) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			_, err := c.BatchStatuses(ctx, s, []batch.Attempt{{Key: batch.Key{Service: s, ID: id('a')}}})
+			return err
+		}
+		var asking sync.WaitGroup
+		for _, s := range []batch.ServiceID{healthy, stalled} {
+			asking.Go(func() { assert.Error(t, ask(s)) })
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, ask(other))
+		asking.Wait()
+		var e *dlt.Error
+		require.ErrorAs(t, ask(stalled), &e)
+		assert.Greater(t, e.RetryAfter, 5*time.Minute)
+		require.ErrorAs(t, ask(healthy), &e)
+		assert.Zero(t, e.RetryAfter, "it was asked again")
+	})
 }

@@ -26,18 +26,31 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const asked, other = batch.ServiceID("ccccc-ddddd::a000"), batch.ServiceID("ccccc-ddddd::b000")
 				var g gate
-				leave, _, err := g.enter(t.Context(), asked)
+				asking, _, err := g.enter(t.Context(), asked)
 				require.NoError(t, err)
 				time.Sleep(slow)
 				answered, _, err := g.enter(t.Context(), other)
 				require.NoError(t, err)
-				answered(true, false)
+				answered.leave(true, false)
 				time.Sleep(slow)
-				leave(false, row.gaveUp)
+				asking.leave(false, row.gaveUp)
 				_, after, err := g.enter(t.Context(), asked)
 				assert.Equal(t, row.rests > 0, err != nil, "%v", err)
 				assert.Equal(t, row.rests, after)
 			})
 		})
 	}
+}
+
+// net/http may say that a request was written after its answer came.
+func TestWrittenAfterTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		v, _, err := g.enter(t.Context(), "ccccc-ddddd::a000")
+		require.NoError(t, err)
+		v.leave(true, false)
+		v.written()
+		time.Sleep(time.Minute)
+		assert.False(t, g.suspected(time.Now()))
+	})
 }
