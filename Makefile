@@ -46,8 +46,10 @@ docs:
 	mkdir -p docs/console
 	$(GO) test -C internal/browser -count=1 -run TestPages -args -browser.docs="$(CURDIR)/docs/console"
 
-# Breaks the code on purpose, one way at a time; the test named for each must fail.
+# Breaks the code on purpose, one change at a time: the promises, each in ways that one named test
+# must notice, and small changes that the week's number chooses, which any test may notice.
 mutants:
+	$(GO) run -C internal/tools ./mutants -promises
 	$(GO) run -C internal/tools ./mutants
 
 lint:

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,7 +30,7 @@ func constants(t testing.TB) map[string]string {
 	exprs := map[string]ast.Expr{}
 	const folder = "../../store/postgres/"
 	for _, name := range []string{folder + "queries.go", folder + "orderqueries.go", folder + "operatorqueries.go", "../../internal/sqlstore/queries.go"} {
-		f, err := parser.ParseFile(token.NewFileSet(), source(t, name), nil, 0)
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if v, ok := n.(*ast.ValueSpec); ok {
@@ -70,21 +67,6 @@ func constants(t testing.TB) map[string]string {
 		found[name] = eval(e)
 	}
 	return found
-}
-
-// source returns the path of a source file: a mutant's is elsewhere.
-func source(t testing.TB, path string) string {
-	overlay := os.Getenv("DLTBATCH_TEST_OVERLAY")
-	if overlay == "" {
-		return path
-	}
-	text, err := os.ReadFile(overlay)
-	require.NoError(t, err)
-	var o struct{ Replace map[string]string }
-	require.NoError(t, json.Unmarshal(text, &o))
-	abs, err := filepath.Abs(path)
-	require.NoError(t, err)
-	return cmp.Or(o.Replace[abs], path)
 }
 
 var (

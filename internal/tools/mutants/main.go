@@ -1,56 +1,63 @@
-// Mutants breaks the code on purpose, one way at a time, and requires that the test
-// named for it fails. With -check it only makes sure that every mutant still
-// applies (its text occurs once) and would build; with -texts only that it applies, which
-// takes a second. The tree itself is never written to.
+// Mutants breaks the code on purpose, one small change at a time, and says which changes no test
+// notices. The seed chooses them, and the week chooses the seed. -promises tries the breaks of
+// promises.go instead, of each of which one named test must fail; -check only makes sure that
+// these still apply and would build, which takes seconds. The tree itself is never written to.
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// mutant is one way of breaking the code.
-type mutant struct {
-	name     string
-	file     string // from the root of the module
-	old, new string // old occurs once, except for at
-	at       int    // where old is, if it was drawn
-	more     string // put at the file's end
-	pkg      string // the package of the test that must fail, from the root; it may be of another module
-	test     string // a -run pattern
-	args     []string
-}
+// whole is the library: packages, which are taken with all that they import of the module.
+const whole = "./cmd/dltbatch ./otelbatch ./probe ./batch/autobatch ./store/memory ./dlt/memory ./dlt/sawtooth ./dlt/splinter ./dlt/canton ./dlt/evm"
 
 func main() {
-	check := flag.Bool("check", false, "only apply and build")
-	texts := flag.Bool("texts", false, "only see that each applies")
-	only := flag.String("only", "", "only mutants whose name contains this")
+	year, week := time.Now().ISOWeek()
+	check := flag.Bool("check", false, "only see that the breaks of promises apply and build")
+	breaks := flag.Bool("promises", false, "try the breaks of promises")
+	only := flag.String("only", "", "of -promises: those whose name contains this")
+	packages := flag.String("packages", "", "folders, such as './store ./queuer', in place of the whole library")
+	n := flag.Int("n", 10, "changes of each package")
+	seed := flag.Uint64("seed", uint64(year*100+week), "chooses the changes, and the order of the packages")
+	limit := flag.Duration("time", 3*time.Hour, "begin no change after this time")
 	root := flag.String("root", "../..", "the module's root")
-	n := flag.Int("draw", 0, "break so many statements that no mutant touches, and say which nobody noticed")
-	seed := flag.Uint64("seed", 1, "of -draw")
 	flag.Parse()
-	if *n > 0 {
-		if err := drawAll(*root, *seed, *n); err != nil {
-			fmt.Fprintln(os.Stderr, "mutants:", err)
-			os.Exit(1)
+	dir, err := filepath.Abs(*root)
+	if err == nil {
+		switch {
+		case *check || *breaks:
+			err = tryPromises(dir, *only, *check)
+		default:
+			fmt.Printf("seed %d\n", *seed)
+			err = draw(dir, *packages, *seed, *n, time.Now().Add(*limit))
 		}
-		return
 	}
-	if err := run(*root, *only, *check, *texts); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root, only string, check, texts bool) error {
-	root, err := filepath.Abs(root)
+// draw tries n changes of each package, and prints those that no test notices.
+func draw(root, packages string, seed uint64, n int, end time.Time) error {
+	accepted, err := readSurvivors(filepath.Join(root, "internal/tools/mutants/survivors.txt"))
+	if err != nil {
+		return err
+	}
+	patterns := strings.Fields(packages)
+	if len(patterns) == 0 {
+		patterns = strings.Fields(whole)
+	}
+	t, err := load(root, patterns)
 	if err != nil {
 		return err
 	}
@@ -59,154 +66,73 @@ func run(root, only string, check, texts bool) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	var bad []string
-	sound := map[string]error{} // the named tests on the tree as it is
-	var c *checker
-	if check {
-		if c, err = newChecker(root, every()); err != nil {
-			return err
-		}
-	}
-	n := 0
-	for _, m := range every() {
-		if !strings.Contains(m.name, only) {
+	b := &bench{root, tmp, map[string]profile{}}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	dirs := slices.Sorted(maps.Keys(t.pkgs))
+	rng.Shuffle(len(dirs), func(i, j int) { dirs[i], dirs[j] = dirs[j], dirs[i] })
+	var bad []error
+	for _, dir := range dirs {
+		p := t.pkgs[dir]
+		if packages != "" && !p.asked {
 			continue
 		}
-		n++
-		start := time.Now()
-		var err error
-		verdict := "caught"
-		switch {
-		case texts:
-			_, err = m.apply(root)
-		case check:
-			err = c.check(m)
-		default:
-			err = m.try(root, tmp, sound)
-		}
+		all, err := t.changes(p)
 		if err != nil {
-			verdict = "BAD: " + err.Error()
-			bad = append(bad, m.name)
+			return err
 		}
-		if err != nil || !check && !texts {
-			fmt.Printf("%-60s %5.1f s  %s\n", m.name, time.Since(start).Seconds(), verdict)
+		all, stale := accepted.leaveOut(dir, all)
+		for _, s := range stale {
+			bad = append(bad, fmt.Errorf("survivors.txt, line %d: the code has no such place any more", s))
 		}
+		tried, dead := 0, 0
+		for _, c := range inTurns(rng, all) {
+			if tried == n || time.Now().After(end) {
+				break
+			}
+			text := c.apply(p.src[filepath.Join(root, c.file)])
+			if t.builds(c.file, text) != nil {
+				continue
+			}
+			v, by, err := b.kill(p, c, text)
+			if err != nil {
+				bad = append(bad, fmt.Errorf("%s: %w", dir, err))
+				break
+			}
+			tried++
+			if v == killed {
+				dead++
+				fmt.Printf("killed by %s: %s %s %s: %s -> %s\n", by.dir, dir, c.fn, c.op, words(c.old), words(c.new))
+				continue
+			}
+			fmt.Printf("\n%s\n%s\n\n", v, c.entry(dir))
+		}
+		fmt.Printf("%s: %d of %d killed\n", dir, dead, tried)
 	}
-	fmt.Printf("%d passed, %d failed\n", n-len(bad), len(bad))
-	if len(bad) > 0 {
-		return fmt.Errorf("%d of %d: %s", len(bad), n, strings.Join(bad, "; "))
-	}
-	return nil
+	return errors.Join(bad...)
 }
 
-// every returns all mutants of the lists.
-func every() []mutant {
-	return slices.Concat(list, storeList, operatorList, operatorsList, postgresList, splinterList, evidenceList, handOverList, pipelinedList, autobatchList, ordersList, yardList, plantedList, monitorList, traitsList, storesList, resilienceList, sawtoothsimList, splinterSimList, evmSimList, positionList, heldList, positionsSQLList, walList, lanesList, seenList, statsList, deskList, metricsList, tracesList, notYetList, preparedList, evmList, intentList, alternativeList, consoleList, bulksList, rootList, recentList)
-}
-
-// apply returns the file with the mutant.
-func (m mutant) apply(root string) (string, error) {
-	src, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		return "", err
+// inTurns shuffles changes so that each operator has its turn: otherwise most would be constants.
+func inTurns(rng *rand.Rand, all []change) []change {
+	by := map[string][]change{}
+	for _, c := range all {
+		by[c.op] = append(by[c.op], c)
 	}
-	if m.at > 0 {
-		return string(src[:m.at]) + m.new + string(src[m.at+len(m.old):]), nil
+	ops := slices.Sorted(maps.Keys(by))
+	rng.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
+	for _, op := range ops {
+		rng.Shuffle(len(by[op]), func(i, j int) { by[op][i], by[op][j] = by[op][j], by[op][i] })
 	}
-	if c := strings.Count(string(src), m.old); c != 1 {
-		return "", fmt.Errorf("its text occurs %d times in %s", c, m.file)
-	}
-	return strings.Replace(string(src), m.old, m.new, 1) + m.more, nil
-}
-
-func (m mutant) try(root, tmp string, sound map[string]error) error {
-	path := filepath.Join(root, m.file)
-	src, err := m.apply(root)
-	if err != nil {
-		return err
-	}
-	mutated := filepath.Join(tmp, "mutated.go")
-	if err := os.WriteFile(mutated, []byte(src), 0o644); err != nil {
-		return err
-	}
-	overlay := filepath.Join(tmp, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, text, 0o644); err != nil {
-		return err
-	}
-	dir, pkg, err := module(root, m.pkg)
-	if err != nil {
-		return err
-	}
-	// Without vet and debug information: both take as long as most tests.
-	args := append([]string{"-vet=off", "-ldflags=-w", "-count=1", "-run", pattern(m.test), "./" + pkg}, m.args...)
-	key := dir + " " + strings.Join(args, " ")
-	if _, ok := sound[key]; !ok && sound != nil {
-		out, err := command(dir, append([]string{"test", "-v"}, args...)...).CombinedOutput()
-		if err == nil && !strings.Contains(string(out), "--- PASS") {
-			err = fmt.Errorf("no test of this name")
-		}
-		if err != nil {
-			err = fmt.Errorf("the test does not pass on the tree as it is: %w\n%s", err, out)
-		}
-		sound[key] = err
-	}
-	if sound[key] != nil {
-		return sound[key]
-	}
-	test := command(dir, append([]string{"test", "-timeout", "5m", "-overlay", overlay}, args...)...)
-	test.Env = append(test.Environ(), "DLTBATCH_TEST_OVERLAY="+overlay) // for tests that read the source
-	out, err := test.CombinedOutput()
-	switch {
-	case err == nil:
-		return fmt.Errorf("survived %s in %s", m.test, m.pkg)
-	case strings.Contains(string(out), "[build failed]"), strings.Contains(string(out), "[setup failed]"):
-		return fmt.Errorf("does not build: %w\n%s", err, out)
-	case !strings.Contains(string(out), "FAIL"):
-		return fmt.Errorf("the test did not run: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// module returns the folder of the module that a package is in, and the package's
-// path from there.
-func module(root, pkg string) (dir, path string, err error) {
-	for dir = filepath.Join(root, pkg); dir != root; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+	mixed := make([]change, 0, len(all))
+	for i := 0; len(mixed) < len(all); i++ {
+		for _, op := range ops {
+			if i < len(by[op]) {
+				mixed = append(mixed, by[op][i])
+			}
 		}
 	}
-	path, err = filepath.Rel(dir, filepath.Join(root, pkg))
-	return dir, filepath.ToSlash(path), err
+	return mixed
 }
 
-// source returns the folder of the package that a file belongs to: its own folder, or, for an
-// embedded file, a folder above it.
-func source(root, file string) string {
-	dir := filepath.Dir(file)
-	for dir != "." {
-		if found, err := filepath.Glob(filepath.Join(root, dir, "*.go")); err == nil && len(found) > 0 {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	return dir
-}
-
-// pattern anchors each level of a test's name.
-func pattern(test string) string {
-	levels := strings.Split(test, "/")
-	for i, l := range levels {
-		levels[i] = "^(" + l + ")$"
-	}
-	return strings.Join(levels, "/")
-}
-
-func command(root string, args ...string) *exec.Cmd {
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	return cmd
+func (c change) apply(src []byte) string {
+	return string(src[:c.start]) + c.new + string(src[c.start+len(c.old):])
 }

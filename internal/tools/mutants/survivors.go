@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// survivors are changes that nobody needs to notice, and the line of the file where each stands,
+// by their first three lines. They name no number of a line in the code, so that edits elsewhere
+// leave them alone.
+type survivors map[string]int
+
+// entry is how a change stands in survivors.txt, without its reason.
+func (c change) entry(dir string) string {
+	nth := ""
+	if c.nth > 1 {
+		nth = fmt.Sprintf(" #%d", c.nth)
+	}
+	return fmt.Sprintf("%s %s %s%s\n- %s\n+ %s", dir, c.fn, c.op, nth, words(c.old), words(c.new))
+}
+
+// words returns a text on one line.
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// readSurvivors reads entries that are apart by an empty line. Behind an entry stands its reason.
+func readSurvivors(path string) (survivors, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	all := survivors{}
+	line := 1
+	for block := range strings.SplitSeq(string(data), "\n\n") {
+		lines := strings.Split(strings.TrimSpace(block), "\n")
+		switch {
+		case strings.HasPrefix(lines[0], "#") || lines[0] == "":
+		case len(lines) < 4 || !strings.HasPrefix(lines[1], "-") || !strings.HasPrefix(lines[2], "+"):
+			return nil, fmt.Errorf("%s, line %d: want package, function and operator, the old text behind -, the new one behind +, and a reason", path, line)
+		default:
+			all[trimmed(lines[:3])] = line
+		}
+		line += 2 + strings.Count(block, "\n")
+	}
+	return all, nil
+}
+
+func trimmed(lines []string) string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, strings.TrimRight(l, " "))
+	}
+	return strings.Join(out, "\n")
+}
+
+// leaveOut returns the changes of a package that are no accepted survivors, and the lines of the
+// survivors that it does not have any more.
+func (s survivors) leaveOut(dir string, all []change) (rest []change, stale []int) {
+	found := map[string]bool{}
+	for _, c := range all {
+		key := trimmed(strings.Split(c.entry(dir), "\n"))
+		if s[key] == 0 {
+			rest = append(rest, c)
+		}
+		found[key] = true
+	}
+	for key, line := range s {
+		if strings.HasPrefix(key, dir+" ") && !found[key] {
+			stale = append(stale, line)
+		}
+	}
+	return rest, stale
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// tree is the module's packages as they are. It takes their imports from the compiler's output:
+// so a change's types are checked in a moment, where a build takes seconds.
+type tree struct {
+	root    string
+	set     *token.FileSet
+	pkgs    map[string]*pkg   // by folder, from the root
+	exports map[string]string // files of the compiler, by import path
+	imports types.Importer
+}
+
+// pkg is a package without its tests.
+type pkg struct {
+	dir, path string
+	asked     bool                 // for by a pattern, and not only imported
+	files     map[string]*ast.File // by their paths
+	src       map[string][]byte
+	types     *types.Package // once it was checked
+	info      types.Info
+}
+
+// load reads the packages that patterns name, and all of the module that they import.
+func load(root string, patterns []string) (*tree, error) {
+	t := &tree{root: root, set: token.NewFileSet(), pkgs: map[string]*pkg{}, exports: map[string]string{}}
+	t.imports = importer.ForCompiler(t.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(t.exports[path]) })
+	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,DepOnly,Module"}, patterns...)...)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var l struct {
+			Dir, ImportPath, Export string
+			GoFiles                 []string
+			DepOnly                 bool
+			Module                  struct{ Main bool }
+		}
+		if err := d.Decode(&l); errors.Is(err, io.EOF) {
+			return t, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		t.exports[l.ImportPath] = l.Export
+		if !l.Module.Main {
+			continue
+		}
+		p := &pkg{dir: t.rel(l.Dir), path: l.ImportPath, asked: !l.DepOnly, files: map[string]*ast.File{}, src: map[string][]byte{}}
+		for _, name := range l.GoFiles {
+			path := filepath.Join(l.Dir, name)
+			if p.src[path], err = os.ReadFile(path); err != nil {
+				return nil, err
+			}
+			if p.files[path], err = parser.ParseFile(t.set, path, p.src[path], parser.SkipObjectResolution); err != nil {
+				return nil, err
+			}
+		}
+		t.pkgs[p.dir] = p
+	}
+}
+
+// rel returns a path from the root.
+func (t *tree) rel(path string) string {
+	rel, err := filepath.Rel(t.root, path)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}
+
+// check finds the types of a package as it is.
+func (t *tree) check(p *pkg) error {
+	if p.types != nil {
+		return nil
+	}
+	p.info = types.Info{Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}}
+	var err error
+	p.types, err = t.compile(p, "", nil, &p.info)
+	return err
+}
+
+// builds reports whether a package would build with another text of one of its files.
+func (t *tree) builds(file, text string) error {
+	p := t.pkgs[filepath.ToSlash(filepath.Dir(file))]
+	if p == nil {
+		return fmt.Errorf("no package for %s", file)
+	}
+	path := filepath.Join(t.root, file)
+	changed, err := parser.ParseFile(t.set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("does not build: %w", err)
+	}
+	if _, err = t.compile(p, path, changed, nil); err != nil {
+		return fmt.Errorf("does not build: %w", err)
+	}
+	return nil
+}
+
+func (t *tree) compile(p *pkg, path string, changed *ast.File, info *types.Info) (*types.Package, error) {
+	var files []*ast.File
+	for other, f := range p.files {
+		if other != path {
+			files = append(files, f)
+		}
+	}
+	if changed != nil {
+		files = append(files, changed)
+	}
+	config := types.Config{Importer: t.imports}
+	return config.Check(p.path, t.set, files, info)
+}
