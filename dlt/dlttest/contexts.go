@@ -80,14 +80,13 @@ func contextChecks() []Check {
 func submitHangs(e *exam, bound func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	e.committed()
 	e.Set(Hang)
-	var b batch.Batch
+	b := e.batch()
 	var err error
-	for d := hangFor; d <= 64*hangFor; d *= 4 {
-		b = e.batch()
+	for d := hangFor; d <= e.Commit; d *= 4 {
 		ctx, cancel := bound(e.Context(), d)
 		err = e.prompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
 		cancel()
-		if dlt.Kind(err) != batch.KindUnavailable {
+		if k := dlt.Kind(err); k != batch.KindUnavailable && k != batch.KindNotYet {
 			break
 		}
 		e.posted(b, 0, 0) // what comes before the POST took all the time, on a machine that has much to do
