@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 const module = "github.com/dltbatch/dltbatch"
@@ -92,6 +94,7 @@ func inPart(pkg, part string) bool {
 
 // The rooms of the house import only lower ones, and never each other.
 func TestHouse(t *testing.T) {
+	tier.Plain(t)
 	packages := list(t, "./...")
 	for _, room := range house {
 		found := false
@@ -120,6 +123,7 @@ func TestHouse(t *testing.T) {
 // The ground floor imports only the standard library; cgo, testing, drivers, pgx and OpenTelemetry's
 // API reach only their own users, and its SDK nobody. The command's library reaches the command alone.
 func TestWhatImportersGet(t *testing.T) {
+	tier.Plain(t)
 	standard := map[string]bool{}
 	for _, p := range list(t, "-deps", "./...") {
 		standard[p.ImportPath] = p.Standard
@@ -156,6 +160,7 @@ func TestWhatImportersGet(t *testing.T) {
 
 // Who does not import dlt/evm gets nothing of it, and who does gets few packages from outside.
 func TestWhatEVMBrings(t *testing.T) {
+	tier.Plain(t)
 	foreign := func(patterns ...string) (out []string) {
 		for _, p := range list(t, append([]string{"-deps"}, patterns...)...) {
 			if !p.Standard && !strings.HasPrefix(p.ImportPath, module) {

@@ -15,11 +15,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Comments and pages point to a page of this repository, and to a heading of it, in one form:
 // docs/PAGE.md#heading. Pages also have Markdown links. TestReferences follows all of them.
 func TestReferences(t *testing.T) {
+	tier.Plain(t)
 	broken, followed, err := references(os.DirFS("."))
 	require.NoError(t, err)
 	assert.Empty(t, broken)
@@ -167,6 +170,7 @@ func prose(page string) iter.Seq[string] {
 // The table "Where it is decided" names files, and functions in them. A function that is renamed or
 // moved must not leave it wrong.
 func TestTableOfDecisions(t *testing.T) {
+	tier.Plain(t)
 	page, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "## Where it is decided\n")
@@ -265,6 +269,7 @@ func decisions(table string, code map[string]string) (wrong []string, named int)
 
 // docs/field.md names code and tests as the table of decisions does: its rows must not outlive them.
 func TestFieldPage(t *testing.T) {
+	tier.Plain(t)
 	page, err := os.ReadFile("docs/field.md")
 	require.NoError(t, err)
 	code, err := goFiles(os.DirFS("."))

@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // listing holds a line for each exported identifier of the public packages, below the reason
@@ -28,6 +30,7 @@ var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
 
 // The exported surface changes on purpose only: a change of it is a change of the listing, too.
 func TestSurface(t *testing.T) {
+	tier.Plain(t)
 	have, err := surface(os.DirFS("."))
 	require.NoError(t, err)
 	require.Greater(t, len(have), 500, "identifiers that were found: is a folder left out?")

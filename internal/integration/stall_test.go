@@ -22,7 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var stallTime = flag.Duration("stall.time", time.Minute, "how long lanes are watched for one that stands still")
+var stallTime = flag.Duration("stall.time", 10*time.Second, "how long lanes are watched for one that stands still")
 
 // stallBound is the time after which a lane stands still. A lane that may go on does so after some
 // milliseconds, and a scan looks at it after a second.
