@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -107,58 +108,64 @@ func TestEventsStream(t *testing.T) {
 
 // Events come before the answer of the POST does.
 func TestEventsBeforeTheAnswer(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	l := listen(t, w.c, w.service)
-	l.live()
-	d := w.lost(splintertest.TakenFirst)
-	l.committed(d.ID)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		l := listen(t, w.c, w.service)
+		l.live()
+		d := w.lost(splintertest.TakenFirst)
+		l.committed(d.ID)
+	})
 }
 
 // A transaction that is in two batches does not say which was committed.
 func TestEventsOfATransactionInTwoBatches(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	x := tx(splintertest.Set("x", 1))
-	one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Fail("y")))
-	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerError, Status: 429})
-	for _, b := range []batch.Batch{one, two} {
-		_, err := w.post(b, time.Second)
-		require.Error(t, err)
-	}
-	w.fault.Store(nil)
-	l := listen(t, w.c, w.service)
-	l.live()
-	_, err := w.post(one, time.Second)
-	require.NoError(t, err)
-	e := l.next("an event", func(e dlt.Event) bool { return !e.Live })
-	assert.Empty(t, e.Statuses)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		x := tx(splintertest.Set("x", 1))
+		one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Fail("y")))
+		w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerError, Status: 429})
+		for _, b := range []batch.Batch{one, two} {
+			_, err := w.post(b, time.Second)
+			require.Error(t, err)
+		}
+		w.fault.Store(nil)
+		l := listen(t, w.c, w.service)
+		l.live()
+		_, err := w.post(one, time.Second)
+		require.NoError(t, err)
+		e := l.next("an event", func(e dlt.Event) bool { return !e.Live })
+		assert.Empty(t, e.Statuses)
+	})
 }
 
 func TestEventsReplay(t *testing.T) {
-	st := memory.New()
-	w := newWorld(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
-	var last batch.Batch
-	for range 100 { // more than a page: some are skipped, some repeated
-		last = inc(t, w.service, "x")
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		w := newWorld(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
+		var last batch.Batch
+		for range 100 { // more than a page: some are skipped, some repeated
+			last = inc(t, w.service, "x")
+			require.Eventually(t, func() bool {
+				_, err := w.post(last, time.Second)
+				if err != nil {
+					require.Equal(t, batch.KindBusy, dlt.Kind(err))
+				}
+				return err == nil
+			}, 30*time.Second, time.Millisecond)
+		}
+		w.becomes(last, batch.ReportedCommitted)
+		w.streaming(w.c)
+		covered(t, st, w.service, 0, time.Time{})
 		require.Eventually(t, func() bool {
-			_, err := w.post(last, time.Second)
-			if err != nil {
-				require.Equal(t, batch.KindBusy, dlt.Kind(err))
-			}
-			return err == nil
-		}, 30*time.Second, time.Millisecond)
-	}
-	w.becomes(last, batch.ReportedCommitted)
-	w.streaming(w.c)
-	covered(t, st, w.service, 0, time.Time{})
-	require.Eventually(t, func() bool {
-		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
-		return err == nil && len(found.IDs) >= 64
-	}, 30*time.Second, time.Millisecond, "a page at least")
-	b := w.committed()
-	require.Eventually(t, func() bool {
-		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service)[100:])
-		return err == nil && len(found.IDs) == 1
-	}, 30*time.Second, time.Millisecond, "%s is not in the log", b.ID)
+			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			return err == nil && len(found.IDs) >= 64
+		}, 30*time.Second, time.Millisecond, "a page at least")
+		b := w.committed()
+		require.Eventually(t, func() bool {
+			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service)[100:])
+			return err == nil && len(found.IDs) == 1
+		}, 30*time.Second, time.Millisecond, "%s is not in the log", b.ID)
+	})
 }
 
 func TestEventsReplayOrNot(t *testing.T) {
@@ -168,7 +175,7 @@ func TestEventsReplayOrNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options(nil)
 			o.Replay = replay
-			l := listen(t, newClient(t, w.net.URL(0), o), w.service)
+			l := listen(t, w.client(o), w.service)
 			l.live()
 			came := every(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
 			assert.Equal(t, replay, came)
@@ -181,75 +188,81 @@ func TestEventsReplayOrNot(t *testing.T) {
 // docs/ledgers/splinter.md#events: what is committed between the reading of an empty history and
 // the registration is never told. The span must not cover it.
 func TestEventsLostWhileSubscribing(t *testing.T) {
-	const gap = 400 * time.Millisecond
-	st := memory.New()
-	w := newWorld(t, splintertest.Options{SubscribeGap: gap}, st)
-	d, b := make(chan doubtful, 1), inc(t, w.service, "x")
-	go func() {
-		timer := time.NewTimer(gap / 8)
-		<-timer.C
-		w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: splintertest.TakenFirst})
-		x, _ := w.post(b, time.Second)
-		w.fault.Store(nil)
-		d <- x
-	}()
-	w.streaming(w.c)
-	x := <-d
-	require.Len(t, w.net.Executions(w.service), 1, "in the gap")
-	covered(t, st, w.service, 0, time.Time{})
-	w.net.Evict(w.service, x.ID)
-	w.blind.Store(true)
-	w.never(x)
+	synctest.Test(t, func(t *testing.T) {
+		const gap = 400 * time.Millisecond
+		st := memory.New()
+		w := newWorld(t, splintertest.Options{SubscribeGap: gap}, st)
+		d, b := make(chan doubtful, 1), inc(t, w.service, "x")
+		go func() {
+			timer := time.NewTimer(gap / 8)
+			<-timer.C
+			w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Taken: splintertest.TakenFirst})
+			x, _ := w.post(b, time.Second)
+			w.fault.Store(nil)
+			d <- x
+		}()
+		w.streaming(w.c)
+		x := <-d
+		require.Len(t, w.net.Executions(w.service), 1, "in the gap")
+		covered(t, st, w.service, 0, time.Time{})
+		w.net.Evict(w.service, x.ID)
+		w.blind.Store(true)
+		w.never(x)
+	})
 }
 
 // One of several writes the log; when it is gone another does, with a span of its own.
 func TestEventsLease(t *testing.T) {
-	st := memory.New()
-	w := newWorld(t, splintertest.Options{}, st)
-	one := listen(t, w.c, w.service)
-	one.live()
-	covered(t, st, w.service, 0, time.Time{})
-	begun := time.Now()
-	other := newClient(t, w.net.URL(0), options(st))
-	two := listen(t, other, w.service)
-	two.live()
-	covered(t, st, w.service, 200*time.Millisecond, time.Time{})
-	found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), nil)
-	require.NoError(t, err)
-	assert.Greater(t, found.Since, time.Since(begun), "the first one's span goes on")
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		w := newWorld(t, splintertest.Options{}, st)
+		one := listen(t, w.c, w.service)
+		one.live()
+		covered(t, st, w.service, 0, time.Time{})
+		begun := time.Now()
+		other := w.client(options(st))
+		two := listen(t, other, w.service)
+		two.live()
+		covered(t, st, w.service, 200*time.Millisecond, time.Time{})
+		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), nil)
+		require.NoError(t, err)
+		assert.Greater(t, found.Since, time.Since(begun), "the first one's span goes on")
 
-	logged := func(want int) {
-		t.Helper()
-		require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
-			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
-			require.NoError(t, err)
-			return len(found.IDs) == want
-		}), "transactions in the log")
-	}
-	w.committed()
-	two.next("an event", func(e dlt.Event) bool { return !e.Live }) // told, though it does not write
-	logged(1)
-	one.cancel()
-	require.NoError(t, one.ended())
-	taken := time.Now()
-	covered(t, st, w.service, 0, taken)
-	c := inc(t, w.service, "x")
-	require.NoError(t, other.Submit(t.Context(), attempt(c)))
-	two.committed(c.ID)
-	logged(2)
+		logged := func(want int) {
+			t.Helper()
+			require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+				found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+				require.NoError(t, err)
+				return len(found.IDs) == want
+			}), "transactions in the log")
+		}
+		w.committed()
+		two.next("an event", func(e dlt.Event) bool { return !e.Live }) // told, though it does not write
+		logged(1)
+		one.cancel()
+		require.NoError(t, one.ended())
+		taken := time.Now()
+		covered(t, st, w.service, 0, taken)
+		c := inc(t, w.service, "x")
+		require.NoError(t, other.Submit(t.Context(), attempt(c)))
+		two.committed(c.ID)
+		logged(2)
+	})
 }
 
 // Two streams of one service in one process: only one writes.
 func TestEventsTwiceInAProcess(t *testing.T) {
-	j := &watched{Store: memory.New()}
-	w := newWorld(t, splintertest.Options{}, j)
-	one, two := listen(t, w.c, w.service), listen(t, w.c, w.service)
-	one.live()
-	two.live()
-	covered(t, j.Store, w.service, 50*time.Millisecond, time.Time{})
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	assert.Equal(t, 1, j.restarts)
+	synctest.Test(t, func(t *testing.T) {
+		j := &watched{Store: memory.New()}
+		w := newWorld(t, splintertest.Options{}, j)
+		one, two := listen(t, w.c, w.service), listen(t, w.c, w.service)
+		one.live()
+		two.live()
+		covered(t, j.Store, w.service, 50*time.Millisecond, time.Time{})
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		assert.Equal(t, 1, j.restarts)
+	})
 }
 
 // watched counts, and fails when it is told to.
@@ -283,44 +296,48 @@ func (j *watched) set(fail, steal bool) {
 
 // A journal that fails for a while costs nothing but that while.
 func TestEventsJournalFails(t *testing.T) {
-	j := &watched{Store: memory.New()}
-	w := newWorld(t, splintertest.Options{}, j)
-	w.streaming(w.c)
-	covered(t, j.Store, w.service, 0, time.Time{})
-	begun := time.Now()
-	j.set(true, false)
-	w.committed()
-	w.committed()
-	j.set(false, false)
-	require.Eventually(t, func() bool {
-		found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
-		return err == nil && len(found.IDs) == 2 && found.Since > time.Since(begun) && found.Until < 100*time.Millisecond
-	}, 30*time.Second, time.Millisecond)
-	assert.Equal(t, 1, j.restarts)
+	synctest.Test(t, func(t *testing.T) {
+		j := &watched{Store: memory.New()}
+		w := newWorld(t, splintertest.Options{}, j)
+		w.streaming(w.c)
+		covered(t, j.Store, w.service, 0, time.Time{})
+		begun := time.Now()
+		j.set(true, false)
+		w.committed()
+		w.committed()
+		j.set(false, false)
+		require.Eventually(t, func() bool {
+			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			return err == nil && len(found.IDs) == 2 && found.Since > time.Since(begun) && found.Until < 100*time.Millisecond
+		}, 30*time.Second, time.Millisecond)
+		assert.Equal(t, 1, j.restarts)
 
-	broken := newClient(t, w.net.URL(0), options(brokenJournal{}))
-	l := listen(t, broken, w.service)
-	l.live()
-	w.committed()
-	l.next("an event", func(e dlt.Event) bool { return !e.Live })
-	l.cancel()
-	assert.NoError(t, l.ended())
+		broken := w.client(options(brokenJournal{}))
+		l := listen(t, broken, w.service)
+		l.live()
+		w.committed()
+		l.next("an event", func(e dlt.Event) bool { return !e.Live })
+		l.cancel()
+		assert.NoError(t, l.ended())
+	})
 }
 
 // Whose lease was taken begins anew, and what it saw meanwhile is not covered.
 func TestEventsLeaseLost(t *testing.T) {
-	j := &watched{Store: memory.New()}
-	w := newWorld(t, splintertest.Options{}, j)
-	w.streaming(w.c)
-	covered(t, j.Store, w.service, 0, time.Time{})
-	j.set(false, true)
-	w.committed()
-	lost := time.Now()
-	require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
-		found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), nil)
-		require.NoError(t, err)
-		return found.Until > 50*time.Millisecond // nobody writes
-	}))
-	j.set(false, false)
-	covered(t, j.Store, w.service, 0, lost)
+	synctest.Test(t, func(t *testing.T) {
+		j := &watched{Store: memory.New()}
+		w := newWorld(t, splintertest.Options{}, j)
+		w.streaming(w.c)
+		covered(t, j.Store, w.service, 0, time.Time{})
+		j.set(false, true)
+		w.committed()
+		lost := time.Now()
+		require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), nil)
+			require.NoError(t, err)
+			return found.Until > 50*time.Millisecond // nobody writes
+		}))
+		j.set(false, false)
+		covered(t, j.Store, w.service, 0, lost)
+	})
 }

@@ -7,4 +7,4 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }

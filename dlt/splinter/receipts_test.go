@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,15 +24,17 @@ import (
 func TestResolveByReceipts(t *testing.T) {
 	for name, version := range map[string]int{"v1": 1, "v2": 2} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
-			w.committed()
-			d, gone := w.lost(splintertest.TakenFirst), w.lost(splintertest.NotTaken)
-			w.becomes(d.Batch, batch.ReportedCommitted)
-			w.restart()
-			require.NotEqual(t, dlt.NotCommitted, w.resolve(gone), "before LateArrival")
-			w.resolves(d, dlt.Committed)
-			w.resolves(gone, dlt.NotCommitted)
-			assert.GreaterOrEqual(t, time.Since(gone.ended), late)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
+				w.committed()
+				d, gone := w.lost(splintertest.TakenFirst), w.lost(splintertest.NotTaken)
+				w.becomes(d.Batch, batch.ReportedCommitted)
+				w.restart()
+				require.NotEqual(t, dlt.NotCommitted, w.resolve(gone), "before LateArrival")
+				w.resolves(d, dlt.Committed)
+				w.resolves(gone, dlt.NotCommitted)
+				assert.GreaterOrEqual(t, time.Since(gone.ended), late)
+			})
 		})
 	}
 }
@@ -39,28 +42,32 @@ func TestResolveByReceipts(t *testing.T) {
 // Where nobody else must agree, a node that died between the effect and the receipts is
 // in nobody's way: missing receipts prove nothing.
 func TestReceiptsOfACircuitOfOne(t *testing.T) {
-	w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
-	w.committed()
-	d := w.lost(splintertest.NotTaken)
-	w.restart()
-	w.never(d)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
+		w.committed()
+		d := w.lost(splintertest.NotTaken)
+		w.restart()
+		w.never(d)
+	})
 }
 
 // Nor do they where nobody may say who else there is.
 func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	w.committed()
-	w.alone.Store(true)
-	d := w.lost(splintertest.NotTaken)
-	w.restart()
-	w.never(d)
-	w.alone.Store(false)
-	w.resolves(d, dlt.NotCommitted)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		w.committed()
+		w.alone.Store(true)
+		d := w.lost(splintertest.NotTaken)
+		w.restart()
+		w.never(d)
+		w.alone.Store(false)
+		w.resolves(d, dlt.NotCommitted)
+	})
 }
 
 // A node that replays something else than is believed, or nothing, proves nothing.
 func TestReceiptsOfAnotherStore(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
+	w := openWorld(t, splintertest.Options{}, nil, nil)
 	known := w.committed()
 	d := w.lost(splintertest.NotTaken)
 	w.restart()
@@ -119,33 +126,35 @@ func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn))
 // What the application finds is asked for last, after LateArrival, and about nothing that
 // may yet be executed.
 func TestResolveByEvidence(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	var asked int
-	var says dlt.Evidence
-	var fails error
-	o := options(nil)
-	o.Evidence = func(_ context.Context, _ splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
-		asked++
-		assert.NotEmpty(t, d.Payload)
-		return says, fails
-	}
-	w.c = newClient(t, w.net.URL(0), o)
-	w.committed()
-	w.blind.Store(true)
-	d := w.lost(splintertest.NotTaken)
-	w.restart()
-	require.Equal(t, dlt.InFlight, w.resolve(d))
-	require.Zero(t, asked, "before LateArrival")
-	w.never(d)
-	require.NotZero(t, asked)
-	fails = errors.New("the contract's reader is down")
-	_, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour})
-	require.ErrorIs(t, err, fails)
-	fails, says = nil, dlt.NotCommitted
-	require.Equal(t, says, w.resolve(d))
-	says = dlt.Committed
-	require.Equal(t, says, w.resolve(d))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		var asked int
+		var says dlt.Evidence
+		var fails error
+		o := options(nil)
+		o.Evidence = func(_ context.Context, _ splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
+			asked++
+			assert.NotEmpty(t, d.Payload)
+			return says, fails
+		}
+		w.c = w.client(o)
+		w.committed()
+		w.blind.Store(true)
+		d := w.lost(splintertest.NotTaken)
+		w.restart()
+		require.Equal(t, dlt.InFlight, w.resolve(d))
+		require.Zero(t, asked, "before LateArrival")
+		w.never(d)
+		require.NotZero(t, asked)
+		fails = errors.New("the contract's reader is down")
+		_, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour})
+		require.ErrorIs(t, err, fails)
+		fails, says = nil, dlt.NotCommitted
+		require.Equal(t, says, w.resolve(d))
+		says = dlt.Committed
+		require.Equal(t, says, w.resolve(d))
 
-	w.blind.Store(false) // receipts come first
-	require.True(t, every(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
+		w.blind.Store(false) // receipts come first
+		require.True(t, every(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/pipes"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -26,6 +28,7 @@ const (
 type world struct {
 	testing.TB
 	net     *splintertest.Network
+	wire    *pipes.Net // nil over TCP
 	c       *splinter.Client
 	service batch.ServiceID
 	fault   atomic.Pointer[splintertest.Fault] // of POSTs
@@ -36,8 +39,15 @@ type world struct {
 	known   []batch.ID
 }
 
+// newWorld has no sockets, so that it may live in virtual time.
 func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world {
-	w := &world{TB: t}
+	wire := &pipes.Net{}
+	o.Addrs, o.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
+	return openWorld(t, o, journal, wire)
+}
+
+func openWorld(t testing.TB, o splintertest.Options, journal dlt.Journal, wire *pipes.Net) *world {
+	w := &world{TB: t, wire: wire}
 	o.Faults = &splintertest.Faults{
 		Request: func(p splintertest.Point) splintertest.Fault {
 			if f := w.fault.Load(); f != nil && p.Operation == splintertest.OpSubmit {
@@ -54,8 +64,18 @@ func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world 
 	o.Authorize = func(_ string, op splintertest.Operation) bool { return op != splintertest.OpCircuit || !w.alone.Load() }
 	w.net = splintertest.Start(t, &o)
 	w.service = w.net.Service(0)
-	w.c = newClient(t, w.net.URL(0), options(journal))
+	w.c = w.client(options(journal))
 	return w
+}
+
+// client is a client of the first node.
+func (w *world) client(o *splinter.Options) *splinter.Client {
+	w.Helper()
+	if w.wire != nil {
+		o.Client = &http.Client{Transport: &http.Transport{DialContext: w.wire.Dial}}
+		w.Cleanup(o.Client.CloseIdleConnections)
+	}
+	return newClient(w, w.net.URL(0), o)
 }
 
 func options(journal dlt.Journal) *splinter.Options {
@@ -216,133 +236,147 @@ func covered(t testing.TB, st *memory.Store, service batch.ServiceID, since time
 }
 
 func TestResolveByWitness(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	w.committed()
-	d := w.lost(splintertest.NotTaken)
-	require.Equal(t, dlt.InFlight, w.resolve(d), "before LateArrival")
-	w.resolves(d, dlt.NotCommitted)
-	assert.GreaterOrEqual(t, time.Since(d.ended), late)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		w.committed()
+		d := w.lost(splintertest.NotTaken)
+		require.Equal(t, dlt.InFlight, w.resolve(d), "before LateArrival")
+		w.resolves(d, dlt.NotCommitted)
+		assert.GreaterOrEqual(t, time.Since(d.ended), late)
 
-	w.known = nil
-	w.blind.Store(true)
-	w.never(d) // nobody vouches
+		w.known = nil
+		w.blind.Store(true)
+		w.never(d) // nobody vouches
+	})
 }
 
 func TestResolveWithoutProof(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	w.blind.Store(true)
-	w.committed()
-	d := w.lost(splintertest.TakenFirst)
-	w.becomes(d.Batch, batch.ReportedCommitted)
-	w.restart()
-	require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
-	w.never(d) // it was committed: a restart forgot both
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		w.blind.Store(true)
+		w.committed()
+		d := w.lost(splintertest.TakenFirst)
+		w.becomes(d.Batch, batch.ReportedCommitted)
+		w.restart()
+		require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
+		w.never(d) // it was committed: a restart forgot both
+	})
 }
 
 func TestResolveEvicted(t *testing.T) {
-	w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
-	w.blind.Store(true)
-	w.committed()
-	d := w.lost(splintertest.TakenFirst)
-	for range 3 {
-		w.becomes(d.Batch, batch.ReportedCommitted)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
+		w.blind.Store(true)
+		w.committed()
+		d := w.lost(splintertest.TakenFirst)
+		for range 3 {
+			w.becomes(d.Batch, batch.ReportedCommitted)
+			b := inc(t, w.service, "y")
+			_, err := w.post(b, time.Second)
+			require.NoError(t, err)
+			w.becomes(b, batch.ReportedCommitted)
+		}
+		w.resolves(d, dlt.Committed) // the witness went first
 		b := inc(t, w.service, "y")
 		_, err := w.post(b, time.Second)
 		require.NoError(t, err)
 		w.becomes(b, batch.ReportedCommitted)
-	}
-	w.resolves(d, dlt.Committed) // the witness went first
-	b := inc(t, w.service, "y")
-	_, err := w.post(b, time.Second)
-	require.NoError(t, err)
-	w.becomes(b, batch.ReportedCommitted)
-	w.never(d)
+		w.never(d)
+	})
 }
 
 // A witness that came again after a restart vouches for nothing before it.
 func TestResolveWitnessSeenAgain(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	w.blind.Store(true)
-	witness := w.committed()
-	d := w.lost(splintertest.TakenFirst)
-	w.becomes(d.Batch, batch.ReportedCommitted)
-	w.restart()
-	_, err := w.post(witness, time.Second)
-	require.NoError(t, err)
-	w.never(d)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, nil)
+		w.blind.Store(true)
+		witness := w.committed()
+		d := w.lost(splintertest.TakenFirst)
+		w.becomes(d.Batch, batch.ReportedCommitted)
+		w.restart()
+		_, err := w.post(witness, time.Second)
+		require.NoError(t, err)
+		w.never(d)
+	})
 }
 
 func TestResolveByLog(t *testing.T) {
 	for name, version := range map[string]int{"v1": 1, "v2": 2} {
 		t.Run(name, func(t *testing.T) {
-			st := memory.New()
-			w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, st)
-			w.streaming(w.c)
-			covered(t, st, w.service, 2*margin, time.Time{})
+			synctest.Test(t, func(t *testing.T) {
+				st := memory.New()
+				w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, st)
+				w.streaming(w.c)
+				covered(t, st, w.service, 2*margin, time.Time{})
 
-			d := w.lost(splintertest.TakenFirst)
-			w.becomes(d.Batch, batch.ReportedCommitted)
-			restarted := time.Now()
-			w.restart()
-			w.resolves(d, dlt.Committed)
+				d := w.lost(splintertest.TakenFirst)
+				w.becomes(d.Batch, batch.ReportedCommitted)
+				restarted := time.Now()
+				w.restart()
+				w.resolves(d, dlt.Committed)
 
-			covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
-			w.alone.Store(true)
-			gone := w.lost(splintertest.NotTaken)
-			w.resolves(gone, dlt.NotCommitted)
-			assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
-			require.NoError(t, w.net.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
+				covered(t, st, w.service, 2*margin, restarted) // the stream broke: the span began anew
+				w.alone.Store(true)
+				gone := w.lost(splintertest.NotTaken)
+				w.resolves(gone, dlt.NotCommitted)
+				assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
+				require.NoError(t, w.net.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
+			})
 		})
 	}
 }
 
 // A stream that broke meanwhile leaves a gap, and no proof.
 func TestResolveAcrossAGap(t *testing.T) {
-	st := memory.New()
-	w := newWorld(t, splintertest.Options{}, st)
-	w.streaming(w.c)
-	covered(t, st, w.service, 2*margin, time.Time{})
-	w.alone.Store(true)
-	d := w.lost(splintertest.NotTaken)
-	cut := time.Now()
-	w.net.CutStreams(0)
-	covered(t, st, w.service, 0, cut)
-	w.never(d)
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		w := newWorld(t, splintertest.Options{}, st)
+		w.streaming(w.c)
+		covered(t, st, w.service, 2*margin, time.Time{})
+		w.alone.Store(true)
+		d := w.lost(splintertest.NotTaken)
+		cut := time.Now()
+		w.net.CutStreams(0)
+		covered(t, st, w.service, 0, cut)
+		w.never(d)
+	})
 }
 
 func TestResolveRolledBack(t *testing.T) {
 	for name, journal := range map[string]bool{"with a log": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			var st *memory.Store
-			var j dlt.Journal
-			if journal {
-				st = memory.New()
-				j = st
-			}
-			w := newWorld(t, splintertest.Options{}, j)
-			if journal {
-				w.streaming(w.c)
-				covered(t, st, w.service, 2*margin, time.Time{})
-			}
-			w.reject.Store(true)
-			b := inc(t, w.service, "x")
-			d, err := w.post(b, time.Second)
-			require.NoError(t, err)
-			w.becomes(b, batch.ReportedValid)
-			require.Equal(t, dlt.InFlight, w.resolve(d), "it may be committed yet")
-			w.reject.Store(false)
-			if !journal {
-				w.blind.Store(true)
-				w.never(d)
-				return
-			}
-			w.resolves(d, dlt.NotCommitted)
-			// Sent again, it goes its way (docs/ledgers/splinter.md#the-same-bytes-again): the
-			// evidence was right.
-			_, err = w.post(b, time.Second)
-			require.NoError(t, err)
-			w.becomes(b, batch.ReportedCommitted)
-			assert.EqualValues(t, 1, w.net.State(w.service)["x"])
+			synctest.Test(t, func(t *testing.T) {
+				var st *memory.Store
+				var j dlt.Journal
+				if journal {
+					st = memory.New()
+					j = st
+				}
+				w := newWorld(t, splintertest.Options{}, j)
+				if journal {
+					w.streaming(w.c)
+					covered(t, st, w.service, 2*margin, time.Time{})
+				}
+				w.reject.Store(true)
+				b := inc(t, w.service, "x")
+				d, err := w.post(b, time.Second)
+				require.NoError(t, err)
+				w.becomes(b, batch.ReportedValid)
+				require.Equal(t, dlt.InFlight, w.resolve(d), "it may be committed yet")
+				w.reject.Store(false)
+				if !journal {
+					w.blind.Store(true)
+					w.never(d)
+					return
+				}
+				w.resolves(d, dlt.NotCommitted)
+				// Sent again, it goes its way (docs/ledgers/splinter.md#the-same-bytes-again): the
+				// evidence was right.
+				_, err = w.post(b, time.Second)
+				require.NoError(t, err)
+				w.becomes(b, batch.ReportedCommitted)
+				assert.EqualValues(t, 1, w.net.State(w.service)["x"])
+			})
 		})
 	}
 }
@@ -350,55 +384,61 @@ func TestResolveRolledBack(t *testing.T) {
 // docs/ledgers/splinter.md#the-same-bytes-again: a second copy of a committed batch makes it
 // Invalid.
 func TestResolveInvalidAfterTheSecond(t *testing.T) {
-	st := memory.New()
-	w := newWorld(t, splintertest.Options{}, st)
-	b := build(t, w.service, tx(splintertest.Create("x", 1)))
-	d, err := w.post(b, time.Second)
-	require.NoError(t, err)
-	w.becomes(b, batch.ReportedCommitted)
-	_, err = w.post(b, time.Second)
-	require.NoError(t, err)
-	w.becomes(b, batch.ReportedInvalid)
-	d.number = 2
-	w.blind.Store(true)
-	w.never(d)
-	w.blind.Store(false)
-	w.streaming(w.c) // the replay tells that the first one was committed
-	w.resolves(d, dlt.Committed)
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		w := newWorld(t, splintertest.Options{}, st)
+		b := build(t, w.service, tx(splintertest.Create("x", 1)))
+		d, err := w.post(b, time.Second)
+		require.NoError(t, err)
+		w.becomes(b, batch.ReportedCommitted)
+		_, err = w.post(b, time.Second)
+		require.NoError(t, err)
+		w.becomes(b, batch.ReportedInvalid)
+		d.number = 2
+		w.blind.Store(true)
+		w.never(d)
+		w.blind.Store(false)
+		w.streaming(w.c) // the replay tells that the first one was committed
+		w.resolves(d, dlt.Committed)
+	})
 }
 
 // docs/ledgers/splinter.md#submitting: a batch that no handler serves holds the service; what is
 // posted meanwhile is taken when the client has long left.
 func TestResolveBehindAStall(t *testing.T) {
-	const stall = 80 * time.Millisecond
-	w := newWorld(t, splintertest.Options{PoisonStall: stall}, nil)
-	w.committed()
-	poison := tx(splintertest.Set("x", 1))
-	poison.FamilyName = "nobody"
-	bad := build(t, w.service, poison)
-	_, err := w.post(bad, time.Second)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, 30*time.Second, time.Millisecond)
-	b := inc(t, w.service, "x")
-	ctx, cancel := context.WithCancel(t.Context())
-	d := doubtful{Batch: b, number: 1, claimed: time.Now()}
-	go func() {
-		defer cancel()
-		every(time.Millisecond, 5*time.Second, func() bool { return w.net.Posts(b.ID) == 1 })
-	}()
-	err = w.c.Submit(ctx, attempt(b))
-	d.ended = time.Now()
-	require.Equal(t, batch.KindDoubt, dlt.Kind(err), "the client left, the node goes on: %v", err)
-	w.resolves(d, dlt.Committed)
-	assert.EqualValues(t, 2, w.net.State(w.service)["x"])
-	assert.Equal(t, batch.ReportedPending, w.said(bad), "dropped without a word")
+	synctest.Test(t, func(t *testing.T) {
+		const stall = 80 * time.Millisecond
+		w := newWorld(t, splintertest.Options{PoisonStall: stall}, nil)
+		w.committed()
+		poison := tx(splintertest.Set("x", 1))
+		poison.FamilyName = "nobody"
+		bad := build(t, w.service, poison)
+		_, err := w.post(bad, time.Second)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, 30*time.Second, time.Millisecond)
+		b := inc(t, w.service, "x")
+		ctx, cancel := context.WithCancel(t.Context())
+		d := doubtful{Batch: b, number: 1, claimed: time.Now()}
+		go func() {
+			defer cancel()
+			every(time.Millisecond, 5*time.Second, func() bool { return w.net.Posts(b.ID) == 1 })
+		}()
+		err = w.c.Submit(ctx, attempt(b))
+		d.ended = time.Now()
+		require.Equal(t, batch.KindDoubt, dlt.Kind(err), "the client left, the node goes on: %v", err)
+		w.resolves(d, dlt.Committed)
+		assert.EqualValues(t, 2, w.net.State(w.service)["x"])
+		assert.Equal(t, batch.ReportedPending, w.said(bad), "dropped without a word")
+	})
 }
 
 func TestResolveJournalFails(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, brokenJournal{})
-	w.committed()
-	d := w.lost(splintertest.NotTaken)
-	found, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.known})
-	assert.Equal(t, dlt.CannotTell, found)
-	assert.ErrorIs(t, err, errJournal)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, splintertest.Options{}, brokenJournal{})
+		w.committed()
+		d := w.lost(splintertest.NotTaken)
+		found, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.known})
+		assert.Equal(t, dlt.CannotTell, found)
+		assert.ErrorIs(t, err, errJournal)
+	})
 }

@@ -37,7 +37,7 @@ type rooted struct {
 
 func newRooted(t *testing.T, never bool) *rooted {
 	st := memory.New()
-	r := &rooted{world: newWorld(t, splintertest.Options{}, st), st: st}
+	r := &rooted{world: openWorld(t, splintertest.Options{}, st, nil), st: st}
 	r.alone.Store(true) // receipts prove nothing here
 	target, err := url.Parse(r.net.URL(0))
 	require.NoError(t, err)

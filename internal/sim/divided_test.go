@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/pipes"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -26,9 +27,9 @@ import (
 // and reports why; a circuit beside it goes on.
 func TestADividedCircuitIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wire := &pipes{}
+		wire := &pipes.Net{}
 		nodes := splintertest.Real()
-		nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
+		nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
 		nodes.Circuits = []splintertest.Circuit{{ID: "aaaaa-00000"}, {ID: "aaaaa-00001"}}
 		divided, whole := batch.ServiceID("aaaaa-00000::a000"), batch.ServiceID("aaaaa-00001::a000")
 		var mu sync.Mutex
@@ -46,7 +47,7 @@ func TestADividedCircuitIsReported(t *testing.T) {
 		defer network.Close()
 
 		st := memory.New()
-		transport := &http.Transport{DialContext: wire.dial}
+		transport := &http.Transport{DialContext: wire.Dial}
 		defer transport.CloseIdleConnections()
 		client, err := splinter.New(network.URL(0), &splinter.Options{Client: &http.Client{Transport: transport}, Journal: st})
 		require.NoError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/pipes"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -136,9 +137,9 @@ func (w *witness) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error
 
 func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *sync.Map) (f evidenceFigures) {
 	rng := rand.New(rand.NewPCG(seed, 16))
-	wire := &pipes{}
+	wire := &pipes.Net{}
 	nodes := splintertest.Real()
-	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.listen
+	nodes.Addrs, nodes.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
 	nodes.Circuits = nil
 	nodes.Authorize = func(_ string, op splintertest.Operation) bool { return !z.hidden || op != splintertest.OpCircuit }
 	var lanes []batch.ServiceID
@@ -156,7 +157,7 @@ func (z evidenceSize) run(t *testing.T, seed uint64, o splinter.Options, names *
 	defer network.Close()
 
 	st := memory.New()
-	transport := &http.Transport{DialContext: wire.dial}
+	transport := &http.Transport{DialContext: wire.Dial}
 	defer transport.CloseIdleConnections()
 	o.Client, o.Journal, o.LateArrival = &http.Client{Transport: transport}, st, z.late
 	o.Node = func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -19,104 +18,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/pipes"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 var trace = flag.Bool("sim.trace", false, "print what the Runners of a network of nodes tell")
-
-// pipes is a network without sockets, so that it lives in virtual time.
-type pipes struct {
-	mu        sync.Mutex
-	listeners map[string]*pipeListener
-}
-
-type pipeListener struct {
-	pipes *pipes
-	addr  string
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-type pipeAddr string
-
-func (pipeAddr) Network() string  { return "pipe" }
-func (a pipeAddr) String() string { return string(a) }
-
-func (p *pipes) listen(addr string) (net.Listener, error) {
-	l := &pipeListener{pipes: p, addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.listeners == nil {
-		p.listeners = map[string]*pipeListener{}
-	}
-	p.listeners[addr] = l
-	return l, nil
-}
-
-func (p *pipes) dial(ctx context.Context, _, addr string) (net.Conn, error) {
-	p.mu.Lock()
-	l := p.listeners[addr]
-	p.mu.Unlock()
-	if l == nil {
-		return nil, &net.OpError{Op: "dial", Err: errors.New("nobody listens")}
-	}
-	mine, near := net.Pipe()
-	far, theirs := net.Pipe()
-	buffered(near, far)
-	buffered(far, near)
-	select {
-	case l.conns <- theirs:
-		return mine, nil
-	case <-l.done:
-	case <-ctx.Done():
-	}
-	_, _ = mine.Close(), theirs.Close()
-	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
-}
-
-// buffered carries the bytes written at one end to the other, as a socket does: the writer
-// does not wait for the reader.
-func buffered(from, to net.Conn) {
-	chunks := make(chan []byte, 1000)
-	go func() {
-		defer close(chunks)
-		for {
-			buf := make([]byte, 4096)
-			n, err := from.Read(buf)
-			if err != nil {
-				return
-			}
-			chunks <- buf[:n]
-		}
-	}()
-	go func() {
-		for c := range chunks {
-			if _, err := to.Write(c); err != nil {
-				break
-			}
-		}
-		_ = to.Close()
-		for range chunks { // so that the reader comes to its end
-		}
-	}()
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.done) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return pipeAddr(l.addr) }
 
 // Scabbard's own times, a fiftieth of them.
 const (
@@ -128,9 +34,9 @@ const (
 // scabbard nodes that loses, forgets, restarts and rolls back by seed.
 func splinterSeed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	wire := &pipes{}
+	wire := &pipes.Net{}
 	network, err := splintertest.Listen(&splintertest.Options{
-		Addrs: []string{"n0.test:80", "n1.test:80"}, Listen: wire.listen,
+		Addrs: []string{"n0.test:80", "n1.test:80"}, Listen: wire.Listen,
 		Circuits:       []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: 1 + rng.IntN(2)}, {ID: "ccccc-ddddd", Version: 1 + rng.IntN(2)}},
 		CommitInterval: time.Duration(1+rng.IntN(600)) * time.Millisecond,
 		PoisonStall:    stall, HistorySize: 4 + rng.IntN(20), SubscribeGap: time.Duration(rng.IntN(30)) * time.Millisecond,
@@ -150,7 +56,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	st := newShaky(t, seed)
 	var runners []*dltbatch.Runner
 	for range 2 {
-		transport := &http.Transport{DialContext: wire.dial}
+		transport := &http.Transport{DialContext: wire.Dial}
 		client, err := splinter.New(network.URL(0), &splinter.Options{
 			Client: &http.Client{Transport: transport}, LateArrival: lateArrival, CoordinatorTimeout: 3 * time.Second,
 			Journal: st, Margin: 500 * time.Millisecond, ProbeInterval: 300 * time.Millisecond, StreamLease: 2 * time.Second,

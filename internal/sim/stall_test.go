@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/pipes"
 )
 
 // TestStallOfAnotherCircuit: a batch that no family executes holds one circuit of a node with
@@ -29,9 +30,9 @@ func TestStallOfAnotherCircuit(t *testing.T) {
 
 func stallSeed(t *testing.T, seed uint64) {
 	const timeout = 15 * time.Second
-	wire := &pipes{}
+	wire := &pipes.Net{}
 	o := splintertest.Real()
-	o.Addrs, o.Listen, o.Faults = []string{"n0.test:80", "n1.test:80"}, wire.listen, &splintertest.Faults{Seed: seed}
+	o.Addrs, o.Listen, o.Faults = []string{"n0.test:80", "n1.test:80"}, wire.Listen, &splintertest.Faults{Seed: seed}
 	o.Circuits = nil
 	var lanes []batch.ServiceID
 	for i := range 4 {
@@ -41,7 +42,7 @@ func stallSeed(t *testing.T, seed uint64) {
 	network, err := splintertest.Listen(o)
 	require.NoError(t, err)
 	defer network.Close()
-	transport := &http.Transport{DialContext: wire.dial}
+	transport := &http.Transport{DialContext: wire.Dial}
 	defer transport.CloseIdleConnections()
 	c, err := splinter.New(network.URL(0), &splinter.Options{Client: &http.Client{Transport: transport}})
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestAllocationsOfStores(t *testing.T) {
 				}
 			}
 			for part, most := range s.budget {
-				n := median(got[part], func(x float64) float64 { return x })
+				n := slices.Min(got[part]) // what other goroutines allocate meanwhile comes on top
 				t.Logf("%s: %.2f a batch", part, n)
 				assert.LessOrEqual(t, n, most, "allocations a batch of %s", part)
 			}

@@ -1,0 +1,106 @@
+// Package pipes is a network of pipes for tests in a bubble of testing/synctest, which a socket would keep
+// from its virtual time. Only tests import it.
+package pipes
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// Net is a network without sockets, so that it lives in virtual time. The zero value has no listeners. Its
+// methods may be called concurrently.
+type Net struct {
+	mu        sync.Mutex
+	listeners map[string]*listener
+}
+
+type listener struct {
+	addr  string
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+type address string
+
+func (address) Network() string  { return "pipe" }
+func (a address) String() string { return string(a) }
+
+// Listen listens at the address, in place of an earlier listener.
+func (p *Net) Listen(addr string) (net.Listener, error) {
+	l := &listener{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners == nil {
+		p.listeners = map[string]*listener{}
+	}
+	p.listeners[addr] = l
+	return l, nil
+}
+
+// Dial connects to the listener at the address. It is a DialContext of http.Transport.
+func (p *Net) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	p.mu.Lock()
+	l := p.listeners[addr]
+	p.mu.Unlock()
+	if l == nil {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("nobody listens")}
+	}
+	mine, near := net.Pipe()
+	far, theirs := net.Pipe()
+	buffered(near, far)
+	buffered(far, near)
+	select {
+	case l.conns <- theirs:
+		return mine, nil
+	case <-l.done:
+	case <-ctx.Done():
+	}
+	_, _ = mine.Close(), theirs.Close()
+	return nil, &net.OpError{Op: "dial", Err: errors.Join(errors.New("nobody listens any more"), ctx.Err())}
+}
+
+// buffered carries the bytes written at one end to the other, as a socket does: the writer
+// does not wait for the reader.
+func buffered(from, to net.Conn) {
+	chunks := make(chan []byte, 1000)
+	go func() {
+		defer close(chunks)
+		for {
+			buf := make([]byte, 4096)
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			chunks <- buf[:n]
+		}
+	}()
+	go func() {
+		for c := range chunks {
+			if _, err := to.Write(c); err != nil {
+				break
+			}
+		}
+		_ = to.Close()
+		for range chunks { // so that the reader comes to its end
+		}
+	}()
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return address(l.addr) }
