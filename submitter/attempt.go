@@ -26,7 +26,7 @@ type sender struct {
 // batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have lost
 // the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]).
 // post is the last request. If none was made, an error beside that says why, and is never doubt.
-func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time) (post store.Post, err error) {
+func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time, at *approach) (post store.Post, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
@@ -35,6 +35,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 	ready := !s.prepares(*first)
 	for try := 0; ; try++ {
 		turn, ok := g.enter(time.Now())
+		at.over()
 		if !ok {
 			return post, err
 		}

@@ -264,3 +264,38 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 		r.quit()
 	})
 }
+
+// A run in a hand takes up the room behind the gate before the gate knows of it. Otherwise another lane is
+// claimed meanwhile, finds no room, and goes back behind all others.
+func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *rig
+		var rooms []int
+		busy := true
+		r = build(func(context.Context, batch.Attempt) error {
+			if busy {
+				return dlt.ErrBusy
+			}
+			return nil
+		}, func(o *submitter.Options, _ *dlt.Traits) {
+			o.Retry = func(batch.ServiceID) (int, time.Duration) { // it is asked for just before the gate
+				n, again := r.Room()
+				assert.Equal(t, n == 0, again > 0, "nobody wakes the queuer")
+				rooms = append(rooms, n)
+				return 0, time.Second
+			}
+		})
+		r.run(t)
+		r.post(time.Minute, "s", "a")
+		time.Sleep(time.Second)
+		busy = false
+		n, _ := r.Room()
+		require.Equal(t, 1, n, "for the probe")
+		r.post(time.Minute, "s", "b")
+		synctest.Wait()
+		require.Equal(t, []int{7, 0}, rooms)
+		n, _ = r.Room()
+		assert.Equal(t, 4, n, "half of the pool")
+		r.quit()
+	})
+}

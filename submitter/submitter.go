@@ -69,6 +69,7 @@ type Submitter struct {
 	bytes int   // of the payloads in the queue and in the hands
 	full  bool  // Room was 0 because of the queue
 	stop  bool  // no more is posted
+	ready int   // batches in the hands of which the gate does not know yet
 }
 
 // run is a claimed run with everything needed to post it.
@@ -93,7 +94,8 @@ func New(l dlt.Ledger, o Options) *Submitter {
 // Room returns how many batches can be taken: the free hands or the number that the pool
 // posted in the last 100 ms, whichever is more, less the queued batches, and never more than
 // fit through the gate of a ledger under pressure. If that is 0, again is when it may change
-// by itself.
+// by itself. A lane that is claimed and finds the gate closed goes back behind all others, so nothing more is
+// claimed than the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
 	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
@@ -107,6 +109,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 		n = 0
 	}
 	s.full = queued > 0 && n <= queued
+	ready := s.ready
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only where there is one ledger. One gate does not prove
@@ -115,11 +118,11 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	if g := s.gates.only(); g != nil && !s.ledger.Traits("").Routed {
 		if g.closed(now) > 0 {
 			return 0, g.closed(now)
-		} else if probe := g.room(now) - queued; probe < n && g.restricted() {
-			n = probe
+		} else if probe := g.room(now) - queued - ready; probe < n && g.restricted() {
+			n, again = probe, probePause
 		}
 	}
-	return max(0, n), 0
+	return max(0, n), again
 }
 
 // BytesLeft returns how many bytes of payloads may be taken, at least one; 0 is no bound.
@@ -236,6 +239,7 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 			rest = append(rest, r)
 			continue
 		}
+		s.ready += len(r.Batches)
 		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
@@ -284,6 +288,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
 			}
+			s.ready += len(r.Batches)
 			return r, hand, true
 		}
 	}
@@ -294,6 +299,8 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 // fails; the rest is put back. It reports whether anything was sent, and whether the last
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
+	at := approach{s: s, batches: len(r.Batches)}
+	defer at.over()
 	alone := 0 // batches up to here go one by one, since their list was refused, for good or for now
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
@@ -309,7 +316,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		if i >= alone {
 			n = s.sender.lot(r, i)
 		}
-		post, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until)
+		post, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], r.until, &at)
 		if !made(post) && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
@@ -334,6 +341,22 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		i += n
 	}
 	return used, hung
+}
+
+// approach is a run's way from a hand to the gate.
+type approach struct {
+	s       *Submitter
+	batches int
+}
+
+// over says that the gate knows of the run, or never will.
+func (a *approach) over() {
+	if a.batches > 0 {
+		a.s.mu.Lock()
+		a.s.ready -= a.batches
+		a.s.mu.Unlock()
+		a.batches = 0
+	}
 }
 
 // errNoPayload is a certain failure that spends nothing: a person has to look.
