@@ -1,8 +1,9 @@
 package batch
 
 import (
-	"strings"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // Limits of stored reports.
@@ -37,28 +38,8 @@ func (r Report) Fit() Report {
 	r.At = r.At.UTC().Truncate(time.Microsecond)
 	r.Took = max(0, r.Took).Truncate(time.Microsecond)
 	r.Kind = ErrorKind(Excerpt(string(r.Kind), maxKind))
-	r.Endpoint = Excerpt(bareEndpoint(r.Endpoint), MaxEndpointLen)
+	r.Endpoint = Excerpt(redact.BareEndpoint(r.Endpoint), MaxEndpointLen)
 	r.Text = Excerpt(r.Text, MaxErrorText)
 	r.Instance = Excerpt(r.Instance, MaxInstanceLen)
 	return r
-}
-
-// bareEndpoint cuts off parts that may hold a secret. It does not parse the URL: text that is
-// no URL may hold a secret as well.
-func bareEndpoint(s string) string {
-	if i := strings.IndexAny(s, "?#"); i >= 0 {
-		s = s[:i]
-	}
-	scheme, rest := "", s
-	if i := strings.Index(s, "://"); i >= 0 {
-		scheme, rest = s[:i+3], s[i+3:]
-	}
-	authority, path, _ := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		rest = authority[i+1:]
-		if path != "" {
-			rest += "/" + path
-		}
-	}
-	return scheme + rest
 }

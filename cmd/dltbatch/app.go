@@ -7,16 +7,15 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"regexp"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/redact"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -160,62 +159,6 @@ type failure struct {
 	Code  int    `json:"code"` // the exit code
 }
 
-// secrets are parts of texts that may hold a password: of addresses, and of data source names.
-var secrets = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
-
-// suspicious is in each data source name that may hold a password.
-var suspicious = regexp.MustCompile(`(?i)://|password`)
-
-// mask hides an argument that may be a data source name, or the part of it that a text quotes. A person may type one in
-// the wrong place, with spaces and quotes that secrets does not foresee.
-func mask(text, arg string) string {
-	short := batch.Excerpt(arg, 4*len(arg)) // an InputError has no control characters
-	var b strings.Builder
-	for from := 0; ; {
-		mark := suspicious.FindStringIndex(text[from:])
-		if mark == nil {
-			return b.String() + text[from:]
-		}
-		begin, end := from+mark[0], from+mark[1]
-		most := 0
-		for _, form := range []string{arg, inQuotes(arg), short, inQuotes(short)} {
-			for _, own := range suspicious.FindAllStringIndex(form, -1) {
-				before, behind := sharedEnd(text[from:begin], form[:own[0]]), sharedBegin(text[begin:], form[own[0]:])
-				if n := before + behind; behind >= own[1]-own[0] && n > most {
-					most, mark[0], mark[1] = n, begin-before, begin+behind
-				}
-			}
-		}
-		if most == 0 { // of another argument, or of no argument
-			b.WriteString(text[from:end])
-			from = end
-			continue
-		}
-		b.WriteString(text[from:mark[0]] + "***")
-		from = mark[1]
-	}
-}
-
-func inQuotes(s string) string {
-	s = strconv.Quote(s)
-	return s[1 : len(s)-1]
-}
-
-// sharedBegin is how many bytes two texts have in common at the beginning, sharedEnd at the end.
-func sharedBegin(a, b string) (n int) {
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
-func sharedEnd(a, b string) (n int) {
-	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
-		n++
-	}
-	return n
-}
-
 // safe is the text of an error without the data source name. pgx's errors of connecting quote
 // parts of it, so only their cause is shown.
 func (a *app) safe(err error) string {
@@ -228,10 +171,10 @@ func (a *app) safe(err error) string {
 	}
 	if code := exitCode(err); code == exitUsage || code == exitNotFound { // these name arguments
 		for _, arg := range a.args {
-			text = mask(text, arg)
+			text = redact.Argument(text, arg, batch.Excerpt(arg, 4*len(arg))) // an InputError has no control characters
 		}
 	}
-	return secrets.ReplaceAllString(text, "***")
+	return redact.DSN(text)
 }
 
 // command is a command that runs do with an open database.

@@ -57,17 +57,3 @@ func TestNoSecrets(t *testing.T) {
 		assert.NotContains(t, got.out+got.err, secret, "%v", args)
 	}
 }
-
-// An argument that may hold a password is hidden as a whole, and the rest of the error stays.
-func TestMask(t *testing.T) {
-	for arg, c := range map[string]struct{ text, want string }{
-		"postgres://a:b c@h":    {`unknown command "postgres://a:b c@h" for "dltbatch"`, `unknown command "***" for "dltbatch"`},
-		"x password='it\\'s d'": {`in "x password='it\\'s d'": x and x password='it\'s d'`, `in "***": x and ***`},
-		"-vpostgres://a:b c@h":  {`'p' in -postgres://a:b c@h`, `'p' in -***`},
-		"--p://a:b c=d":         {`unknown flag: --p://a:b c`, `unknown flag: ***`},
-		"list":                  {`list: a password is needed`, `list: a password is needed`},
-		"my PASSWORD=a \x00b c": {"wants \"PASSWORD=a \ufffdb\"", `wants "***"`},
-	} {
-		assert.Equal(t, c.want, mask(c.text, arg), "%q", arg)
-	}
-}

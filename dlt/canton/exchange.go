@@ -9,6 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // maxText bounds foreign text wherever it becomes part of an error, in bytes.
@@ -50,7 +51,7 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	token, err := c.token(ctx)
 	if err != nil {
 		// Nothing was sent. The text may hold the source's secrets, and is not shown.
-		kind, cause := dlt.ErrUnavailable, &wire.ShownError{Text: "the token source failed", Err: err}
+		kind, cause := dlt.ErrUnavailable, &redact.Error{Text: "the token source failed", Err: err}
 		if errors.Is(err, dlt.ErrMisconfigured) || errors.Is(err, batch.ErrInvalidInput) {
 			kind = dlt.ErrMisconfigured
 		}
@@ -78,10 +79,10 @@ type secret struct {
 
 // show makes outside text fit to be shown.
 func (s secret) show(text string) string {
-	return batch.Excerpt(wire.NewRedactor(append(wire.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
+	return batch.Excerpt(redact.New(append(redact.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
 }
 
 // cause removes possible secrets from an error's text, and bounds it.
 func (s secret) cause(err error) error {
-	return wire.Shown(err, s.show)
+	return redact.Cause(err, s.show)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -171,7 +172,7 @@ func parseEndpoint(s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath("v2", path).String() }
 	return endpoint{
-		shown: wire.ShownURL(u) + "/v2/commands/async/submit", secrets: wire.URLSecrets(u),
+		shown: redact.ShownURL(u) + "/v2/commands/async/submit", secrets: redact.URLSecrets(u),
 		submit: at("commands/async/submit"), completions: at("commands/completions"),
 		ledgerEnd: at("state/ledger-end"), pruned: at("state/latest-pruned-offsets"),
 	}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
-	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 var (
@@ -35,7 +35,7 @@ type Client struct {
 	preferred atomic.Uint32 // index of the one for submissions
 	genesis   atomic.Pointer[evmtx.Hash]
 	floor     floor
-	secrets   *wire.Redactor
+	secrets   *redact.Redactor
 	senders   senders
 	mined     mined
 	searched  searched
@@ -60,7 +60,7 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		h, _ := evmtx.ParseHash(opts.Genesis)
 		c.genesis.Store(&h)
 	}
-	secrets := wire.HeaderSecrets(opts.Header)
+	secrets := redact.HeaderSecrets(opts.Header)
 	for i, address := range append([]string{url}, opts.Fallbacks...) {
 		field := "url"
 		if i > 0 {
@@ -72,9 +72,9 @@ func New(url string, chainID uint64, o *Options) (*Client, error) {
 		}
 		e := &endpoint{index: uint32(i), url: u.String(), shown: shownURL(u)}
 		c.endpoints = append(c.endpoints, e)
-		secrets = append(secrets, wire.URLSecrets(u)...)
+		secrets = append(secrets, redact.URLSecrets(u)...)
 	}
-	c.secrets = wire.NewRedactor(secrets)
+	c.secrets = redact.New(secrets)
 	return c, nil
 }
 

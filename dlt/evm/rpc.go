@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // request is one call of a node's method.
@@ -251,14 +251,5 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	return resp, cancel, nil
 }
 
-// cause removes possible secrets from an error's text, and bounds it. It drops net/http's own
-// error, which has the address with its key in a field.
-func (c *Client) cause(err error) error {
-	for {
-		u, ok := errors.AsType[*url.Error](err)
-		if !ok {
-			return &wire.ShownError{Text: c.show(err.Error()), Err: err}
-		}
-		err = u.Err
-	}
-}
+// cause removes possible secrets from an error's text, and bounds it.
+func (c *Client) cause(err error) error { return redact.Cause(err, c.show) }

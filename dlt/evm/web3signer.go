@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math/big"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another service
@@ -33,7 +33,7 @@ type Web3Signer struct {
 	header  http.Header
 	http    *http.Client
 	direct  bool
-	secrets *wire.Redactor
+	secrets *redact.Redactor
 }
 
 // Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its default.
@@ -69,7 +69,7 @@ func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 		return nil, err
 	}
 	w := &Web3Signer{url: u.String(), shown: shownURL(u), header: opts.Header}
-	w.secrets = wire.NewRedactor(append(wire.HeaderSecrets(opts.Header), wire.URLSecrets(u)...))
+	w.secrets = redact.New(append(redact.HeaderSecrets(opts.Header), redact.URLSecrets(u)...))
 	w.http, w.direct = opts.httpClient()
 	return w, nil
 }
@@ -136,21 +136,15 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 	return sig, w.fail(kind, status, err)
 }
 
-// fail shows no credentials. net/http's own error has the address in a field, and is left out.
+// fail shows no credentials.
 func (w *Web3Signer) fail(kind error, status int, err error) error {
-	for {
-		u, ok := errors.AsType[*url.Error](err)
-		if !ok {
-			break
-		}
-		err = u.Err
-	}
 	if status == http.StatusOK {
 		status = 0
 	}
-	text := err.Error()
-	text = batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)
-	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: &wire.ShownError{Text: text, Err: err}}
+	hide := func(text string) string {
+		return batch.Excerpt(w.secrets.Hide(text[:min(len(text), 64<<10)]), maxText)
+	}
+	return &dlt.Error{Op: opSign, Kind: kind, Endpoint: w.shown, StatusCode: status, Message: w.shown, Err: redact.Cause(err, hide)}
 }
 
 // post sends the request once and returns the answer, of any status.

@@ -8,6 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 var (
@@ -31,7 +32,7 @@ type Client struct {
 	http     *http.Client
 	direct   bool // as in wire.Trace
 	header   http.Header
-	secrets  *wire.Redactor
+	secrets  *redact.Redactor
 	maxBody  int
 	maxReply int64
 	alive    time.Duration // time between pings
@@ -54,7 +55,7 @@ func New(url string, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets := wire.HeaderSecrets(c.Header)
+	secrets := redact.HeaderSecrets(c.Header)
 	for _, e := range endpoints {
 		secrets = append(secrets, e.secrets...)
 	}
@@ -86,7 +87,7 @@ func New(url string, o *Options) (*Client, error) {
 		http:      hc,
 		direct:    wire.Direct(c.Client),
 		header:    c.Header,
-		secrets:   wire.NewRedactor(secrets),
+		secrets:   redact.New(secrets),
 		maxBody:   c.MaxBody,
 		maxReply:  c.MaxResponse,
 		alive:     c.KeepAlive,

@@ -9,6 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // maxText bounds foreign text wherever it becomes part of an error, in bytes.
@@ -24,7 +25,7 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	// A compressed answer cannot be bounded before it is read.
 	req.Header["Accept-Encoding"] = []string{"identity"}
 	if err := req.Context().Err(); err != nil {
-		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &wire.ShownError{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
+		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &redact.Error{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
 	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, sent := wire.Trace(req.Context(), c.direct)
@@ -37,7 +38,7 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 
 // cause removes possible secrets from an error's text, and bounds it.
 func (c *Client) cause(err error) error {
-	return wire.Shown(err, c.show)
+	return redact.Cause(err, c.show)
 }
 
 // show makes outside text fit to be shown.

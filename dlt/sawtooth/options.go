@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // The defaults of [Options], whose comments give the reasons.
@@ -161,7 +162,7 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath(path).String() }
 	return endpoint{
-		name: endpointName(u), secrets: wire.URLSecrets(u),
+		name: endpointName(u), secrets: redact.URLSecrets(u),
 		batches: at("batches"), statuses: at("batch_statuses"), transactions: at("transactions"),
 		receipts: at("receipts"), subscriptions: at("subscriptions"),
 	}, nil
@@ -170,7 +171,7 @@ func parseEndpoint(field, s string) (endpoint, error) {
 // endpointName returns the name of a node in answers and errors, or its digest if it is too long to
 // be kept.
 func endpointName(u *url.URL) string {
-	name := wire.ShownURL(u)
+	name := redact.ShownURL(u)
 	if len(name) <= maxEndpointName {
 		return name
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // maxText bounds foreign text wherever it becomes part of an error, in bytes.
@@ -78,17 +79,17 @@ func (c *Client) answered(p place, status int, sent http.Header) {
 
 // cause removes possible secrets from an error's text, and bounds it.
 func (c *Client) cause(err error) error {
-	return wire.Shown(err, c.show)
+	return redact.Cause(err, c.show)
 }
 
 // show makes outside text fit to be shown. Tokens come and go, and so do nodes.
 func (c *Client) show(text string) string {
-	secrets := append(wire.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
+	secrets := append(redact.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
 	c.nodes.Range(func(_, u any) bool {
-		secrets = append(secrets, wire.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // nothing else is stored
+		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // nothing else is stored
 		return true
 	})
-	return batch.Excerpt(wire.NewRedactor(secrets).Hide(text), maxText)
+	return batch.Excerpt(redact.New(secrets).Hide(text), maxText)
 }
 
 // refusal makes a [*dlt.Error] of a response.

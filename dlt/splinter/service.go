@@ -6,6 +6,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // name is a service id in its parts (docs/ledgers/splinter.md#services-tokens-and-connections).
@@ -75,7 +76,7 @@ func (c *Client) place(service batch.ServiceID) (place, error) {
 	u := parsed.(*url.URL) //nolint:forcetypeassert // nothing else is stored
 	return place{
 		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
-		circuit: n.circuit, shown: wire.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,
+		circuit: n.circuit, shown: redact.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,
 		admin: u.JoinPath("admin", "circuits", n.circuit),
 	}, nil
 }

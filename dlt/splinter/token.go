@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // TokenSource returns the token for a node, given by its base URL: the text after "Bearer " in
@@ -205,7 +206,7 @@ func (t *tokens) secrets() (out []string) {
 	defer t.mu.Unlock()
 	for _, n := range t.nodes {
 		for _, token := range [...]string{n.now, n.before} {
-			out = append(out, wire.TokenSecrets(token)...)
+			out = append(out, redact.TokenSecrets(token)...)
 		}
 	}
 	return out

@@ -1,6 +1,5 @@
 // Package wire is the common part of the clients of HTTP ledgers: their options and HTTP client,
-// the certainty after a request without an answer, the text of its error, and bounded reads of
-// answers.
+// the certainty after a request without an answer, and bounded reads of answers.
 package wire
 
 import (
@@ -11,10 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"reflect"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/dlt"
@@ -114,35 +110,4 @@ func refusesCertificate(err error) bool {
 		return true
 	}
 	return false
-}
-
-// ShownError is an error whose text may be shown.
-type ShownError struct {
-	Text string
-	Err  error
-}
-
-func (e *ShownError) Error() string { return e.Text }
-
-// Unwrap returns the error with the hidden text.
-func (e *ShownError) Unwrap() error { return e.Err }
-
-// Shown removes possible secrets from the URLs in an error's text. show removes all others, among
-// them those in the path of an endpoint's own URL, and bounds the text.
-func Shown(err error, show func(string) string) error {
-	text := err.Error()
-	var u *url.Error
-	for e := err; errors.As(e, &u); e = u.Err {
-		text = strings.ReplaceAll(text, strconv.Quote(u.URL), strconv.Quote(bareURL(u.URL)))
-	}
-	return &ShownError{Text: show(text), Err: err}
-}
-
-// bareURL drops user, password, query and fragment.
-func bareURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return "(unreadable URL)"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -1,7 +1,9 @@
-package wire_test
+package redact_test
 
 import (
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -12,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 // No byte of a text that belongs to an occurrence of any secret remains, whatever the order of the
@@ -55,7 +57,7 @@ func TestNothingOfASecretRemains(t *testing.T) {
 		}
 		for range 3 {
 			r.Shuffle(len(secrets), func(i, j int) { secrets[i], secrets[j] = secrets[j], secrets[i] })
-			assert.Equal(t, want.String(), wire.NewRedactor(secrets).Hide(text), "%q in %q", secrets, text)
+			assert.Equal(t, want.String(), redact.New(secrets).Hide(text), "%q in %q", secrets, text)
 		}
 	}
 }
@@ -66,13 +68,13 @@ func TestFormsOfSecrets(t *testing.T) {
 	basic := base64.StdEncoding.EncodeToString([]byte("someone:pass-word-1"))
 	u, err := url.Parse("https://someone:pass-word-1@node.example:8443/v2/path-key-123/x?apikey=query-key-456&only-a-key-789")
 	require.NoError(t, err)
-	secrets := wire.HeaderSecrets(http.Header{
+	secrets := redact.HeaderSecrets(http.Header{
 		"X-Key":         {key, "a-longer-value", "a-longer-value-behind"},
 		"Authorization": {"Basic " + basic, "Bearer OAuth2:token-1234", "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJzb21lYm9keSJ9.c2lnbmF0dXJlLW9mLWl0"},
 		"Forwarded":     {`for="someone-else-1";token=tk-98765, next=tk-43210`},
 	})
-	secrets = append(secrets, wire.URLSecrets(u)...)
-	r := wire.NewRedactor(secrets)
+	secrets = append(secrets, redact.URLSecrets(u)...)
+	r := redact.New(secrets)
 	for _, text := range []string{
 		key, url.QueryEscape(key), url.PathEscape(key), strings.ToLower(url.QueryEscape("/+%")), "a-longer-value", "a-longer-value-behind",
 		"Basic " + basic, basic, "someone:pass-word-1", "pass-word-1", "OAuth2:token-1234", "token-1234",
@@ -94,10 +96,10 @@ func TestFormsOfSecrets(t *testing.T) {
 	assert.Equal(t, "the node at node.example:8443, v2", r.Hide("the node at node.example:8443, v2"))
 	u, err = url.Parse("http://node:8008/k1")
 	require.NoError(t, err)
-	short := wire.NewRedactor(wire.URLSecrets(u))
+	short := redact.New(redact.URLSecrets(u))
 	assert.Equal(t, `Post "http://[redacted]/batches": refused`, short.Hide(`Post "http://node:8008/k1/batches": refused`))
 	assert.Equal(t, "no k1 without its host", short.Hide("no k1 without its host"))
-	var none *wire.Redactor
+	var none *redact.Redactor
 	assert.Equal(t, "text", none.Hide("text"))
 }
 
@@ -110,7 +112,7 @@ func TestShownURL(t *testing.T) {
 	} {
 		u, err := url.Parse(s)
 		require.NoError(t, err)
-		name := wire.ShownURL(u)
+		name := redact.ShownURL(u)
 		assert.NotContains(t, name, "key-")
 		assert.NotContains(t, name, "user")
 		assert.Contains(t, name, "//node:8008")
@@ -119,4 +121,58 @@ func TestShownURL(t *testing.T) {
 	assert.Equal(t, "http://node:8008", names[0])
 	slices.Sort(names)
 	assert.Len(t, slices.Compact(names), 7)
+}
+
+// An argument that may hold a password is hidden as a whole, and the rest of the error stays.
+func TestArgument(t *testing.T) {
+	for arg, c := range map[string]struct{ text, want string }{
+		"postgres://a:b c@h":    {`unknown command "postgres://a:b c@h" for "dltbatch"`, `unknown command "[redacted]" for "dltbatch"`},
+		"x password='it\\'s d'": {`in "x password='it\\'s d'": x and x password='it\'s d'`, `in "[redacted]": x and [redacted]`},
+		"-vpostgres://a:b c@h":  {`'p' in -postgres://a:b c@h`, `'p' in -[redacted]`},
+		"--p://a:b c=d":         {`unknown flag: --p://a:b c`, `unknown flag: [redacted]`},
+		"list":                  {`list: a password is needed`, `list: a password is needed`},
+		"my PASSWORD=a \x00b c": {"wants \"PASSWORD=a \ufffdb\"", `wants "[redacted]"`},
+	} {
+		assert.Equal(t, c.want, redact.Argument(c.text, arg, strings.ReplaceAll(arg, "\x00", "\ufffd")), "%q", arg)
+	}
+}
+
+// A data source name of either form loses its password, and keeps the rest.
+func TestDSN(t *testing.T) {
+	for text, want := range map[string]string{
+		"no postgres://ada:pass@h/db here":          "no postgres[redacted]h/db here",
+		"host=h password=pa'ss user=ada":            "host=h [redacted] user=ada",
+		`host=h PASSWORD = 'it\'s mine' user=ada`:   "host=h [redacted] user=ada",
+		`sslkey="a \" b" sslpassword=x passfile=/y`: "[redacted] [redacted] [redacted]",
+		"a password is needed":                      "a password is needed",
+	} {
+		assert.Equal(t, want, redact.DSN(text))
+	}
+}
+
+// An endpoint that somebody else named loses credentials, query and fragment, be it a URL or not.
+func TestBareEndpoint(t *testing.T) {
+	for name, want := range map[string]string{
+		"http://node:8008/api":                  "http://node:8008/api",
+		"http://ada:pass@node:8008/api?key=1#x": "http://node:8008/api",
+		"ada:pa@ss@node/x":                      "node/x",
+		"node?key":                              "node",
+		"http://node/a@b":                       "http://node/a@b",
+		"":                                      "",
+	} {
+		assert.Equal(t, want, redact.BareEndpoint(name))
+	}
+}
+
+// The text of a cause has no secret of any URL, and below it stands no URL in a field.
+func TestCause(t *testing.T) {
+	cut := errors.New("cut off")
+	err := redact.Cause(fmt.Errorf("again: %w", &url.Error{
+		Op: "Post", URL: "http://ada:pass@node:8008/key-path?key=query#f",
+		Err: fmt.Errorf("moved: %w", &url.Error{Op: "Get", URL: "http://\x7f/key-path", Err: cut}),
+	}), redact.New([]string{"key-path"}).Hide)
+	require.EqualError(t, err, `again: Post "http://node:8008/[redacted]": moved: Get "(unreadable URL)": cut off`)
+	require.ErrorIs(t, err, cut)
+	_, found := errors.AsType[*url.Error](err)
+	require.False(t, found)
 }

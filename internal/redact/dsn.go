@@ -1,0 +1,71 @@
+package redact
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// passwords are parts of texts that may hold one: of addresses, and of data source names.
+var passwords = regexp.MustCompile(`://\S*@|(?i)(password|passfile|sslkey|sslpassword)\s*=\s*('(\\.|[^'\\])*'|"(\\.|[^"\\])*"|\S+)`)
+
+// suspicious is in each data source name that may hold a password.
+var suspicious = regexp.MustCompile(`(?i)://|password`)
+
+// DSN hides passwords in a text that may quote data source names or addresses.
+func DSN(text string) string { return passwords.ReplaceAllString(text, hidden) }
+
+// Argument hides, in a text that quotes what a person typed, an argument that may be a data source
+// name, or the part of it that the text quotes: people type one in the wrong place, with spaces and
+// quotes that DSN does not foresee. written are the forms in which the text may have the argument;
+// each counts in quotes, too.
+func Argument(text string, written ...string) string {
+	forms := written
+	for _, form := range written {
+		forms = append(forms, inQuotes(form))
+	}
+	var b strings.Builder
+	for from := 0; ; {
+		mark := suspicious.FindStringIndex(text[from:])
+		if mark == nil {
+			return b.String() + text[from:]
+		}
+		begin, end := from+mark[0], from+mark[1]
+		most := 0
+		for _, form := range forms {
+			for _, own := range suspicious.FindAllStringIndex(form, -1) {
+				before, behind := sharedEnd(text[from:begin], form[:own[0]]), sharedBegin(text[begin:], form[own[0]:])
+				if n := before + behind; behind >= own[1]-own[0] && n > most {
+					most, mark[0], mark[1] = n, begin-before, begin+behind
+				}
+			}
+		}
+		if most == 0 { // of another argument, or of no argument
+			b.WriteString(text[from:end])
+			from = end
+			continue
+		}
+		b.WriteString(text[from:mark[0]] + hidden)
+		from = mark[1]
+	}
+}
+
+func inQuotes(s string) string {
+	s = strconv.Quote(s)
+	return s[1 : len(s)-1]
+}
+
+// sharedBegin is how many bytes two texts have in common at the beginning, sharedEnd at the end.
+func sharedBegin(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func sharedEnd(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,93 @@
+// Package redact keeps secrets out of texts, for all clients of ledgers, the stored reports and the
+// command. Nothing else in this module hides a secret.
+//
+//   - [Redactor] hides known secrets: [HeaderSecrets], [TokenSecrets] and [URLSecrets] find them in
+//     what a request is made of, and [Cause] makes an error of net/http fit to be shown.
+//   - [ShownURL] names an endpoint, [BareEndpoint] cuts a name that somebody else gave.
+//   - [DSN] and [Argument] hide data source names, and what a person typed in place of one.
+package redact
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Redactor hides secrets wherever a text has them. It does not change, and its
+// methods may be called concurrently. nil hides nothing.
+type Redactor struct{ secrets []string }
+
+const (
+	// minSecret is the length of the shortest secret, in bytes: shorter ones are no secrets, and
+	// may be anywhere.
+	minSecret = 4
+	// minPart is the length of the shortest part of an address or a header that is hidden by
+	// itself: a segment such as "v2" is no key, and to hide it would hide half of all texts.
+	minPart = 6
+	// minTokenPart is that of a part between dots, as a JWT has them.
+	minTokenPart = 16
+)
+
+// hidden stands in a text in place of secrets.
+const hidden = "[redacted]"
+
+// New returns a redactor of the secrets, in each form in which somebody may repeat them.
+func New(secrets []string) *Redactor {
+	r := &Redactor{}
+	for _, s := range secrets {
+		if s = strings.TrimSpace(s); len(s) < minSecret {
+			continue
+		}
+		quoted := strconv.Quote(s)
+		for _, form := range []string{s, url.QueryEscape(s), url.PathEscape(s), quoted[1 : len(quoted)-1]} {
+			r.secrets = append(r.secrets, form, escapes.ReplaceAllStringFunc(form, strings.ToLower))
+		}
+	}
+	slices.Sort(r.secrets)
+	r.secrets = slices.Compact(r.secrets)
+	return r
+}
+
+// escapes are the escaped bytes of an address, whose digits have either case.
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// Hide returns the text with "[redacted]" in place of each stretch that secrets cover. Secrets may
+// begin, hold or overlap one another: the stretch is all that any of them covers. A text may have
+// been cut off, so the beginning of a secret at its end counts, too.
+func (r *Redactor) Hide(text string) string {
+	if r == nil {
+		return text
+	}
+	type stretch struct{ from, to int }
+	var found []stretch
+	for _, s := range r.secrets {
+		for at := 0; ; at++ {
+			i := strings.Index(text[at:], s)
+			if i < 0 {
+				break
+			}
+			at += i
+			found = append(found, stretch{at, at + len(s)})
+		}
+		for n := min(len(s), len(text)) - 1; n >= minSecret; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				found = append(found, stretch{len(text) - n, len(text)})
+				break
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b stretch) int { return a.from - b.from })
+	var out strings.Builder
+	end := 0
+	for i, f := range found {
+		if i == 0 || f.from > end {
+			out.WriteString(text[end:f.from])
+			out.WriteString(hidden)
+		}
+		end = max(end, f.to)
+	}
+	out.WriteString(text[end:])
+	return out.String()
+}
