@@ -65,8 +65,6 @@ bench:
 	$(MAKE) bench-page
 	$(GO) test ./... -run none -bench . -benchmem -timeout 2h
 	$(GO) test ./internal/sim -count=1 -run TestSpeedUp -v -sim.curve
-	$(GO) test -C internal/bench -run none -bench . -benchtime 20000x -timeout 2h ./...
-	$(GO) test -C internal/yard -run none -bench Metrics -benchtime 1x .
 	$(GO) test -C internal/integration ./scale -run none -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 	$(GO) test -C internal/integration ./scale -run none -bench Stats -benchtime 1x -timeout 1h -v -scale.rows=900000 -scale.lanes=100000
 	$(GO) test -C internal/integration ./scale -run none -bench Causes -benchtime 5x -timeout 1h -v -scale.rows=1000000 -scale.lanes=100000

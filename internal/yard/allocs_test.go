@@ -39,7 +39,7 @@ func (instant) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.At
 func TestAllocationsOfARun(t *testing.T) {
 	budget := map[string]float64{"add": 5.4, "claim": 12.0, "post": 10.4, "record": 1.5, "poll": 1.7, "rest": 0.2}
 	const n, lanes = 5_000, 500
-	w := newWork(1, n, lanes, 1, leastSize)
+	w := newWork(1, n, lanes, leastSize)
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
 	before := allocated()

@@ -74,10 +74,7 @@ func serveJob(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return err
 	}
-	switch {
-	case j.GOGC != 0:
-		debug.SetGCPercent(j.GOGC)
-	case j.Contender == floor || j.Contender == posts:
+	if j.Contender == floor {
 		debug.SetGCPercent(floorGOGC)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
 )
 
 // client talks to the fake ledger. All contenders use it, so that they differ only in their
@@ -25,9 +23,9 @@ func newClient(base string, conns int) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// post sends one batch, or a list of them to /lists.
-func (c *client) post(ctx context.Context, path string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+// post sends one batch.
+func (c *client) post(ctx context.Context, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/batches", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -41,7 +39,7 @@ func (c *client) post(ctx context.Context, path string, body []byte) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("POST %s: %s", path, resp.Status)
+		return fmt.Errorf("POST /batches: %s", resp.Status)
 	}
 	return nil
 }
@@ -64,10 +62,9 @@ func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
 	return out, json.NewDecoder(resp.Body).Decode(&out)
 }
 
-// reset makes the fake ledger forget, and returns its tally. From then on the ledger makes
-// blocks of that length.
-func (c *client) reset(ctx context.Context, block time.Duration) (t tally, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset?block="+url.QueryEscape(block.String()), http.NoBody)
+// reset makes the fake ledger forget, and returns its tally.
+func (c *client) reset(ctx context.Context) (t tally, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset", http.NoBody)
 	if err != nil {
 		return t, err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	pgnative "github.com/dltbatch/dltbatch/store/postgres/native"
-	"github.com/dltbatch/dltbatch/store/sqlite"
+	sqlitestore "github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
@@ -29,11 +29,9 @@ type database struct {
 	wire  *wire
 	admin *pgxdriver.Conn // nil for SQLite; not counted
 	lsn   string          // position in the write-ahead log at the start
-	// PostgreSQL's counts of updates, and of those that stayed in their page, at the start
-	updates, hot float64
 }
 
-func (j job) onSQLite() bool { return j.Store == sqliteFull || j.Store == sqliteNormal }
+func (j job) onSQLite() bool { return j.Store == sqlite }
 
 // openDatabase connects, and removes the schemas of earlier processes, unless the job uses
 // them.
@@ -84,11 +82,11 @@ func (d *database) settle(ctx context.Context) error {
 // start begins to measure, stop ends it.
 func (d *database) start(ctx context.Context, m *meter) error {
 	if d.admin != nil {
-		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`+updates).Scan(&d.lsn, &d.updates, &d.hot); err != nil {
+		if err := d.admin.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&d.lsn); err != nil {
 			return err
 		}
 	}
-	d.wire.reset()
+	d.wire.trips.Store(0)
 	return m.start()
 }
 
@@ -96,22 +94,15 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 	if err := m.stop(r, n); err != nil {
 		return err
 	}
-	r.Statements = float64(d.wire.statements.Load()) / float64(n)
 	r.Trips = float64(d.wire.trips.Load()) / float64(n)
 	if d.admin == nil {
 		return nil
 	}
-	var bytes, updated, hot float64
-	err := d.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::text::pg_lsn)::float8`+updates, d.lsn).Scan(&bytes, &updated, &hot)
+	var bytes float64
+	err := d.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1::text::pg_lsn)::float8`, d.lsn).Scan(&bytes)
 	r.WAL = bytes / float64(n)
-	if updated -= d.updates; updated > 0 {
-		r.HOT = (hot - d.hot) / updated
-	}
 	return err
 }
-
-// updates are the updates of all tables, and those of them that stayed in their page.
-const updates = `, (SELECT coalesce(sum(t.n_tup_upd), 0)::float8 FROM pg_stat_user_tables t), (SELECT coalesce(sum(t.n_tup_hot_upd), 0)::float8 FROM pg_stat_user_tables t)`
 
 // config is pgx's configuration, with a wire that counts.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {
@@ -196,21 +187,11 @@ func (d *database) sqliteStore(ctx context.Context, migrate bool) (_ store.Store
 	if err != nil {
 		return nil, nil, err
 	}
-	shut = func() { _ = db.Close() }
-	if d.j.Store == sqliteNormal {
-		shut()
-		if db, err = sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=5000&_foreign_keys=on&_txlock=immediate&_stmt_cache_size=64&_cache_size=-16384"); err != nil {
-			return nil, nil, err
-		}
-		db.SetMaxOpenConns(4)
-		db.SetMaxIdleConns(4)
-		shut = func() { _ = db.Close() }
-	}
-	st, err := sqlite.New(db, &sqlite.Options{AllowNormal: d.j.Store == sqliteNormal})
+	st, err := sqlitestore.New(db, nil)
 	if err == nil && migrate {
 		err = st.Migrate(ctx)
 	}
-	return st, shut, err
+	return st, func() { _ = db.Close() }, err
 }
 
 // removeSQLite removes a database file, its log and its shared memory.

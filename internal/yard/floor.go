@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"time"
 )
 
 // The floor shows what the machine can do: the same durable steps without any library and
-// without its promises, except the order of a lane, if the job asks for it. All steps
+// without its promises. All steps
 // overlap, and each writing step moves many rows at once. Any error ends the floor.
 const (
 	floorRows    = 500                  // in a statement, at most
@@ -60,14 +59,6 @@ func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
-	if j.Idle > 0 { // as an idle claimer would do
-		for until := time.Now().Add(j.Idle); time.Now().Before(until); {
-			tables.claim(0)
-			if err := sleep(ctx, 100*time.Millisecond); err != nil {
-				return err
-			}
-		}
-	}
 	if err := d.start(ctx, m); err != nil {
 		return err
 	}
@@ -98,20 +89,10 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 		}
 	}()
 
-	// All workers share one channel; where a lane keeps to its worker, each worker has its
-	// own.
-	workers := max(j.Workers, floorWorkers)
-	toPost := []chan *row{make(chan *row, 2*floorRows)}
-	for j.Ordered && len(toPost) < workers {
-		toPost = append(toPost, make(chan *row, 2*floorRows))
-	}
+	toPost := make(chan *row, 2*floorRows)
 	go func() {
-		defer func() {
-			for _, ch := range toPost {
-				close(ch)
-			}
-		}()
-		seed, last, claimed, there := maphash.MakeSeed(), int64(0), 0, 0
+		defer close(toPost)
+		last, claimed, there := int64(0), 0, 0
 		for claimed < j.N {
 			if claimed == there {
 				there += <-added
@@ -121,20 +102,17 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 			there = max(there, claimed)
 			for _, x := range rows {
 				last = max(last, x.seq)
-				toPost[maphash.String(seed, x.lane)%uint64(len(toPost))] <- x
+				toPost <- x
 			}
 		}
 	}()
 
 	posted := make(chan *row, 4*floorRows)
 	var posting sync.WaitGroup
-	for i := range workers {
+	for range floorWorkers {
 		posting.Go(func() {
-			for x := range toPost[i%len(toPost)] {
-				at := &w.moments[x.seq-1]
-				at.posted = w.now()
-				must(c.post(ctx, "/batches", x.payload))
-				at.accepted = w.now()
+			for x := range toPost {
+				must(c.post(ctx, x.payload))
 				posted <- x
 			}
 		})

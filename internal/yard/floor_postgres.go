@@ -36,9 +36,6 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.j.Idle > 0 { // or the server keeps plans made for empty tables
-		config.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
-	}
 	var conns [4]*pgxdriver.Conn
 	for i := range conns {
 		if conns[i], err = pgxdriver.ConnectConfig(ctx, config); err != nil {

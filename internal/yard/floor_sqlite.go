@@ -12,15 +12,11 @@ import (
 
 // floorSQLite has one connection, as SQLite has one writer.
 func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
-	synchronous := "FULL"
-	if d.j.Store == sqliteNormal {
-		synchronous = "NORMAL"
-	}
 	path := filepath.Join(d.j.Dir, "floor.db")
 	if err := removeSQLite(path); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_txlock=immediate&_synchronous="+synchronous)
+	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_txlock=immediate&_synchronous=FULL")
 	if err != nil {
 		return nil, err
 	}

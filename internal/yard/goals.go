@@ -15,38 +15,21 @@ type goal struct {
 
 // goals are the goals that this program measures.
 func goals() []goal {
-	all := []goal{
-		{measure: "PostgreSQL with pgx's own pool, Serial over 10,000 lanes, of the floor", mode: "native", entry: ours, base: floor, least: 0.75},
-		{measure: "the same, of the tuned job queue", mode: "native", entry: ours, base: "river tuned", least: 2},
-		{measure: "PostgreSQL with pgx's own pool, Pipelined over 100 lanes, of the floor", mode: "native", entry: pipelined, base: floor, least: 0.75},
-		{measure: "the same, of the tuned job queue", mode: "native", entry: pipelined, base: "river tuned", least: 2},
-		{measure: "PostgreSQL with lib/pq, Serial over 10,000 lanes, of the floor", mode: "pq", entry: ours, base: floor, least: 0.6},
-		{measure: "PostgreSQL with lib/pq, Pipelined over 100 lanes, of the floor", mode: "pq", entry: pipelined, base: floor, least: 0.6},
-		{measure: "SQLite FULL, Serial over 10,000 lanes, of its floor", mode: "sqlite-full", entry: ours, base: floor, least: 0.75},
-		{measure: "SQLite FULL, Pipelined over 100 lanes, of its floor", mode: "sqlite-full", entry: pipelined, base: floor, least: 0.6},
-		{measure: "Burst after idling, of warm, pgx", mode: "burst", entry: "ours, after idling", base: "ours, warm", least: 0.9},
-		{measure: "Burst after idling, of warm, lib/pq", mode: "burst", entry: "ours with lib/pq, after idling", base: "ours with lib/pq, warm", least: 0.9},
-		{measure: "Lists of up to 100 batches a POST, of the floor of single ones", mode: "lists", entry: "ours, lists", base: floor, least: 1},
-		{measure: "100,000 lanes of one, of 100 lanes", mode: "lanes", entry: "100,000 lanes of one", base: "100 lanes", least: 0.5},
-		{measure: "Three instances, of one", mode: "instances", entry: "three", base: "one", least: 0.95},
-		{measure: "Log of a batch, Serial over 10,000 lanes, pgx's own pool", mode: "native", entry: ours, value: func(r result) float64 { return r.WAL }, most: 2600, unit: " B"},
-		{measure: "Commit to next POST over 100 lanes, p50", mode: "order", entry: "ours, Serial, events", value: func(r result) float64 { return r.Hand50 }, most: 10, unit: " ms"},
-		{measure: "Commit to next POST at half of the rate, 100 lanes, p50", mode: "handover", entry: "half of it, events", value: func(r result) float64 { return r.Hand50 }, most: 10, unit: " ms"},
-		{measure: "Commit to next POST at half of the rate, 100 lanes, p99", mode: "handover", entry: "half of it, events", value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
-		{measure: "Commit to next POST at half of the rate, 10,000 lanes, p50", mode: "handover", entry: "half of it, 10,000 lanes, events", value: func(r result) float64 { return r.Hand50 }, most: 10, unit: " ms"},
-		{measure: "Commit to next POST at half of the rate, 10,000 lanes, p99", mode: "handover", entry: "half of it, 10,000 lanes, events", value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
-		{measure: "Memory with 1,000,000 waiting", mode: "memory", entry: "1,000,000 waiting", value: func(r result) float64 { return r.PeakRSS }, most: 64, unit: " MiB"},
+	return []goal{
+		{measure: "PostgreSQL with pgx's own pool, Serial over 10,000 lanes, of the floor", mode: "throughput", entry: ours, base: floor, least: 0.75},
+		{measure: "the same, of the tuned job queue", mode: "throughput", entry: ours, base: tuned, least: 2},
+		{measure: "PostgreSQL with pgx's own pool, Pipelined over 100 lanes, of the floor", mode: "throughput", entry: pipelined, base: floor, least: 0.75},
+		{measure: "the same, of the tuned job queue", mode: "throughput", entry: pipelined, base: tuned, least: 2},
+		{measure: "PostgreSQL with lib/pq, Serial over 10,000 lanes, of the floor", mode: "throughput-pq", entry: ours, base: floor, least: 0.6},
+		{measure: "PostgreSQL with lib/pq, Pipelined over 100 lanes, of the floor", mode: "throughput-pq", entry: pipelined, base: floor, least: 0.6},
+		{measure: "SQLite, Serial over 10,000 lanes, of its floor", mode: "throughput-sqlite", entry: ours, base: floor, least: 0.75},
+		{measure: "SQLite, Pipelined over 100 lanes, of its floor", mode: "throughput-sqlite", entry: pipelined, base: floor, least: 0.6},
+		{measure: "Log of a batch, Serial over 10,000 lanes, pgx's own pool", mode: "throughput", entry: ours, value: func(r result) float64 { return r.WAL }, most: 2600, unit: " B"},
+		{measure: "Memory with 1,000,000 waiting", mode: "backlog", entry: million, value: func(r result) float64 { return r.PeakRSS }, most: 64, unit: " MiB"},
+		{measure: "A held snapshot: rate, of that without", mode: "held", entry: ours + isHeld, base: ours, least: 0.9},
+		{measure: "the same, p50", mode: "held", entry: ours + isHeld, base: ours, value: func(r result) float64 { return r.P50 }, most: 1.2},
+		{measure: "the same, p99", mode: "held", entry: ours + isHeld, base: ours, value: func(r result) float64 { return r.P99 }, most: 2},
 	}
-	for _, m := range [...]struct{ mode, what string }{
-		{"held", "A held snapshot, 10,000 lanes"}, {"held-400", "A held snapshot, 400 lanes"}, {"held-parallel", "A held snapshot, Parallel"},
-		{"held-pq", "A held snapshot, lib/pq"}, {"held-elsewhere", "A writer elsewhere"}, {"held-novacuum", "No autovacuum"}, {"held-bloated", "Bloated before"},
-	} {
-		all = append(all,
-			goal{measure: m.what + ": rate, of that without", mode: m.mode, entry: with, base: without, least: 0.9},
-			goal{measure: "the same, p50", mode: m.mode, entry: with, base: without, value: func(r result) float64 { return r.P50 }, most: 1.2},
-			goal{measure: "the same, p99", mode: m.mode, entry: with, base: without, value: func(r result) float64 { return r.P99 }, most: 2})
-	}
-	return all
 }
 
 // verdict is a line of the table of goals.

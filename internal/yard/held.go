@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -10,15 +9,6 @@ import (
 	pgxdriver "github.com/jackc/pgx/v5"
 
 	"github.com/dltbatch/dltbatch/batch"
-)
-
-// Other uses of the database while a contender works at a steady rate.
-const (
-	nothingElse = ""
-	snapshot    = "snapshot"  // a transaction that stays open and has a snapshot
-	elsewhere   = "elsewhere" // a transaction that has written, in another database of the server
-	noVacuum    = "no vacuum" // autovacuum is switched off for all tables
-	bloated     = "bloated"   // before: the same traffic under a held snapshot
 )
 
 const (
@@ -33,8 +23,8 @@ const (
 // its payload: rows, their dead versions, and index entries.
 const bytesHeld = 2500
 
-// steady sends batches at a steady pace: first for a warm-up, and then while the database has
-// another use. Only batches added in the second part count.
+// steady sends batches at a steady pace: first for a warm-up, and then while another transaction
+// holds a snapshot, if the job says so. Only batches added in the second part count.
 type steady struct {
 	*database
 	w    *work
@@ -54,23 +44,24 @@ func (s *steady) run(ctx context.Context, m *meter, r *result) error {
 	if err := s.room(ctx, all); err != nil {
 		return err
 	}
-	before, during := nothingElse, s.j.Beside
-	if s.j.Beside == bloated {
-		before, during = snapshot, nothingElse
-	}
-	if err := s.during(ctx, before, func() error { return s.send(ctx, 0, warm) }); err != nil {
+	if err := s.send(ctx, 0, warm); err != nil {
 		return err
 	}
-	return s.during(ctx, during, func() error {
-		if err := s.start(ctx, m); err != nil {
+	if s.j.Snapshot {
+		release, err := s.hold(ctx)
+		if err != nil {
 			return err
 		}
-		left := s.left()
-		if err := s.send(ctx, warm, all); err != nil {
-			return err
-		}
-		return s.stop(ctx, m, r, int(left-s.left()))
-	})
+		defer release()
+	}
+	if err := s.start(ctx, m); err != nil {
+		return err
+	}
+	left := s.left()
+	if err := s.send(ctx, warm, all); err != nil {
+		return err
+	}
+	return s.stop(ctx, m, r, int(left-s.left()))
 }
 
 // send adds batches at the pace. It catches up if an Add took long.
@@ -94,60 +85,20 @@ func (s *steady) send(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// during runs do while the database has the other use, too.
-func (s *steady) during(ctx context.Context, what string, do func() error) (err error) {
-	end, err := s.beside(ctx, what)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	return do()
-}
-
-// beside begins the other use of the database.
-func (s *steady) beside(ctx context.Context, what string) (end func() error, err error) {
-	switch what {
-	case nothingElse:
-		return func() error { return nil }, nil
-	case snapshot:
-		return s.open(ctx, s.j.DSN, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM pg_class LIMIT 1`)
-	case elsewhere:
-		c, err := pgxdriver.ParseConfig(s.j.DSN)
-		if err != nil {
-			return nil, err
-		}
-		c.Database = "postgres"
-		return s.openAs(ctx, c, `BEGIN`, `SELECT txid_current()`)
-	case noVacuum:
-		return func() error { return nil }, s.exec(ctx, `DO $$ DECLARE t record; BEGIN
-			FOR t IN SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') LOOP
-				EXECUTE format('ALTER TABLE %I.%I SET (autovacuum_enabled = off)', t.schemaname, t.tablename);
-			END LOOP; END $$`)
-	}
-	return nil, fmt.Errorf("nothing is known of %q", what)
-}
-
-func (s *steady) open(ctx context.Context, dsn string, statements ...string) (end func() error, err error) {
-	c, err := pgxdriver.ParseConfig(dsn)
+// hold opens a transaction that holds a snapshot until release.
+func (s *steady) hold(ctx context.Context) (release func(), err error) {
+	c, err := pgxdriver.Connect(ctx, s.j.DSN)
 	if err != nil {
 		return nil, err
 	}
-	return s.openAs(ctx, c, statements...)
-}
-
-// openAs leaves a transaction open.
-func (s *steady) openAs(ctx context.Context, config *pgxdriver.ConnConfig, statements ...string) (end func() error, err error) {
-	c, err := pgxdriver.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range statements {
+	release = func() { _ = c.Close(context.WithoutCancel(ctx)) } // with it ends the transaction
+	for _, q := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT 1 FROM pg_class LIMIT 1`} {
 		if _, err := c.Exec(ctx, q); err != nil {
-			_ = c.Close(ctx)
+			release()
 			return nil, err
 		}
 	}
-	return func() error { return c.Close(context.WithoutCancel(ctx)) }, nil
+	return release, nil
 }
 
 // room refuses a run that might fill the disk of the server, if the server is on this
@@ -161,7 +112,7 @@ func (s *steady) room(ctx context.Context, n int) error {
 	if s.j.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
 		return nil // the server is on another machine
 	}
-	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(s.j.Size+bytesHeld)+spare
+	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(payloadSize+bytesHeld)+spare
 	if free < want {
 		return fmt.Errorf("%d MB are free in %s, want %d for %d batches under a held snapshot", free>>20, dir, want>>20, n)
 	}

@@ -11,13 +11,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// tally counts the requests and batches of the fake ledger since its reset.
+// tally counts the POSTs and batches of the fake ledger since its reset.
 type tally struct {
 	Posts    int64 `json:"posts"`
-	Asks     int64 `json:"asks"`
 	Batches  int64 `json:"batches"`  // different batches
 	Twice    int64 `json:"twice"`    // batches that came again
 	Breaches int64 `json:"breaches"` // batches that came out of turn in their lane
@@ -32,27 +30,23 @@ type answer struct {
 // The statuses of the fake ledger.
 const (
 	wordUnknown   = "UNKNOWN"
-	wordPending   = "PENDING"
 	wordCommitted = "COMMITTED"
 )
 
 // part is a part of the fake ledger's batches and lanes, under a lock of its own.
 type part struct {
 	mu       sync.Mutex
-	accepted map[string]time.Time // by id
-	next     map[uint32]uint32    // by lane: the place that is due in it
+	accepted map[string]bool   // by id
+	next     map[uint32]uint32 // by lane: the place that is due in it
 }
 
-// fakeLedger takes batches, or lists of them, and commits each at once, or at the end of its
-// block. It enforces no order, but counts batches that come out of turn.
+// fakeLedger takes batches, and commits each at once. It enforces no order, but counts batches
+// that come out of turn.
 type fakeLedger struct {
 	parts [64]part
-	block atomic.Int64 // length of a block; 0: there are none
-	open  openBlock
 
-	posts, asks, batches, twice, breaches atomic.Int64
-	bodies                                sync.Pool
-	streams                               streams
+	posts, batches, twice, breaches atomic.Int64
+	bodies                          sync.Pool
 }
 
 func newFakeLedger() *fakeLedger {
@@ -64,34 +58,22 @@ func newFakeLedger() *fakeLedger {
 // ServeHTTP implements http.Handler.
 //
 //	POST /batches        one batch
-//	POST /lists          several, each after its length in four bytes
 //	GET  /statuses?ids=  the batches' statuses; ids by comma
-//	GET  /events         the id and lane of each batch as it is committed
-//	POST /reset?block=   forgets everything, returns its tally, and makes blocks of that length
+//	POST /reset          forgets everything, and returns its tally
 func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "POST /batches":
-		l.serveBatches(w, r, false)
-	case "POST /lists":
-		l.serveBatches(w, r, true)
+		l.serveBatch(w, r)
 	case "GET /statuses":
 		l.serveStatuses(w, r)
-	case "GET /events":
-		l.streams.ServeHTTP(w, r)
 	case "POST /reset":
-		block, err := time.ParseDuration(r.URL.Query().Get("block"))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		l.block.Store(int64(block))
 		writeJSON(w, http.StatusOK, l.reset())
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-func (l *fakeLedger) serveBatches(w http.ResponseWriter, r *http.Request, list bool) {
+func (l *fakeLedger) serveBatch(w http.ResponseWriter, r *http.Request) {
 	body := l.bodies.Get().(*[]byte)
 	defer l.bodies.Put(body)
 	var err error
@@ -100,17 +82,10 @@ func (l *fakeLedger) serveBatches(w http.ResponseWriter, r *http.Request, list b
 		return
 	}
 	l.posts.Add(1)
-	id, rest := "", *body
-	for len(rest) > 0 {
-		one := rest
-		if rest = nil; list {
-			n := int(binary.BigEndian.Uint32(one))
-			one, rest = one[4:4+n], one[4+n:]
-		}
-		if id, err = l.take(one); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+	id, err := l.take(*body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
@@ -126,10 +101,8 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	place := binary.BigEndian.Uint32(payload[idLen+4:])
 	p := l.part(id)
 	p.mu.Lock()
-	_, known := p.accepted[id]
-	if !known {
-		p.accepted[id] = time.Now()
-	}
+	known := p.accepted[id]
+	p.accepted[id] = true
 	p.mu.Unlock()
 	if known {
 		l.twice.Add(1)
@@ -143,67 +116,20 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	}
 	p.next[lane] = place + 1
 	p.mu.Unlock()
-	if block := time.Duration(l.block.Load()); block != 0 {
-		l.open.add(id, lane, block, &l.streams)
-	} else {
-		l.streams.push(id, lane)
-	}
 	return id, nil
 }
 
-// openBlock holds the batches of the next block.
-type openBlock struct {
-	mu      sync.Mutex
-	batches []inBlock
-}
-
-type inBlock struct {
-	id   string
-	lane uint32
-}
-
-// add puts a batch into the open block; at the block's end the streams get all its batches.
-func (o *openBlock) add(id string, lane uint32, block time.Duration, to *streams) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.batches = append(o.batches, inBlock{id, lane}); len(o.batches) > 1 {
-		return
-	}
-	now := time.Now()
-	time.AfterFunc(now.Truncate(block).Add(block).Sub(now), func() {
-		for _, b := range o.take() {
-			to.push(b.id, b.lane)
-		}
-	})
-}
-
-func (o *openBlock) take() (all []inBlock) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all, o.batches = o.batches, nil
-	return all
-}
-
 func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
-	l.asks.Add(1)
 	ids := strings.Split(r.URL.Query().Get("ids"), ",")
 	out := make([]answer, len(ids))
-	end := time.Now() // of the last block
-	if block := time.Duration(l.block.Load()); block != 0 {
-		end = end.Truncate(block)
-	}
 	for i, id := range ids {
+		out[i] = answer{id, wordUnknown}
 		p := l.part(id)
 		p.mu.Lock()
-		at, known := p.accepted[id]
-		p.mu.Unlock()
-		out[i] = answer{id, wordCommitted}
-		switch {
-		case !known:
-			out[i].Status = wordUnknown
-		case at.After(end):
-			out[i].Status = wordPending
+		if p.accepted[id] {
+			out[i].Status = wordCommitted
 		}
+		p.mu.Unlock()
 	}
 	writeJSON(w, http.StatusOK, out)
 }
@@ -218,14 +144,13 @@ func (l *fakeLedger) part(id string) *part {
 }
 
 func (l *fakeLedger) reset() tally {
-	l.open.take()
 	for i := range l.parts {
 		p := &l.parts[i]
 		p.mu.Lock()
-		p.accepted, p.next = map[string]time.Time{}, map[uint32]uint32{}
+		p.accepted, p.next = map[string]bool{}, map[uint32]uint32{}
 		p.mu.Unlock()
 	}
-	return tally{l.posts.Swap(0), l.asks.Swap(0), l.batches.Swap(0), l.twice.Swap(0), l.breaches.Swap(0)}
+	return tally{l.posts.Swap(0), l.batches.Swap(0), l.twice.Swap(0), l.breaches.Swap(0)}
 }
 
 // appendAll is io.ReadAll into a slice that the caller may pass in.

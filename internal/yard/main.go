@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -19,15 +20,11 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.modes, "mode", "all", "modes, by comma; all; an empty one to make the page anew from its figures; or of "+strings.Join(names(), ", "))
-	flag.StringVar(&o.only, "only", "", "contenders, by comma: ours, floor, river, posts; none is all")
+	flag.StringVar(&o.only, "only", "", "contenders, by comma: ours, floor, river; none is all")
 	flag.IntVar(&o.n, "n", 0, "batches; 0 is the mode's own number")
-	flag.IntVar(&o.lanes, "lanes", 0, "lanes; 0 is the mode's own number")
-	flag.IntVar(&o.size, "size", 0, "bytes of a payload; 0 is the mode's own number")
 	flag.IntVar(&o.rounds, "rounds", 7, "rounds, in each of which every contender runs once")
-	flag.DurationVar(&o.idle, "idle", 0, "how long to idle in mode burst; 0 is its own time")
-	flag.DurationVar(&o.hold, "hold", 0, "how long the modes held go on; 0 is their own time, of 2 minutes")
-	flag.Float64Var(&o.pace, "pace", 0, "batches a second of the modes held; 0 is their own, of 2,000")
-	flag.IntVar(&o.gogc, "gogc", 0, "GOGC of every contender; 0 is Go's default for ours and river, 400 for the floor")
+	flag.DurationVar(&o.hold, "hold", 0, "how long mode held goes on; 0 is its own time, of 2 minutes")
+	flag.Float64Var(&o.pace, "pace", 0, "batches a second of mode held; 0 is its own pace, of 2,000")
 	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "how long one run may take")
 	flag.StringVar(&o.profile, "cpuprofile", "", "folder for CPU profiles of every run")
 	flag.StringVar(&o.docs, "docs", "", "page whose figures, with a plot beside it, are made anew")
@@ -53,12 +50,11 @@ func names() (all []string) {
 
 // options are the flags.
 type options struct {
-	modes, only            string
-	n, lanes, size, rounds int
-	idle, limit, hold      time.Duration
-	pace                   float64
-	gogc                   int
-	profile, docs          string
+	modes, only   string
+	n, rounds     int
+	limit, hold   time.Duration
+	pace          float64
+	profile, docs string
 }
 
 // page loads the page's figures so far.
@@ -81,7 +77,7 @@ func (o options) remake() error {
 // chosen are the modes to run, as the flags change them.
 func (o options) chosen() ([]mode, error) {
 	// The flags -hold and -pace are allowed: the page shows them beside the figures.
-	if o.docs != "" && (o.only != "" || o.n+o.lanes+o.size+o.gogc > 0 || o.idle > 0) {
+	if o.docs != "" && (o.only != "" || o.n > 0) {
 		return nil, fmt.Errorf("-docs %s: want no flag beside it that changes what is measured", o.docs)
 	}
 	all := modes()
@@ -113,18 +109,9 @@ func (o options) change(entries []entry) (out []entry) {
 			continue
 		}
 		j := &e.job
-		set(&j.N, o.n, defaultN)
-		set(&j.Lanes, o.lanes, defaultLanes)
-		set(&j.Size, o.size, defaultSize)
-		j.GOGC = o.gogc
-		if j.Idle > 0 && o.idle > 0 {
-			j.Idle = o.idle
-		}
-		if j.Hold > 0 && o.hold > 0 {
-			j.Hold = o.hold
-		}
-		if j.Hold > 0 && o.pace > 0 {
-			j.Pace = o.pace
+		j.N, j.Lanes = cmp.Or(o.n, j.N, defaultN), cmp.Or(j.Lanes, defaultLanes)
+		if j.Hold > 0 {
+			j.Hold, j.Pace = cmp.Or(o.hold, j.Hold), cmp.Or(o.pace, j.Pace)
 		}
 		if j.Waiting > 0 && o.n > 0 {
 			j.Waiting = min(j.Waiting, 10*o.n)
@@ -132,16 +119,6 @@ func (o options) change(entries []entry) (out []entry) {
 		out = append(out, e)
 	}
 	return out
-}
-
-// set sets v to the flag; without a flag it keeps v, and sets the default if v is 0.
-func set(v *int, flag, def int) {
-	if flag > 0 {
-		*v = flag
-	}
-	if *v == 0 {
-		*v = def
-	}
 }
 
 func profileOf(dir string, m mode, e entry, round int) string {

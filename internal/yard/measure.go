@@ -113,40 +113,30 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	rounds := y.o.rounds
 	if j := m.entries[0].job; j.Hold > 0 {
 		rounds = min(rounds, heldRounds)
-		f.Title += fmt.Sprintf(": %.0f/s for %s", j.Pace, j.Hold)
+		f.Title += fmt.Sprintf("; %.0f/s for %s", j.Pace, j.Hold)
 	}
 	for round := range rounds {
 		for k := range m.entries {
 			i := (k + round) % len(m.entries)
-			r, err := y.entry(ctx, m, i, round, f)
+			r, err := y.entry(ctx, m, i, round)
 			if err != nil {
 				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
 			}
 			f.Entries[i].add(r)
-			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f, machine %.2f; %.0f us a batch\n",
-				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.CPU.Machine, r.work())
+			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f; %.0f us a batch\n",
+				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.work())
 		}
 	}
 	return f, nil
 }
 
-func (y *yard) entry(ctx context.Context, m mode, i, round int, f figures) (r result, err error) {
+func (y *yard) entry(ctx context.Context, m mode, i, round int) (r result, err error) {
 	e := m.entries[i]
 	j := e.job
 	j.DSN, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.common.DSN, y.common.Dir, y.common.Ledger, y.common.LedgerPID, y.common.PostgresPID
 	j.Profile = profileOf(y.o.profile, m, e, round)
 	y.seed += 1 << 32
 	j.Seed = y.seed + uint64(time.Now().UnixNano())
-	if e.half {
-		full := f.Entries[0].Median.Rate
-		if full == 0 { // the first entry has not had its turn yet
-			if r, err = y.entry(ctx, m, 0, round, f); err != nil {
-				return r, err
-			}
-			full = r.Rate
-		}
-		j.Pace = full / 2
-	}
 	ctx, stop := context.WithTimeout(ctx, y.o.limit+2*j.Hold)
 	defer stop()
 	if j.Waiting > 0 {

@@ -28,7 +28,6 @@ type shares struct {
 	Client   float64 `json:"client"`
 	Postgres float64 `json:"postgres"`
 	Ledger   float64 `json:"ledger"`
-	Machine  float64 `json:"machine"`
 }
 
 func (m *meter) start() error {
@@ -52,7 +51,7 @@ func (m *meter) stop(r *result, n int) error {
 	r.Rate = float64(n) / r.Seconds
 	r.CPU = shares{
 		(now.Client - m.cpu.Client) / r.Seconds, (now.Postgres - m.cpu.Postgres) / r.Seconds,
-		(now.Ledger - m.cpu.Ledger) / r.Seconds, (now.Machine - m.cpu.Machine) / r.Seconds,
+		(now.Ledger - m.cpu.Ledger) / r.Seconds,
 	}
 	r.Allocs = float64(memory.Mallocs-m.memory.Mallocs) / float64(n)
 	r.AllocBytes = float64(memory.TotalAlloc-m.memory.TotalAlloc) / float64(n)
@@ -80,8 +79,7 @@ func (m *meter) used() (shares, error) {
 			return s, err
 		}
 	}
-	s.Machine, err = machine()
-	return s, err
+	return s, nil
 }
 
 // process is a line of /proc/*/stat.
@@ -130,28 +128,6 @@ func family(pid int) (float64, error) {
 		}
 	}
 	return sum, nil
-}
-
-// machine returns the CPU that all cores have used.
-func machine() (float64, error) {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	f := strings.Fields(line)
-	if len(f) < 9 {
-		return 0, fmt.Errorf("/proc/stat: %q", line)
-	}
-	sum := 0
-	for _, i := range []int{1, 2, 3, 6, 7, 8} { // all except idle and waiting for a disk
-		n, err := strconv.Atoi(f[i])
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return float64(sum) / ticks, nil
 }
 
 // status is a line of /proc/self/status, in MiB.

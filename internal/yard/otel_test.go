@@ -4,10 +4,8 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/metric"
@@ -65,7 +63,7 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 func TestAllocationsOfMetrics(t *testing.T) {
 	const n, lanes = 5_000, 500
 	allocations := func(provider func() metric.MeterProvider, traced string) float64 {
-		w := newWork(1, n, lanes, 1, leastSize)
+		w := newWork(1, n, lanes, leastSize)
 		var before, after runtime.MemStats
 		synctest.Test(t, func(t *testing.T) {
 			p := provider()
@@ -91,46 +89,3 @@ func TestAllocationsOfMetrics(t *testing.T) {
 
 // unsampled is the context of a caller that was not sampled.
 const unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
-
-// BenchmarkMetrics compares the CPU of a batch without metrics, with the SDK's, and with traces beside
-// them, in turns. Of each it
-// takes the cheapest quarter of the turns, because whatever else the machine does only adds. It fails
-// where metrics cost more than 5 us.
-func BenchmarkMetrics(b *testing.B) {
-	const n, lanes, rounds, most = 5_000, 500, 40, 5.0
-	w := newWork(1, n, lanes, 1, leastSize)
-	cost := func(p metric.MeterProvider, traced string) float64 {
-		runtime.GC()
-		before := used(b)
-		deliver(b.Context(), b, w, p, traced, func() {})
-		return float64((used(b) - before).Microseconds()) / n
-	}
-	cheapest := func(all []float64) float64 {
-		slices.Sort(all)
-		return median(all[:rounds/4], func(v float64) float64 { return v })
-	}
-	for b.Loop() {
-		var off, on, all []float64
-		for range rounds {
-			off = append(off, cost(nil, ""))
-			on = append(on, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())), ""))
-			all = append(all, cost(sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())), unsampled))
-		}
-		o, w, a := cheapest(off), cheapest(on), cheapest(all)
-		b.ReportMetric(o, "us-off/batch")
-		b.ReportMetric(w, "us-on/batch")
-		b.ReportMetric(w-o, "us-more/batch")
-		b.ReportMetric(a-o, "us-more-with-traces/batch")
-		if a-o > most {
-			b.Errorf("metrics cost %.2f us a batch, and with traces %.2f, want at most %.0f", w-o, a-o, most)
-		}
-	}
-}
-
-// used is the CPU that this process has used.
-func used(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}

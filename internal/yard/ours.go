@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,15 +31,10 @@ func (*fake) Traits(batch.ServiceID) dlt.Traits {
 
 // Submit implements dlt.Submitter. Every error is a doubt.
 func (f *fake) Submit(ctx context.Context, a batch.Attempt) error {
-	m := f.w.moment(a.ID)
-	if m != nil {
+	if m := f.w.moment(a.ID); m != nil {
 		m.posted = f.w.now()
 	}
-	err := f.post(ctx, "/batches", a.Payload)
-	if m != nil {
-		m.accepted = f.w.now()
-	}
-	return err
+	return f.post(ctx, a.Payload)
 }
 
 // BatchStatuses implements dlt.BatchStatusReader.
@@ -58,8 +53,6 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 		switch a.Status {
 		case wordCommitted:
 			out[i].Reported = batch.ReportedCommitted
-		case wordPending:
-			out[i].Reported = batch.ReportedPending
 		case wordUnknown:
 			out[i].Reported = batch.ReportedUnknown
 		default:
@@ -71,16 +64,14 @@ func (f *fake) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []
 
 // finals counts final batches, and closes all when none is left.
 type finals struct {
-	w     *work
-	left  atomic.Int64
-	bad   atomic.Int64  // final, but not committed
-	few   int64         // the value of left after the first fifth
-	fifth chan struct{} // closed then
-	all   chan struct{}
+	w    *work
+	left atomic.Int64
+	bad  atomic.Int64 // final, but not committed
+	all  chan struct{}
 }
 
 func newFinals(w *work, n int) *finals {
-	f := &finals{w: w, few: int64(n - n/5), fifth: make(chan struct{}), all: make(chan struct{})}
+	f := &finals{w: w, all: make(chan struct{})}
 	f.left.Store(int64(n))
 	return f
 }
@@ -96,11 +87,8 @@ func (f *finals) Observe(_ context.Context, e batch.Event) {
 	if m := f.w.moment(e.Key.ID); m != nil {
 		m.final = f.w.now()
 	}
-	switch f.left.Add(-1) {
-	case 0:
+	if f.left.Add(-1) == 0 {
 		close(f.all)
-	case f.few:
-		close(f.fifth)
 	}
 }
 
@@ -112,98 +100,86 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	}
 	defer d.close()
 	done := newFinals(w, j.N)
-	runners := make([]*dltbatch.Runner, max(1, j.Instances))
-	for i := range runners {
-		st, shut, err := d.store(ctx, i == 0 && j.Waiting == 0)
+	c := newClient(j.Ledger, 1024)
+	defer c.close()
+	open := func(migrate bool, o *dltbatch.Options) (*dltbatch.Runner, func(), error) {
+		st, shut, err := d.store(ctx, migrate)
 		if err != nil {
+			return nil, nil, err
+		}
+		x, err := dltbatch.New(st, &fake{c, w}, o)
+		return x, shut, err
+	}
+	o := &dltbatch.Options{Observer: done}
+	if j.Pipelined > 0 {
+		o.Strategy = queuer.Pipelined(j.Pipelined)
+	}
+	if j.Hold > 0 {
+		o.Retention = heldKept
+	}
+	runner, shut, err := open(j.Waiting == 0, o)
+	if err != nil {
+		return err
+	}
+	defer shut()
+	adder := runner
+	if j.Apart { // as a process that adds and awaits, and runs nothing
+		if adder, shut, err = open(false, nil); err != nil {
 			return err
 		}
 		defer shut()
-		c := newClient(j.Ledger, 1024)
-		defer c.close()
-		o := &dltbatch.Options{Observer: done}
-		switch {
-		case j.Pipelined > 0:
-			o.Strategy = queuer.Pipelined(j.Pipelined)
-		case j.Parallel:
-			o.Strategy = &queuer.Parallel{}
-		}
-		if j.Hold > 0 {
-			o.Retention = heldKept
-		}
-		var ledger dlt.Ledger = &fake{c, w}
-		switch {
-		case j.Events:
-			ledger = &withEvents{&fake{c, w}}
-		case j.List > 0:
-			ledger = &listing{&fake{c, w}, j.List}
-		}
-		if runners[i], err = dltbatch.New(st, ledger, o); err != nil {
-			return err
-		}
 	}
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	start := func() error { return d.start(ctx, m) }
 	if j.Waiting > 0 { // all work is in the database: the start belongs to the measured time
-		if err := start(); err != nil {
+		if err := d.start(ctx, m); err != nil {
 			return err
 		}
-		start = func() error { return nil }
 	}
-	ended := make(chan error, len(runners))
-	for _, x := range runners {
-		go func() { ended <- x.Run(ctx) }()
-	}
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
 	if j.Waiting == 0 {
-		if err := sleep(ctx, max(warmUp, j.Idle)); err != nil {
+		if err := sleep(ctx, warmUp); err != nil {
 			return err
 		}
 	}
-	var before stacks
-	if j.Stages {
-		runtime.MemProfileRate = 1
-		before = allocated()
-	}
-	added := make(chan error, len(runners))
-	if j.Hold > 0 {
-		s := &steady{database: d, w: w, j: j, left: done.left.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runners[0].Add(ctx, bs...) }}
-		go func() { added <- s.run(ctx, m, r) }()
-	} else {
-		if err := start(); err != nil {
+	failed := make(chan error, 1)
+	switch {
+	case j.Hold > 0:
+		s := &steady{database: d, w: w, j: j, left: done.left.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
+		go func() { failed <- s.run(ctx, m, r) }()
+	case j.Waiting == 0:
+		if err := d.start(ctx, m); err != nil {
 			return err
 		}
-		for i, x := range runners {
-			go func() { added <- w.add(ctx, j, i, len(runners), x.Add) }()
-		}
-	}
-	for range runners {
-		select {
-		case err := <-added:
-			if err != nil {
-				return err
+		go func() {
+			if j.Rest > 0 {
+				failed <- oneByOne(ctx, j, w, adder)
+				return
 			}
-		case err := <-ended:
-			return fmt.Errorf("run ended: %w", err)
-		}
+			failed <- w.add(ctx, runner.Add)
+		}()
 	}
-	for fifth, waiting := done.fifth, true; waiting; {
+	for waiting := true; waiting; {
 		select {
 		case <-done.all:
 			waiting = false
-		case <-fifth:
-			var err error
-			if r.FirstRSS, err = status("VmHWM"); err != nil {
+		case err := <-failed:
+			if failed = nil; err != nil {
 				return err
 			}
-			fifth = nil
 		case err := <-ended:
 			return fmt.Errorf("run ended: %w", err)
 		case <-ctx.Done():
 			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
+		}
+	}
+	if failed != nil && j.Waiting == 0 { // whoever adds may end after the last batch
+		if err := <-failed; err != nil {
+			return err
 		}
 	}
 	if j.Hold == 0 {
@@ -211,17 +187,31 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 	}
-	if j.Stages {
-		r.Stages = allocated().since(before, j.N).stages
-	}
 	stop()
-	for range runners {
-		if err := <-ended; err != nil {
-			return err
-		}
+	if err := <-ended; err != nil {
+		return err
 	}
 	if n := done.bad.Load(); n > 0 {
 		return fmt.Errorf("%d batches are final and not committed", n)
+	}
+	return nil
+}
+
+// oneByOne adds each batch to an idle queue, awaits its end, and rests.
+func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
+	for _, b := range w.batches {
+		m := w.moment(b.ID)
+		m.added = w.now()
+		if err := r.Add(ctx, b); err != nil {
+			return err
+		}
+		if _, err := r.Await(ctx, b.Key()); err != nil {
+			return err
+		}
+		m.answered = w.now()
+		if err := sleep(ctx, j.Rest); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -243,55 +233,29 @@ func runLoad(ctx context.Context, j job) error {
 	defer shut()
 	const part = 100_000 // so that this process stays small, too
 	for from := 0; from < j.Waiting; from += part {
-		w := newWork(j.Seed+uint64(from), min(part, j.Waiting-from), j.Lanes, 1, j.Size)
+		w := newWork(j.Seed+uint64(from), min(part, j.Waiting-from), j.Lanes, payloadSize)
 		for i := range w.batches { // places go on where the last part ended
 			binary.BigEndian.PutUint32(w.batches[i].Payload[idLen+4:], uint32((from+i)/j.Lanes))
 		}
-		if err := w.add(ctx, j, 0, 1, st.Add); err != nil {
+		if err := w.add(ctx, st.Add); err != nil {
 			return err
 		}
 	}
 	return d.settle(ctx)
 }
 
-// add adds the batches of one of several adders' lanes, in groups, at the job's pace.
-func (w *work) add(ctx context.Context, j job, which, of int, add func(context.Context, ...batch.Batch) error) error {
-	size := addGroup
-	if j.Pace > 0 {
-		size = max(1, min(addGroup, int(j.Pace/100))) // a hundred groups a second
-	}
-	began, added := time.Now(), 0
-	group := make([]batch.Batch, 0, size)
-	flush := func() error {
-		if j.Pace > 0 {
-			due := began.Add(time.Duration(float64(added) / j.Pace * float64(of) * float64(time.Second)))
-			if err := sleep(ctx, time.Until(due)); err != nil {
-				return err
-			}
-		}
+// add adds all batches, in groups.
+func (w *work) add(ctx context.Context, add func(context.Context, ...batch.Batch) error) error {
+	for group := range slices.Chunk(w.batches, addGroup) {
 		now := w.now()
 		for _, b := range group {
 			w.moment(b.ID).added = now
 		}
-		added += len(group)
-		err := add(ctx, group...)
-		group = group[:0]
-		return err
-	}
-	for i, b := range w.batches {
-		if lane, _ := w.lane(i); lane%of != which {
-			continue
-		}
-		if group = append(group, b); len(group) == size {
-			if err := flush(); err != nil {
-				return err
-			}
+		if err := add(ctx, group...); err != nil {
+			return err
 		}
 	}
-	if len(group) == 0 {
-		return nil
-	}
-	return flush()
+	return nil
 }
 
 // sleep waits, unless ctx ends first.

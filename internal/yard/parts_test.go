@@ -1,57 +1,19 @@
 package main
 
 import (
-	"context"
 	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 )
-
-// An open stream carries every commit.
-func TestTheFakeLedgerStreams(t *testing.T) {
-	s := httptest.NewServer(newFakeLedger())
-	defer s.Close()
-	c := newClient(s.URL, 4)
-	defer c.close()
-	w := newWork(1, 50, 2, 1, 200)
-	ctx, stop := context.WithCancel(t.Context())
-	var ids []batch.ID
-	err := (&withEvents{&fake{c, w}}).Events(ctx, nil, func(e dlt.Event) error {
-		if e.Live {
-			go func() {
-				for _, b := range w.batches {
-					_ = c.post(ctx, "/batches", b.Payload) // a failed POST fails the test later
-				}
-			}()
-		}
-		for _, st := range e.Statuses {
-			ids = append(ids, st.ID)
-		}
-		if len(ids) == len(w.batches) {
-			stop()
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	for i, b := range w.batches {
-		require.Equal(t, b.ID, ids[i])
-	}
-}
 
 // message is a message of PostgreSQL's protocol; the first has no letter.
 func message(letter string, body int) []byte {
@@ -59,7 +21,7 @@ func message(letter string, body int) []byte {
 	return append(b, make([]byte, body)...)
 }
 
-func TestWireCountsStatementsHoweverTheyAreCut(t *testing.T) {
+func TestWireCountsTripsHoweverTheyAreCut(t *testing.T) {
 	var all []byte
 	for _, m := range []struct {
 		letter string
@@ -75,7 +37,6 @@ func TestWireCountsStatementsHoweverTheyAreCut(t *testing.T) {
 			c.count(rest[:n])
 			rest = rest[n:]
 		}
-		require.EqualValues(t, 5, w.statements.Load(), "cut in %d", cut)
 		require.EqualValues(t, 5, w.trips.Load(), "cut in %d", cut)
 	}
 }
@@ -85,32 +46,27 @@ func TestTheFakeLedgerNoticesWhatIsTwiceOrOutOfOrder(t *testing.T) {
 	defer s.Close()
 	c := newClient(s.URL, 1)
 	defer c.close()
-	w := newWork(1, 6, 2, 1, 200)
+	w := newWork(1, 6, 2, 200)
 	for _, i := range []int{0, 1, 2, 3, 5, 4, 4} { // lane 1 has 1, 3, 5, lane 0 has 0, 2, 4
-		require.NoError(t, c.post(t.Context(), "/batches", w.batches[i].Payload))
+		require.NoError(t, c.post(t.Context(), w.batches[i].Payload))
 	}
 	answers, err := c.statuses(t.Context(), []string{string(w.batches[3].ID), strings.Repeat("f", idLen)})
 	require.NoError(t, err)
 	require.Equal(t, []answer{{string(w.batches[3].ID), wordCommitted}, {strings.Repeat("f", idLen), wordUnknown}}, answers)
-	got, err := c.reset(t.Context(), time.Hour)
+	got, err := c.reset(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, tally{Posts: 7, Asks: 1, Batches: 6, Twice: 1}, got)
+	require.Equal(t, tally{Posts: 7, Batches: 6, Twice: 1}, got)
 
-	var list []batch.Attempt
 	for _, i := range []int{2, 0} {
-		list = append(list, batch.Attempt{Key: w.batches[i].Key(), Payload: w.batches[i].Payload})
+		require.NoError(t, c.post(t.Context(), w.batches[i].Payload))
 	}
-	require.NoError(t, (&listing{&fake{c, w}, 2}).SubmitList(t.Context(), list))
-	answers, err = c.statuses(t.Context(), []string{string(w.batches[0].ID)})
+	got, err = c.reset(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, wordPending, answers[0].Status)
-	got, err = c.reset(t.Context(), 0)
-	require.NoError(t, err)
-	require.Equal(t, tally{Posts: 1, Asks: 1, Batches: 2, Breaches: 2}, got)
+	require.Equal(t, tally{Posts: 2, Batches: 2, Breaches: 2}, got)
 }
 
 func TestWorkIsFoundByItsIDs(t *testing.T) {
-	w := newWork(7, 1000, 3, 1, leastSize)
+	w := newWork(7, 1000, 3, leastSize)
 	seen := map[string]bool{}
 	for i, b := range w.batches {
 		require.Equal(t, i, w.index(string(b.ID)))
@@ -121,34 +77,20 @@ func TestWorkIsFoundByItsIDs(t *testing.T) {
 	require.Nil(t, w.moment("somebody else's"))
 }
 
-func TestLanesTakeTurnsWithSeveralTogether(t *testing.T) {
-	w := newWork(7, 12, 2, 3, leastSize)
-	var lanes, places []int
-	for i := range w.batches {
-		lane, place := w.lane(i)
-		lanes, places = append(lanes, lane), append(places, place)
+func TestLanesTakeTurns(t *testing.T) {
+	w := newWork(7, 5, 2, leastSize)
+	for i, lane := range []int{0, 1, 0, 1, 0} {
 		require.Equal(t, laneName(lane), w.batches[i].Service)
-		if next := w.next(i); next < len(w.batches) {
-			l, p := w.lane(next)
-			require.Equal(t, lane, l)
-			require.Equal(t, place+1, p)
-		}
+		require.EqualValues(t, i/2, binary.BigEndian.Uint32(w.batches[i].Payload[idLen+4:]))
 	}
-	require.Equal(t, []int{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}, lanes)
-	require.Equal(t, []int{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}, places)
 }
 
 func TestWaits(t *testing.T) {
-	w := newWork(7, 3, 2, 1, leastSize) // 0 and 2 share a lane
-	w.moments = []moments{{1, 2, 10, 15}, {1, 2, 3, 4}, {3, 40, 41, 42}}
-	whole, accepted, final := w.waits()
-	require.Equal(t, []time.Duration{14, 3, 39}, whole)
-	require.Equal(t, []time.Duration{30}, accepted)
-	require.Equal(t, []time.Duration{25}, final)
-	w.moments[2].added = 20 // its lane was free before: it did not wait
-	_, accepted, final = w.waits()
-	require.Empty(t, accepted)
-	require.Empty(t, final)
+	w := newWork(7, 3, 2, leastSize)
+	w.moments = []moments{{added: 1, posted: 2, final: 15}, {added: 1, final: 3, answered: 4}, {added: 3}}
+	whole, untilPost := w.waits()
+	require.Equal(t, []time.Duration{14, 3}, whole)
+	require.Equal(t, []time.Duration{1}, untilPost)
 }
 
 func TestMedianAndPercentile(t *testing.T) {
@@ -201,8 +143,8 @@ func TestGrouped(t *testing.T) {
 // sample is a page with the figures of two modes.
 func sample() page {
 	var p page
-	for _, m := range []string{"pq", "native"} {
-		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []measured{{Label: floor}, {Label: ours}, {Label: "river tuned"}}}
+	for _, m := range []string{"throughput-pq", "throughput"} {
+		f := figures{Mode: m, Title: m + " & <others>", Machine: "2 cores", Entries: []measured{{Label: floor}, {Label: ours}, {Label: tuned}}}
 		for i := range f.Entries {
 			for round := range 3 {
 				f.Entries[i].add(result{Rate: float64(1000 * (3 - i) * (round + 1)), P50: 7})
@@ -225,7 +167,7 @@ func TestThePageKeepsWhatIsWrittenByHand(t *testing.T) {
 	require.True(t, strings.HasPrefix(text, before))
 	require.True(t, strings.HasSuffix(text, after))
 	require.NotContains(t, text, "old")
-	require.Less(t, strings.Index(text, "### native"), strings.Index(text, "### pq"))
+	require.Less(t, strings.Index(text, "### throughput &"), strings.Index(text, "### throughput-pq"))
 	require.Contains(t, text, "| PostgreSQL with pgx's own pool, Serial over 10,000 lanes, of the floor | ≥ 0.75 | **0.67** |")
 	require.Contains(t, text, "| the same, of the tuned job queue | ≥ 2 | 2.00 |")
 
@@ -256,15 +198,15 @@ func TestThePlotIsXML(t *testing.T) {
 }
 
 func TestFlagsThatFitNothingAreRefused(t *testing.T) {
-	for _, o := range []options{{modes: "nonsense"}, {modes: "sqlite-full", only: river}, {modes: "pgx", docs: "x.md", n: 5}} {
+	for _, o := range []options{{modes: "nonsense"}, {modes: "throughput-sqlite", only: river}, {modes: "throughput", docs: "x.md", n: 5}} {
 		_, err := o.chosen()
 		require.Error(t, err)
 	}
-	chosen, err := options{modes: "pgx,lanes", n: 5}.chosen()
+	chosen, err := options{modes: "throughput,held", n: 5}.chosen()
 	require.NoError(t, err)
 	require.Len(t, chosen, 2)
 	require.Equal(t, 5, chosen[1].entries[0].job.N)
-	require.Equal(t, 100, chosen[1].entries[0].job.Lanes)
+	require.Equal(t, 400, chosen[1].entries[0].job.Lanes)
 }
 
 // Every entry that a goal names exists.
@@ -284,30 +226,4 @@ func TestGoalsNameEntries(t *testing.T) {
 		}
 		require.Equal(t, want, found, g.measure)
 	}
-}
-
-// With blocks a batch is pending until the end of its block, and its event comes then.
-func TestBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLedger()
-		l.block.Store(int64(time.Second))
-		heard := &listener{more: make(chan struct{}, 1)}
-		l.streams.listeners = append(l.streams.listeners, heard)
-		time.Sleep(300 * time.Millisecond)
-		id, err := l.take(append([]byte(strings.Repeat("a", idLen)), make([]byte, leastSize)...))
-		require.NoError(t, err)
-		status := func() string {
-			w := httptest.NewRecorder()
-			l.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/statuses?ids="+id, http.NoBody))
-			return w.Body.String()
-		}
-		time.Sleep(699 * time.Millisecond)
-		synctest.Wait()
-		assert.Contains(t, status(), wordPending)
-		assert.Empty(t, heard.committed)
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		assert.Contains(t, status(), wordCommitted)
-		assert.Len(t, heard.committed, lineLen)
-	})
 }

@@ -18,13 +18,13 @@ const (
 )
 
 // svg draws a bar for the rate of each entry, and a thin line from its slowest to its fastest
-// round, in groups by mode. It leaves out modes whose rates say little.
+// round, in groups by mode. It shows the modes of throughput: the rates of others say little.
 func (p page) svg() string {
 	var shown []figures
 	most := 1.0
 	height := plotGap
 	for _, f := range p.Modes {
-		if slices.Contains([]string{"handover", "stages", "memory"}, f.Mode) || strings.HasPrefix(f.Mode, "held") {
+		if !strings.HasPrefix(f.Mode, "throughput") {
 			continue
 		}
 		shown = append(shown, f)
@@ -58,7 +58,7 @@ func (p page) svg() string {
 // color is the color of a contender.
 func color(label string) string {
 	switch {
-	case strings.HasPrefix(label, floor), strings.HasPrefix(label, "POSTs"):
+	case strings.HasPrefix(label, floor):
 		return "#b8b8b8"
 	case strings.HasPrefix(label, river):
 		return "#e0a040"

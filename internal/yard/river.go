@@ -17,11 +17,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// River's own default, and its best setting here.
+// River's best settings here.
 const (
-	riverWorkers      = 100
-	riverTunedWorkers = 200
-	riverGroup        = 1000
+	riverWorkers = 200
+	riverGroup   = 1000
 )
 
 // riverHistory are finished jobs, so that the planner has seen some.
@@ -39,11 +38,15 @@ func (post) Kind() string { return "post" }
 type poster struct {
 	riverqueue.WorkerDefaults[post]
 	c *client
+	w *work
 }
 
 // Work implements river.Worker.
 func (p *poster) Work(ctx context.Context, j *riverqueue.Job[post]) error {
-	return p.c.post(ctx, "/batches", j.Args.Body)
+	if m := p.w.moment(batch.ID(j.Args.Body[:idLen])); m != nil {
+		m.posted = p.w.now()
+	}
+	return p.c.post(ctx, j.Args.Body)
 }
 
 func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
@@ -83,14 +86,11 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
 	workers := riverqueue.NewWorkers()
-	riverqueue.AddWorker(workers, &poster{c: c})
+	riverqueue.AddWorker(workers, &poster{c: c, w: w})
 	o := &riverqueue.Config{
 		Logger: quiet, Schema: "river", Workers: workers,
-		Queues: map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: riverWorkers}},
-	}
-	if j.Tuned {
-		o.FetchCooldown, o.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
-		o.Queues[riverqueue.QueueDefault] = riverqueue.QueueConfig{MaxWorkers: riverTunedWorkers}
+		Queues:        map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: riverWorkers}},
+		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 	}
 	queue, err := riverqueue.NewClient(riverpgxv5.New(pool), o)
 	if err != nil {
@@ -103,11 +103,12 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := queue.Start(ctx); err != nil {
 		return err
 	}
-	if err := sleep(ctx, max(warmUp, j.Idle)); err != nil {
+	if err := sleep(ctx, warmUp); err != nil {
 		return err
 	}
 	failed := make(chan error, 1)
 	var completed atomic.Int64
+	ends := make(chan struct{}, 1) // of jobs that are inserted one by one
 	if j.Hold > 0 {
 		s := &steady{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
 			_, err := queue.InsertManyFast(ctx, riverJobs(bs))
@@ -118,7 +119,13 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		if err := d.start(ctx, m); err != nil {
 			return err
 		}
-		go func() { failed <- riverAdd(ctx, queue, w) }()
+		go func() {
+			if j.Rest > 0 {
+				failed <- riverOneByOne(ctx, j, w, ends)
+				return
+			}
+			failed <- riverAdd(ctx, queue, w)
+		}()
 	}
 	for done := 0; done < j.N; {
 		select {
@@ -126,9 +133,14 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			if e.Kind != riverqueue.EventKindJobCompleted {
 				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
 			}
-			w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt))) // of any batch: which one does not matter
+			if j.Rest == 0 { // of any batch: which one does not matter
+				w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt)))
+			}
 			done++
 			completed.Add(1)
+			if j.Rest > 0 {
+				ends <- struct{}{}
+			}
 		case err := <-failed:
 			if failed = nil; err != nil {
 				return err
@@ -157,6 +169,35 @@ func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *wo
 	jobs := riverJobs(w.batches)
 	for from := 0; from < len(jobs); from += riverGroup {
 		if _, err := queue.InsertManyFast(ctx, jobs[from:min(from+riverGroup, len(jobs))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// riverOneByOne inserts each job from a client of its own, as another process does, and waits until
+// it is done. No queue is told of that in another process, so only the time until the POST counts.
+func riverOneByOne(ctx context.Context, j job, w *work, ends <-chan struct{}) error {
+	pool, err := pgxpool.New(ctx, j.DSN)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	inserts, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{Schema: "river"})
+	if err != nil {
+		return err
+	}
+	for _, b := range w.batches {
+		w.moment(b.ID).added = w.now()
+		if _, err := inserts.Insert(ctx, post{b.Payload}, nil); err != nil {
+			return err
+		}
+		select {
+		case <-ends:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := sleep(ctx, j.Rest); err != nil {
 			return err
 		}
 	}

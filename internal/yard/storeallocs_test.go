@@ -36,7 +36,7 @@ func TestAllocationsOfStores(t *testing.T) {
 		{native, map[string]float64{"add": 3.7, "claim": 14.9, "payloads": 3.5, "accepted": 2.9, "pending": 3.5, "committed": 2.9}},
 		{pgx, postgres},
 		{pq, postgres},
-		{sqliteFull, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},
+		{sqlite, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},
 	} {
 		t.Run(s.store, func(t *testing.T) {
 			ctx := t.Context()
@@ -48,7 +48,7 @@ func TestAllocationsOfStores(t *testing.T) {
 			defer shut()
 			got := map[string][]float64{}
 			for round := range warm + counted {
-				w := newWork(uint64(round), addGroup, lanes, 1, defaultSize)
+				w := newWork(uint64(round), addGroup, lanes, payloadSize)
 				for part, n := range storeRound(ctx, t, st, w) {
 					if round >= warm {
 						got[part] = append(got[part], n)

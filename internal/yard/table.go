@@ -25,60 +25,50 @@ type column struct {
 	name  string
 	form  string
 	value func(result) float64
-	modes []string // modes in which the column says something; nil is all
 }
 
-func columns() []column {
-	lanes, memory := []string{"order", "handover"}, []string{"memory"}
-	var allocs []column
-	for i, s := range stages {
-		allocs = append(allocs, column{s.name, "%.1f", func(r result) float64 { return r.Stages[i] }, []string{"stages"}})
+func columns(mode string) []column {
+	if mode == "latency" { // an idle queue costs what it costs
+		return []column{
+			{"POST p50 ms", "%.1f", func(r result) float64 { return r.Post50 }},
+			{"POST p99 ms", "%.1f", func(r result) float64 { return r.Post99 }},
+			{"answer p50 ms", "%.1f", func(r result) float64 { return r.P50 }},
+			{"answer p99 ms", "%.1f", func(r result) float64 { return r.P99 }},
+		}
 	}
-	return append(allocs, []column{
-		{"/s", "%.0f", func(r result) float64 { return r.Rate }, nil},
-		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }, nil},
-		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }, nil},
-		{"hand p50", "%.1f", func(r result) float64 { return r.Hand50 }, lanes},
-		{"hand p99", "%.1f", func(r result) float64 { return r.Hand99 }, lanes},
-		{"next p50", "%.1f", func(r result) float64 { return r.Next50 }, lanes},
-		{"next p99", "%.1f", func(r result) float64 { return r.Next99 }, lanes},
-		{"client", "%.2f", func(r result) float64 { return r.CPU.Client }, nil},
-		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }, nil},
-		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }, nil},
-		{"machine", "%.2f", func(r result) float64 { return r.CPU.Machine }, nil},
-		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }, nil},
-		{"statements", "%.3f", func(r result) float64 { return r.Statements }, nil},
-		{"trips", "%.3f", func(r result) float64 { return r.Trips }, nil},
-		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }, nil},
-		{"HOT", "%.2f", func(r result) float64 { return r.HOT }, nil},
-		{"posts", "%.3f", func(r result) float64 { return r.Posts }, nil},
-		{"asks", "%.3f", func(r result) float64 { return r.Asks }, nil},
-		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }, nil},
-		{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }, nil},
-		{"RSS, a fifth", "%.0f", func(r result) float64 { return r.FirstRSS }, memory},
-		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }, nil},
-	}...)
+	return []column{
+		{"/s", "%.0f", func(r result) float64 { return r.Rate }},
+		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }},
+		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }},
+		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }},
+		{"client", "%.2f", func(r result) float64 { return r.CPU.Client }},
+		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }},
+		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }},
+		{"trips", "%.3f", func(r result) float64 { return r.Trips }},
+		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }},
+		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }},
+		{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }},
+		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }},
+	}
 }
 
 // lines returns a head and a line for each entry. A value that does not apply is empty, and a
 // column that applies nowhere is left out.
 func (f *figures) lines() [][]string {
 	out := make([][]string, 1+len(f.Entries))
-	counted := f.Mode == "stages" // counting takes so much time that rates say nothing
 	out[0] = []string{""}
 	for i, e := range f.Entries {
 		out[1+i] = []string{e.Label}
 	}
-	if !counted {
+	if f.Mode != "latency" {
 		out[0] = append(out[0], "ratio")
 		for i := range f.Entries {
 			out[1+i] = append(out[1+i], fmt.Sprintf("%.2f", f.Entries[i].ratioTo(&f.Entries[0])))
 		}
 	}
-	for _, c := range columns() {
+	for _, c := range columns(f.Mode) {
 		says := func(e measured) bool { return c.value(e.Median) != 0 }
-		applies := slices.Contains(c.modes, f.Mode) || c.modes == nil && (!counted || strings.HasPrefix(c.name, "alloc"))
-		if !applies || !slices.ContainsFunc(f.Entries, says) {
+		if !slices.ContainsFunc(f.Entries, says) {
 			continue
 		}
 		out[0] = append(out[0], c.name)

@@ -8,17 +8,9 @@ import (
 	"time"
 )
 
-// wire counts the statements and round trips that clients send to PostgreSQL, with any
-// driver.
-type wire struct {
-	statements atomic.Int64 // executed, BEGIN and COMMIT included
-	trips      atomic.Int64 // messages after which a client waits for the answer
-}
-
-func (w *wire) reset() {
-	w.statements.Store(0)
-	w.trips.Store(0)
-}
+// wire counts the round trips of clients to PostgreSQL, with any driver: the messages after which
+// a client waits for the answer.
+type wire struct{ trips atomic.Int64 }
 
 // Dial, DialTimeout and DialContext are the methods that drivers ask for.
 func (w *wire) Dial(network, addr string) (net.Conn, error) {
@@ -70,12 +62,7 @@ func (c *wireConn) count(p []byte) {
 		c.skip = int(binary.BigEndian.Uint32(c.head[c.need-4:])) - 4
 		if c.need == 5 {
 			switch c.head[0] {
-			case 'Q': // a query in one message
-				c.wire.statements.Add(1)
-				c.wire.trips.Add(1)
-			case 'E': // execute
-				c.wire.statements.Add(1)
-			case 'S', 'c': // sync; the end of a COPY
+			case 'Q', 'S', 'c': // a query in one message, sync, the end of a COPY
 				c.wire.trips.Add(1)
 			}
 		}
