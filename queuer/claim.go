@@ -173,7 +173,7 @@ type look struct {
 const restPerBatch = 10 * time.Microsecond
 
 // lockedPause is how long a lane waits that another instance had locked: about half of the time
-// that a claim takes (docs/performance.md#what-was-not-reached-and-why). Without it the queuer
+// that a claim takes (docs/performance-appendix.md#modes-that-are-gone). Without it the queuer
 // would spin until the other claim ends.
 const lockedPause = 5 * time.Millisecond
 
@@ -190,7 +190,7 @@ func (c *claimer) learn(claimed store.Claimed, looks []look, began time.Time) {
 	if c.single {
 		for _, r := range claimed.Runs {
 			// This takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
-			// the time to the next POST (docs/performance.md).
+			// the time to the next POST (docs/performance-appendix.md).
 			c.lanes.Out(r.Service, began.Add(c.o.Busy))
 		}
 	}

@@ -93,8 +93,14 @@ func (p page) markdown(plot string) string {
 			fmt.Fprintf(&s, "| %s | %s | %s |\n", g.measure, g.want, g.got)
 		}
 	}
+	machine := ""
 	for _, f := range p.Modes {
-		fmt.Fprintf(&s, "\n### %s\n\nMode `%s`, %s, %s, medians of %d.\n\n", f.Title, f.Mode, f.Machine, f.Date.Format(time.DateOnly), len(f.Entries[0].Rates))
+		fmt.Fprintf(&s, "\n### %s\n\n", f.Title)
+		if f.Machine != machine {
+			machine = f.Machine
+			fmt.Fprintf(&s, "On %s. ", machine)
+		}
+		fmt.Fprintf(&s, "Mode `%s`, %s, medians of %d.\n\n", f.Mode, f.Date.Format(time.DateOnly), len(f.Entries[0].Rates))
 		writeMarkdown(&s, f.lines())
 	}
 	s.WriteString("\n")

@@ -41,13 +41,9 @@ func columns(mode string) []column {
 		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }},
 		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }},
 		{"CPU µs", "%.1f", func(r result) float64 { return r.work() }},
-		{"client", "%.2f", func(r result) float64 { return r.CPU.Client }},
-		{"postgres", "%.2f", func(r result) float64 { return r.CPU.Postgres }},
-		{"ledger", "%.2f", func(r result) float64 { return r.CPU.Ledger }},
 		{"trips", "%.3f", func(r result) float64 { return r.Trips }},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }},
 		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }},
-		{"alloc B", "%.0f", func(r result) float64 { return r.AllocBytes }},
 		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }},
 	}
 }

@@ -32,7 +32,7 @@
 // SQLite writes to a write-ahead log beside the database, and begins the log anew when all of
 // it is copied and nobody reads from it any more. While a transaction that has read stays
 // open, in any process (a report, a backup, an idle session), the log grows by every write,
-// which is more than the payloads: see docs/performance.md. Ordering and latency do not
+// which is more than the payloads: see docs/performance-appendix.md. Ordering and latency do not
 // suffer, the disk does. So a Runner looks at the log's size once a second ([Store.Upkeep]):
 // from Options.LogWarning on it reports the size, with an event (batch.EventTrouble, once) and
 // in Health.Warnings (while it lasts). End the transaction: within seconds the log is copied,

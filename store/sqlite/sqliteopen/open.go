@@ -34,7 +34,7 @@ type Options struct {
 	// Defaults to [DefaultPageSize]. An existing file keeps its own.
 	//
 	// SQLite writes whole pages to its log: small pages write less of it, for some more CPU time
-	// (docs/performance.md). Payloads of many kilobytes are quicker in larger pages.
+	// (docs/performance-appendix.md). Payloads of many kilobytes are quicker in larger pages.
 	PageSize int
 }
 
