@@ -93,6 +93,7 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 			if t.builds(c.file, text) != nil {
 				continue
 			}
+			start := time.Now()
 			v, by, err := b.kill(p, c, text)
 			if err != nil {
 				bad = append(bad, fmt.Errorf("%s: %w", dir, err))
@@ -101,7 +102,7 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 			tried++
 			if v == killed {
 				dead++
-				fmt.Printf("killed by %s: %s %s %s: %s -> %s\n", by.dir, dir, c.fn, c.op, words(c.old), words(c.new))
+				fmt.Printf("killed by %s in %.0f s: %s %s %s: %s -> %s\n", by.dir, time.Since(start).Seconds(), dir, c.fn, c.op, words(c.old), words(c.new))
 				continue
 			}
 			fmt.Printf("\n%s\n%s\n\n", v, c.entry(dir))

@@ -55,7 +55,7 @@ var sql = []struct {
 	{"negation", regexp.MustCompile(` (?:=|IS) `), []string{" IS NOT "}},
 	{"negation", regexp.MustCompile(` <> `), []string{" = "}},
 	{"negation", regexp.MustCompile(`\bNOT `), []string{""}},
-	{"condition", regexp.MustCompile(`\bAND [^()'"]*?( AND |\)|$)`), []string{"$1"}},
+	{"condition", regexp.MustCompile(`\bAND [^()'"]*?(\b(?:AND|OR|ORDER|FOR|LIMIT|RETURNING)\b|\)|.$)`), []string{"$1"}},
 	{"condition", regexp.MustCompile(`\bAND\b`), []string{"OR"}},
 	{"condition", regexp.MustCompile(`\bOR\b`), []string{"AND"}},
 	{"constant", regexp.MustCompile(`\b[0-9]\b`), []string{"7"}},

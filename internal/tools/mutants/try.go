@@ -8,50 +8,64 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // test is a package's tests, or some of them.
 type test struct {
-	dir string // from the root; it may be of another module
-	run string // a pattern
+	dir  string // from the root; it may be of another module
+	run  string // a pattern
+	long bool   // also what make quick leaves out
 }
 
-// also names tests beside a package's own that must notice a change of it, cheapest first. Those
-// that do not come by the changed line are not run.
+const servers = "internal/integration"
+
+// also names tests beside a package's own that must notice a change of it, cheapest first.
 var also = map[string][]test{
-	"batch":                         {{"store", "."}, {"queuer", "."}, {"internal/sim", "Decisions"}},
-	"dlt":                           {{"dlt/dlttest", "."}, {"dlt/memory", "."}, {".", "."}},
-	"dlt/internal/wire":             {{"dlt/sawtooth", "."}, {"dlt/splinter", "."}, {"dlt/canton", "."}},
-	"dlt/canton":                    {{"dlt/canton/cantontest", "."}},
-	"dlt/evm":                       {{"dlt/evm/evmtest", "."}},
-	"store":                         {{"store/memory", "."}, {"monitor", "."}, {"internal/sim", "Decisions"}},
-	"store/memory":                  {{"internal/sim", "Decisions"}, {".", "."}},
-	"store/sqlite":                  {{"internal/flaky", "."}},
-	"store/postgres":                {{"internal/integration", "TestStore/native$|TestOrders/native$"}, {"internal/integration", "."}},
-	"store/postgres/native":         {{"internal/integration", "TestStore/native$"}, {"internal/integration", "native"}},
-	"store/postgres/internal/conns": {{"store/postgres", "."}, {"internal/integration", "TestStore/native$"}},
-	"internal/sqlstore":             {{"store/sqlite", "."}, {"internal/integration", "TestStore/native$|TestOrders/native$"}},
-	"internal/position":             {{"internal/integration", "Position|Slow|Held|Hidden|TestStore/native$"}},
-	"internal/inhand":               {{"monitor", "."}, {".", "."}},
-	"internal/await":                {{".", "."}, {"batch/autobatch", "."}},
-	"internal/lanes":                {{"queuer", "."}},
-	"internal/acts":                 {{"operator", "."}},
-	"internal/explain":              {{"operator", "."}, {".", "."}},
-	"internal/wall":                 {{"submitter", "."}},
-	"internal/whole":                {{"store/storetest", "."}, {".", "."}},
-	"internal/held":                 {{".", "."}},
-	"internal/loop":                 {{".", "."}},
-	"internal/relied":               {{".", "."}},
-	"queuer":                        {{"internal/sim", "Decisions|TestRunner"}, {".", "."}},
-	"submitter":                     {{"internal/sim", "Decisions|TestRunner"}, {".", "."}},
-	"monitor":                       {{"internal/sim", "Decisions|TestRunner"}, {".", "."}},
-	"batch/autobatch":               {{"internal/ordercrash", "."}},
-	".":                             {{"internal/sim", "TestRunner|TestOperators"}},
+	".":                             {{dir: "internal/sim", run: "TestRunner|TestOperators"}},
+	"batch":                         {{dir: "store"}, {dir: "queuer"}, {dir: "internal/sim", run: "Decisions"}},
+	"batch/autobatch":               {{dir: "internal/ordercrash"}},
+	"dlt":                           {{dir: "dlt/dlttest"}, {dir: "dlt/memory"}, {dir: "."}},
+	"dlt/canton":                    {{dir: "dlt/canton/cantontest"}},
+	"dlt/evm":                       {{dir: "dlt/evm/evmtest"}},
+	"dlt/evm/internal/evmtx":        {{dir: "dlt/evm"}},
+	"dlt/internal/wire":             {{dir: "dlt/sawtooth"}, {dir: "dlt/splinter"}, {dir: "dlt/canton"}},
+	"internal/acts":                 {{dir: "operator"}},
+	"internal/await":                {{dir: "batch/autobatch"}, {dir: "."}},
+	"internal/explain":              {{dir: "operator"}, {dir: "."}},
+	"internal/held":                 {{dir: "."}},
+	"internal/inhand":               {{dir: "monitor"}, {dir: "."}},
+	"internal/lanes":                {{dir: "queuer"}},
+	"internal/loop":                 {{dir: "."}},
+	"internal/pgsettings":           {{dir: "store/postgres"}},
+	"internal/position":             {{dir: servers, run: "Slow|Hidden|Held|Requeue|TestStore/native$", long: true}},
+	"internal/relied":               {{dir: "."}},
+	"internal/repeats":              {{dir: "."}},
+	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}},
+	"internal/wall":                 {{dir: "submitter"}},
+	"internal/whole":                {{dir: "store/storetest"}, {dir: "."}},
+	"monitor":                       {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
+	"queuer":                        {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
+	"store":                         {{dir: "store/memory"}, {dir: "monitor"}, {dir: "internal/sim", run: "Decisions"}},
+	"store/memory":                  {{dir: "internal/sim", run: "Decisions"}, {dir: "."}},
+	"store/postgres":                {{dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}, {dir: servers, long: true}},
+	"store/postgres/internal/conns": {{dir: "store/postgres"}, {dir: servers, run: "TestStore/native$", long: true}},
+	"store/postgres/native":         {{dir: servers, run: "native", long: true}},
+	"store/sqlite":                  {{dir: "internal/flaky"}},
+	"store/sqlite/sqliteopen":       {{dir: "store/sqlite"}},
+	"submitter":                     {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 }
 
-// mutated is what tests say to a change of the code.
+// of returns the tests for a package: its own that take little time, those of others, and in the end
+// all of its own.
+func of(dir string) []test {
+	return slices.Concat([]test{{dir: dir}}, also[dir], []test{{dir: dir, long: true}})
+}
+
+// verdict is what tests say to a change of the code.
 type verdict string
 
 const (
@@ -76,7 +90,7 @@ type profile struct {
 func (b *bench) kill(p *pkg, c change, text string) (verdict, test, error) {
 	line := 1 + strings.Count(string(p.src[filepath.Join(b.root, c.file)][:c.start]), "\n")
 	v := unseen
-	for _, t := range append([]test{{p.dir, "."}}, also[p.dir]...) {
+	for _, t := range of(p.dir) {
 		seen, err := b.profile(p, t)
 		if err != nil {
 			return "", t, err
@@ -104,7 +118,7 @@ func (p profile) covers(file string, line int) bool {
 
 // profile runs a test on the tree as it is.
 func (b *bench) profile(p *pkg, t test) (profile, error) {
-	key := t.dir + " " + t.run + " " + p.dir
+	key := fmt.Sprint(t, p.dir)
 	if known, ok := b.lines[key]; ok {
 		return known, nil
 	}
@@ -164,7 +178,8 @@ func (b *bench) run(t test, args ...string) (string, error) {
 		return "", err
 	}
 	// Without vet and debug information, which take as long as most tests.
-	cmd := exec.Command("go", append(append([]string{"test", "-vet=off", "-ldflags=-w", "-count=1", "-run=" + t.run}, args...), "./"+filepath.ToSlash(folder))...)
+	args = append([]string{"test", "-vet=off", "-ldflags=-w", "-count=1", "-run=" + t.run, "-short=" + strconv.FormatBool(!t.long)}, args...)
+	cmd := exec.Command("go", append(args, "./"+filepath.ToSlash(folder))...)
 	cmd.Dir = home
 	out, err := cmd.CombinedOutput()
 	return string(out), err
