@@ -292,10 +292,13 @@ func (f *finder) call(n *ast.CallExpr) bool {
 			f.change("boundary", n, "!"+f.node(n.Args[0])+"."+to+"("+f.node(s.X)+")")
 		}
 	}
-	if id, ok := name.(*ast.Ident); ok && named[id.Name] != "" {
+	id, ok := name.(*ast.Ident)
+	if ok && named[id.Name] != "" {
 		f.change("negation", id, named[id.Name])
 	}
-	f.swap("arguments", n.Args)
+	if !ok || id.Name != "min" && id.Name != "max" {
+		f.swap("arguments", n.Args)
+	}
 	for _, e := range n.Args {
 		f.zero("arguments", e)
 	}
