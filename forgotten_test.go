@@ -180,3 +180,62 @@ func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 		assert.Equal(t, batch.Committed, rec.State)
 	})
 }
+
+// endsBytes is a ledger on which the bytes of the first attempt are void: another transaction has used up what they
+// need.
+type endsBytes struct{ keepsBytes }
+
+func (l endsBytes) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.Number == 1 {
+		return dlt.ErrDoubt
+	}
+	return l.keepsBytes.Submit(ctx, a)
+}
+
+func (l endsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+	for _, a := range attempts {
+		if string(a.Prepared) == "b as 1" {
+			a.Prepared = nil
+		}
+		known, err := l.keepsBytes.BatchStatuses(ctx, s, []batch.Attempt{a})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, known...)
+	}
+	return all, nil
+}
+
+// TestAnotherProcessEndsTheBytes lets another process find that the bytes are void, claim the batch again and
+// die before it keeps new ones. The process that has sent the bytes still holds them, and asks about them. What it
+// finds counts for the row, though the database keeps no bytes.
+func TestAnotherProcessEndsTheBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(nil)
+		st := memory.New()
+		r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
+		require.NoError(t, err)
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(t.Context(), b))
+		serveFor(t, r, time.Second)
+		time.Sleep(time.Hour)
+		rows, err := st.Pending(t.Context(), store.PendingQuery{Limit: 1})
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		require.Equal(t, "b as 1", string(rows[0].Prepared))
+		done, err := st.Record(t.Context(), []store.Outcome{{
+			Ref: rows[0].Ref, Version: rows[0].Version, By: batch.ByMonitor, Finding: store.IsVoid, Prepared: rows[0].Prepared,
+		}})
+		require.NoError(t, err)
+		require.Equal(t, store.Written, done[0].Result)
+		_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, func(batch.Lane) []batch.Run {
+			return []batch.Run{{0}}
+		})
+		require.NoError(t, err)
+		serveFor(t, r, 30*time.Minute)
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State, "%+v", rec)
+		assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+	})
+}

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -360,12 +361,16 @@ func (d *decider) stalled() Verdict {
 }
 
 // void handles the end of what was prepared, which are the bytes that the ledger was asked about: the
-// row may keep others by now.
+// row may keep others by now. They may be more than the store kept when the row was read, where it has
+// forgotten some, or where another process has found them void already.
 func (d *decider) void() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
 	}
 	v := d.found(store.IsVoid)
+	if was := d.f.Was; was != nil && bytes.HasPrefix(d.f.Prepared, was.Prepared) {
+		v.Outcome.Prepared = was.Prepared
+	}
 	d.lastIfSpent(v.Outcome)
 	return v
 }

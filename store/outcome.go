@@ -115,9 +115,10 @@ type Outcome struct {
 	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most that
 	// the row's SettlesAt may be ahead: a later time was written by a clock that was put right since.
 	Settle time.Duration
-	// Prepared are the bytes that a monitor asked the ledger about, nil for none. An IsVoid is about
-	// these bytes, and the row's version alone does not fence it: a slow submitter keeps bytes, and
-	// posts them, without raising the version. With other findings no store reads them.
+	// Prepared are the bytes that a monitor asked the ledger about, nil for none. With an IsVoid they are
+	// the ones that the row kept when it was read: the version alone does not fence it, since a slow
+	// submitter keeps bytes, and posts them, without raising the version. With other findings no store reads
+	// them.
 	Prepared []byte
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
