@@ -139,8 +139,8 @@ type Ledgers interface {
 	// Ledger records the ledger's name if none is recorded, and returns the recorded name.
 	Ledger(ctx context.Context, name string) (string, error)
 	// Serve records for each service the ledger that serves it, unless one is recorded, and
-	// returns the recorded names in the order of services: [Serving] is the rule. A name ""
-	// records nothing and only looks; the result is "" where no name is recorded.
+	// returns the recorded names in the order of services. A name "" records nothing and only
+	// looks; the result is "" where no name is recorded.
 	Serve(ctx context.Context, services []Served) ([]string, error)
 	// KeepTraits keeps a text about the traits that dltbatch relies on, under the ledger's
 	// name, where no text is kept yet or the kept text equals seen. It returns the text that

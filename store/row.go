@@ -52,7 +52,7 @@ type Row struct {
 	// requeued or decided about, or later the first time that the ledger took it. Nothing else moves
 	// it, so that no loop of attempts is endless without a person. It is zero where there was no claim
 	// since, or where that is not known, and cleared when the row becomes final. A deadline that
-	// [PutOff] puts off brings it forward. SQL stores have it in the column first_claimed.
+	// [PutOff] puts off brings it forward.
 	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int

@@ -17,8 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/redact"
 	"github.com/dltbatch/dltbatch/operator"
-	"github.com/dltbatch/dltbatch/store/postgres"
-	"github.com/dltbatch/dltbatch/store/sqlite"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // app is one call of the command.
@@ -76,7 +75,7 @@ var exitCodes = [...]string{
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
-	exitSchema:   "the schema is missing, not up to date (migrate status), or newer than this program knows",
+	exitSchema:   "the schema is missing, not up to date (migrate status), newer than this program knows, or from before the first release",
 }
 
 // Errors of the command itself.
@@ -96,8 +95,7 @@ func exitCode(err error) int {
 		{errUnconfirmed, exitRefused}, {batch.ErrMovedOn, exitRefused}, {batch.ErrInDoubt, exitRefused}, {batch.ErrNotAllowed, exitRefused},
 		{operator.ErrNotRecorded, exitSettings}, {operator.ErrDisagree, exitSettings},
 		{errLeft, exitLeft},
-		{postgres.ErrNotMigrated, exitSchema}, {postgres.ErrNewerSchema, exitSchema},
-		{sqlite.ErrNotMigrated, exitSchema}, {sqlite.ErrNewerSchema, exitSchema},
+		{store.ErrNotMigrated, exitSchema}, {store.ErrNewerSchema, exitSchema}, {store.ErrUnreleasedSchema, exitSchema},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code
@@ -143,10 +141,10 @@ func (a *app) fail(err error, code int) {
 		return
 	}
 	a.tell("dltbatch: " + text)
-	switch code {
-	case exitSettings:
+	switch {
+	case code == exitSettings:
 		a.tell("  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
-	case exitSchema:
+	case errors.Is(err, store.ErrNotMigrated):
 		a.tell("  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
 	}
 }

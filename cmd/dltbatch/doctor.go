@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,17 +122,21 @@ and "do".`,
 
 func (x *exam) all(ctx context.Context) error {
 	if x.db.pool != nil || x.db.file != nil {
-		s, err := x.db.schema(ctx, x.t)
+		s, _, err := x.db.schema(ctx)
+		if errors.Is(err, store.ErrUnreleasedSchema) {
+			x.bad("schema", "make a new database, and dltbatch migrate up", "%s", x.safe(err))
+			return x.server(ctx)
+		}
 		if err != nil {
 			return err
 		}
-		do := "dltbatch migrate up, before the new code; on PostgreSQL with --finish once the last process with code of schema version 1 is gone"
+		do := "dltbatch migrate up, before the new code"
 		if s.Have > s.Want {
 			do = "use a newer dltbatch"
 		}
 		x.say(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
-		if s.Have == 0 || s.Have > s.Want+1 {
-			return x.server(ctx) // no table can be read
+		if !s.Current {
+			return x.server(ctx) // the store refuses to read a table
 		}
 	}
 	if err := x.server(ctx); err != nil {

@@ -68,7 +68,6 @@ func TestMigrate(t *testing.T) {
 	s := &screen{T: t, dsn: "sqlite:" + path}
 	s.fails(exitFailed, "migrate", "status")
 	require.NoFileExists(t, path, "no look makes a file")
-	s.fails(exitUsage, "migrate", "up", "--finish", "--yes")
 	got := s.typed("", "migrate", "status")
 	assert.Equal(t, exitSchema, got.code)
 	assert.Contains(t, got.out, "at version 0")

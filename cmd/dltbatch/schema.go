@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/store"
@@ -24,41 +20,6 @@ func (t target) migrations() (fs.FS, error) {
 	return postgres.Migrations(t.options())
 }
 
-// newest returns the version of the last of these files.
-func newest(files fs.FS) (last int64, err error) {
-	names, err := fs.Glob(files, "*.sql")
-	for _, name := range names {
-		number, _, _ := strings.Cut(path.Base(name), "_")
-		v, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("migration %s: %w", name, err)
-		}
-		last = max(last, v)
-	}
-	return last, err
-}
-
-// version returns the number of the last migration that was made, or 0. It changes nothing.
-func (db *database) version(ctx context.Context, t target) (have int64, err error) {
-	switch {
-	case db.pool != nil:
-		table := pgx.Identifier{t.schemaName(), t.prefix + postgres.MigrationsTable}.Sanitize()
-		var found bool
-		if err := db.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&found); err != nil || !found {
-			return 0, err
-		}
-		return have, db.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+table).Scan(&have)
-	case db.file != nil:
-		const exists = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + sqlite.MigrationsTable + `')`
-		var found bool
-		if err := db.file.QueryRowContext(ctx, exists).Scan(&found); err != nil || !found {
-			return 0, err
-		}
-		return have, db.file.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+sqlite.MigrationsTable).Scan(&have)
-	}
-	return 0, fmt.Errorf("schema: %w: %T has none", store.ErrUnsupported, db.Store)
-}
-
 // schema is an answer of migrate.
 type schema struct {
 	Have int64 `json:"have"` // 0: no schema
@@ -67,18 +28,22 @@ type schema struct {
 	Current bool `json:"current"`
 }
 
-// schema compares the schema with what this program knows.
-func (db *database) schema(ctx context.Context, t target) (s schema, err error) {
-	files, err := t.migrations()
-	if err != nil {
-		return s, err
+// migrated is a store in a database.
+type migrated interface {
+	Migrate(ctx context.Context) error
+	Schema(ctx context.Context) (store.Schema, error)
+}
+
+// schema compares the schema with what this program knows. It changes nothing. why says why the
+// schema is not current.
+func (db *database) schema(ctx context.Context) (s schema, why, err error) {
+	in, ok := db.Store.(migrated)
+	if !ok {
+		return s, nil, fmt.Errorf("schema: %w: %T has none", store.ErrUnsupported, db.Store)
 	}
-	if s.Want, err = newest(files); err != nil {
-		return s, err
-	}
-	s.Have, err = db.version(ctx, t)
-	s.Current = s.Have >= s.Want && s.Have <= s.Want+1
-	return s, err
+	found, err := in.Schema(ctx)
+	why = found.Check()
+	return schema{Have: found.Have, Want: found.Want, Current: why == nil}, why, err
 }
 
 func (p *page) schema(s schema) {
@@ -89,22 +54,18 @@ func (p *page) schema(s schema) {
 	case s.Have == 0:
 		p.line("there are no tables: dltbatch migrate up makes them")
 	case s.Have < s.Want:
-		p.line("dltbatch migrate up brings it up to date; on PostgreSQL --finish may be needed: see its help")
+		p.line("dltbatch migrate up brings it up to date")
 	}
 }
 
 func (a *app) migrate() *cobra.Command {
 	c := group(&cobra.Command{Use: "migrate", Short: "The schema of the database"})
-	var finish, yes bool
 	up := &cobra.Command{
 		Use: "up [flags]", Short: "Make the tables, or bring them up to date",
 		Long: `Makes the tables, or brings them up to date; a missing SQLite file is made, too. Any number of processes
-may do it at once. Migrate first, with the new code, and then replace the processes. --finish is the step on
-PostgreSQL that wants the last process with code of schema version 1 to be gone. The JSON is an object
+may do it at once. Migrate first, with the new code, and then replace the processes. The JSON is an object
 with "have", "want" and "current".`,
 	}
-	up.Flags().BoolVar(&finish, "finish", false, "PostgreSQL: finish the migration (postgres.Store.FinishMigration)")
-	up.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation, with --finish")
 	c.AddCommand(
 		a.plain(&cobra.Command{
 			Use: "sql [flags]", Short: "The migrations as SQL", Args: cobra.NoArgs,
@@ -116,17 +77,14 @@ source name says only which database it is, such as postgres://. It has no JSON.
 			Long: `Shows the version of the schema, and the version that this program knows. It exits with 7 where the schema
 is to be migrated, or is too new. The JSON is an object with "have", "want" and "current".`,
 		}, func(ctx context.Context, db *database, _ []string) error {
-			s, err := db.schema(ctx, a.target)
+			s, why, err := db.schema(ctx)
 			if err != nil {
 				return err
 			}
-			if err := a.print(s, func(p *page) { p.schema(s) }); err != nil || s.Current {
+			if err := a.print(s, func(p *page) { p.schema(s) }); err != nil {
 				return err
 			}
-			if s.Have > s.Want {
-				return postgres.ErrNewerSchema
-			}
-			return postgres.ErrNotMigrated
+			return why
 		}),
 		a.plain(up, func(ctx context.Context, _ []string) error {
 			a.target.create = true
@@ -135,28 +93,14 @@ is to be migrated, or is too new. The JSON is an object with "have", "want" and 
 				return err
 			}
 			defer db.close()
-			migrate, ok := db.Store.(interface{ Migrate(context.Context) error })
+			in, ok := db.Store.(migrated)
 			if !ok {
 				return fmt.Errorf("migrate: %w: %T has no schema", store.ErrUnsupported, db.Store)
 			}
-			do := migrate.Migrate
-			if finish {
-				f, ok := db.Store.(interface {
-					FinishMigration(context.Context) error
-				})
-				if !ok {
-					return fmt.Errorf("%w: --finish is for PostgreSQL", errUsage)
-				}
-				t := &consent{a: a, asks: true, yes: yes}
-				if err := t.confirm(ctx, "finish", "From then on code of schema version 1 fails.", func(*page) {}); err != nil {
-					return err
-				}
-				do = f.FinishMigration
-			}
-			if err := do(ctx); err != nil {
+			if err := in.Migrate(ctx); err != nil {
 				return err
 			}
-			s, err := db.schema(ctx, a.target)
+			s, _, err := db.schema(ctx)
 			if err != nil {
 				return err
 			}

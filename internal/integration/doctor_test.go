@@ -65,7 +65,7 @@ var varying = []struct {
 	{regexp.MustCompile(`this program knows \d+`), "this program knows N"},
 }
 
-// doctor names what is wrong with each of seven set-ups, and what to do. The documentation has it
+// doctor names what is wrong with each of these set-ups, and what to do. The documentation has it
 // (docs/operations.md#what-doctor-says).
 func TestDoctorOnBrokenSetUps(t *testing.T) {
 	cluster := pgtest.NewCluster(t)
@@ -104,6 +104,9 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 		assert.Equal(t, checks, named, setUp)
 	}
 	says("the schema was never migrated", c.findings(), "schema")
+	exec(`CREATE SCHEMA doctor`, `CREATE TABLE doctor.dltbatch_migrations (version_id bigint)`, `INSERT INTO doctor.dltbatch_migrations VALUES (8)`)
+	says("a version from before the first release made the database", c.findings(), "schema")
+	exec(`DROP SCHEMA doctor CASCADE`)
 
 	require.NoError(t, st.Migrate(t.Context()))
 	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))

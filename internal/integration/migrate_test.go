@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"io/fs"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// Any number of processes may migrate one schema at once, up and down.
+// Any number of processes may migrate one schema at once.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq, pqBounced, pooledBounced} {
@@ -25,9 +24,6 @@ func TestMigrateAtOnce(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			o := &postgres.Options{Schema: s.schema + "_new"} // a schema that does not exist yet
-			if !d.bouncer {
-				t.Cleanup(func() { s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`) })
-			}
 			var stores []*postgres.Store
 			for range 6 { // a pool each, as processes have
 				stores = append(stores, s.open(o).Store)
@@ -48,13 +44,8 @@ func TestMigrateAtOnce(t *testing.T) {
 				require.NoError(t, row.Scan(&versions))
 				assert.Equal(t, 1, versions)
 				require.NoError(t, stores[0].Add(t.Context(), one("a", 1)))
-				all(func(st *postgres.Store) error { return st.MigrateTo(t.Context(), 0) })
-				require.ErrorIs(t, stores[1].Add(t.Context(), one("a", 1)), postgres.ErrNotMigrated)
-				var tables int
-				row = s.admin.QueryRow(`SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-					WHERE n.nspname = $1 AND relkind IN ('r', 'S') AND relname NOT LIKE $2`, o.Schema, postgres.MigrationsTable+"%")
-				require.NoError(t, row.Scan(&tables))
-				assert.Zero(t, tables)
+				s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`)
+				require.ErrorIs(t, stores[1].Add(t.Context(), one("a", 1)), store.ErrNotMigrated)
 			}
 		})
 	}
@@ -77,29 +68,28 @@ func TestNotMigrated(t *testing.T) {
 				require.NoError(t, tx.exec(t.Context(), "SELECT 1"), "the application's transaction goes on")
 				require.NoError(t, tx.rollback())
 			}
-			every(postgres.ErrNotMigrated)
+			every(store.ErrNotMigrated)
 			require.NoError(t, st.Migrate(t.Context()))
 			for name, call := range calls(t, st.Store) {
-				assert.NotErrorIs(t, call(), postgres.ErrNotMigrated, name)
+				assert.NotErrorIs(t, call(), store.ErrNotMigrated, name)
 			}
 			table := s.schema + "." + postgres.MigrationsTable
 			s.exec(`INSERT INTO ` + table + ` (version_id, is_applied) VALUES (99, true)`)
 			st = st.with(t, &postgres.Options{Schema: s.schema})
-			every(postgres.ErrNewerSchema)
-			require.ErrorIs(t, st.Migrate(t.Context()), postgres.ErrNewerSchema)
+			every(store.ErrNewerSchema)
+			require.ErrorIs(t, st.Migrate(t.Context()), store.ErrNewerSchema)
 			// The store serves the version after this one, and leaves it as it is: a rolling
 			// deploy.
-			s.exec(`UPDATE ` + table + ` SET version_id = ` + strconv.Itoa(newest+1) + ` WHERE version_id = 99`)
+			s.exec(`UPDATE ` + table + ` SET version_id = 2 WHERE version_id = 99`)
 			st = st.with(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
-			require.ErrorIs(t, st.MigrateTo(t.Context(), 0), postgres.ErrNewerSchema)
-			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = ` + strconv.Itoa(newest+1))
+			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 2`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
 			require.NoError(t, st.Add(t.Context(), one("a", "new")))
 			// The store notices, too, when tables go while it runs.
 			s.exec(`ALTER TABLE ` + s.schema + `.batches RENAME TO elsewhere`)
-			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), postgres.ErrNotMigrated)
+			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), store.ErrNotMigrated)
 		})
 	}
 }
@@ -176,50 +166,6 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 			return err
 		},
 		"ExpireOrders": func() error { _, err := st.ExpireOrders(ctx, 1); return err },
-	}
-}
-
-// A schema without the tables of bulk actions and summaries serves everything else. One migration
-// brings both, so that code of the version before goes on working; a process that was running before
-// has them, too.
-func TestMigrateForOperators(t *testing.T) {
-	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			ctx := t.Context()
-			s := newSpace(t, d)
-			st, other := s.open(nil), s.open(nil)
-			require.NoError(t, st.MigrateTo(ctx, 6))
-			b, by := one("a", 1), batch.By{Actor: "ada", Reason: "why"}
-			require.NoError(t, st.Add(ctx, b))
-			seen, err := st.Get(ctx, b.Key())
-			require.NoError(t, err)
-			_, err = st.Cancel(ctx, seen, by)
-			require.NoError(t, err)
-			acts, _, err := st.Acts(ctx, store.ActsQuery{})
-			require.NoError(t, err)
-			require.Len(t, acts, 1, "the list of all acts reads the whole table")
-			calls := map[string]func() error{
-				"ListBulks":   func() error { _, err := st.ListBulks(ctx, 1); return err },
-				"AddBulk":     func() error { _, err := st.AddBulk(ctx, "token", "{}", []string{"{}"}, 0); return err },
-				"Summary":     func() error { _, err := st.Summary(ctx, "causes"); return err },
-				"KeepSummary": func() error { _, err := st.KeepSummary(ctx, "causes", 0, store.Summary{}); return err },
-			}
-			for name, call := range calls {
-				require.ErrorIs(t, call(), postgres.ErrNotMigrated, name)
-			}
-			require.NoError(t, other.MigrateTo(ctx, 7))
-			for name, call := range calls {
-				require.NoError(t, call(), name)
-			}
-			again, _, err := st.Acts(ctx, store.ActsQuery{})
-			require.NoError(t, err)
-			assert.Equal(t, acts, again)
-			require.NoError(t, st.MigrateTo(ctx, 6))
-			for name, call := range calls {
-				require.ErrorIs(t, call(), postgres.ErrNotMigrated, name)
-			}
-		})
 	}
 }
 

@@ -96,17 +96,17 @@ func (s *space) fill(waiting, attempted, final int) {
 	table := func(name string) string { return s.schema + "." + name }
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
 		false, '\x00', 0, false, NULL, decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("batches"), waiting+attempted+final))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false, 3 FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
 	s.exec(fmt.Sprintf(`INSERT INTO %s (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before, next_check, due_at,
 		asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error_message, decision, receipts,
-		claimed_by, at_end, written_by)
-		SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, '', '', 0, '', false, 3
+		claimed_by, at_end, claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
+		SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, '', '', 0, '', false, 0, 0, 0, 0, ''
 		FROM %s WHERE seq > %d AND seq <= %d`, table("attempted_batches"), table("batches"), waiting, waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, created_at, false, NULL, '', 0 FROM %s WHERE seq > %d`,
 		table("outcomes"), table("batches"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, header_signature, '', '', '' FROM %s`, table("transactions"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, '', true, '', '' FROM %s`, table("transaction_receipts"), table("batches")))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0 FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0, '', 0, 0, 0, 0, 0, NULL, '' FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT DISTINCT service_id FROM %s UNION SELECT md5(i::text) FROM generate_series(1, %d) i`, table("services"), table("batches"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, 'ledger' FROM %s`, table("served"), table("services")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'ledger' || i, '{}', 0 FROM generate_series(1, 2000) i`, table("ledgers")))
@@ -121,7 +121,7 @@ func (s *space) fill(waiting, attempted, final int) {
 		}
 		s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, k, %s FROM generate_series(1, %d) i, generate_series(1, 2) k`, table(name), values, waiting+attempted+final))
 	}
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'me', '', 0, 0, '' FROM generate_series(1, %d) i`, table("controls"), waiting+attempted))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'me', '', 0, 0, '', '', 1 FROM generate_series(1, %d) i`, table("controls"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT false, 'paused' || i, 1, 'pause', 'me', '', i, '', 0 FROM generate_series(1, %d) i`, table("lane_acts"), waiting+attempted))
 	// Orders: some that wait, fewer in flight, and finished ones.
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5('o' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, CASE WHEN i %% 3 = 0 THEN 'key' || i ELSE '' END,
@@ -165,7 +165,7 @@ var mayRead = map[string]string{
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
 	// One process of all counts what is open, now and then, and nobody waits for it.
-	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders dltbatch_migrations",
+	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders dltbatch_schema",
 	// A store keeps a thousand instances, and one row of stats.
 	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
 	"sqlKeepStats": "stats", "sqlDropInstance": "instances",

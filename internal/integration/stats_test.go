@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,69 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/postgres"
 )
-
-// A schema without the tables of the stats serves everything else, and gets them while batches are
-// added and delivered.
-func TestStatsUpgradeUnderLoad(t *testing.T) {
-	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			s := newSpace(t, d)
-			st := s.open(nil)
-			require.NoError(t, st.MigrateTo(ctx, 3))
-			_, err := st.RefreshStats(ctx, store.RefreshQuery{})
-			require.ErrorIs(t, err, postgres.ErrNotMigrated)
-			require.ErrorContains(t, err, "is at version 3, want 4", "it was not tried")
-			_, err = st.Stats(ctx)
-			require.ErrorIs(t, err, postgres.ErrNotMigrated)
-			require.ErrorIs(t, st.KeepInstance(ctx, store.Instance{ID: "i"}), postgres.ErrNotMigrated)
-
-			var stop atomic.Bool
-			var wg sync.WaitGroup
-			var delivered, added atomic.Int64
-			deliver := func(lane string) {
-				for i := 0; !stop.Load(); i++ {
-					if assert.NoError(t, st.Add(ctx, one(lane, fmt.Sprint(lane, " ", i)))) {
-						added.Add(1)
-					}
-					n, err := deliverAll(ctx, st.Store, time.Minute, batch.ServiceID(lane))
-					assert.NoError(t, err)
-					delivered.Add(int64(n))
-				}
-			}
-			for p := range 2 {
-				wg.Go(func() { deliver(fmt.Sprint("lane ", p)) })
-			}
-			defer wg.Wait()
-			defer stop.Store(true)
-			waitFor(t, func() bool { return delivered.Load() > 5 })
-			require.NoError(t, st.Migrate(ctx))
-			require.Equal(t, newest, s.version())
-			at := delivered.Load()
-			waitFor(t, func() bool { return delivered.Load() > at+5 })
-			did, err := st.RefreshStats(ctx, store.RefreshQuery{By: "me"})
-			require.NoError(t, err)
-			require.True(t, did)
-			stop.Store(true)
-			wg.Wait()
-			got, err := st.Stats(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, int64(newest), got.Schema)
-			assert.Equal(t, added.Load(), delivered.Load())
-			names := map[string]bool{}
-			for _, size := range got.Sizes {
-				names[size.Name] = size.Bytes > 0
-			}
-			assert.True(t, names["batches"] && names["attempted_batches"], "%v", names)
-			require.NoError(t, st.MigrateTo(ctx, 3))
-			require.ErrorIs(t, st.KeepInstance(ctx, store.Instance{ID: "i"}), postgres.ErrNotMigrated)
-		})
-	}
-}
 
 // waitFor waits for something that happens soon.
 func waitFor(t *testing.T, is func() bool) {
@@ -184,7 +120,7 @@ func TestStatsTurns(t *testing.T) {
 			s.step(10 * time.Minute)
 			s.exec(`ALTER TABLE ` + s.schema + `.open_orders RENAME TO elsewhere`)
 			_, err = refresh(a, "a")
-			require.ErrorIs(t, err, postgres.ErrNotMigrated)
+			require.ErrorIs(t, err, store.ErrNotMigrated)
 			s.exec(`ALTER TABLE ` + s.schema + `.elsewhere RENAME TO open_orders`)
 			kept, err = b.Stats(ctx)
 			require.NoError(t, err)
@@ -209,7 +145,7 @@ func TestStatsCost(t *testing.T) {
 			false, '\x00', 0, false, NULL, '\x00' FROM generate_series(%d, %d) i`, lanes, from, from+n-1)
 	}
 	add(1, open)
-	exec(`INSERT INTO dltbatch.waiting_batches SELECT service_id, created_at, seq, 1, false, 3 FROM dltbatch.batches`)
+	exec(`INSERT INTO dltbatch.waiting_batches SELECT service_id, created_at, seq, 1, false FROM dltbatch.batches`)
 	g.vacuum()
 	count := func() {
 		exec(`UPDATE dltbatch.stats SET rest_until = 0, at = 0`)

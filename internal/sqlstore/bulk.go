@@ -15,7 +15,7 @@ func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string,
 	if err := store.ValidBulkToken(token); err != nil {
 		return b, s.d.Wrap(op, err)
 	}
-	err = s.d.KeepBulks(ctx, op, func(ctx context.Context, t Tx) error {
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		now, err := Now(ctx, t)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string,
 
 // SetBulk is [store.BulkKeeper].SetBulk.
 func (s *Store) SetBulk(ctx context.Context, token string, version int64, text string, part *store.BulkPart) (b store.Bulk, err error) {
-	err = s.d.KeepBulks(ctx, "change a bulk action", func(ctx context.Context, t Tx) error {
+	err = s.d.Write(ctx, "change a bulk action", func(ctx context.Context, t Tx) error {
 		if !isToken(token) {
 			return noBulk(token)
 		}
@@ -79,7 +79,7 @@ func (s *Store) SetBulk(ctx context.Context, token string, version int64, text s
 
 // GetBulk is [store.BulkKeeper].GetBulk.
 func (s *Store) GetBulk(ctx context.Context, token string) (b store.Bulk, err error) {
-	err = s.d.ReadBulks(ctx, "read a bulk action", func(ctx context.Context, t Tx) error {
+	err = s.d.Read(ctx, "read a bulk action", func(ctx context.Context, t Tx) error {
 		if !isToken(token) {
 			return noBulk(token)
 		}
@@ -91,7 +91,7 @@ func (s *Store) GetBulk(ctx context.Context, token string) (b store.Bulk, err er
 
 // GetBulkPart is [store.BulkKeeper].GetBulkPart.
 func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (text string, err error) {
-	err = s.d.ReadBulks(ctx, "read a part of a bulk action", func(ctx context.Context, t Tx) (err error) {
+	err = s.d.Read(ctx, "read a part of a bulk action", func(ctx context.Context, t Tx) (err error) {
 		found := false
 		if isToken(token) {
 			text, found, err = Get[string](ctx, t, sqlBulkPart, token, int64(place))
@@ -106,7 +106,7 @@ func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (text 
 
 // ListBulks is [store.BulkKeeper].ListBulks.
 func (s *Store) ListBulks(ctx context.Context, limit int) (all []store.Bulk, err error) {
-	err = s.d.ReadBulks(ctx, "list bulk actions", func(ctx context.Context, t Tx) (err error) {
+	err = s.d.Read(ctx, "list bulk actions", func(ctx context.Context, t Tx) (err error) {
 		all, err = bulks(ctx, t, sqlBulks, int64(min(max(0, limit), store.MaxBulks)))
 		return err
 	})

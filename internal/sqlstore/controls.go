@@ -119,19 +119,12 @@ func (c *ControlCols) Dest() []any {
 
 // Control returns the control in the columns.
 func (c *ControlCols) Control() batch.Control {
-	reason := c.HaltReason
-	if c.HaltedAt == 0 || c.HaltedAt > c.Version {
-		// Code of schema version 1 has released the lane since, or halted it: it leaves both
-		// columns as they are, while later code writes a version that is not before the halt.
-		reason = ""
-	}
 	return batch.Control{
 		Scope:    batch.Scope{All: c.Everything, Service: batch.ServiceID(c.Service)},
 		PausedAt: FromMicro(c.PausedAt), PausedBy: batch.By{Actor: c.PausedBy, Reason: c.PausedReason},
 		Policy:   batch.Policy(c.Policy),
-		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: reason,
-		// That code raises no version, but its pauses and halts have a time.
-		Version: max(c.Version, c.PausedAt, c.HaltedAt),
+		HaltedAt: FromMicro(c.HaltedAt), HaltedBy: batch.ID(c.HaltedBy), HaltReason: c.HaltReason,
+		Version: c.Version,
 	}
 }
 

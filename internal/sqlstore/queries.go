@@ -65,9 +65,6 @@ type Queries struct {
 	Witnesses string
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string
-	// AttemptedServices finds the services among $1 that have an open attempted batch, or one among
-	// their first $2 batches: the limit keeps its cost from growing with history.
-	AttemptedServices string
 }
 
 // The statements that drivers share. A test of each driver asks its planner about each
@@ -81,10 +78,8 @@ const (
 
 	// ColsBatch are the columns of a batch that never change.
 	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
-	// TraceParent is the trace context of a batch, or "". [Texts] puts noTraceParent into its place
-	// where the schema has no such column yet.
-	TraceParent   = `coalesce(b.trace_parent, '')`
-	noTraceParent = `CAST('' AS text)`
+	// TraceParent is the trace context of a batch, or "".
+	TraceParent = `coalesce(b.trace_parent, '')`
 	// BriefCols are the columns of an open row a that decide whether it waits.
 	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
 	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END, a.decision, a.at_end`
@@ -95,20 +90,17 @@ const (
 	// ClaimAhead, with the clock behind it and a bracket, says that an attempted row has a live claim which
 	// lasts for longer than a claim that begins now, and so is to be put right ([store.Row].AsOf).
 	ClaimAhead = `(state = 2 AND claim_expires <> last_post
-		AND claim_expires - CASE WHEN claim_ttl > 0 AND ttl_attempt = attempt THEN claim_ttl ELSE 3600000000 END - 5000000 > `
+		AND claim_expires - CASE WHEN claim_ttl > 0 THEN claim_ttl ELSE 3600000000 END - 5000000 > `
 
-	// ColsTombstone are the columns of a tombstone. [Texts] puts noColsEnd into the place of colsEnd,
-	// and nothing into the place of BuryInto and BuryFrom, where the schema does not keep yet how
-	// batches ended.
-	ColsTombstone = `p.header_signature, p.service_id, p.payload_hash, p.pruned_at, ` + colsEnd
-	colsEnd       = `p.data_change_id, p.created_at, p.state, p.version, p.attempt, p.final_at, p.submission_error, p.submission_error_message`
-	noColsEnd     = `CAST('' AS text), 0, 0, 0, 0, 0, CAST(NULL AS text), CAST('' AS text)`
-	BuryInto      = `, data_change_id, created_at, state, version, attempt, final_at, submission_error, submission_error_message`
-	// BuryFrom is for batches b with their outcomes f. Code that knew no keys of tombstones may have
-	// stored a second batch of a key: then the first one's tombstone has it.
-	BuryFrom = `, CASE WHEN EXISTS (SELECT 1 FROM {tombstones} o WHERE o.service_id = b.service_id
-		AND o.data_change_id = b.data_change_id AND o.data_change_id <> '') THEN '' ELSE b.data_change_id END,
-	b.created_at, f.state, f.version, f.attempt, f.final_at, f.submission_error, f.submission_error_message`
+	// ColsTombstone are the columns of a tombstone.
+	ColsTombstone = `p.header_signature, p.service_id, p.payload_hash, p.pruned_at,
+	p.data_change_id, p.created_at, p.state, p.version, p.attempt, p.final_at, p.submission_error, p.submission_error_message`
+	// BuryInto are the columns of a tombstone but for its own, BuryFrom their values of batches b with
+	// their outcomes f.
+	BuryInto = `header_signature, service_id, payload_hash, pruned_at,
+	data_change_id, created_at, state, version, attempt, final_at, submission_error, submission_error_message`
+	BuryFrom = `b.header_signature, b.service_id, b.payload_hash, $2::bigint,
+	b.data_change_id, b.created_at, f.state, f.version, f.attempt, f.final_at, f.submission_error, f.submission_error_message`
 
 	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
@@ -123,10 +115,8 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
 
 	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its open row.
-	ColsOrder = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, ` + orderTraceParent
-	// orderTraceParent is for an order as TraceParent is for a batch.
-	orderTraceParent = `coalesce(o.trace_parent, '')`
-	ColsOpenOrder    = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
+	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, coalesce(o.trace_parent, '')`
+	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
 	// An order is in one of two tables; one statement reads both.
 	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
 	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
@@ -266,7 +256,7 @@ const (
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`
 	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.
 	CountBeside = `
-	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_migrations} m
+	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_schema} m
 	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'halted', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.halted_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -64,7 +65,7 @@ type RowCols struct {
 	Prepared                                                                  []byte
 	ClaimedBy                                                                 string
 	AtEnd, Quarantined                                                        bool
-	ClaimTTL, TTLAttempt, MovedAt, Rollbacks, SeenAttempt                     int64
+	ClaimTTL, MovedAt, Rollbacks, SeenAttempt                                 int64
 	SeenEndpoint                                                              string
 }
 
@@ -74,7 +75,7 @@ func (c *RowCols) Dest() []any {
 		&c.State, &c.Version, &c.Attempt, &c.Spent, &c.Failures, &c.ClaimExpires, &c.NotBefore, &c.NextCheck, &c.AskedAt,
 		&c.LastPost, &c.SettlesAt, &c.DoubtAttempt, &c.DoubtSince, &c.ResendUntil, &c.Resends, &c.Refused, &c.Requeued,
 		&c.Kind, &c.Message, &c.Decision, &c.Receipts, &c.Prepared, &c.ClaimedBy, &c.AtEnd,
-		&c.ClaimTTL, &c.TTLAttempt, &c.MovedAt, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
+		&c.ClaimTTL, &c.MovedAt, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
 	}
 }
 
@@ -96,7 +97,7 @@ func (c *RowCols) Row() store.Row {
 		DoubtSince: FromMicro(c.DoubtSince), ResendUntil: FromMicro(c.ResendUntil), Resends: int(c.Resends),
 		Refused: c.Refused, Requeued: c.Requeued, OrdersSettled: c.Settled, Decision: c.Decision,
 		ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
-		ClaimTTL: ClaimTTL(c.ClaimTTL, c.TTLAttempt, c.Attempt), MovedAt: FromMicro(c.MovedAt),
+		ClaimTTL: time.Duration(c.ClaimTTL) * time.Microsecond, MovedAt: FromMicro(c.MovedAt),
 		Rollbacks: int(c.Rollbacks), SeenAttempt: int(c.SeenAttempt), SeenEndpoint: c.SeenEndpoint,
 	}
 	if c.Kind.Valid {

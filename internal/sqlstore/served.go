@@ -53,18 +53,14 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) (names []str
 		known, err = served(ctx, t, services)
 		return err
 	})
-	var missing []store.Served
+	var record []store.Served
 	for _, want := range services {
-		if _, there := known[string(want.Service)]; !there {
-			missing = append(missing, want)
+		if _, there := known[string(want.Service)]; !there && want.Ledger != "" {
+			record = append(record, want)
 		}
 	}
-	run := s.d.Read // a question without a ledger records nothing
-	if slices.ContainsFunc(missing, func(want store.Served) bool { return want.Ledger != "" }) {
-		run = s.d.Write
-	}
-	if err == nil && len(missing) > 0 {
-		err = run(ctx, op, func(ctx context.Context, t Tx) error { return s.serve(ctx, t, missing, known) })
+	if err == nil && len(record) > 0 {
+		err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error { return serve(ctx, t, record, known) })
 	}
 	if err != nil {
 		return nil, err
@@ -97,36 +93,17 @@ func serviceNames(t Tx, services []store.Served) any {
 
 // serve records the ledgers of services that have none, and adds the recorded names to known. It
 // records in one order, so that no two calls wait for each other.
-func (s *Store) serve(ctx context.Context, t Tx, services []store.Served, known map[string]string) error {
-	database, _, err := Get[string](ctx, t, sqlLedger)
-	if err != nil {
+func serve(ctx context.Context, t Tx, record []store.Served, known map[string]string) error {
+	slices.SortFunc(record, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
+	names := make([]string, len(record))
+	for i, want := range record {
+		names[i], known[string(want.Service)] = want.Ledger, want.Ledger
+	}
+	did, err := t.Exec(ctx, sqlServe, serviceNames(t, record), texts(t, names))
+	if err != nil || int(did) == len(record) {
 		return err
 	}
-	var attempted []string
-	// Attempted batches matter only if the database's ledger is another one (see store.Serving).
-	if database != "" && slices.ContainsFunc(services, func(want store.Served) bool { return want.Ledger != database }) {
-		attempted, err = Query(ctx, t, Value[string], s.d.AttemptedServices, serviceNames(t, services), int64(store.ServedReach))
-		if err != nil {
-			return err
-		}
-	}
-	var record []store.Served
-	var names []string
-	slices.SortFunc(services, func(a, b store.Served) int { return strings.Compare(string(a.Service), string(b.Service)) })
-	for _, want := range services {
-		name := store.Serving(want.Ledger, database, slices.Contains(attempted, string(want.Service)))
-		known[string(want.Service)] = name
-		if want.Ledger != "" && name != "" {
-			record, names = append(record, want), append(names, name)
-		}
-	}
-	if len(record) > 0 {
-		did, err := t.Exec(ctx, sqlServe, serviceNames(t, record), texts(t, names))
-		if err != nil || int(did) == len(services) {
-			return err
-		}
-	}
-	recorded, err := served(ctx, t, services) // another call was faster for some of them, or may have been
+	recorded, err := served(ctx, t, record) // another call was faster for some of them
 	maps.Copy(known, recorded)
 	return err
 }

@@ -74,32 +74,3 @@ func TestIDHash(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrConflict)
 	assert.ErrorContains(t, err, "batch s/a: its id has the hash of batch b")
 }
-
-// Code of schema version 1 pauses and halts and leaves the version as it is: a control that
-// was seen before that is out of date.
-func TestControlOfOldCode(t *testing.T) {
-	seen := sqlstore.ControlCols{PausedAt: 5, Version: 5}
-	require.Equal(t, int64(5), seen.Control().Version)
-	for _, now := range []sqlstore.ControlCols{{PausedAt: 7, Version: 5}, {PausedAt: 5, HaltedAt: 8, Version: 5}} {
-		assert.NotEqual(t, seen.Control().Version, now.Control().Version)
-	}
-	assert.Equal(t, int64(9), (&sqlstore.ControlCols{PausedAt: 5, HaltedAt: 6, Version: 9}).Control().Version)
-}
-
-// That code leaves the reason as it is, too: its own halts and releases have none.
-func TestHaltReasonOfOldCode(t *testing.T) {
-	for name, c := range map[string]struct {
-		cols sqlstore.ControlCols
-		want string
-	}{
-		"as it was halted":           {sqlstore.ControlCols{HaltedAt: 8, Version: 8}, "why"},
-		"changed since, by new code": {sqlstore.ControlCols{HaltedAt: 8, Version: 9, PausedAt: 9}, "why"},
-		"paused since, by old code":  {sqlstore.ControlCols{HaltedAt: 8, Version: 8, PausedAt: 9}, "why"},
-		"released by old code":       {sqlstore.ControlCols{Version: 8}, ""},
-		"released and halted by it":  {sqlstore.ControlCols{HaltedAt: 9, Version: 8}, ""},
-		"never halted":               {sqlstore.ControlCols{}, ""},
-	} {
-		c.cols.HaltReason = "why"
-		assert.Equal(t, c.want, c.cols.Control().HaltReason, name)
-	}
-}

@@ -18,12 +18,12 @@ func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	if err := i.Validate(); err != nil {
 		return s.d.Wrap(op, err)
 	}
-	i.Schema = s.d.Schema
+	i.Schema = s.d.Want
 	detail, err := json.Marshal(i)
 	if err != nil {
 		return s.d.Wrap(op, err)
 	}
-	return s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) error {
+	return s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		if i.Stopped {
 			_, err := t.Exec(ctx, sqlDropInstance, i.ID)
 			return err
@@ -43,7 +43,7 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	}
 	var taken takenTurn
 	mine := false
-	if err := s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
+	if err := s.d.Write(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		taken, mine, err = takeStats(ctx, t, q)
 		return err
 	}); err != nil || !mine {
@@ -58,7 +58,7 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	totals = totals.After(taken.before)
 	turn := taken.End(taken.now.Add(took), totals.At, took)
 	kept := false
-	err = s.d.KeepStats(ctx, op, func(ctx context.Context, t Tx) (err error) {
+	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		if failed != nil {
 			_, err = t.Exec(ctx, sqlRestStats, turn.Turn, ToMicro(turn.Rest))
 			return err
@@ -184,7 +184,7 @@ func (r *tally) addTo(c *store.Totals) error {
 
 // Stats is [store.StatsKeeper].Stats.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
-	return ask(ctx, s.d.ReadStats, "read the stats", func(ctx context.Context, t Tx) (read store.Stats, err error) {
+	return ask(ctx, s.d.Read, "read the stats", func(ctx context.Context, t Tx) (read store.Stats, err error) {
 		type row struct {
 			totals string
 			now    int64

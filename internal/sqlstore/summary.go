@@ -16,7 +16,7 @@ func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error)
 		turn, at, rest, now int64
 		text                string
 	}
-	return ask(ctx, s.d.ReadSummaries, op, func(ctx context.Context, t Tx) (kept store.Summary, err error) {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (kept store.Summary, err error) {
 		found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.text, &r.now} }, sqlSummary, name)
 		if err != nil {
 			return kept, err
@@ -34,7 +34,7 @@ func (s *Store) KeepSummary(ctx context.Context, name string, turn int64, next s
 	if err := store.ValidSummaryName(name); err != nil {
 		return false, s.d.Wrap(op, err)
 	}
-	return ask(ctx, s.d.KeepSummaries, op, func(ctx context.Context, t Tx) (bool, error) {
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (bool, error) {
 		n, err := t.Exec(ctx, sqlKeepSummary, name, turn, next.Turn, ToMicro(next.At), ToMicro(next.Rest), next.Text)
 		return n == 1, err
 	})

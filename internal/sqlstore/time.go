@@ -26,16 +26,6 @@ func FromMicro(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// ClaimTTL returns the value of the columns claim_ttl, in microseconds, and ttl_attempt: code
-// of schema version 1 claims without writing them, so they count only for the attempt in
-// ttl_attempt.
-func ClaimTTL(us, of, attempt int64) time.Duration {
-	if of != attempt {
-		return 0
-	}
-	return time.Duration(us) * time.Microsecond
-}
-
 // NeverDue is later than any clock.
 const NeverDue = math.MaxInt64
 

@@ -29,8 +29,7 @@ func (c *TombCols) Key() batch.Key {
 	return batch.Key{Service: batch.ServiceID(c.service), ID: batch.ID(c.id)}
 }
 
-// Record is what is left of the batch. Its State is 0 where code from before the outcome was kept
-// has removed it.
+// Record is what is left of the batch.
 func (c *TombCols) Record() batch.Record {
 	r := batch.Record{
 		Key: c.Key(), State: batch.State(c.state), Version: c.version, Attempt: int(c.attempt), DataChangeID: c.change,
@@ -61,13 +60,11 @@ func (c *TombCols) OfChange(a *Addition) error {
 	return nil
 }
 
-// remains are the records of the removed batches of these keys of which it is known how they ended.
+// remains are the records of the removed batches of these keys.
 func (s *Store) remains(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
 	var found []batch.Record
 	err := Each(ctx, t, (*TombCols).Dest, func(c *TombCols) error {
-		if c.state != 0 {
-			found = append(found, c.Record())
-		}
+		found = append(found, c.Record())
 		return nil
 	}, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
 	return found, err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -81,13 +79,6 @@ type Driver struct {
 	// Pruning runs one removal of Prune: up to PruneChunk rows of a kind.
 	Pruning    Run
 	PruneChunk int
-	// KeepStats is Write and ReadStats is Read for the tables of a [store.StatsKeeper]; they fail
-	// where the schema has no such tables yet.
-	KeepStats, ReadStats Run
-	// KeepBulks and ReadBulks are such a Write and Read for the tables of a [store.BulkKeeper].
-	KeepBulks, ReadBulks Run
-	// KeepSummaries and ReadSummaries are such a Write and Read for the table of a [store.SummaryKeeper].
-	KeepSummaries, ReadSummaries Run
 	// Counting is Snapshot for a count, which reads all open rows: it gives up after
 	// [store.StatsLimit], even if nobody listens any more.
 	Counting Run
@@ -97,8 +88,9 @@ type Driver struct {
 	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
 	// Unusable remembers the names that a scan finds and cannot use.
 	Unusable *Unusable
-	// Schema is the last version of the schema that the driver knows.
-	Schema int64
+	// Want is the version of the schema that the driver is made for, and Have reads the database's.
+	Want int64
+	Have func(ctx context.Context) (int64, error)
 	// Wrap adds the operation to an error from before a transaction.
 	Wrap func(op string, err error) error
 	Queries
@@ -127,8 +119,7 @@ func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Con
 // Texts are statements in the form that a database takes, each made once.
 type Texts struct {
 	form  func(statement string) string
-	lacks atomic.Int32 // the first of the constants below that the schema lacks, or 0
-	known [4]sync.Map  // for each number
+	known sync.Map
 }
 
 // NewTexts returns the texts that form makes of statements.
@@ -136,58 +127,13 @@ func NewTexts(form func(statement string) string) *Texts { return &Texts{form: f
 
 // Of is a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
-	lacks := t.lacks.Load()
-	known := &t.known[lacks]
-	if text, ok := known.Load(statement); ok {
+	if text, ok := t.known.Load(statement); ok {
 		return text.(string)
 	}
-	from := statement
-	if lacks >= lacksEnds {
-		from = strings.NewReplacer(colsEnd, noColsEnd, BuryInto, "", BuryFrom, "").Replace(from)
-	}
-	if lacks >= lacksOrders {
-		from = strings.ReplaceAll(from, orderTraceParent, noTraceParent)
-	}
-	if lacks >= lacksBatches {
-		from = strings.ReplaceAll(from, TraceParent, noTraceParent)
-	}
-	text := t.form(from)
-	known.Store(statement, text)
+	text := t.form(statement)
+	t.known.Store(statement, text)
 	return text
 }
-
-// These are the columns that a schema may lack: those that say how removed batches ended, and those for
-// the trace contexts of orders and of batches. A schema that lacks one lacks those before it.
-const (
-	lacksEnds = 1 + iota
-	lacksOrders
-	lacksBatches
-)
-
-// Has says whether the schema has the columns for the trace contexts of batches and of orders, and for
-// how removed batches ended, which came later, in this order. Without a column, statements read and
-// keep nothing of the kind. Until the first call the statements use all columns.
-func (t *Texts) Has(batches, orders, ends bool) {
-	switch {
-	case !batches:
-		t.lacks.Store(lacksBatches)
-	case !orders:
-		t.lacks.Store(lacksOrders)
-	case !ends:
-		t.lacks.Store(lacksEnds)
-	default:
-		t.lacks.Store(0)
-	}
-}
-
-// Ends reports whether the schema keeps how removed batches ended, as Has has said last.
-func (t *Texts) Ends() bool { return t.lacks.Load() < lacksEnds }
-
-// Traced reports whether the schema has the column of batches, as Has has said last.
-func (t *Texts) Traced() bool { return t.lacks.Load() < lacksBatches }
-
-// TracedOrders reports whether the schema has the column of orders, as Has has said last.
-func (t *Texts) TracedOrders() bool { return t.lacks.Load() < lacksOrders }
 
 // Query returns the rows of a statement. dest says where the columns of one row go.
 func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement string, args ...any) ([]T, error) {

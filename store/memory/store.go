@@ -111,13 +111,10 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, e
 	defer s.mu.Unlock()
 	names := make([]string, len(services))
 	for i, want := range services {
-		name, known := s.served[want.Service]
-		if !known {
-			if name = store.Serving(want.Ledger, s.ledger, s.wasAttempted(want.Service)); name != "" && want.Ledger != "" {
-				s.served[want.Service] = name
-			}
+		if _, known := s.served[want.Service]; !known && want.Ledger != "" {
+			s.served[want.Service] = want.Ledger
 		}
-		names[i] = name
+		names[i] = s.served[want.Service]
 	}
 	return names, nil
 }
@@ -133,19 +130,4 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (stri
 		s.traits[name] = traits
 	}
 	return s.traits[name], nil
-}
-
-// wasAttempted reports whether one of a service's first batches was ever attempted. s.mu is
-// held.
-func (s *Store) wasAttempted(service batch.ServiceID) bool {
-	l := s.lanes[service]
-	if l == nil {
-		return false
-	}
-	for i := range min(l.all.len(), store.ServedReach) {
-		if l.all.at(i).row.Attempt > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -200,7 +200,7 @@ func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.S
 		}
 		in = in[n:]
 	}
-	statement, args := t.insertion(in, sqlInsertNew, sqlInsertNewTraced)
+	statement, args := insertion(in, sqlInsertNew, sqlInsertNewTraced)
 	return []conns.Statement{{Text: statement, Args: args}}, nil
 }
 

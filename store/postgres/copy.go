@@ -15,8 +15,7 @@ const copyLeast = 100
 
 const (
 	copyBatchesColumns = 13 // of colsInsert
-	copyQueuedColumns  = 6
-	writtenByCode      = 3
+	copyQueuedColumns  = 5
 )
 
 // copier returns the connection if it can copy so many new batches, and nil otherwise.
@@ -32,7 +31,7 @@ func (t *session) copier(rows int) conns.Copier {
 // with the same batches wait for each other in one direction only, by COPY or by INSERT.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
-	if t.traced(in) {
+	if traced(in) {
 		text, columns = copyBatchesTraced, copyBatchesColumns+1
 	}
 	err := c.Copy(ctx, t.s.sql(text), &copied{n: len(in), row: func(b []byte, i int) []byte {
@@ -117,8 +116,7 @@ func appendQueued(b []byte, a *addition, version int64) []byte {
 	b = appendValue(b, a.Service)
 	b = appendInt(b, a.At)
 	b = appendInt(b, version)
-	b = appendBool(b, false) // requeued
-	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(b, 2), writtenByCode)
+	return appendBool(b, false) // requeued
 }
 
 func appendInt(b []byte, n int64) []byte {

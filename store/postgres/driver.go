@@ -15,10 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	as := sqlstore.Runner[*session]
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.tx), Adding: as(s.adding), Snapshot: as(s.snapshot), Pruning: as(s.pruning), PruneChunk: 500,
-		Delivering: as(s.delivering), Wrap: wrap, Schema: schemaVersion, Unusable: &s.unusable,
-		KeepStats: as(s.withStats(s.tx)), ReadStats: as(s.withStats(s.read)),
-		KeepBulks: as(s.withOperator(s.tx)), ReadBulks: as(s.withOperator(s.read)),
-		KeepSummaries: as(s.withOperator(s.tx)), ReadSummaries: as(s.withOperator(s.read)),
+		Delivering: as(s.delivering), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
@@ -31,7 +28,7 @@ func (s *Store) driver() sqlstore.Driver {
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamIDs,
-			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck, AttemptedServices: sqlAttemptedServices,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck,
 		},
 	}
 }

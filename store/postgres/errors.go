@@ -8,16 +8,6 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Errors about the schema.
-var (
-	// ErrNotMigrated means that the schema lacks the tables of this version: call
-	// [Store.Migrate] first.
-	ErrNotMigrated = errors.New("dltbatch: the database is not migrated: call Migrate")
-	// ErrNewerSchema means that a package more than one schema version further on has migrated
-	// the schema: use that package. See [Store.Migrate].
-	ErrNewerSchema = errors.New("dltbatch: the database was migrated by a newer version")
-)
-
 // ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has made it
 // read-only (default_transaction_read_only), as some providers do where the disk is almost full. The
 // store obeys. It closes connections that say so, so that calls soon succeed where the name of the server

@@ -48,11 +48,11 @@ func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) 
 // all are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	if added == nil {
-		statement, args := t.insertion(in, sqlInsertNew, sqlInsertNewTraced)
+		statement, args := insertion(in, sqlInsertNew, sqlInsertNewTraced)
 		_, err := t.Exec(ctx, statement, args...)
 		return err
 	}
-	statement, args := t.insertion(in, sqlInsertBatches, sqlInsertTraced)
+	statement, args := insertion(in, sqlInsertBatches, sqlInsertTraced)
 	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
@@ -60,19 +60,19 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion is one of two statements, with its arguments: plain, or traced if a batch has a trace
-// context that the schema can hold.
-func (t *session) insertion(in []*addition, plain, traced string) (statement string, args []any) {
+// insertion is one of two statements, with its arguments: plain, or withTrace if a batch has a trace
+// context.
+func insertion(in []*addition, plain, withTrace string) (statement string, args []any) {
 	args = insertArgs(in)
-	if !t.traced(in) {
+	if !traced(in) {
 		return plain, args
 	}
-	return traced, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
+	return withTrace, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
 }
 
-// traced reports whether any of the batches has a trace context that the schema can hold.
-func (t *session) traced(in []*addition) bool {
-	return t.s.texts.Traced() && slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" })
+// traced reports whether any of the batches has a trace context.
+func traced(in []*addition) bool {
+	return slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" })
 }
 
 // insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.

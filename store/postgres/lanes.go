@@ -34,7 +34,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 	}
 	defer func() { s.sawOpen.Store(err == nil && len(lanes) > 0) }()
 	known := 0
-	m := s.lanes.Load()
+	m := s.lanes
 	if m != nil {
 		known = m.Len()
 	}

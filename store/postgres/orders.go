@@ -121,7 +121,7 @@ func (t *session) insertOrders(ctx context.Context, in []*sqlstore.NewOrder, add
 		bytes, store.NewOrderRow().Version,
 	}
 	traced := func(o *sqlstore.NewOrder) bool { return o.TraceParent != "" }
-	if t.s.texts.TracedOrders() && slices.ContainsFunc(in, traced) {
+	if slices.ContainsFunc(in, traced) {
 		statement, args = sqlInsertOrdersTraced, append(args, textArray(n, func(i int) string { return in[i].TraceParent }))
 	}
 	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)

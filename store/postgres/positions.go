@@ -16,20 +16,6 @@ import (
 // maxPositions bounds the number of lanes remembered.
 const maxPositions = 1 << 17
 
-// remember turns the memory of where lanes begin on or off. It is off while older code, which
-// breaks the memory's rules, may still write. It is also off where commits are asynchronous: a
-// crash may take back that a row was final, and the server keeps its start time. It also says
-// which of the columns that came later the schema has.
-func (s *Store) remember(version int64) {
-	s.texts.Has(version >= traceVersion, version >= orderTraceVersion, version >= endsVersion)
-	switch {
-	case version < finishedVersion || s.o.AllowAsynchronousCommit:
-		s.lanes.Store(nil)
-	case s.lanes.Load() == nil:
-		s.lanes.CompareAndSwap(nil, position.NewLanes(maxPositions))
-	}
-}
-
 // heldLane is a lane locked by a claim, with the order keys that the claim reads.
 type heldLane struct {
 	service batch.ServiceID
@@ -55,8 +41,8 @@ type starts struct {
 }
 
 func (s *Store) starts() *starts {
-	if lanes := s.lanes.Load(); lanes != nil {
-		return &starts{s, lanes.Claim(time.Now())}
+	if s.lanes != nil {
+		return &starts{s, s.lanes.Claim(time.Now())}
 	}
 	return &starts{s: s}
 }
@@ -156,7 +142,7 @@ func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
 	for i := range floors {
 		floors[i] = math.MinInt64
 	}
-	m := t.s.lanes.Load()
+	m := t.s.lanes
 	if m == nil {
 		return floors, nil
 	}

@@ -42,27 +42,25 @@ type shared = sqlstore.Store
 // number of stores and processes on one schema.
 type Store struct {
 	shared
-	pool        conns.Pool
-	o           Options
-	names       names
-	texts       *sqlstore.Texts
-	checked     atomic.Pointer[time.Time]      // until when the schema counts as good; nil: nobody has looked
-	doubted     atomic.Pointer[time.Time]      // earlier looks at connections do not count
-	writable    atomic.Bool                    // a server was seen that takes writes
-	readOnly    atomic.Pointer[readOnly]       // the last write was refused; nil: it was not
-	hasStats    atomic.Bool                    // the schema has the tables of the stats
-	hasOperator atomic.Bool                    // the schema has the tables of bulk actions and summaries
-	lanes       atomic.Pointer[position.Lanes] // where they begin; nil: at their front
-	hidden      atomic.Pointer[hidden]         // the last hidden batch that a claim found
-	noLocks     atomic.Bool                    // this role may not read pg_locks
-	sawOpen     atomic.Bool                    // the last scan found lanes
-	careful     atomic.Pointer[time.Time]      // until when scans look at remembered lanes one by one
-	fresh       freshness
-	latest      atomic.Int64    // the last order key or time of the clock that this process saw in an addition
-	added       *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
-	unknown     atomic.Bool     // the last claim read batches that are not in added
-	listed      *listed
-	unusable    sqlstore.Unusable // names that scans found
+	pool     conns.Pool
+	o        Options
+	names    names
+	texts    *sqlstore.Texts
+	checked  atomic.Pointer[time.Time] // until when the schema counts as good; nil: nobody has looked
+	doubted  atomic.Pointer[time.Time] // earlier looks at connections do not count
+	writable atomic.Bool               // a server was seen that takes writes
+	readOnly atomic.Pointer[readOnly]  // the last write was refused; nil: it was not
+	lanes    *position.Lanes           // where they begin; nil: at their front
+	hidden   atomic.Pointer[hidden]    // the last hidden batch that a claim found
+	noLocks  atomic.Bool               // this role may not read pg_locks
+	sawOpen  atomic.Bool               // the last scan found lanes
+	careful  atomic.Pointer[time.Time] // until when scans look at remembered lanes one by one
+	fresh    freshness
+	latest   atomic.Int64    // the last order key or time of the clock that this process saw in an addition
+	added    *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
+	unknown  atomic.Bool     // the last claim read batches that are not in added
+	listed   *listed
+	unusable sqlstore.Unusable // names that scans found
 
 	identity  identity
 	monitored underWay
@@ -93,6 +91,9 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 		return nil, conns.Adders{}, err
 	}
 	s := &Store{pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed(), added: sqlstore.NewFresh(sqlstore.FreshBytes)}
+	if !opts.AllowAsynchronousCommit { // a crash may take back that a row was final, and the server keeps its start time
+		s.lanes = position.NewLanes(maxPositions)
+	}
 	s.shared = sqlstore.New(s.driver())
 	return s, conns.Adders{Batches: s.addTx, Orders: s.addOrdersTx}, nil
 }

@@ -57,7 +57,6 @@ const (
 	// the lane that somebody saw before. See package position.
 	beginAdd   = beginSQL + "; " + takeNumber
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
-	writtenBy  = "3" // the schema version of this code; writtenByCode is the same
 
 	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to be
 	// sent back unchanged.
@@ -81,26 +80,26 @@ const (
 	// drivers would copy it into a larger buffer for an argument after it.
 	sqlInsertBatches = `WITH added AS (` + insertBatches + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
 	insertQueued     = `,
-	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
-		SELECT seq, service_id, created_at, $14::bigint, false, ` + writtenBy + ` FROM added)
+	queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
+		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
 	SELECT seq FROM added`
 	// These two insert batches by COPY: see [session.copyNew].
 	copyBatches       = copyBatchesInto + `)` + copyRows
 	copyBatchesTraced = copyBatchesInto + `, trace_parent)` + copyRows
-	copyQueued        = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)` + copyRows
+	copyQueued        = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued)` + copyRows
 	copyRows          = ` FROM STDIN (FORMAT binary)`
 	copyBatchesInto   = `COPY {batches} (` + colsInsert
 	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
 	// transaction. It saves a search of each unique index, and a second visit to each row.
 	sqlInsertNew    = insertNewQueued + insertBatches
-	insertNewQueued = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued, written_by)
-		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false, ` + writtenBy + `
+	insertNewQueued = `WITH queued AS (INSERT INTO {waiting_batches} (seq, service_id, created_at, version, requeued)
+		SELECT u.seq, u.service_id, u.created_at, $14::bigint, false
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
 	`
 	insertBatches = insertInto + `)` + insertSelect + insertFrom + `)` + insertAs + `)`
 	// These two are for an Add in which a batch has a trace context: every other Add does without the
-	// argument, and works where the schema has no such column yet. The contexts come behind the bytes,
-	// so that all other arguments have the same numbers: a driver may copy the bytes once more.
+	// argument. The contexts come behind the bytes, so that all other arguments have the same numbers:
+	// a driver may copy the bytes once more.
 	sqlInsertTraced    = `WITH added AS (` + insertTraced + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
 	sqlInsertNewTraced = insertNewQueued + insertTraced
 	insertTraced       = insertInto + `, trace_parent)` + insertSelect + `, nullif(u.trace_parent, '')` + insertFrom + `, $16::text[])` + insertAs + `, trace_parent)`
@@ -147,11 +146,9 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t WHERE t.service_id = u.s AND t.data_change_id = u.c
 		AND t.data_change_id <> '' OFFSET 0) p`
 	// These two are for a transaction above READ COMMITTED: see [session.probe].
-	sqlProbe = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at)
-	SELECT u.h, u.id, u.s, '', 0 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS u (h, id, s)
-	ON CONFLICT DO NOTHING RETURNING ctid::text`
-	sqlProbeChange = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at, data_change_id)
-	SELECT u.h, u.id, u.s, '', 0, u.c FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)
+	sqlProbe = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at, data_change_id, created_at, state,
+		version, attempt, final_at, submission_error_message)
+	SELECT u.h, u.id, u.s, '', 0, u.c, 0, 0, 0, 0, 0, '' FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)
 	ON CONFLICT DO NOTHING RETURNING ctid::text`
 	sqlUnprobe = `DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[])`
 	// A number that is to be given out is taken where the sequence is behind the rows, as in a copy
@@ -166,7 +163,7 @@ const (
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
 	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end,
-	a.claim_ttl, a.ttl_attempt, a.first_claimed, a.rollbacks, a.seen_attempt, a.seen_endpoint`
+	a.claim_ttl, a.moved_at, a.rollbacks, a.seen_attempt, a.seen_endpoint`
 	colsOutcome = sqlstore.ColsOutcome
 
 	// Rows are locked in one order, so that no two calls wait for each other. The planner must
@@ -196,24 +193,24 @@ const (
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::boolean[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::text[],
-		$33::text[], $34::bigint[])
+		$25::text[], $26::boolean[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[], $32::text[],
+		$33::bigint[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 		submission_error_message, decision, receipts, due_at, claimed_by, at_end,
-		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint, service_id, created_at)`
+		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint, service_id, created_at)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
 		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
-		claim_ttl, ttl_attempt, first_claimed, rollbacks, seen_attempt, seen_endpoint`
+		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint`
 	sqlUpdateAttempted = `UPDATE {attempted_batches} a SET state = u.state, version = u.version, attempt = u.attempt,
 		spent = u.spent, failures = u.failures, claim_expires = u.claim_expires, not_before = u.not_before,
 		next_check = u.next_check, asked_at = u.asked_at, last_post = u.last_post, settles_at = u.settles_at,
 		doubt_attempt = u.doubt_attempt, doubt_since = u.doubt_since, resend_until = u.resend_until, resends = u.resends,
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
-		claimed_by = u.claimed_by, at_end = u.at_end, claim_ttl = u.claim_ttl, ttl_attempt = u.ttl_attempt,
-		first_claimed = u.first_claimed, rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
+		claimed_by = u.claimed_by, at_end = u.at_end, claim_ttl = u.claim_ttl, moved_at = u.moved_at,
+		rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
 	// These two write rows that nobody has read or locked since the store handed them out:
@@ -224,7 +221,7 @@ const (
 	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put right
 	// without a new version.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
-		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at, first_claimed = u.moved_at
+		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at, moved_at = u.moved_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
 			$7::bigint[], $8::bigint[], $9::bigint[]) AS u (seq, was, state, claim_expires, next_check, last_post, due_at, expires, moved_at)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
@@ -249,22 +246,22 @@ const (
 			AS u (place, seq, was, spent, resend_until, load)
 		WHERE w.ctid = u.place AND w.seq + 0 = u.seq AND w.version = u.was
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until, u.load),
-	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `, written_by)
+	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
 		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
 			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
-			$10::bigint, 1, $8::bigint, 0, 0, '', ` + writtenBy + ` FROM gone)
+			$10::bigint, $8::bigint, 0, 0, '' FROM gone)
 	SELECT g.seq, b.serialized_batch FROM gone g
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE g.load AND r.seq = g.seq OFFSET 0) b ON true`
 	// Only sqlKeepPrepared writes this column, of locked rows; it goes with the row.
 	sqlKeepPrepared = `UPDATE {attempted_batches} a SET prepared = substring($3::bytea FROM u.at FOR u.size)
 	FROM unnest($1::bigint[], $2::bigint[], $4::integer[], $5::integer[]) AS u (seq, was, at, size)
 	WHERE a.seq = u.seq AND a.version = u.was`
-	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `, written_by) SELECT ` + colsAttempted + `, ` + writtenBy + ` FROM ` + changedRows
+	sqlInsertAttempted = `INSERT INTO {attempted_batches} (` + colsAttempted + `) SELECT ` + colsAttempted + ` FROM ` + changedRows
 	sqlDeleteAttempted = `DELETE FROM {attempted_batches} a USING (SELECT u.was, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, was)
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
-	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at, written_by)
-	SELECT u.*, ` + writtenBy + ` FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[]) AS u`
+	sqlInsertWaiting = `INSERT INTO {waiting_batches} (seq, version, requeued, service_id, created_at)
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::text[], $5::bigint[])`
 	sqlDeleteWaiting = `DELETE FROM {waiting_batches} w
 	USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS u (seq, was, service_id, created_at)
 	WHERE w.service_id = u.service_id AND w.created_at = u.created_at AND w.seq = u.seq AND w.version = u.was`
@@ -457,13 +454,6 @@ const (
 		CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u
 	WHERE a.ctid = u.place AND a.version = u.was`
 
-	// sqlAttemptedServices finds services with an attempted batch, open or among their first
-	// batches.
-	sqlAttemptedServices = `SELECT u.s FROM unnest($1::text[]) AS u (s)
-	WHERE EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.service_id = u.s OFFSET 0)
-	OR EXISTS (SELECT 1 FROM (SELECT b.seq FROM {batches} b WHERE b.service_id = u.s ORDER BY b.created_at LIMIT $2::bigint) b
-		CROSS JOIN LATERAL (SELECT 1 FROM {outcomes} r WHERE r.seq = b.seq AND r.attempt > 0 OFFSET 0) f)`
-
 	sqlOldStreamIDs = `SELECT i.stream, i.id, i.at FROM {stream_ids} i WHERE i.at <= $1::bigint AND i.at >= $3::bigint
 	ORDER BY i.at LIMIT $2::bigint`
 	sqlDeleteStreamIDs = `DELETE FROM {stream_ids} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (stream, id, until)
@@ -481,7 +471,7 @@ const (
 	coalesce(a.requeued, f.requeued, w.requeued), coalesce(a.submission_error, f.submission_error),
 	coalesce(a.submission_error_message, f.submission_error_message, ''), coalesce(a.decision, ''),
 	coalesce(a.receipts, f.receipts, 0)`
-	colsAnyClaim = `coalesce(a.claim_ttl, 0), coalesce(a.ttl_attempt, 0), coalesce(a.first_claimed, 0), coalesce(a.rollbacks, 0),
+	colsAnyClaim = `coalesce(a.claim_ttl, 0), coalesce(a.moved_at, 0), coalesce(a.rollbacks, 0),
 	coalesce(a.seen_attempt, 0), coalesce(a.seen_endpoint, '')`
 	// joinRows looks each batch up: see sqlAttemptedRows.
 	joinRows = ` LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true
@@ -512,8 +502,8 @@ const (
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)
 	ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, b SKIP LOCKED`
-	sqlBury = `INSERT INTO {tombstones} (id_hash, header_signature, service_id, payload_hash, pruned_at` + sqlstore.BuryInto + `)
-	SELECT b.id_hash, b.header_signature, b.service_id, b.payload_hash, $2::bigint` + sqlstore.BuryFrom + ` FROM {batches} b
+	sqlBury = `INSERT INTO {tombstones} (id_hash, ` + sqlstore.BuryInto + `)
+	SELECT b.id_hash, ` + sqlstore.BuryFrom + ` FROM {batches} b
 	CROSS JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f WHERE b.seq = ANY ($1::bigint[])
 	ON CONFLICT (id_hash) DO NOTHING`
 	sqlTombs = `SELECT ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[]) AS u (id)

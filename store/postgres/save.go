@@ -79,7 +79,7 @@ func (a *rowArrays) attempted(s *sqlstore.Stored) {
 		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince),
 		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).bools(r.Refused, r.Requeued)
 	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy).bools(r.AtEnd)
-	a.ints(r.ClaimTTL.Microseconds(), int64(r.Attempt), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
+	a.ints(r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
 	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt)
 }
 

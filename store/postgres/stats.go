@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -17,36 +15,6 @@ const beginCount = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + beginLo
 // counting is snapshot for a count. The server itself cuts it off after [store.StatsLimit].
 func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginCount, do)
-}
-
-// run is [Store.tx] or [Store.read].
-type run func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error
-
-// withStats is run for the tables of the stats, which an earlier schema does not have.
-func (s *Store) withStats(run run) run { return s.with(run, &s.hasStats, statsVersion, "stats") }
-
-// withOperator is run for the tables of bulk actions and summaries, which an earlier schema does not have.
-func (s *Store) withOperator(run run) run {
-	return s.with(run, &s.hasOperator, operatorVersion, "bulk actions and summaries")
-}
-
-// with is run for tables that came with a version of the schema. has remembers that they are there.
-func (s *Store) with(run run, has *atomic.Bool, version int64, tables string) run {
-	return func(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-		return run(ctx, op, func(ctx context.Context, t *session) error {
-			if !has.Load() {
-				have, err := t.version(ctx)
-				if err != nil {
-					return err
-				}
-				if have < version {
-					return fmt.Errorf("%w: schema %q is at version %d, want %d for %s", ErrNotMigrated, s.names.schema, have, version, tables)
-				}
-				has.Store(true)
-			}
-			return do(ctx, t)
-		})
-	}
 }
 
 // sizes are the sizes of the tables, with their indexes.

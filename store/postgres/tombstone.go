@@ -42,15 +42,11 @@ func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err e
 	if n == 0 {
 		return false, nil
 	}
-	statement, args := sqlProbe, []any{
+	places, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlProbe,
 		hashArray(n, func(i int) [16]byte { return added[i].IDHash }),
 		textArray(n, func(i int) string { return string(added[i].ID) }),
 		textArray(n, func(i int) string { return string(added[i].Service) }),
-	}
-	if t.s.texts.Ends() {
-		statement, args = sqlProbeChange, append(args, textArray(n, func(i int) string { return added[i].DataChangeID }))
-	}
-	places, err := sqlstore.Query(ctx, t, sqlstore.Value[string], statement, args...)
+		textArray(n, func(i int) string { return added[i].DataChangeID }))
 	if err != nil || len(places) == 0 {
 		return true, err
 	}
@@ -87,7 +83,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	}
 	var keyed []*addition
 	for _, a := range in {
-		if a.Seq != 0 && a.DataChangeID != "" && t.s.texts.Ends() {
+		if a.Seq != 0 && a.DataChangeID != "" {
 			keyed = append(keyed, a)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
@@ -240,13 +241,9 @@ func discard(ctx context.Context, c conns.Conn) {
 	c.Discard(ctx)
 }
 
-const (
-	// checkEvery is how often a process looks at the schema's version, since somebody may migrate
-	// further than this code goes, and at the settings of each connection.
-	checkEvery = time.Minute
-	// unfinishedEvery is how often it does so while the schema may get what this code still goes without.
-	unfinishedEvery = 10 * time.Second
-)
+// checkEvery is how often a process looks at the schema's version, since somebody may migrate further than
+// this code goes, and at the settings of each connection.
+const checkEvery = time.Minute
 
 // good reports whether the last look at the schema still counts.
 func (s *Store) good() bool {
@@ -270,7 +267,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	}
 	err := s.look(ctx, t)
 	switch {
-	case errors.Is(err, ErrNewerSchema):
+	case errors.Is(err, store.ErrNewerSchema):
 		s.checked.Store(nil)
 	case err != nil:
 		s.checked.CompareAndSwap(&looks, was)
@@ -280,27 +277,16 @@ func (s *Store) check(ctx context.Context, t *session) error {
 
 // look asks the database, whoever's the transaction is.
 func (s *Store) look(ctx context.Context, t *session) error {
-	now := time.Now()
+	until := time.Now().Add(checkEvery)
 	have, err := t.version(ctx)
-	switch {
-	case err != nil:
-		return err
-	case have < oldestVersion:
-		return fmt.Errorf("%w: schema %q is at version %d, want %d or more", ErrNotMigrated, s.names.schema, have, oldestVersion)
-	case have > schemaVersion+1: // see Migrate
-		return s.newer(have)
+	if err == nil {
+		err = s.knows(have)
 	}
-	s.remember(have)
-	until := now.Add(checkEvery)
-	if have < schemaVersion {
-		until = now.Add(unfinishedEvery)
+	if err != nil {
+		return err
 	}
 	s.checked.Store(&until)
 	return nil
-}
-
-func (s *Store) newer(have int64) error {
-	return fmt.Errorf("%w: schema %q is at version %d, this is %d", ErrNewerSchema, s.names.schema, have, schemaVersion)
 }
 
 // explain wraps an error, together with the context's error if that is the cause: not every driver
@@ -312,7 +298,7 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	switch sqlState(err) {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
 		s.checked.Store(nil)
-		return fmt.Errorf("postgres: %s: %w: %w", op, ErrNotMigrated, err)
+		return fmt.Errorf("postgres: %s: %w: %w", op, store.ErrNotMigrated, err)
 	case readOnlyTransaction:
 		return fmt.Errorf("postgres: %s: %w: %w", op, ErrReadOnly, err)
 	}

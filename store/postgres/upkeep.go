@@ -12,10 +12,9 @@ import (
 )
 
 // ErrSlowClaims is a [store.Warning]: claims walk over finished rows that the server was not
-// able to clean up, and the number grows while this lasts; their results are right. Either the
-// migration is not finished ([Store.FinishMigration]), or a transaction that added batches
-// stays open, or a transaction that writes anything stays open and the server does not show
-// who adds (pg_locks).
+// able to clean up, and the number grows while this lasts; their results are right. Either a
+// transaction that added batches stays open, or a transaction that writes anything stays open
+// and the server does not show who adds (pg_locks).
 var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
 
 // ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as
@@ -67,14 +66,10 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 }
 
 func (s *Store) slow() error {
-	if s.checked.Load() == nil || s.o.AllowAsynchronousCommit {
-		return nil // nothing is known, or nothing helps
+	if s.lanes == nil {
+		return nil // nothing helps
 	}
-	lanes := s.lanes.Load()
-	if lanes == nil {
-		return fmt.Errorf("%w: the migration is not finished: call FinishMigration when no process with older code is left", ErrSlowClaims)
-	}
-	switch stall := lanes.Stall(time.Now()); {
+	switch stall := s.lanes.Stall(time.Now()); {
 	case stall.For < slowAfter:
 		return nil
 	case len(stall.Holders) > 0:

@@ -73,7 +73,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 	t := s.session(tx)
 	err := s.commits(ctx, tx)
 	if err == nil {
-		err = s.check(ctx, tx)
+		err = s.check(ctx, t)
 	}
 	if err == nil {
 		err = do(free, t)
@@ -86,7 +86,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		} else {
 			undo = errors.Join(ErrTxEnded, undo)
 		}
-		return explain(ctx, op, tx, errors.Join(err, undo))
+		return wrap(op, errors.Join(err, undo))
 	}
 	_, err = tx.ExecContext(free, "RELEASE dltbatch_add")
 	return wrap(op, err)
@@ -260,7 +260,7 @@ func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 		return false, err
 	}
 	same := (*sqlstore.TombCols).OfID
-	if len(found) == 0 && b.DataChangeID != "" && t.texts.Ends() {
+	if len(found) == 0 && b.DataChangeID != "" {
 		same = (*sqlstore.TombCols).OfChange
 		if found, err = sqlstore.Query(ctx, t, (*sqlstore.TombCols).Dest, sqlTombChange, string(b.Service), b.DataChangeID); err != nil {
 			return false, err
@@ -313,7 +313,7 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 
 // addTransactions stores the transactions of a batch that is stored, and its trace context.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
-	if b.TraceParent != "" && t.texts.Traced() {
+	if b.TraceParent != "" {
 		if _, err := t.Exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}

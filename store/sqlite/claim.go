@@ -147,7 +147,7 @@ func (t *session) saveClaims(ctx context.Context, claims groups[claimChange]) er
 
 func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statement string, seqs any) error {
 	n, err := t.Exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
-		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.attempt, c.movedAt, seqs, c.wasVersion)
+		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.movedAt, seqs, c.wasVersion)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows claimed, want %d", n, rows)
 	}

@@ -15,10 +15,7 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.write), Adding: as(s.write), Snapshot: as(s.snapshot),
 		Pruning: as(s.write), PruneChunk: 100, // other writers wait no longer than that takes
-		Delivering: as(s.read), Wrap: wrap, Schema: schemaVersion, Unusable: &s.unusable,
-		KeepStats: as(s.with(statsVersion, s.write)), ReadStats: as(s.with(statsVersion, s.read)),
-		KeepBulks: as(s.with(operatorVersion, s.write)), ReadBulks: as(s.with(operatorVersion, s.read)),
-		KeepSummaries: as(s.with(operatorVersion, s.write)), ReadSummaries: as(s.with(operatorVersion, s.read)),
+		Delivering: as(s.read), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
 		Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
@@ -33,7 +30,7 @@ func (s *Store) driver() sqlstore.Driver {
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamID,
-			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck, AttemptedServices: sqlAttemptedServices,
+			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck,
 		},
 	}
 }

@@ -142,7 +142,6 @@ func mainPath(ctx context.Context, conn queryer) (path string, err error) {
 func (s *Store) same(err error) error {
 	if _, other := errors.AsType[*FileError](err); other {
 		s.checked.Store(nil)
-		s.made.Store(0)
 		s.fresh.Forget()
 	}
 	return err

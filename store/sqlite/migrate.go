@@ -2,18 +2,16 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 //go:embed migrations/*.sql
@@ -21,21 +19,10 @@ var migrations embed.FS
 
 // MigrationsTable is goose's table of the migrations that were made. It is not goose's usual
 // table, so that the application may use goose for its own tables.
-const MigrationsTable = "dltbatch_migrations"
+const MigrationsTable = sqlstore.MigrationsTable
 
-// schemaVersion is the number of the last migration, oldestVersion the number of the first
-// migration on which this code works. statsVersion has the tables of the stats, traceVersion the
-// column for the trace contexts of batches, orderTraceVersion for those of orders, operatorVersion the
-// tables of bulk actions and summaries, endsVersion the columns that say how removed batches ended.
-const (
-	schemaVersion     = 7
-	endsVersion       = 7
-	operatorVersion   = 6
-	orderTraceVersion = 5
-	traceVersion      = 4
-	statsVersion      = 3
-	oldestVersion     = 2
-)
+// schemaVersion is the number of the last migration.
+const schemaVersion = 1
 
 // Migrations returns the SQL files, in goose's format, for other migration tools. A user of
 // another tool also enters their versions in [MigrationsTable].
@@ -54,8 +41,8 @@ const migrateFor = 30 * time.Second
 // it at once, and again when there is nothing to do.
 //
 // Code of schema version n works on versions n and n+1: migrate first, with the new code, and then
-// replace the processes. On a version further on every call gives [ErrNewerSchema]. Migrate by older
-// code leaves a newer schema as it is.
+// replace the processes. On a version further on every call gives [store.ErrNewerSchema]. Migrate by
+// older code leaves a newer schema as it is.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.same(s.files.same()); err != nil {
 		return wrap("migrate", err)
@@ -73,12 +60,18 @@ func (s *Store) Migrate(ctx context.Context) error {
 	// The loser of a race finds a table that exists or a database that is locked. The error
 	// depends on the driver; but in the end the tables are there.
 	err = backoff.Retry(func() error {
-		v, err := s.version(ctx)
+		have, err := s.have(ctx)
 		switch {
-		case err == nil && v > schemaVersion+1:
-			return backoff.Permanent(newer(v))
-		case err != nil || v >= schemaVersion:
+		case errors.Is(err, store.ErrUnreleasedSchema):
+			return backoff.Permanent(err)
+		case err != nil:
 			return err
+		}
+		switch err := knows(have); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, store.ErrNotMigrated):
+			return backoff.Permanent(err)
 		}
 		p, err := goose.NewProvider(goose.DialectSQLite3, s.db, Migrations(),
 			goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true))
@@ -91,87 +84,43 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return wrap("migrate", err)
 }
 
-func (s *Store) version(ctx context.Context) (int64, error) {
+// have reads the version of the database's schema.
+func (s *Store) have(ctx context.Context) (int64, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
-	return version(ctx, conn)
+	t := s.session(conn)
+	defer t.close()
+	return t.version(ctx)
 }
 
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	database.DBTxConn
+func (t *session) version(ctx context.Context) (int64, error) {
+	return sqlstore.SchemaVersion(ctx, t, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}')`)
 }
 
-// version returns the last migration that was made; 0 for no migration.
-func version(ctx context.Context, conn queryer) (int64, error) {
-	var found bool
-	const table = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + MigrationsTable + `')`
-	if err := conn.QueryRowContext(ctx, table).Scan(&found); err != nil || !found {
-		return 0, err
-	}
-	gs, err := database.NewStore(database.DialectSQLite3, MigrationsTable)
-	if err != nil {
-		return 0, err
-	}
-	v, err := gs.GetLatestVersion(ctx, conn)
-	if errors.Is(err, database.ErrVersionNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", MigrationsTable, err)
-	}
-	return v, nil
-}
+// knows says whether this code works on a version of the schema.
+func knows(have int64) error { return store.Schema{Have: have, Want: schemaVersion}.Check() }
 
 // checkEvery is how often a process looks at the schema's version: somebody may migrate further than
 // this code goes.
 const checkEvery = time.Minute
 
-// check looks now and then whether this code knows the schema, and each time whether it has the columns
-// that came later, until it has. Where tables are missing the statements show it.
-func (s *Store) check(ctx context.Context, conn queryer) error {
+// check looks now and then whether this code knows the schema.
+func (s *Store) check(ctx context.Context, t *session) error {
 	now := time.Now()
 	if until := s.checked.Load(); until != nil && now.Before(*until) {
 		return nil
 	}
-	v, err := version(ctx, conn)
-	switch {
-	case err != nil:
+	have, err := t.version(ctx)
+	if err == nil {
+		err = knows(have)
+	}
+	if err != nil {
 		return err
-	case v > schemaVersion+1:
-		return newer(v)
 	}
-	s.texts.Has(v >= traceVersion, v >= orderTraceVersion, v >= endsVersion)
-	if v >= endsVersion {
-		until := now.Add(checkEvery)
-		s.checked.Store(&until)
-	}
+	until := now.Add(checkEvery)
+	s.checked.Store(&until)
 	return nil
-}
-
-func newer(version int64) error {
-	return fmt.Errorf("%w: it is at version %d, this is %d", ErrNewerSchema, version, schemaVersion)
-}
-
-// with is run for tables that came with a version of the schema.
-func (s *Store) with(least int64, run func(context.Context, string, func(context.Context, *session) error) error,
-) func(context.Context, string, func(context.Context, *session) error) error {
-	return func(ctx context.Context, op string, do func(context.Context, *session) error) error {
-		return run(ctx, op, func(ctx context.Context, t *session) error {
-			if s.made.Load() < least {
-				have, _, err := sqlstore.Get[int64](ctx, t, sqlVersion)
-				if err != nil {
-					return err
-				}
-				if have < least {
-					return fmt.Errorf("%w: it is at version %d, want %d", ErrNotMigrated, have, least)
-				}
-				s.made.Store(have)
-			}
-			return do(ctx, t)
-		})
-	}
 }

@@ -16,8 +16,6 @@ const (
 	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
 	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 AND `
 
-	sqlVersion = `SELECT coalesce(max(version_id), 0) FROM dltbatch_migrations`
-
 	sqlHalt = `INSERT INTO controls AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 		halt_reason, version)
 	VALUES (0, ?1, 0, '', '', 0, ?2, ?3, ?4, ?2)

@@ -79,7 +79,7 @@ func (t *session) addOrder(ctx context.Context, o *sqlstore.NewOrder) (bool, err
 	if _, err := t.Exec(ctx, sqlInsertOrderPayload, seq, o.Payload); err != nil {
 		return false, err
 	}
-	if o.TraceParent != "" && t.texts.TracedOrders() {
+	if o.TraceParent != "" {
 		if _, err := t.Exec(ctx, sqlSetOrderTrace, o.TraceParent, seq); err != nil {
 			return false, err
 		}

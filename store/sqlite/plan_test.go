@@ -141,7 +141,6 @@ var counted = map[string]map[string]string{
 	"sqlForgetBulkParts": {"SCAN b": "the same"},
 	"sqlInstances":       {"SCAN i": "at most MaxInstances"},
 	"sqlForgetInstances": {"SCAN instances": "the same", "SCAN x": "the same"},
-	"sqlVersion":         {"SCAN dltbatch_migrations": "a row for each migration"},
 	"sqlSize":            {"SCAN p VIRTUAL TABLE INDEX 0:": "one row", "SCAN s VIRTUAL TABLE INDEX 0:": "one row"},
 }
 

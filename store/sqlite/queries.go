@@ -42,7 +42,7 @@ const (
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
 	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end,
-	o.claim_ttl, o.ttl_attempt, o.first_claimed, o.rollbacks, o.seen_attempt, o.seen_endpoint`
+	o.claim_ttl, o.moved_at, o.rollbacks, o.seen_attempt, o.seen_endpoint`
 	colsFinal = sqlstore.ColsOutcome
 
 	sqlOpenRows = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM json_each(?) j
@@ -77,13 +77,13 @@ const (
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
-	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, ttl_attempt = ?, first_claimed = ?, rollbacks = ?,
+	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, moved_at = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
 	// These are for rows that were not read first: see recordKnown.
 	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
 	sqlAdvanceMany = advance + ofMany + ` AND ` + isKnown
 	advance        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, claim_expires = ?, next_check = ?, last_post = ?, due_at = ?,
-	first_claimed = ? WHERE `
+	moved_at = ? WHERE `
 	sqlFinish     = finish + ofOne + ` AND ` + isKnown
 	sqlFinishMany = finish + ofMany + ` AND ` + isKnown
 	sqlDelete     = `DELETE FROM open_batches WHERE ` + ofOne
@@ -102,13 +102,13 @@ const (
 	sqlClaimMany = claim + ofMany + ` AND version = ?`
 	claim        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
 	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0,
-	claim_ttl = ?, ttl_attempt = ?, first_claimed = ?
+	claim_ttl = ?, moved_at = ?
 	WHERE `
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, ttl_attempt, first_claimed, rollbacks,
+	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, moved_at, rollbacks,
 	seen_attempt, seen_endpoint, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Only sqlKeepPrepared writes this column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
@@ -188,13 +188,6 @@ const (
 	sqlSetCheck = `UPDATE open_batches SET next_check = ?3, due_at = ?4 WHERE seq = ?1 AND version = ?2`
 	sqlLease    = `UPDATE open_batches SET asked_at = ?, next_check = ?, due_at = ? WHERE seq = ?`
 
-	// sqlAttemptedServices finds services with an attempted batch, open or among their first
-	// batches.
-	sqlAttemptedServices = `SELECT j.value FROM json_each(?1) j
-	WHERE EXISTS (SELECT 1 FROM open_batches o WHERE o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0)
-	OR EXISTS (SELECT 1 FROM (SELECT seq FROM batches WHERE service_id = j.value ORDER BY created_at LIMIT ?2) d
-		CROSS JOIN outcomes f ON f.seq = d.seq WHERE f.attempt > 0)`
-
 	sqlOldStreamIDs   = `SELECT stream, id, at FROM stream_ids WHERE at <= ? ORDER BY at LIMIT ?`
 	sqlDeleteStreamID = `DELETE FROM stream_ids WHERE stream = ? AND id = ? AND at <= ?`
 
@@ -209,7 +202,7 @@ const (
 	coalesce(o.doubt_attempt, 0), coalesce(o.doubt_since, 0), coalesce(o.resend_until, 0), coalesce(o.resends, 0),
 	coalesce(o.refused, 0), coalesce(o.requeued, f.requeued), coalesce(o.submission_error, f.submission_error),
 	coalesce(o.submission_error_message, f.submission_error_message), coalesce(o.decision, ''), coalesce(o.receipts, f.receipts)`
-	colsAnyClaim = `coalesce(o.claim_ttl, 0), coalesce(o.ttl_attempt, 0), coalesce(o.first_claimed, 0), coalesce(o.rollbacks, 0),
+	colsAnyClaim = `coalesce(o.claim_ttl, 0), coalesce(o.moved_at, 0), coalesce(o.rollbacks, 0),
 	coalesce(o.seen_attempt, 0), coalesce(o.seen_endpoint, '')`
 	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
@@ -221,8 +214,8 @@ const (
 
 	sqlPrunable = `SELECT seq, final_at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
-	sqlBury = `INSERT INTO tombstones (header_signature, service_id, payload_hash, pruned_at` + sqlstore.BuryInto + `)
-	SELECT b.header_signature, b.service_id, b.payload_hash, ?2` + sqlstore.BuryFrom + ` FROM json_each(?1) j
+	sqlBury = `INSERT INTO tombstones (` + sqlstore.BuryInto + `)
+	SELECT ` + sqlstore.BuryFrom + ` FROM json_each(?1) j
 	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN outcomes f ON f.seq = b.seq
 	WHERE true ON CONFLICT (header_signature) DO NOTHING`
 	sqlTombs              = `SELECT ` + sqlstore.ColsTombstone + ` FROM json_each(?1) j CROSS JOIN tombstones p ON p.header_signature = j.value`

@@ -85,6 +85,11 @@ func (s setting) column() string {
 	return s.name
 }
 
+// queryer is a connection, or an application's transaction.
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // refuse returns the error about the first setting that does not fit.
 func refuse(ctx context.Context, on queryer, list []setting, at place) error {
 	have := make([]string, len(list))

@@ -235,12 +235,12 @@ func TestNotMigrated(t *testing.T) {
 		assert.Zero(t, tables)
 		for name, call := range calls(t, s) {
 			err := call()
-			assert.ErrorIs(t, err, ErrNotMigrated, name)
+			assert.ErrorIs(t, err, store.ErrNotMigrated, name)
 			assert.ErrorContains(t, err, "Migrate", name)
 		}
 		require.NoError(t, s.Migrate(t.Context()))
 		for name, call := range calls(t, s) {
-			assert.NotErrorIs(t, call(), ErrNotMigrated, name)
+			assert.NotErrorIs(t, call(), store.ErrNotMigrated, name)
 		}
 		require.NoError(t, s.Migrate(t.Context()), "again")
 	}

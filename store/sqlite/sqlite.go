@@ -42,8 +42,6 @@ type Store struct {
 	unusable sqlstore.Unusable // names that scans found
 	// checked is until when this code counts as one that knows the schema; nil: it did not look.
 	checked atomic.Pointer[time.Time]
-	// made is a version of the schema that was there.
-	made atomic.Int64
 
 	files      *files
 	logWarning int64

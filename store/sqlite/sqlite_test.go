@@ -358,6 +358,6 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 	err := s.Add(t.Context(), newBatch("a", 1))
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "sqlite: add: ")
-	assert.NotErrorIs(t, err, ErrNotMigrated)
+	assert.NotErrorIs(t, err, store.ErrNotMigrated)
 	assert.Error(t, errors.Unwrap(err))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"fmt"
 	"time"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -109,7 +108,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 				if err := s.same(s.files.sameOn(ctx, w.conn)); err != nil {
 					return err
 				}
-				if err := s.check(ctx, w.conn); err != nil {
+				if err := s.check(ctx, t); err != nil {
 					return err
 				}
 				return do(ctx, t)
@@ -123,7 +122,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 			w.undo(free) // it may have begun all the same
 		}
 		done = err == nil
-		return explain(ctx, op, w.conn, err)
+		return wrap(op, err)
 	case <-ctx.Done():
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
@@ -237,11 +236,11 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 	defer func() { _ = conn.Close() }()
 	t := s.session(conn)
 	defer t.close()
-	err = s.check(ctx, conn)
+	err = s.check(ctx, t)
 	if err == nil {
 		err = do(ctx, t)
 	}
-	return explain(ctx, op, conn, err)
+	return wrap(op, err)
 }
 
 // snapshot is read where do sees one moment.
@@ -260,21 +259,9 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	}
 	t := s.session(conn)
 	defer t.close()
-	err = s.check(ctx, conn)
+	err = s.check(ctx, t)
 	if err == nil {
 		err = do(ctx, t)
-	}
-	return explain(ctx, op, conn, err)
-}
-
-// explain wraps an error, and adds ErrNotMigrated where that is the cause. It asks the
-// connection that failed: there may be no other.
-func explain(ctx context.Context, op string, conn queryer, err error) error {
-	if err == nil || ctx.Err() != nil || expected(err) {
-		return wrap(op, err)
-	}
-	if v, verr := version(ctx, conn); verr == nil && v < oldestVersion {
-		return fmt.Errorf("sqlite: %s: %w: %w", op, ErrNotMigrated, err)
 	}
 	return wrap(op, err)
 }

@@ -16,7 +16,6 @@ func ledgerTests() []test {
 		{name: "the name is recorded once", run: ledgerOnce},
 		{name: "one of several wins", run: ledgerRace},
 		{name: "who serves a service is recorded once", run: servedOnce},
-		{name: "what was attempted before belongs to the database's ledger", run: servedBefore},
 		{name: "one of several serves", run: servedRace},
 		{name: "who serves survives what it was recorded for", run: servedPruned},
 		{name: "traits are kept once", run: traitsKept},
@@ -64,25 +63,6 @@ func servedOnce(f *fixture) {
 	assert.Equal(f, []string{"one", "three", "two"}, f.serve(
 		store.Served{Service: "waits", Ledger: "two"}, store.Served{Service: "new", Ledger: "three"}, store.Served{Service: "", Ledger: "one"}))
 	assert.Equal(f, []string{"one", "two", "one"}, f.serve(look...))
-}
-
-func servedBefore(f *fixture) {
-	_, err := f.st.Ledger(f.ctx, "of before")
-	require.NoError(f, err)
-	f.add(bt("open", "o"), bt("waits", "w"), bt("final", "f"), bt("cancelled", "c"))
-	f.take("o", "f")
-	f.each(f.submitted, store.Refused, "f")
-	require.NoError(f, f.cancel("c", ""))
-	wanted := []store.Served{{Service: "open", Ledger: "new"}, {Service: "waits", Ledger: "new"}, {Service: "final", Ledger: "new"}, {Service: "cancelled", Ledger: "new"}}
-	var look []store.Served
-	for _, w := range wanted {
-		look = append(look, store.Served{Service: w.Service})
-	}
-	assert.Equal(f, []string{"of before", "", "of before", ""}, f.serve(look...))
-	want := []string{"of before", "new", "of before", "new"}
-	assert.Equal(f, want, f.serve(wanted...))
-	f.take("w")
-	assert.Equal(f, want, f.serve(look...), "it is recorded")
 }
 
 func servedRace(f *fixture) {

@@ -92,8 +92,8 @@ func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 			payload_hash, budget_attempts, budget_every_try, footprint, serialized_batch)
 		SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% %[2]d)::text, 6, '0'), 1700000000000000 + i, '', '', false,
 			sha256(int4send(i)), 0, false, NULL, '\x00' FROM generate_series(1, %[3]d) i`, schema, lanes, all)
-	exec(b, db, `INSERT INTO %[1]s.waiting_batches (seq, service_id, created_at, version, requeued, written_by)
-		SELECT seq, service_id, created_at, 1, false, 3 FROM %[1]s.batches WHERE seq > %[2]d`, schema, final)
+	exec(b, db, `INSERT INTO %[1]s.waiting_batches (seq, service_id, created_at, version, requeued)
+		SELECT seq, service_id, created_at, 1, false FROM %[1]s.batches WHERE seq > %[2]d`, schema, final)
 	exec(b, db, `INSERT INTO %[1]s.outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at, final_at,
 			requeued, submission_error, submission_error_message, receipts)
 		SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 3600000000 + seq * 360, false, NULL, '', 0

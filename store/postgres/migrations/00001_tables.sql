@@ -1,6 +1,7 @@
 -- Names are those of docs/glossary.md#tables-and-columns. {name} stands for a table in the
--- store's schema, with its prefix. Times are microseconds since 1970 in UTC on the
--- database's clock; 0 is no time. Ids and services are compared as bytes: COLLATE "C".
+-- store's schema, with its prefix, and {.name} for an index. Times are microseconds since
+-- 1970 in UTC on the database's clock; 0 is no time. Ids and services are compared as
+-- bytes: COLLATE "C". docs/migrations.md says what a later migration must be like.
 --
 -- There are no foreign keys: the check of each would lock and so rewrite the row it
 -- points to, and all rows of a batch are written and removed by the same statements.
@@ -28,7 +29,9 @@ CREATE TABLE {batches} (
     budget_attempts   bigint   NOT NULL,
     budget_every_try  boolean  NOT NULL,
     footprint         bytea,             -- NULL: nothing declared
-    serialized_batch  bytea    NOT NULL
+    serialized_batch  bytea    NOT NULL,
+    -- The trace context of the caller that added it: docs/operations.md#traces. NULL: none.
+    trace_parent      text     CHECK (octet_length(trace_parent) = 55)
 ) WITH (
     -- Rows are only added and, much later, removed in order of age: what is left to
     -- vacuum is the visibility map, and a fifth of a large table is too late for it.
@@ -37,13 +40,16 @@ CREATE TABLE {batches} (
 );
 -- Signed bytes hardly compress: do not try.
 ALTER TABLE {batches} ALTER COLUMN serialized_batch SET STORAGE EXTERNAL;
+-- Holds an id to one row, and finds it.
 CREATE UNIQUE INDEX {.batches_id} ON {batches} (id_hash);
 -- The caller's own key.
 CREATE UNIQUE INDEX {.batches_change} ON {batches} (service_id, data_change_id) WHERE data_change_id <> '';
 -- Add reads the end of a lane here, and List a lane in order.
 CREATE INDEX {.batches_lane} ON {batches} (service_id, created_at);
+-- Add reads here whether any order key is ahead of the clock; List lists all lanes in order.
 CREATE INDEX {.batches_created} ON {batches} (created_at);
 
+-- The transactions of a batch, as its caller declared them.
 CREATE TABLE {transactions} (
     batch_seq         bigint  NOT NULL,
     position          integer NOT NULL,
@@ -57,7 +63,9 @@ CREATE TABLE {transactions} (
 -- One row for each lane that was ever claimed from. A claim holds its lock. Nothing
 -- else touches it but a requeue, so that an application's open transaction holds up no claim.
 CREATE TABLE {services} (
-    service_id text COLLATE "C" NOT NULL PRIMARY KEY
+    service_id text   COLLATE "C" NOT NULL PRIMARY KEY,
+    -- Raised when a batch is put back into its place: claims look at the whole lane again.
+    turn       bigint NOT NULL DEFAULT 0
 );
 
 -- Open batches that were never attempted: a queue with rows as narrow as they get.
@@ -95,7 +103,7 @@ CREATE TABLE {attempted_batches} (
     claim_expires            bigint   NOT NULL,
     not_before               bigint   NOT NULL,
     next_check               bigint   NOT NULL,
-    due_at                   bigint   NOT NULL, -- when the monitor asks; the largest bigint: it does not
+    due_at                   bigint   NOT NULL, -- when the monitor asks; the largest bigint: never
     asked_at                 bigint   NOT NULL,
     last_post                bigint   NOT NULL,
     settles_at               bigint   NOT NULL,
@@ -109,9 +117,17 @@ CREATE TABLE {attempted_batches} (
     submission_error_message text     NOT NULL,
     decision                 text     NOT NULL,
     receipts                 integer  NOT NULL, -- how many transaction_receipts there are
-    prepared                 bytea    NOT NULL DEFAULT '', -- by the client before the first POST; empty: none
-    claimed_by               text     NOT NULL DEFAULT '', -- the instance of the last claim
-    at_end                   boolean  NOT NULL DEFAULT false -- waits like one that was never attempted
+    prepared                 bytea    NOT NULL DEFAULT '', -- by the client before the POST
+    claimed_by               text     NOT NULL, -- the instance of the last claim
+    claim_ttl                bigint   NOT NULL, -- of the last claim, in microseconds
+    moved_at                 bigint   NOT NULL, -- when it last moved towards its end; 0: never
+    rollbacks                bigint   NOT NULL, -- executions in a row that the ledger took back
+    seen_attempt             bigint   NOT NULL, -- that an endpoint has shown, or has taken back
+    seen_endpoint            text     NOT NULL, -- which one that was
+    at_end                   boolean  NOT NULL, -- waits like one that was never attempted
+    -- Which transaction made the row: what is under way is found by it, behind all that is
+    -- finished. It never changes, so that updates stay in their page.
+    made_by                  bigint   NOT NULL DEFAULT txid_current()
 ) WITH (
     -- Half of each page is left for the next versions of its rows.
     fillfactor = 50,
@@ -123,7 +139,10 @@ CREATE TABLE {attempted_batches} (
     autovacuum_analyze_threshold = 2000,
     autovacuum_analyze_scale_factor = 0
 );
+-- What a claim must see of a lane.
 CREATE INDEX {.attempted_batches_lane} ON {attempted_batches} (service_id, created_at);
+-- What is under way, for the monitor.
+CREATE INDEX {.attempted_batches_made} ON {attempted_batches} (made_by);
 
 -- Written once, when a batch becomes final.
 CREATE TABLE {outcomes} (
@@ -144,9 +163,11 @@ CREATE TABLE {outcomes} (
     orders_settled           boolean  NOT NULL DEFAULT false, -- its orders go their own ways
     quarantined              boolean  NOT NULL DEFAULT false -- a policy set it aside: it is kept
 );
+-- Prune looks here, oldest first; and batches in quarantine are listed and counted.
 CREATE INDEX {.outcomes_final} ON {outcomes} (final_at) WHERE NOT quarantined;
 CREATE INDEX {.outcomes_quarantined} ON {outcomes} (seq) WHERE quarantined;
 
+-- The ledger's answers about single transactions.
 CREATE TABLE {transaction_receipts} (
     batch_seq      bigint  NOT NULL,
     position       integer NOT NULL,
@@ -157,7 +178,7 @@ CREATE TABLE {transaction_receipts} (
     PRIMARY KEY (batch_seq, position)
 );
 
--- What operators did to batches, and what is kept of attempts: lists with a bound.
+-- What operators did to batches: a list with a bound for each.
 CREATE TABLE {batch_acts} (
     batch_seq  bigint   NOT NULL,
     position   bigint   NOT NULL,
@@ -170,7 +191,10 @@ CREATE TABLE {batch_acts} (
     at_end     boolean  NOT NULL,
     PRIMARY KEY (batch_seq, position)
 );
+-- The history of all batches, newest first: docs/operations.md#the-history.
+CREATE INDEX {.batch_acts_at} ON {batch_acts} (at, batch_seq, position);
 
+-- What is kept of a batch's attempts: a list with a bound for each.
 CREATE TABLE {attempts} (
     batch_seq   bigint NOT NULL,
     position    bigint NOT NULL,
@@ -196,10 +220,12 @@ CREATE TABLE {controls} (
     policy        smallint NOT NULL,
     halted_at     bigint   NOT NULL,
     halted_by     text     NOT NULL, -- a batch
+    halt_reason   text     NOT NULL,
+    version       bigint   NOT NULL, -- raised by each change; 0: nothing was ever set
     PRIMARY KEY (everything, service_id)
 );
 
--- What operators did to them.
+-- What operators did to lanes: a list with a bound for each.
 CREATE TABLE {lane_acts} (
     everything boolean  NOT NULL,
     service_id text     COLLATE "C" NOT NULL,
@@ -212,16 +238,44 @@ CREATE TABLE {lane_acts} (
     policy     smallint NOT NULL,
     PRIMARY KEY (everything, service_id, position)
 );
+-- The history of all lanes, and what Prune removes of it.
 CREATE INDEX {.lane_acts_at} ON {lane_acts} (at);
 
--- What is kept of batches that retention removed.
-CREATE TABLE {tombstones} (
-    id_hash          uuid   NOT NULL PRIMARY KEY, -- as in batches
-    header_signature text   COLLATE "C" NOT NULL,
-    service_id       text   COLLATE "C" NOT NULL,
-    payload_hash     bytea  NOT NULL,
-    pruned_at        bigint NOT NULL
+-- How far bulk actions have come: docs/operations.md#bulk-actions.
+CREATE TABLE {bulks} (
+    token      text   COLLATE "C" NOT NULL PRIMARY KEY,
+    version    bigint NOT NULL, -- raised by each change
+    begun_at   bigint NOT NULL,
+    changed_at bigint NOT NULL,
+    detail     text   NOT NULL  -- JSON
 );
+
+-- The batches of a bulk action, some in each part, and what was not done to them.
+CREATE TABLE {bulk_parts} (
+    token    text   COLLATE "C" NOT NULL,
+    position bigint NOT NULL,
+    detail   text   NOT NULL, -- JSON
+    PRIMARY KEY (token, position)
+);
+
+-- What is kept of batches that retention removed: docs/design.md#retention.
+CREATE TABLE {tombstones} (
+    id_hash                  uuid     NOT NULL PRIMARY KEY, -- as in batches
+    header_signature         text     COLLATE "C" NOT NULL,
+    service_id               text     COLLATE "C" NOT NULL,
+    payload_hash             bytea    NOT NULL,
+    pruned_at                bigint   NOT NULL,
+    data_change_id           text     COLLATE "C" NOT NULL,
+    created_at               bigint   NOT NULL,
+    state                    smallint NOT NULL,
+    version                  bigint   NOT NULL,
+    attempt                  bigint   NOT NULL,
+    final_at                 bigint   NOT NULL,
+    submission_error         text,              -- NULL: none
+    submission_error_message text     NOT NULL
+);
+-- The caller's own key, as in batches.
+CREATE UNIQUE INDEX {.tombstones_change} ON {tombstones} (service_id, data_change_id) WHERE data_change_id <> '';
 
 -- Auto-batching. What never changes of an order; created_at is its place among those
 -- of its party, ties break by order_id.
@@ -237,13 +291,17 @@ CREATE TABLE {orders} (
     urgent          boolean NOT NULL,
     deadline        bigint  NOT NULL,
     payload_hash    bytea   NOT NULL, -- SHA-256
-    payload         bytea   NOT NULL
+    payload         bytea   NOT NULL,
+    -- The trace context of whoever added it; NULL: none.
+    trace_parent    text    CHECK (octet_length(trace_parent) = 55)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_vacuum_scale_factor = 0.05
 );
 CREATE UNIQUE INDEX {.orders_id} ON {orders} (order_id);
+-- The caller's own key.
 CREATE UNIQUE INDEX {.orders_key} ON {orders} (party, idempotency_key) WHERE idempotency_key <> '';
+-- AddOrders reads the end of a party here, and ListOrders a party, or all of them, in order.
 CREATE INDEX {.orders_party} ON {orders} (party, created_at);
 CREATE INDEX {.orders_created} ON {orders} (created_at);
 
@@ -293,6 +351,7 @@ CREATE TABLE {final_orders} (
     error         text,              -- NULL: none
     error_message text     NOT NULL
 );
+-- Prune looks here, oldest first; and the orders of a batch are found by it.
 CREATE INDEX {.final_orders_final} ON {final_orders} (final_at);
 CREATE INDEX {.final_orders_batch} ON {final_orders} (batch) WHERE batch <> '';
 
@@ -322,12 +381,14 @@ CREATE TABLE {streams} (
     cursor        text   NOT NULL
 );
 
+-- The ids that were seen in a stream.
 CREATE TABLE {stream_ids} (
     stream text   COLLATE "C" NOT NULL,
     id     text   COLLATE "C" NOT NULL,
     at     bigint NOT NULL, -- when it was written down
     PRIMARY KEY (stream, id)
 );
+-- Prune looks here.
 CREATE INDEX {.stream_ids_at} ON {stream_ids} (at);
 
 -- The one ledger that this schema belongs to.
@@ -336,25 +397,48 @@ CREATE TABLE {ledger} (
     name text     NOT NULL
 );
 
--- +goose Down
-DROP TABLE {ledger};
-DROP TABLE {stream_ids};
-DROP TABLE {streams};
-DROP TABLE {unsettled_batches};
-DROP TABLE {final_orders};
-DROP TABLE {open_orders};
-DROP TABLE {orders};
-DROP SEQUENCE {orders_seq};
-DROP TABLE {tombstones};
-DROP TABLE {lane_acts};
-DROP TABLE {controls};
-DROP TABLE {attempts};
-DROP TABLE {batch_acts};
-DROP TABLE {transaction_receipts};
-DROP TABLE {outcomes};
-DROP TABLE {attempted_batches};
-DROP TABLE {waiting_batches};
-DROP TABLE {services};
-DROP TABLE {transactions};
-DROP TABLE {batches};
-DROP SEQUENCE {batch_seq};
+-- Which ledger serves a service, written before the service is first served.
+CREATE TABLE {served} (
+    service_id text COLLATE "C" NOT NULL PRIMARY KEY,
+    ledger     text NOT NULL
+);
+
+-- What whoever served last under a ledger's name relied on of it.
+CREATE TABLE {ledgers} (
+    name        text   COLLATE "C" NOT NULL PRIMARY KEY,
+    traits      text   NOT NULL, -- JSON
+    recorded_at bigint NOT NULL
+);
+
+-- Counts of what is open: docs/design.md#counting-what-is-open. One row, or none before the
+-- first count: the counts, and whose turn it is to count.
+CREATE TABLE {stats} (
+    id         smallint NOT NULL PRIMARY KEY CHECK (id = 1),
+    turn       bigint   NOT NULL, -- raised by each process that begins to count
+    at         bigint   NOT NULL, -- as of when the counts are
+    rest_until bigint   NOT NULL, -- nobody counts before
+    totals     text     NOT NULL  -- JSON; empty: somebody counts for the first time
+) WITH (fillfactor = 50);
+
+-- Texts that one process makes for all.
+CREATE TABLE {summaries} (
+    name       text   COLLATE "C" NOT NULL PRIMARY KEY,
+    turn       bigint NOT NULL, -- raised by each process that begins to make it
+    at         bigint NOT NULL, -- as of when it is
+    rest_until bigint NOT NULL, -- nobody makes it before
+    detail     text   NOT NULL  -- JSON; empty: nobody has made it yet
+);
+
+-- The processes that work on what is open.
+CREATE TABLE {instances} (
+    id     text   COLLATE "C" NOT NULL PRIMARY KEY,
+    name   text   COLLATE "C" NOT NULL,
+    since  bigint NOT NULL,
+    seen   bigint NOT NULL,
+    detail text   NOT NULL -- JSON
+) WITH (
+    -- Each row changes every 15 s, within its page.
+    fillfactor = 50,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0
+);

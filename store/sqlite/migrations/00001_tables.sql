@@ -1,12 +1,13 @@
 -- Names are those of docs/glossary.md#tables-and-columns. Times are microseconds since
--- 1970 in UTC on the database's clock; 0 is no time.
+-- 1970 in UTC on the database's clock; 0 is no time. docs/migrations.md says what a later
+-- migration must be like.
 
 -- +goose Up
 
--- What never changes. seq names a batch inside this database and is never used
--- again, so that what was found out about a batch that retention removed is not
--- taken for another's. created_at is the batch's place in its lane, unique there, because adds are serial and each takes at least
--- the lane's last + 1.
+-- What never changes. seq names a batch inside this database and is never used again, so
+-- that what was found out about a batch that retention removed is not taken for another's.
+-- created_at is the batch's place in its lane, unique there, because adds are serial and
+-- each takes at least the lane's last + 1.
 CREATE TABLE batches (
     seq               INTEGER PRIMARY KEY AUTOINCREMENT,
     id_hash           BLOB    NOT NULL, -- the first 16 bytes of the SHA-256 of header_signature
@@ -19,15 +20,19 @@ CREATE TABLE batches (
     payload_hash      BLOB    NOT NULL, -- SHA-256 of serialized_batch
     budget_attempts   INTEGER NOT NULL,
     budget_every_try  INTEGER NOT NULL,
-    footprint         BLOB              -- NULL: nothing declared
+    footprint         BLOB,             -- NULL: nothing declared
+    -- The trace context of the caller that added it: docs/operations.md#traces. NULL: none.
+    trace_parent      TEXT CHECK (length(trace_parent) = 55)
 ) STRICT;
 
 -- Holds an id to one row, as it does two ids of one hash. An index of the ids themselves
 -- is six times as large, and each batch that is added changes a page of it at random.
 CREATE UNIQUE INDEX batches_id ON batches (id_hash);
+-- Add reads the end of a lane here, and List a lane in order.
 CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
 -- The caller's own key.
 CREATE UNIQUE INDEX batches_change ON batches (service_id, data_change_id) WHERE data_change_id <> '';
+-- Add reads the last order key here; List lists all lanes in order.
 CREATE INDEX batches_created ON batches (created_at);
 
 -- The payload is in a table of its own, so that no other reading passes over it.
@@ -36,6 +41,7 @@ CREATE TABLE batch_payloads (
     serialized_batch BLOB    NOT NULL
 ) STRICT;
 
+-- The transactions of a batch, as its caller declared them.
 CREATE TABLE transactions (
     batch_seq         INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
     position          INTEGER NOT NULL,
@@ -59,7 +65,7 @@ CREATE TABLE open_batches (
     claim_expires            INTEGER NOT NULL DEFAULT 0,
     not_before               INTEGER NOT NULL DEFAULT 0,
     next_check               INTEGER NOT NULL DEFAULT 0,
-    due_at                   INTEGER, -- when the monitor asks: next_check, after a claim's end; NULL: not the monitor's
+    due_at                   INTEGER, -- when the monitor asks; NULL: never
     asked_at                 INTEGER NOT NULL DEFAULT 0,
     last_post                INTEGER NOT NULL DEFAULT 0,
     settles_at               INTEGER NOT NULL DEFAULT 0,
@@ -73,9 +79,14 @@ CREATE TABLE open_batches (
     submission_error_message TEXT    NOT NULL DEFAULT '',
     decision                 TEXT    NOT NULL DEFAULT '',
     receipts                 INTEGER NOT NULL DEFAULT 0, -- how many transaction_receipts there are
-    prepared                 BLOB    NOT NULL DEFAULT x'', -- by the client before the first POST; empty: none
+    prepared                 BLOB    NOT NULL DEFAULT x'', -- by the client before the POST
     claimed_by               TEXT    NOT NULL DEFAULT '', -- the instance of the last claim
-    at_end                   INTEGER NOT NULL DEFAULT 0   -- attempted, and waits like one that was not
+    claim_ttl                INTEGER NOT NULL DEFAULT 0,  -- of the last claim, in microseconds
+    moved_at                 INTEGER NOT NULL DEFAULT 0,  -- when it last moved towards its end; 0: never
+    rollbacks                INTEGER NOT NULL DEFAULT 0,  -- executions that the ledger took back
+    seen_attempt             INTEGER NOT NULL DEFAULT 0,  -- that an endpoint has shown
+    seen_endpoint            TEXT    NOT NULL DEFAULT '', -- which one that was
+    at_end                   INTEGER NOT NULL DEFAULT 0   -- waits like one that was never attempted
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.
@@ -105,9 +116,11 @@ CREATE TABLE outcomes (
     quarantined              INTEGER NOT NULL DEFAULT 0  -- a policy set it aside: it is kept
 ) STRICT;
 
+-- Prune looks here, oldest first; and batches in quarantine are listed and counted.
 CREATE INDEX outcomes_final ON outcomes (final_at) WHERE quarantined = 0;
 CREATE INDEX outcomes_quarantined ON outcomes (seq) WHERE quarantined = 1;
 
+-- The ledger's answers about single transactions.
 CREATE TABLE transaction_receipts (
     id             INTEGER PRIMARY KEY,
     batch_seq      INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
@@ -119,7 +132,7 @@ CREATE TABLE transaction_receipts (
     UNIQUE (batch_seq, position)
 ) STRICT;
 
--- What operators did to batches, and what is kept of attempts: lists with a bound.
+-- What operators did to batches: a list with a bound for each.
 CREATE TABLE batch_acts (
     batch_seq  INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
     position   INTEGER NOT NULL,
@@ -133,6 +146,10 @@ CREATE TABLE batch_acts (
     PRIMARY KEY (batch_seq, position)
 ) STRICT, WITHOUT ROWID;
 
+-- The history of all batches, newest first: docs/operations.md#the-history.
+CREATE INDEX batch_acts_at ON batch_acts (at, batch_seq, position);
+
+-- What is kept of a batch's attempts: a list with a bound for each.
 CREATE TABLE attempts (
     batch_seq   INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
     position    INTEGER NOT NULL,
@@ -158,10 +175,12 @@ CREATE TABLE controls (
     policy        INTEGER NOT NULL,
     halted_at     INTEGER NOT NULL,
     halted_by     TEXT    NOT NULL, -- a batch
+    halt_reason   TEXT    NOT NULL,
+    version       INTEGER NOT NULL, -- raised by each change; 0: nothing was ever set
     PRIMARY KEY (everything, service_id)
 ) STRICT, WITHOUT ROWID;
 
--- What operators did to them.
+-- What operators did to lanes: a list with a bound for each.
 CREATE TABLE lane_acts (
     everything INTEGER NOT NULL,
     service_id TEXT    NOT NULL,
@@ -175,15 +194,44 @@ CREATE TABLE lane_acts (
     PRIMARY KEY (everything, service_id, position)
 ) STRICT, WITHOUT ROWID;
 
+-- The history of all lanes, and what Prune removes of it.
 CREATE INDEX lane_acts_at ON lane_acts (at);
 
--- What is kept of batches that retention removed.
+-- How far bulk actions have come: docs/operations.md#bulk-actions.
+CREATE TABLE bulks (
+    token      TEXT    PRIMARY KEY,
+    version    INTEGER NOT NULL, -- raised by each change
+    begun_at   INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    detail     TEXT    NOT NULL  -- JSON
+) STRICT;
+
+-- The batches of a bulk action, some in each part, and what was not done to them.
+CREATE TABLE bulk_parts (
+    token    TEXT    NOT NULL,
+    position INTEGER NOT NULL,
+    detail   TEXT    NOT NULL, -- JSON
+    PRIMARY KEY (token, position)
+) STRICT;
+
+-- What is kept of batches that retention removed: docs/design.md#retention.
 CREATE TABLE tombstones (
-    header_signature TEXT    PRIMARY KEY,
-    service_id       TEXT    NOT NULL,
-    payload_hash     BLOB    NOT NULL,
-    pruned_at        INTEGER NOT NULL
+    header_signature         TEXT    PRIMARY KEY,
+    service_id               TEXT    NOT NULL,
+    payload_hash             BLOB    NOT NULL,
+    pruned_at                INTEGER NOT NULL,
+    data_change_id           TEXT    NOT NULL,
+    created_at               INTEGER NOT NULL,
+    state                    INTEGER NOT NULL,
+    version                  INTEGER NOT NULL,
+    attempt                  INTEGER NOT NULL,
+    final_at                 INTEGER NOT NULL,
+    submission_error         TEXT,    -- NULL: none
+    submission_error_message TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The caller's own key, as in batches.
+CREATE UNIQUE INDEX tombstones_change ON tombstones (service_id, data_change_id) WHERE data_change_id <> '';
 
 -- Auto-batching. What never changes of an order; created_at is its place among those
 -- of its party, as a batch's in its lane.
@@ -196,13 +244,17 @@ CREATE TABLE orders (
     priority        INTEGER NOT NULL,
     urgent          INTEGER NOT NULL,
     deadline        INTEGER NOT NULL,
-    payload_hash    BLOB    NOT NULL -- SHA-256
+    payload_hash    BLOB    NOT NULL, -- SHA-256
+    trace_parent    TEXT    CHECK (length(trace_parent) = 55) -- of whoever added it; NULL: none
 ) STRICT;
 
+-- AddOrders reads the end of a party here, and ListOrders a party, or all of them, in order.
 CREATE UNIQUE INDEX orders_party ON orders (party, created_at);
+-- The caller's own key.
 CREATE UNIQUE INDEX orders_key ON orders (party, idempotency_key) WHERE idempotency_key <> '';
 CREATE INDEX orders_created ON orders (created_at);
 
+-- The payload is in a table of its own, as a batch's.
 CREATE TABLE order_payloads (
     seq     INTEGER PRIMARY KEY REFERENCES orders (seq) ON DELETE CASCADE,
     payload BLOB    NOT NULL
@@ -249,6 +301,7 @@ CREATE TABLE final_orders (
     error_message TEXT    NOT NULL
 ) STRICT;
 
+-- Prune looks here, oldest first; and the orders of a batch are found by it.
 CREATE INDEX final_orders_final ON final_orders (final_at);
 CREATE INDEX final_orders_batch ON final_orders (batch) WHERE batch <> '';
 
@@ -270,6 +323,7 @@ CREATE TABLE streams (
     cursor        TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The ids that were seen in a stream.
 CREATE TABLE stream_ids (
     stream TEXT    NOT NULL,
     id     TEXT    NOT NULL,
@@ -277,6 +331,7 @@ CREATE TABLE stream_ids (
     PRIMARY KEY (stream, id)
 ) STRICT, WITHOUT ROWID;
 
+-- Prune looks here.
 CREATE INDEX stream_ids_at ON stream_ids (at);
 
 -- The one ledger that this database belongs to.
@@ -285,23 +340,43 @@ CREATE TABLE ledger (
     name TEXT    NOT NULL
 ) STRICT;
 
--- +goose Down
-DROP TABLE ledger;
-DROP TABLE stream_ids;
-DROP TABLE streams;
-DROP TABLE unsettled_batches;
-DROP TABLE final_orders;
-DROP TABLE open_orders;
-DROP TABLE order_payloads;
-DROP TABLE orders;
-DROP TABLE tombstones;
-DROP TABLE lane_acts;
-DROP TABLE controls;
-DROP TABLE attempts;
-DROP TABLE batch_acts;
-DROP TABLE transaction_receipts;
-DROP TABLE outcomes;
-DROP TABLE open_batches;
-DROP TABLE transactions;
-DROP TABLE batch_payloads;
-DROP TABLE batches;
+-- Which ledger serves a service, written before the service is first served.
+CREATE TABLE served (
+    service_id TEXT NOT NULL PRIMARY KEY,
+    ledger     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What whoever served last under a ledger's name relied on of it.
+CREATE TABLE ledgers (
+    name        TEXT    NOT NULL PRIMARY KEY,
+    traits      TEXT    NOT NULL, -- JSON
+    recorded_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Counts of what is open: docs/design.md#counting-what-is-open. One row, or none before the
+-- first count: the counts, and whose turn it is to count.
+CREATE TABLE stats (
+    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    turn       INTEGER NOT NULL, -- raised by each process that begins to count
+    at         INTEGER NOT NULL, -- as of when the counts are
+    rest_until INTEGER NOT NULL, -- nobody counts before
+    totals     TEXT    NOT NULL  -- JSON; empty: somebody counts for the first time
+) STRICT;
+
+-- Texts that one process makes for all.
+CREATE TABLE summaries (
+    name       TEXT    PRIMARY KEY,
+    turn       INTEGER NOT NULL, -- raised by each process that begins to make it
+    at         INTEGER NOT NULL, -- as of when it is
+    rest_until INTEGER NOT NULL, -- nobody makes it before
+    detail     TEXT    NOT NULL  -- JSON; empty: nobody has made it yet
+) STRICT;
+
+-- The processes that work on what is open.
+CREATE TABLE instances (
+    id     TEXT    NOT NULL PRIMARY KEY,
+    name   TEXT    NOT NULL,
+    since  INTEGER NOT NULL,
+    seen   INTEGER NOT NULL,
+    detail TEXT    NOT NULL -- JSON
+) STRICT, WITHOUT ROWID;

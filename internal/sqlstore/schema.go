@@ -1,0 +1,44 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// MigrationsTable is goose's table of the migrations that were made.
+const MigrationsTable = "dltbatch_schema"
+
+// unreleasedTable was that table in versions from before the first release, whose migrations were others.
+const unreleasedTable = "dltbatch_migrations"
+
+// SchemaVersion is the number of the last migration that was made; 0 for none. exists is a statement that
+// says whether there is the table {table}. The error wraps [store.ErrUnreleasedSchema] where a version
+// from before the first release made the database.
+func SchemaVersion(ctx context.Context, t Tx, exists string) (int64, error) {
+	have, found, err := lastMigration(ctx, t, exists, MigrationsTable)
+	if err != nil || found {
+		return have, err
+	}
+	if have, found, err = lastMigration(ctx, t, exists, unreleasedTable); err != nil || !found {
+		return 0, err
+	}
+	return 0, fmt.Errorf("%w: it has the table %s, at version %d, and no %s", store.ErrUnreleasedSchema, unreleasedTable, have, MigrationsTable)
+}
+
+// lastMigration reads the last version in a table of migrations, if there is the table.
+func lastMigration(ctx context.Context, t Tx, exists, table string) (have int64, found bool, err error) {
+	if found, _, err = Get[bool](ctx, t, strings.ReplaceAll(exists, "{table}", "{"+table+"}")); err != nil || !found {
+		return 0, false, err
+	}
+	have, _, err = Get[int64](ctx, t, `SELECT coalesce(max(version_id), 0) FROM {`+table+`}`)
+	return have, true, err
+}
+
+// Schema compares the version of the database's schema with that of this code. It changes nothing.
+func (s *Store) Schema(ctx context.Context) (store.Schema, error) {
+	have, err := s.d.Have(ctx)
+	return store.Schema{Have: have, Want: s.d.Want}, s.d.Wrap("read the schema's version", err)
+}
