@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 func TestOrdersAndExport(t *testing.T) {
@@ -68,6 +70,7 @@ func TestMigrate(t *testing.T) {
 	s := &screen{T: t, dsn: "sqlite:" + path}
 	s.fails(exitFailed, "migrate", "status")
 	require.NoFileExists(t, path, "no look makes a file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	got := s.typed("", "migrate", "status")
 	assert.Equal(t, exitSchema, got.code)
 	assert.Contains(t, got.out, "at version 0")
@@ -79,6 +82,20 @@ func TestMigrate(t *testing.T) {
 	assert.Empty(t, reads[batches](s, "list").Batches)
 
 	assert.Contains(t, s.does("migrate", "sql"), "-- 00001_tables.sql\n")
+	// A version from before the first release.
+	path = filepath.Join(t.TempDir(), "old.db")
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	_, err = db.Exec(`CREATE TABLE dltbatch_migrations AS SELECT 7 AS version_id`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	s.dsn = path
+	for _, command := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"list"}} {
+		text := s.fails(exitSchema, command...)
+		assert.Contains(t, text, "make a new one: it has the table dltbatch_migrations, at version 7")
+		assert.NotContains(t, text, "migrate up")
+	}
+	assert.Contains(t, s.troubles()["schema"].Do, "make a new database")
 	s.dsn = "postgres://nobody@127.0.0.1:1/x"
 	assert.Contains(t, s.does("migrate", "sql", "--schema", "mine", "--prefix", "q_"), `"mine"."q_batches"`)
 	s.dsn = ""
