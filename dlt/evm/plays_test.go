@@ -85,6 +85,7 @@ func TestPlaysOverHTTP(t *testing.T) {
 	defer playing.Wait()
 	for kind, start := range map[string]func(t *testing.T) (url string){
 		"simulated": func(t *testing.T) string {
+			tier.Soak(t, "TestPlays and its like play on simulated nodes in virtual time")
 			return evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
 		},
 		"anvil": func(t *testing.T) string { return anvil.Start(t, "--no-mining").URL() },

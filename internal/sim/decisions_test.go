@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", tier.Seeds(100, 2000), "seeds of layer one, divided among the ledgers")
+	seeds = flag.Int("sim.seeds", tier.Seeds(100, 1000), "seeds of layer one, divided among the ledgers")
 	seed  = flag.Uint64("sim.seed", 0, "run this seed alone, and print its trace")
 )
 

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	walkSteps  = flag.Int("sim.walk.steps", 12_000_000, "steps of TestWalk in each of its setups: a minute of one quiet processor for all")
+	walkSteps  = flag.Int("sim.walk.steps", 2_000_000, "steps of TestWalk in each of its setups: ten seconds of one quiet processor for all")
 	walkFaults = flag.Int("sim.walk.faults", 6, "faults in one walk, at most")
 )
 
