@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -32,6 +33,7 @@ func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 
 // Nothing runs here: another process delivers.
 func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		st := memory.New()

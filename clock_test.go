@@ -106,6 +106,7 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 // attempt is made while the clock is ahead: nobody knows afterwards when that hour ends, and the
 // batch is not executed twice.
 func TestAResendWindowFromAnAheadClock(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	for _, by := range steps() {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -76,6 +77,7 @@ func (l *divided) mend(s batch.ServiceID) {
 // TestADividedCircuitIsHalted: after two executions that were taken back nothing leaves the
 // lane any more, from any instance, and everybody gets the reason; until the lane is released.
 func TestADividedCircuitIsHalted(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{"other": true}}
 		st := memory.New()
@@ -147,6 +149,7 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 
 // TestAnExecutionWithoutATrace: a person is asked within five minutes.
 func TestAnExecutionWithoutATrace(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, blind: true}
 		var mu sync.Mutex

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -34,6 +35,7 @@ func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 // The socket of a real node's events is cut a hundred times, and no verdict is missed; nor is
 // the node asked more often than events can cause.
 func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
+	tier.Plain(t)
 	const lanes, each, drops = 10, 12, 100
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 200 * time.Millisecond})
 	transport := &http.Transport{}

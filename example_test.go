@@ -23,6 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -299,6 +300,7 @@ func migrated(t *testing.T, path string) (*sql.DB, *sqlite.Store) {
 
 // The snippets that no Example runs do run, too.
 func TestSnippetsRun(t *testing.T) {
+	tier.Plain(t)
 	t.Chdir(t.TempDir())
 	migrated(t, "queue.db") // a slow disk is not what is tested
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

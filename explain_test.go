@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -304,6 +305,7 @@ func (m *maze) wait(e batch.Explanation) {
 
 // Every reachable open batch has a cause, and obeying Explain moves it.
 func TestExplainMovesWhateverStands(t *testing.T) {
+	tier.Plain(t)
 	causes := map[batch.Cause]int{}
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -48,6 +49,7 @@ func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 // Three instances on one database do not all run at the same lanes. For the same work they
 // together claim at most about twice as often as one instance, and look at twice the lanes.
 func TestThreeInstancesAreNoHerd(t *testing.T) {
+	tier.Plain(t)
 	const lanes, deep = 2000, 4
 	traits := ledgermem.Unforgiving(0)
 	traits.GroupsByService = false

@@ -24,6 +24,7 @@ var retentionTime = flag.Duration("retention.time", 2*time.Hour, "virtual time o
 // A final batch is removed when its time has come, and not before; an open batch stays; and a
 // removed batch is not sent again.
 func TestRetention(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Service == "down" {

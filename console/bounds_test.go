@@ -41,6 +41,7 @@ func allocated(f func()) uint64 {
 
 // TestAShortFormTakesLittleMemory unpacks short texts that stand for millions of values.
 func TestAShortFormTakesLittleMemory(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	const n = 5_000_000
 	list := func(one string, n int) string { return "[" + strings.Repeat(one+",", n) + one + "]" }

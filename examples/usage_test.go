@@ -8,10 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // -h says what a program shows and how to start it, and is no error.
 func TestUsage(t *testing.T) {
+	tier.Long(t)
 	mains, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, mains)

@@ -18,6 +18,7 @@ import (
 // TestDecideEverything walks the product of all inputs of Decide and holds each verdict
 // against the promises and against the row's own rules.
 func TestDecideEverything(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	now := time.Unix(1_000_000, 0)
 	ages := []time.Duration{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -43,6 +44,7 @@ func one(int) batch.ServiceID { return "s" }
 // Questions that no hand is free for are made again ten times a second, not whenever the table
 // looks: that would keep a core busy, and the table locked, for as long as requests hang.
 func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		const open, seconds = 9_990, 3
 		w := newWorld()

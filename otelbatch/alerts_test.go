@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dltbatch/dltbatch/internal/promtool"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 const alertsFile = "alerts.yaml"
@@ -241,6 +242,7 @@ var alertSeries = []minutes{
 
 // Each alert fires over a series, and not over another. Where it is quiet, all are.
 func TestAlertsFire(t *testing.T) {
+	tier.Plain(t)
 	steps := map[string][]promGroup{} // by how often rules are evaluated: a day of minutes takes long
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, m := range alertSeries {

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -122,6 +123,7 @@ func TestFullDatabase(t *testing.T) {
 // The same on a disk that is full: a file system of 8 MiB in memory, where the system lets a test mount
 // one. Each Add that is tried meanwhile counts, too, and the database can be read.
 func TestFullDisk(t *testing.T) {
+	tier.Plain(t)
 	dir, resize, err := tmpfs(t, 8<<20)
 	if err != nil {
 		t.Logf("THE DISK IS NOT STAGED HERE: no tmpfs may be mounted (%v; on Linux it takes root). TestFullDatabase limits the database's pages instead.", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -286,6 +287,7 @@ var troubles = map[string]trouble{
 // Each trouble that can be staged shows in its metric, soon; and of all alerts one fires first, as
 // docs/operations.md#how-soon-an-alert-fires says.
 func TestTroublesShow(t *testing.T) {
+	tier.Plain(t)
 	page, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	metrics, used := byName(t), map[string]bool{}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -94,6 +95,7 @@ func TestTheLargestWindow(t *testing.T) {
 // rests for as long as its reading is worth. A hint after a rest is not kept waiting, nor is a
 // lane of few batches.
 func TestADeepLaneRests(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		for _, l := range []struct {

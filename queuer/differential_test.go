@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -135,6 +136,7 @@ func workload(r *rand.Rand) []program {
 
 // Ten thousand random workloads end as if they had been executed one by one.
 func TestParallelEndsAsSerialExecution(t *testing.T) {
+	tier.Plain(t)
 	choose := queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	const workloads = 10_000
 	shared := 0 // workloads in which order mattered

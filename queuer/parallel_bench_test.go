@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -89,6 +90,7 @@ func BenchmarkParallel(b *testing.B) {
 
 // Deciding has a budget of allocations: it runs inside the claiming transaction.
 func TestParallelAllocations(t *testing.T) {
+	tier.Plain(t)
 	for _, w := range windows {
 		lane := w.lane()
 		s := &queuer.Parallel{}
@@ -102,6 +104,7 @@ func TestParallelAllocations(t *testing.T) {
 // Deciding, with the check of the answer, is far from comparing all pairs, on any
 // machine and however busy that is.
 func TestParallelDoesNotComparePairs(t *testing.T) {
+	tier.Plain(t)
 	lane := windows[0].lane()
 	choose := queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	best := func(n int, f func()) time.Duration {

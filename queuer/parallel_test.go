@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -128,6 +129,7 @@ func nested(r *rand.Rand, n int) (out []string) {
 
 // In any state of the lane, the strategy agrees with a comparison of all pairs.
 func TestParallelAgreesWithAllPairs(t *testing.T) {
+	tier.Plain(t)
 	s := &queuer.Parallel{}
 	picked := 0
 	for seed := range uint64(10_000) {

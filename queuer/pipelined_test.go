@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -157,6 +158,7 @@ func TestChooseContainsTheLedger(t *testing.T) {
 // The waiting batches that a strategy does not want to see would not have changed its answer,
 // wherever they stand among the attempted ones.
 func TestWantsIsEnough(t *testing.T) {
+	tier.Plain(t)
 	var lanes []string
 	for letters, most := range map[string]int{"qdunspviw": 3, "dupw": 5} { // w waits, and was never attempted
 		some := []string{""}

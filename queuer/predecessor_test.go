@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -85,6 +86,7 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 // The batches that may leave at once are the ones that a validator's scheduler would run at
 // once, whichever part of the lane is final: transitively, both rules order the same pairs.
 func TestParallelAgreesWithPredecessorTree(t *testing.T) {
+	tier.Plain(t)
 	s := &queuer.Parallel{}
 	ordered, free := 0, 0
 	for seed := range uint64(5_000) {

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // slow is a ledger that takes 50 ms for a submission, and for nothing else.
@@ -80,6 +81,7 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 
 // TestThroughput: 100 transfers per submission are at least 50 times as fast as one.
 func TestThroughput(t *testing.T) {
+	tier.Plain(t)
 	var one, many float64
 	synctest.Test(t, func(t *testing.T) { one = 50 / transfer(t, 1, 50).Seconds() })
 	synctest.Test(t, func(t *testing.T) { many = 5000 / transfer(t, 100, 5000).Seconds() })
@@ -89,6 +91,7 @@ func TestThroughput(t *testing.T) {
 
 // TestLatency: with the default intervals of a second, no order waits for one of them.
 func TestLatency(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		rate int
 		p99  time.Duration

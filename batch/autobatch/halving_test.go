@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -59,6 +60,7 @@ func (r *rig) end() {
 // TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and none if k
 // is 0. Each bad order is quarantined, and no other is.
 func TestHalving(t *testing.T) {
+	tier.Plain(t)
 	const n = 256
 	for _, how := range []string{invalid, refuse, unbuildable} {
 		for _, k := range []int{0, 1, 3, 16, n} {

@@ -143,6 +143,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 // TestDeathAtEveryStep dies at each call of the store in turn, before and after it, with
 // orders to divide and one to put back.
 func TestDeathAtEveryStep(t *testing.T) {
+	tier.Plain(t)
 	for last := uint64(1); last <= 60; last++ {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {

@@ -37,6 +37,7 @@ var alternativePlays = map[string]play{
 
 // TestAlternativePlays plays everything on three kinds of nodes, in virtual time.
 func TestAlternativePlays(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	playAll(t, alternativePlays, false)
 }

@@ -464,11 +464,9 @@ func TestConformance(t *testing.T) {
 
 // The same suite for batches of alternatives.
 func TestAlternativeConformance(t *testing.T) {
+	tier.Plain(t)
 	for _, p := range []evmtest.Personality{evmtest.Geth, evmtest.Anvil} {
 		t.Run(string(p), func(t *testing.T) {
-			if p != evmtest.Geth {
-				tier.Plain(t)
-			}
 			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, &evmtest.Options{Personality: p}, 0, true) })
 		})
 	}

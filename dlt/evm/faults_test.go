@@ -30,7 +30,11 @@ var seeds = flag.Int("evm.seeds", 6, "seeds of TestFaults")
 func TestFaults(t *testing.T) { allFaults(t, false) }
 
 // TestAlternativeFaults is TestFaults for payments with several fees, while the price leaps.
-func TestAlternativeFaults(t *testing.T) { allFaults(t, true) }
+func TestAlternativeFaults(t *testing.T) {
+	tier.Long(t)
+	tier.Plain(t)
+	allFaults(t, true)
+}
 
 func allFaults(t *testing.T, lists bool) {
 	for seed := range *seeds {

@@ -192,6 +192,7 @@ func afterTwo() evm.SignerOptions {
 
 // TestIntentPlays plays everything on three kinds of nodes, in virtual time.
 func TestIntentPlays(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	playAll(t, intentPlays, false)
 }

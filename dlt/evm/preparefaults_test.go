@@ -24,6 +24,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -58,6 +59,7 @@ func response(status int, body string) *http.Response {
 // A question that is too much for a node holds up the one batch that needs it. The node answers all other
 // questions, so the other lanes go on.
 func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		answer func(ctx context.Context, account, body string) *http.Response
 		says   []string
@@ -123,6 +125,7 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 // A transaction that is in no pool, and pays the base fee, waits for something else than a higher fee: its fees
 // stay as they are. Otherwise the payment would cost more and more, the longer the account has no funds.
 func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		balance *big.Int
 		status  int

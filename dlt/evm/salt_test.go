@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // prepared returns an attempt with what a client has prepared for it.
@@ -75,6 +76,7 @@ func equalIntents(s *stage) {
 // The salt of a batch changes neither what is executed nor what is paid, exceeds no limit, and is the
 // same however often the batch is prepared.
 func TestSaltStaysWithinLimits(t *testing.T) {
+	tier.Plain(t)
 	gwei := func(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e9)) }
 	for name, c := range map[string]struct {
 		base   *big.Int

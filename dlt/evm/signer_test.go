@@ -22,6 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -36,6 +37,7 @@ func (f signerFunc) Sign(ctx context.Context, account string, tx evm.Unsigned) (
 // A signer, or fees, that fail in any way: nothing is kept, nothing is sent, the lane waits and says
 // so, and other lanes go on. Once they work the payment is made.
 func TestSignerThatFails(t *testing.T) {
+	tier.Plain(t)
 	never := make(chan struct{})
 	for name, c := range map[string]struct {
 		sign func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error)
@@ -185,6 +187,7 @@ func TestSignerOfAService(t *testing.T) {
 // A thousand preparations that fail, and the next nonce is the chain's. (OpenZeppelin 818 counted by
 // itself, and never came down.)
 func TestNoCounterToDrift(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from := s.account()
@@ -254,6 +257,7 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 // Bytes that were kept of one batch cannot be read, as those of a later version: its lane waits, and a
 // person hears of it. No other lane does.
 func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from, other := s.account(), s.account()
@@ -363,6 +367,7 @@ func TestStalledAfterSoManyBlocks(t *testing.T) {
 // A node keeps the state of the last blocks only, and was asked too late: the blocks themselves, read from
 // the height at which the nonce was chosen, say who used it. Some are read for each question.
 func TestVoidWithoutState(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		var blocks, most atomic.Int64
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -571,6 +576,7 @@ func TestStuckIntentsDelayNobody(t *testing.T) {
 // Nonces of many intents are used by another wallet. It takes long to find out by whom, so the answers about
 // the others come before that is done, and each of the intents has its turn.
 func TestASearchDelaysNobody(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		s.mine(4)

@@ -418,6 +418,7 @@ func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 // An endpoint that refuses this client, is busy, or does not answer is left for the next one. One whose
 // node speaks about the transaction is not, nor one whose call was stopped.
 func TestWhatIsTheEndpoints(t *testing.T) {
+	tier.Plain(t)
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
 	require.NoError(t, err)

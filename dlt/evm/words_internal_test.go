@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Each word of the table has the class that stands there, in any case and between the words of a proxy. A
 // word that stands nowhere is a doubt under any code but the three that the protocol and HTTP fix.
 func TestWords(t *testing.T) {
+	tier.Plain(t)
 	for i, w := range words {
 		for _, text := range w.texts {
 			got := classify(&rpcError{Code: -32000, Message: "Node says: " + text + "!"})

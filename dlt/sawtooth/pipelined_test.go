@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -104,6 +105,7 @@ func inTurn(n int) (all []int) {
 // TestPipelinedHoldsBehindLostBatches: where a node loses accepted batches in a crash, nothing
 // that leaves later overtakes them, and nothing is reported.
 func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
+	tier.Plain(t)
 	t.Run("one crash", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			chain, breaches := crashes{window: 8, batches: 60, block: 4, after: map[int]time.Duration{1: 300 * time.Millisecond}, events: true, runners: 1}.play(t)

@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/internal/leak"
 	"github.com/dltbatch/dltbatch/internal/ordercrash"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -56,6 +57,7 @@ const lanes = 5
 
 // TestKillSawtooth kills children that submit to a Sawtooth node.
 func TestKillSawtooth(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
@@ -71,6 +73,7 @@ func TestKillSawtooth(t *testing.T) {
 // TestKillUnforgiving kills children that submit to a ledger which executes every
 // duplicate, loses replies, and takes requests after their connection has ended.
 func TestKillUnforgiving(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	traits := ledgermem.Unforgiving(lateArrival)
 	faults := ledgermem.Faults{

@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
@@ -20,6 +21,7 @@ import (
 // fails, and their node is restarted twice while a batch is under way, again and again. Every
 // acknowledged batch is executed, in order, once.
 func TestKillTrouble(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/internal/ordercrash"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -28,6 +29,7 @@ func openOrders(connect func(driver, dsn string) (*sql.DB, error), driver, dsn s
 // TestKillOrders kills workers that make batches of orders for a Canton participant, two at a
 // time on one file. Without evidence a person decides doubts.
 func TestKillOrders(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}
 	if *orderKills < 2 { // the other way round with PostgreSQL

@@ -9,12 +9,14 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // TestKillParallel kills children that let every batch of one lane leave at once that
 // conflicts with no batch before it. The batches of one name are executed in their order,
 // once; names are executed in any order: the node lets a batch overtake others where it may.
 func TestKillParallel(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // TestKillPipelined kills children that let a lane's batches follow each other without
@@ -14,6 +15,7 @@ import (
 // lane is executed in order, each batch once. The node answers no false Invalid: a batch that
 // is committed after such an answer comes behind others, by that strategy's own promise.
 func TestKillPipelined(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	for _, kind := range []string{"sawtooth", "sawtooth lists"} {
 		t.Run(kind, func(t *testing.T) {

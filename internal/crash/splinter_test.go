@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
@@ -26,6 +27,7 @@ const scabbardLate = 500 * time.Millisecond
 // gap in the log of events, so some batches need a decision. A person decides, who looks at
 // the batches that the network executed.
 func TestKillSplinter(t *testing.T) {
+	tier.Long(t)
 	t.Parallel()
 	o := splintertest.Options{
 		Addrs: []string{"127.0.0.1:0"}, CommitInterval: 10 * time.Millisecond,

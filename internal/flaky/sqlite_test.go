@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
@@ -98,6 +99,7 @@ func TestABeginWithoutAnAnswer(t *testing.T) {
 
 // Each statement of each operation fails once, in each way in which SQLite's statements fail.
 func TestEveryStatementFailsSQLite(t *testing.T) {
+	tier.Long(t)
 	f := flaky.New(1, 10)
 	db, s := openBoth(t, f)
 	flaky.Every(t, flaky.Subject{

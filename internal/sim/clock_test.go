@@ -4,12 +4,16 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // TestClockSteps runs the seeds with a database whose clock steps by a minute, a week or a year,
 // forwards or back, and may be put right later. No batch is executed twice or out of order, and
 // nothing stands for the step: all is at rest within a day.
 func TestClockSteps(t *testing.T) {
+	tier.Long(t)
+	tier.Plain(t)
 	for n := uint64(1); n <= uint64(*seeds); n++ {
 		if *seed != 0 {
 			n = *seed

@@ -131,6 +131,7 @@ var troubles = map[string]*hopeless{
 // Batches that wait behind another call nobody. It is so with all strategies, while one of two processes
 // stops and starts all the time.
 func TestNobodyWaitsForEver(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	for name, trouble := range troubles {
 		for lanesName, strategy := range map[string]queuer.Strategy{"serial": queuer.Serial{}, "pipelined": queuer.Pipelined(2), "parallel": &queuer.Parallel{}} {

@@ -77,6 +77,7 @@ func (w *world) restart() {
 
 // TestDecisions checks promises 1 to 6, 8 and 10 with every seed.
 func TestDecisions(t *testing.T) {
+	tier.Plain(t)
 	decided, sent := decisions(t, *seeds, func(uint64) *lanes { return serialLanes() })
 	t.Cleanup(func() {
 		assert.LessOrEqual(t, decided.Load(), 20+sent.Load()/5, "evidence is found for most")
@@ -87,6 +88,7 @@ func TestDecisions(t *testing.T) {
 // before it: conflicting batches never overtake each other, and no batch waits for a batch that it
 // does not conflict with.
 func TestParallelDecisions(t *testing.T) {
+	tier.Plain(t)
 	decisions(t, (*seeds+3)/4, parallelLanes)
 }
 
@@ -94,12 +96,14 @@ func TestParallelDecisions(t *testing.T) {
 // ledgers that keep the order of submission, with duplicates and without: a batch overtakes
 // only batches that the ledger had lost or decided against, and each such case is reported.
 func TestPipelinedDecisions(t *testing.T) {
+	tier.Plain(t)
 	decisions(t, (*seeds+1)/2, pipelinedLanes)
 }
 
 // TestMixedDecisions does the same where every other claim is by Serial: it takes the first
 // batch of a lane, even if another strategy had let it go before and it has come back.
 func TestMixedDecisions(t *testing.T) {
+	tier.Plain(t)
 	decisions(t, (*seeds+3)/4, mixedLanes)
 }
 
@@ -141,6 +145,7 @@ func decisions(t *testing.T, seeds int, rule func(seed uint64) *lanes) (decided,
 
 // TestSameSeedSameTrace: one can run a failing seed again.
 func TestSameSeedSameTrace(t *testing.T) {
+	tier.Plain(t)
 	for n := uint64(1); n <= 8; n++ {
 		for _, rule := range []func(uint64) *lanes{func(uint64) *lanes { return serialLanes() }, parallelLanes, pipelinedLanes} {
 			one, two := simulate(t, n, rule(n)), simulate(t, n, rule(n))

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 	"github.com/dltbatch/dltbatch/internal/pipes"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -26,6 +27,7 @@ import (
 // back, for good. The library halts the lane after two executions that were rolled back,
 // and reports why; a circuit beside it goes on.
 func TestADividedCircuitIsReported(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		wire := &pipes.Net{}
 		nodes := splintertest.Real()

@@ -36,6 +36,7 @@ var (
 // TestEvidence kills Splinter nodes that behave as real ones do, and counts the doubts
 // that are settled without a person.
 func TestEvidence(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	seed := *evidenceSeed
 	if seed == 0 {

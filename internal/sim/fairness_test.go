@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -31,6 +32,7 @@ func apart(service batch.ServiceID, n int) []batch.Batch {
 // TestParallelFairness is promise 7 where a lane has thousands of batches that may all leave:
 // another lane waits only for batches that were claimed before it, at any time.
 func TestParallelFairness(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		const latency = 10 * time.Millisecond
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: latency})
@@ -68,6 +70,7 @@ func TestParallelFairness(t *testing.T) {
 // TestAParallelLaneHangs is the other half: batches that were claimed from a quick lane take
 // no other lane's place when the lane hangs.
 func TestAParallelLaneHangs(t *testing.T) {
+	tier.Plain(t)
 	for name, scope := range scopes {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { parallelLaneHangs(t, scope) })

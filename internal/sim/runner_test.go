@@ -25,7 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 200), "seeds of layer two, divided among the ledgers")
+var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 100), "seeds of layer two, divided among the ledgers")
 
 // shaky is a store that fails one call in ten, by seed: before the call does anything, or
 // after.
@@ -71,6 +71,7 @@ func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 // TestRunner runs two Runners on one store, stops and restarts them, and compares the
 // ledger's journal and the records with the added batches.
 func TestRunner(t *testing.T) {
+	tier.Long(t)
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

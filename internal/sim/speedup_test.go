@@ -91,6 +91,7 @@ func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Durat
 // TestSpeedUp: if no batches conflict, one busy lane is at least 50 times as fast as one by
 // one; if all do, it is at most a hundredth slower.
 func TestSpeedUp(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	n, rates := 200, []int{0, 100}
 	if *curve {

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 	"github.com/dltbatch/dltbatch/internal/pipes"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // TestStallOfAnotherCircuit: a batch that no family executes holds one circuit of a node with
@@ -25,6 +26,7 @@ import (
 // node are delayed by one request at most. Once the stall is known, no batch comes into doubt
 // whose POST begins later.
 func TestStallOfAnotherCircuit(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) { stallSeed(t, 1) })
 }
 

@@ -42,6 +42,7 @@ func setups() []setup {
 // none, then all with one, and so on, for as long as there is time. The checks are promises 2 to 6
 // and 10. Promise 6 says: no batch stands longer than its deadline unless a person was called, once.
 func TestWalk(t *testing.T) {
+	tier.Long(t)
 	tier.Plain(t)
 	for _, u := range setups() {
 		t.Run(u.traits.Name+"/"+u.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -16,6 +17,7 @@ import (
 // Calls of many batches, of which some are known, and some conflict with others: all or none are
 // stored, in the order of the calls, as in the store in memory.
 func TestAddOfMany(t *testing.T) {
+	tier.Plain(t)
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		s, clk, _ := fresh(t)

@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // A claim brings payloads, but does not keep others from writing while it reads many large
 // ones: it leaves them to Payloads.
 func TestClaimBringsSomeBytes(t *testing.T) {
+	tier.Plain(t)
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, claimedBytes/50 + 1, 50}, {4, claimedBytes / 2, 2}, {4, 8 * claimedBytes, 1},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -111,6 +112,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 // Two processes on one file, one of which remembers what it adds, in any room: each claim shows
 // and returns what was added under its id, whatever happened to the batch, or to others, before.
 func TestClaimsAreWhatWasAdded(t *testing.T) {
+	tier.Plain(t)
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		s, clk, path := fresh(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -55,6 +56,7 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 // Many commits are written at once. Where one of their rows has moved on since, it alone is read
 // first, and what became of it stays.
 func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
+	tier.Plain(t)
 	const n = 2 * manyRows
 	for name, c := range map[string]struct {
 		move func(t *testing.T, s *Store, outcomes []store.Outcome)
@@ -116,6 +118,7 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 // Many acceptances are written at once. Where one of their rows has moved on since, it alone is read
 // first: what was put back stays so, and a lease stays in the row.
 func TestManyKnownRowsAdvance(t *testing.T) {
+	tier.Plain(t)
 	const n, moved = 2 * manyRows, 3
 	for _, name := range []string{"none", "put back", "leased"} {
 		t.Run(name, func(t *testing.T) {

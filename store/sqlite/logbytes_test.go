@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -158,6 +159,7 @@ func fileBytes(t testing.TB) (read, written int64) {
 // An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where one
 // statement changes many: see addedTogether.
 func TestAddWritesToTheLogOnly(t *testing.T) {
+	tier.Plain(t)
 	h := hold(t, 40_000, nil)
 	_, before := fileBytes(t)
 	log := logBytes(t, h.path)
@@ -179,6 +181,7 @@ func TestAddWritesToTheLogOnly(t *testing.T) {
 // the groups that a Runner makes, and no more; and the bytes that each operation reads do not
 // grow with the log.
 func TestLogBytesWhileAReaderStays(t *testing.T) {
+	tier.Plain(t)
 	const rounds = 40
 	for page, most := range map[int]map[string]int64{
 		0:    {"add": 8400, "claim": 350, "accepted": 220, "committed": 720, "prune": 5600},

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/ordertest"
 )
 
 func TestOrders(t *testing.T) {
+	tier.Plain(t)
 	ordertest.Run(t, func(t *testing.T) ordertest.Harness {
 		s, clk, path := fresh(t)
 		return ordertest.Harness{
