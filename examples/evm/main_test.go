@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"math/big"
 	"os"
-	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,69 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 )
 
-// asProgram is set where this test's binary is to be the program itself, or its worker.
-const asProgram = "DLTBATCH_TEST_EVM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	os.Exit(leak.Check(m))
-}
-
-// output may be read while it is written.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-// program is this program with a folder for its temporary files.
-type program struct {
-	*exec.Cmd
-	temp string
-	out  output
-}
-
-func newProgram(t *testing.T, args ...string) *program {
-	t.Helper()
-	p := &program{Cmd: exec.CommandContext(t.Context(), os.Args[0], args...), temp: t.TempDir()}
-	p.Env = append(os.Environ(), "TMPDIR="+p.temp, asProgram+"=1")
-	p.Stdout, p.Stderr = &p.out, &p.out
-	return p
-}
-
-var pids = regexp.MustCompile(`process (\d+)`)
-
-// requireClean wants no process and no file to be left of what ran.
-func (p *program) requireClean(t *testing.T) {
-	t.Helper()
-	found := pids.FindAllStringSubmatch(p.out.String(), -1)
-	require.NotEmpty(t, found)
-	for _, f := range found {
-		pid, err := strconv.Atoi(f[1])
-		require.NoError(t, err)
-		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "worker %d is still there", pid)
-	}
-	left, err := os.ReadDir(p.temp)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-}
+func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 // It ends with the proof after everything that strikes, on both kinds of nodes, and leaves nothing
 // behind.
@@ -87,9 +23,9 @@ func TestRun(t *testing.T) {
 	for kind, args := range map[string][]string{simulatedNode: nil, anvilNode: {"-install"}} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			p := newProgram(t, append(args, "-node", kind, "-n", "80", "-accounts", "5", "-over", "5s")...)
-			require.NoError(t, p.Run(), &p.out)
-			out := p.out.String()
+			p := demotest.New(t, append(args, "-node", kind, "-n", "80", "-accounts", "5", "-over", "5s")...)
+			require.NoError(t, p.Run(), &p.Out)
+			out := p.Out.String()
 			t.Log(out)
 			for what, times := range map[string]int{
 				"the base fee leaps": 2, "another wallet with the key": 2, "the chain replaces blocks": 2, "kill -9 of the node": 1, "the node is back": 1,
@@ -99,21 +35,21 @@ func TestRun(t *testing.T) {
 				assert.Equal(t, times, strings.Count(out, what), what)
 			}
 			assert.NotContains(t, out, "rose for 0 of them")
-			p.requireClean(t)
+			p.RequireClean(t)
 		})
 	}
 }
 
 // Ctrl-C ends the worker and the node, and removes the files.
 func TestInterrupt(t *testing.T) {
-	p := newProgram(t, "-node", simulatedNode, "-over", "1m")
+	p := demotest.New(t, "-node", simulatedNode, "-over", "1m")
 	require.NoError(t, p.Start())
-	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "payments signed") }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.Out.String(), "payments signed") }, time.Minute, 20*time.Millisecond)
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Error(t, p.Wait())
-	require.Equal(t, 130, p.ProcessState.ExitCode(), &p.out)
-	require.Contains(t, p.out.String(), "interrupted")
-	p.requireClean(t)
+	require.Equal(t, 130, p.ProcessState.ExitCode(), &p.Out)
+	require.Contains(t, p.Out.String(), "interrupted")
+	p.RequireClean(t)
 }
 
 func TestWrongFlags(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,31 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 )
-
-// output may be read while it is written.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
@@ -66,7 +48,7 @@ func listed(t *testing.T, section string) (names []string) {
 // What Prometheus gets has the names, kinds and labels of docs/metrics.md, and no others.
 func TestMetrics(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	var out output
+	var out demotest.Output
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, "127.0.0.1:0", 200, &out) }()
 	at := regexp.MustCompile(`serving (http://\S+)/metrics`)
@@ -144,7 +126,7 @@ func TestMain(m *testing.M) {
 
 // One trace goes through both processes: the first added the batch and was killed.
 func TestTraced(t *testing.T) {
-	var out output
+	var out demotest.Output
 	require.NoError(t, traced(t.Context(), &out))
 	text := out.String()
 	assert.Contains(t, text, "was killed with kill -9")

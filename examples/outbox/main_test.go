@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,28 +16,11 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
-
-// output may be read while it is written.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 func open(t *testing.T, dsn string) *sql.DB {
 	db, err := sql.Open("postgres", dsn)
@@ -80,7 +61,7 @@ func TestProgram(t *testing.T) {
 // In somebody's own database nothing is left of the demonstration.
 func TestDSN(t *testing.T) {
 	dsn := pgtest.Start(t)
-	var out output
+	var out demotest.Output
 	require.NoError(t, run(t.Context(), config{dsn: dsn, orders: 20}, &out))
 	requireProof(t, out.String())
 	var left int
@@ -144,7 +125,7 @@ var at = regexp.MustCompile(`serving POST (http://\S+)/orders`)
 // serving serves as -listen does until the test calls stop.
 func serving(t *testing.T, c config) (url string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var out output
+	var out demotest.Output
 	ended := make(chan error, 1)
 	c.listen = "127.0.0.1:0"
 	go func() { ended <- run(ctx, c, &out) }()

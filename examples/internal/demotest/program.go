@@ -1,0 +1,92 @@
+// Package demotest helps to test the examples: it runs them as processes. Only tests import it.
+package demotest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+)
+
+// asProgram is set where a test's binary is to be the program itself, or its worker.
+const asProgram = "DLTBATCH_TEST_EXAMPLE"
+
+// Main runs the program where [Start] has started this binary, or else the tests of m.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(asProgram) != "" {
+		program()
+		return
+	}
+	os.Exit(leak.Check(m))
+}
+
+// Output may be read while it is written.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String returns all that was written.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Program is a program with a folder for its temporary files.
+type Program struct {
+	*exec.Cmd
+	Out Output
+
+	temp string
+}
+
+// New is this test's own binary as the program: [Main] runs that.
+func New(t *testing.T, args ...string) *Program {
+	t.Helper()
+	p := Built(t, os.Args[0], t.TempDir(), args...)
+	p.Env = append(p.Env, asProgram+"=1")
+	return p
+}
+
+// Built is a program that was built, with a folder for its temporary files.
+func Built(t *testing.T, binary, temp string, args ...string) *Program {
+	t.Helper()
+	p := &Program{Cmd: exec.CommandContext(t.Context(), binary, args...), temp: temp}
+	p.Env = append(os.Environ(), "TMPDIR="+temp)
+	p.Stdout, p.Stderr = &p.Out, &p.Out
+	return p
+}
+
+var pids = regexp.MustCompile(`(?:pid|process) (\d+)`)
+
+// RequireClean wants no process and no file to be left of what ran.
+func (p *Program) RequireClean(t *testing.T) {
+	t.Helper()
+	found := pids.FindAllStringSubmatch(p.Out.String(), -1)
+	require.NotEmpty(t, found)
+	for _, f := range found {
+		pid, err := strconv.Atoi(f[1])
+		require.NoError(t, err)
+		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "worker %d is still there", pid)
+	}
+	left, err := os.ReadDir(p.temp)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
