@@ -1,2 +1,0 @@
-// Package bench is empty: the yard measures.
-package bench
