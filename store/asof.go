@@ -30,7 +30,7 @@ func (r Row) AsOf(now time.Time) Row {
 	}
 	ahead := r.latest().Sub(now)
 	posting := r.State == batch.Submitting && !r.ended()
-	if r.NotBefore.After(now) { // a claim that is put back leaves it as it is
+	if r.NotBefore.After(now) { // also under a live claim, which leaves it as it is
 		r.NotBefore = now
 	}
 	if r.State.Claimable() {

@@ -269,6 +269,9 @@ func (r Row) found(o Outcome, now time.Time) (Row, error) {
 		r.resolveOwn()
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
+		if !r.NotBefore.IsZero() { // it had passed at the claim; see [Row.waitsSince]
+			r.NotBefore, r.NextCheck = now, now
+		}
 	case Failed:
 		r.fail(now, o)
 	case Refused:
