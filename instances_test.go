@@ -116,6 +116,7 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 			added := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
 			await(t, other, b)
+			synctest.Wait() // until the observer has heard of it
 			claims := seen.of(batch.EventClaimed)
 			require.Len(t, claims, i+1)
 			assert.Less(t, claims[i].At.Sub(added), 100*time.Millisecond)
