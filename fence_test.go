@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -30,6 +31,7 @@ func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []bat
 // decides so, and the batch is sent again: it is executed, and the answer is lost. The other's
 // decision is about the first attempt, and must not send the batch a third time.
 func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.Resolves = false

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -30,6 +31,7 @@ func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.
 // A ledger may declare resends of one service harmless for ever, and execute those of another
 // twice: the latter's batches leave tombstones, in spite of the former.
 func TestTombstonesGoByService(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(nil) // executes duplicates
 		ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
@@ -178,6 +180,7 @@ func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) d
 
 // The batches in flight of another ledger are neither asked about nor settled by this one.
 func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		first := ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour})

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -170,6 +171,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 // A batch about which a person has to decide, and batches of which none moves, are causes in the verdict of
 // every instance; a pause that a person made is none.
 func TestAttentionToBatches(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.Resolves = false

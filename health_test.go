@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -112,6 +113,7 @@ func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch
 // An idle Runner knows that its database is there. An outage shows within seconds, whether the
 // database refuses or is silent, and clears itself when it is back.
 func TestHealthSeesTheDatabase(t *testing.T) {
+	tier.Plain(t)
 	for name, hangs := range map[string]bool{"it refuses": false, "it is silent": true} {
 		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
 			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
@@ -194,6 +196,7 @@ func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []ba
 // Health distinguishes a dead ledger from a dead database, and clears itself with the next
 // answer.
 func TestHealthShowsADeadLedger(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		err   error
 		hangs bool

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -36,6 +37,7 @@ func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
 // After each failure in a row a batch waits twice as long, up to MaxRetryDelay. A fifth
 // of it is jitter, to either side.
 func TestRetryDelayDoubles(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := &turnsAway{Ledger: ledgermem.New(nil)}
 		r, err := dltbatch.New(memory.New(), l, &dltbatch.Options{RetryDelay: 10 * time.Minute, MaxRetryDelay: 75 * time.Minute, QuickRetries: -1})

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -225,6 +226,7 @@ func TestOverASocket(t *testing.T) {
 
 // Each part may fail for so long; the defaults are as documented.
 func TestReadyIsPatient(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		o    *probe.Options
 		fail func(db *database, l *node)
@@ -287,6 +289,7 @@ func TestReadyIsPatient(t *testing.T) {
 // A database that refuses for hours is no reason to restart. A call that ignores its deadline is, and
 // no longer when it ends.
 func TestLive(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		db := &database{Store: memory.New()}
 		r := newRunner(t, db, ledgermem.New(nil), nil)

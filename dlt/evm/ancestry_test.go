@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 const sibling = "0x3333333333333333333333333333333333333333333333333333333333333333"
@@ -94,6 +95,7 @@ func balanced(t *testing.T, a, b *script) (url string) {
 // By the neighbour's head the sibling would be deep. No finding is made in it, however the questions are
 // spread: else a payment would be reported as made that is not, or be made a second time.
 func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
+	tier.Plain(t)
 	priceless, url := newScript(t)
 	priced(priceless, big.NewInt(1e9), 0)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
@@ -136,6 +138,7 @@ func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 }
 
 func TestASiblingOfANodeThatIsBehindRejectsNothing(t *testing.T) {
+	tier.Plain(t)
 	b := signed(nil) // nonce 0
 	c := newClient(t, balanced(t, nodeWith(100, blockAt(99)["hash"].(string), string(b.ID)), nodeWith(99, sibling, someone)), &evm.Options{Finality: evm.After(1)})
 	evidence, kinds := map[dlt.Evidence]int{}, map[batch.ErrorKind]int{}

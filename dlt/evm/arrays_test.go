@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // fiftyIDs are the ids of 50 transactions of an account.
@@ -70,6 +71,7 @@ func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
 
 // A limit of arrays comes under many statuses. It does not last: a minute later arrays grow again.
 func TestALimitOfArraysComesAndGoes(t *testing.T) {
+	tier.Plain(t)
 	for _, status := range []int{200, 400, 403, 413, 422, 500} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

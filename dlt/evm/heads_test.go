@@ -86,6 +86,7 @@ func TestTheStreamOfHeadsEnds(t *testing.T) {
 // With the heads, payments are committed soon after the block that makes theirs deep, at a few
 // questions each; and where the stream breaks the polls go on.
 func TestHeadsCauseQuestions(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1, BlockTime: 12 * time.Second})
 		p := s.run(evm.Options{Finality: evm.After(2), HeadInterval: 250 * time.Millisecond})

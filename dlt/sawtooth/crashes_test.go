@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -111,6 +112,7 @@ func lane(t *testing.T, names ...string) (all []batch.Batch) {
 // TestTenCrashesDuringOneBatch: a node that has shown the batch as PENDING, and after a
 // crash has no trace of it, takes it again at once when Grace is over, however often.
 func TestTenCrashesDuringOneBatch(t *testing.T) {
+	tier.Plain(t)
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,6 +144,7 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 // Where nobody has seen the attempt PENDING, the node may remember it all the same: one
 // that is parked for a dependency is UNKNOWN. Then the long wait stays.
 func TestCrashesThatNobodySawThrough(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		all := lane(t, "a")
 		c := newCrashing(t, 45*time.Minute, 10*time.Second)
@@ -230,6 +233,7 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 // A batch that was PENDING after another was posted, and is UNKNOWN later, shows that the node was started
 // anew: nothing that was posted before is remembered, seen or not.
 func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		all := lane(t, "a", "b")
 		all[1].Service = "another lane"

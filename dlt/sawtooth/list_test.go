@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -125,6 +126,7 @@ func total(sizes map[int]int) (n int) {
 }
 
 func TestALaneGoesInLists(t *testing.T) {
+	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		bs, ids := laneOf(t, 80, mine)
 		n, recs := listRun(t, sawtoothtest.Options{}, sawtooth.Options{}, bs)

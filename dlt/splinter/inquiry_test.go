@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // hexID is an id that begins with some digits.
@@ -81,6 +83,7 @@ func TestCursors(t *testing.T) {
 // Whatever the history is, the receipts say nothing that is not so; and where fewer than 64
 // greater ids came before, they say it.
 func TestInquiryOfAnyHistory(t *testing.T) {
+	tier.Plain(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

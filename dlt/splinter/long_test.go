@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // The verdict, and the answers behind it, are found however long a batch's list of transactions is, and only
 // what there is room for is kept.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
+	tier.Plain(t)
 	const most = 64 << 10
 	one, other := batch.ID(strings.Repeat("a", 128)), batch.ID(strings.Repeat("b", 128))
 	var list strings.Builder

@@ -226,6 +226,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 // lane by at most one round. A round is the batches of one claim, and at most as many as
 // there are posting goroutines.
 func TestFairness(t *testing.T) {
+	tier.Plain(t)
 	for name, c := range map[string]struct {
 		strategy queuer.Strategy
 		apart    bool // no batches of the long lane conflict

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -179,6 +180,7 @@ func TestAFileOfAnotherEncodingIsRefused(t *testing.T) {
 
 // Pragmas without a line in the list change nothing that the store does.
 func TestOtherPragmasChangeNothing(t *testing.T) {
+	tier.Plain(t)
 	for _, pragma := range []string{
 		"foreign_keys = ON", "foreign_keys = OFF", "case_sensitive_like = ON", "recursive_triggers = ON", "reverse_unordered_selects = ON",
 		"automatic_index = OFF", "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "temp_store = MEMORY",

@@ -47,7 +47,7 @@ var raceEnv = []string{"CGO_CFLAGS=-O1"}
 var raced = []string{
 	".", "./batch/autobatch", "./queuer", "./submitter", "./monitor", "./store/memory", "./store/sqlite",
 	"./internal/inhand", "./internal/keeper", "./internal/lanes", "./internal/loop", "./internal/pool", "./internal/recorder",
-	"./internal/lossy", "./internal/repeats", "./internal/sim",
+	"./internal/sim",
 	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
 	"./otelbatch", "./probe", "./console",
 }
