@@ -17,7 +17,7 @@ import (
 // the caller of Add may change his.
 func TestClaimFromMemory(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			own, other := s.app(), s.app()

@@ -156,7 +156,7 @@ func (t *traffic) see(kind byte, body []byte, frame bool) {
 // another process left under way, shows itself, counts and prunes.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

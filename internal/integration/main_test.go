@@ -33,10 +33,10 @@ type driver struct {
 	raced   bool // by tests that run with the race detector, too
 }
 
-// inRace is the driver for a test that runs with the race detector, too: one in which much happens
-// at once within the process. The others wait for the server most of the time.
+// inRace is the driver for a test that runs with the race detector, too, with pgx's pool: one in which much
+// happens at once within the process. The others wait for the server most of the time.
 func (d driver) inRace() driver {
-	d.raced = true
+	d.raced = d == pooled
 	return d
 }
 

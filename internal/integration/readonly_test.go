@@ -106,7 +106,7 @@ func busy(t *testing.T, st *app) {
 func TestSwitchOver(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	standby := primary.Standby(t, "")
-	for i, d := range []driver{pooled, pgx, libpq} {
+	for i, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			server := newName(t, primary.Addr())
 			st := openApp(t, d, primary.DSN(server.addr()), &postgres.Options{Schema: "s_" + string('a'+rune(i))})
@@ -148,7 +148,7 @@ func TestSwitchOver(t *testing.T) {
 // by itself once it may. What only reads goes on meanwhile.
 func TestOwnerMakesItReadOnly(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			cluster := pgtest.NewCluster(t)

@@ -145,7 +145,7 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 // move them behind the rows, whichever way they go.
 func TestSequencesBehindTheRows(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -193,7 +193,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 // An index of the application's own says no. That is not the answer to a known batch.
 func TestAnotherUniqueIndex(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()

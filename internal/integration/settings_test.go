@@ -111,7 +111,7 @@ func (c session) cycle(t *testing.T, b batch.Batch) error {
 func TestSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const refused = true
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // TestSawtooth submits to a Sawtooth node, which forgets its pool and all statuses
@@ -22,7 +24,11 @@ func TestIntents(t *testing.T) { t.Parallel(); chaos(t, evmNode) }
 
 // TestSigned does so with signed transactions, several of an account at once. It runs beside TestIntents, since
 // both wait for blocks.
-func TestSigned(t *testing.T) { t.Parallel(); chaos(t, evmSigned) }
+func TestSigned(t *testing.T) {
+	tier.Soak(t, "TestIntents has the same faults, and TestFaults of dlt/evm has them for signed transactions")
+	t.Parallel()
+	chaos(t, evmSigned)
+}
 
 func chaos(t *testing.T, ledger string) {
 	t.Logf("seed %d", *chaosSeed)
