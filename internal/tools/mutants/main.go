@@ -80,12 +80,8 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 		if err != nil {
 			return err
 		}
-		all, stale := accepted.leaveOut(dir, all)
-		for _, s := range stale {
-			bad = append(bad, fmt.Errorf("survivors.txt, line %d: the code has no such place any more", s))
-		}
 		tried, dead := 0, 0
-		for _, c := range inTurns(rng, all) {
+		for _, c := range inTurns(rng, accepted.leaveOut(dir, all)) {
 			if tried == n || time.Now().After(end) {
 				break
 			}
@@ -109,6 +105,7 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 		}
 		fmt.Printf("%s: %d of %d killed\n", dir, dead, tried)
 	}
+	bad = append(bad, accepted.stale(func(dir string) bool { return packages == "" || t.pkgs[dir] != nil && t.pkgs[dir].asked })...)
 	return errors.Join(bad...)
 }
 

@@ -6,10 +6,14 @@ import (
 	"strings"
 )
 
-// survivors are changes that nobody needs to notice, and the line of the file where each stands,
-// by their first three lines. They name no number of a line in the code, so that edits elsewhere
-// leave them alone.
-type survivors map[string]int
+// survivors are changes that nobody needs to notice, by their first three lines. These name no
+// number of a line in the code, so that edits elsewhere leave them alone.
+type survivors map[string]*survivor
+
+type survivor struct {
+	line  int  // of survivors.txt
+	found bool // in the code
+}
 
 // entry is how a change stands in survivors.txt, without its reason.
 func (c change) entry(dir string) string {
@@ -38,7 +42,7 @@ func readSurvivors(path string) (survivors, error) {
 		case len(lines) < 4 || !strings.HasPrefix(lines[1], "-") || !strings.HasPrefix(lines[2], "+"):
 			return nil, fmt.Errorf("%s, line %d: want package, function and operator, the old text behind -, the new one behind +, and a reason", path, line)
 		default:
-			all[trimmed(lines[:3])] = line
+			all[trimmed(lines[:3])] = &survivor{line: line}
 		}
 		line += 2 + strings.Count(block, "\n")
 	}
@@ -53,21 +57,25 @@ func trimmed(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-// leaveOut returns the changes of a package that are no accepted survivors, and the lines of the
-// survivors that it does not have any more.
-func (s survivors) leaveOut(dir string, all []change) (rest []change, stale []int) {
-	found := map[string]bool{}
+// leaveOut returns the changes of a package that are no accepted survivors.
+func (s survivors) leaveOut(dir string, all []change) (rest []change) {
 	for _, c := range all {
-		key := trimmed(strings.Split(c.entry(dir), "\n"))
-		if s[key] == 0 {
+		e, ok := s[trimmed(strings.Split(c.entry(dir), "\n"))]
+		if ok {
+			e.found = true
+		} else {
 			rest = append(rest, c)
 		}
-		found[key] = true
 	}
-	for key, line := range s {
-		if strings.HasPrefix(key, dir+" ") && !found[key] {
-			stale = append(stale, line)
+	return rest
+}
+
+// stale returns an error for each entry of the folders whose place the code does not have.
+func (s survivors) stale(of func(dir string) bool) (bad []error) {
+	for key, e := range s {
+		if dir, _, _ := strings.Cut(key, " "); of(dir) && !e.found {
+			bad = append(bad, fmt.Errorf("survivors.txt, line %d: the code has no such place: remove the entry", e.line))
 		}
 	}
-	return rest, stale
+	return bad
 }
