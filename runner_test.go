@@ -343,6 +343,11 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 				c.o.Observer = seen
 				r := newRunner(t, st, ledgermem.New(nil), &c.o)
 				stop := running(t, r)
+				time.Sleep(time.Minute)
+				r.Wake("s")
+				time.Sleep(time.Minute)
+				require.NotZero(t, st.claims.Load())
+				require.Empty(t, seen.of(batch.EventTrouble), "a claim of nothing may take long")
 				require.NoError(t, r.Add(t.Context(), one("s", "a")))
 				time.Sleep(5 * time.Minute)
 				require.NotEmpty(t, seen.of(batch.EventTrouble))
