@@ -253,6 +253,20 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 	})
 }
 
+func TestAStreamThatIsRefusedIsTriedOnAndOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &wires{refuse: true}
+		w.traits.Streams, w.traits.GroupsByService = true, true
+		m, stop := w.start(t, withEvents(events))
+		for range 120 {
+			m.Follow("s")
+			settle(time.Minute)
+		}
+		assert.Greater(t, events.count(), 120, "every 30 s, and half of it by chance")
+		stop()
+	})
+}
+
 func TestASilentLedgerIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{refuse: true}

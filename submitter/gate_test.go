@@ -69,6 +69,17 @@ func TestTheGateHonoursRetryAfter(t *testing.T) {
 	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
 }
 
+func TestTheGatesPauseIsBounded(t *testing.T) {
+	now := time.Unix(1000, 0)
+	g := newGate(4, time.Second)
+	for range 30 {
+		g.leave(pass(t, g, now), pressed, 0, now)
+		wait := g.closed(now)
+		require.LessOrEqual(t, wait, 25*time.Second, "15 s, and half of it by chance")
+		now = now.Add(wait)
+	}
+}
+
 // A request that was sent before the gate closed is no probe, whenever it comes back.
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 	for _, res := range []result{pressed, barred, unsure} {

@@ -158,6 +158,9 @@ func TestQuickRetriesFitIntoTheClaim(t *testing.T) {
 		r := start(t, scripted(dlt.ErrBusy), nil)
 		until := timeout + 500*time.Millisecond // room for one pause of 250 ms, not for another of 500 ms
 		r.post(until, "s", "a")
+		time.Sleep(until - timeout)
+		synctest.Wait()
+		assert.Equal(t, []string{"a failed"}, r.found(), "it does not wait for a retry that cannot be")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got := r.seen()
