@@ -112,6 +112,9 @@ func (f *finder) node(n ast.Node) string { return f.text(n.Pos(), n.End()) }
 
 func (f *finder) put(op string, from, to token.Pos, text string) {
 	c := change{file: f.file, fn: f.fn, op: op, old: f.text(from, to), new: text}
+	if words(c.old) == words(c.new) {
+		return
+	}
 	f.seen[c]++
 	c.nth = f.seen[c]
 	c.start = f.t.set.Position(from).Offset

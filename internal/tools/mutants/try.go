@@ -26,7 +26,7 @@ const servers = "internal/integration"
 // also names tests beside a package's own that must notice a change of it, cheapest first.
 var also = map[string][]test{
 	".":                             {{dir: "internal/sim", run: "TestRunner|TestOperators"}},
-	"batch":                         {{dir: "store"}, {dir: "queuer"}, {dir: "internal/sim", run: "Decisions"}},
+	"batch":                         {{dir: "store"}, {dir: "queuer"}, {dir: "batch/autobatch"}, {dir: "internal/sim", run: "Decisions"}},
 	"batch/autobatch":               {{dir: "internal/ordercrash"}},
 	"dlt":                           {{dir: "dlt/dlttest"}, {dir: "dlt/memory"}, {dir: "."}},
 	"dlt/canton":                    {{dir: "dlt/canton/cantontest"}},
