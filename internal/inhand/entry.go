@@ -145,7 +145,7 @@ const (
 	IsDue
 	// Written: the store has answered about Outcome with Applied.
 	Written
-	// Lost: Outcome could not be written, and was given up.
+	// Lost: an outcome could not be written, and was given up.
 	Lost
 )
 

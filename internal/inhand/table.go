@@ -330,7 +330,7 @@ func (t *Table) Lost(all []store.Outcome) {
 	defer t.mu.Unlock()
 	for i := range all {
 		if s := t.entries.slots[all[i].Key]; s != nil && all[i].Finding != store.HasReceipts && !s.late(all[i].Version) {
-			out := t.entries.step(s, &Event{Kind: Lost, Outcome: all[i]}, now)
+			out := t.entries.step(s, &Event{Kind: Lost}, now)
 			t.entries.leave(&out)
 		}
 	}
