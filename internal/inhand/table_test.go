@@ -276,6 +276,19 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 		[]time.Duration{got.PostedAgo, got.Age, got.DoubtAgo, got.ResendLeft})
 }
 
+// The database's clock may jump between a POST and the write of its acceptance: no age comes of that.
+func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
+	accepted := answered(store.Accepted)
+	ev := written(accepted.Outcome, batch.Pending)
+	ev.Applied.At = now.Add(time.Hour)
+	var e inhand.Entry
+	for _, ev := range []*inhand.Event{{Kind: inhand.IsClaimed}, &accepted, &ev} {
+		e.Step(ev, now, inhand.Facts{Live: true}, rules)
+	}
+	assert.Equal(t, inhand.Open, e.Phase)
+	assert.Zero(t, e.Aged(now).PostedAgo)
+}
+
 // Lanes go on when their batch is final, or when their run has been answered.
 func TestLanesThatMayGoOn(t *testing.T) {
 	for _, runs := range []bool{false, true} {
