@@ -94,7 +94,6 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 		for _, do := range []func(batch.Record) (batch.Record, error){
 			func(seen batch.Record) (batch.Record, error) { return r.Cancel(t.Context(), seen, somebody) },
 			func(seen batch.Record) (batch.Record, error) { return r.Requeue(t.Context(), seen, somebody) },
-			func(seen batch.Record) (batch.Record, error) { return r.RequeueAtEnd(t.Context(), seen, somebody) },
 			func(seen batch.Record) (batch.Record, error) {
 				return r.Decide(t.Context(), seen, batch.Rejected, somebody)
 			},

@@ -38,13 +38,7 @@ func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (ba
 // halted its lane, the lane stays halted. Where another ledger than this Runner's serves the service
 // the error is [ErrOtherLedger], and nothing is done.
 func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return r.desk.Requeue(ctx, seen, false, by)
-}
-
-// RequeueAtEnd is Requeue to the end of the lane: CreatedAt becomes the present time, as for a
-// new batch.
-func (r *Runner) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return r.desk.Requeue(ctx, seen, true, by)
+	return r.desk.Requeue(ctx, seen, by)
 }
 
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that

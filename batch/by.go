@@ -61,6 +61,5 @@ type Act struct {
 	// From and To are the states of the batch before and after; 0 in acts upon lanes.
 	From   State  `json:"from,omitzero"`
 	To     State  `json:"to,omitzero"`
-	AtEnd  bool   `json:"at_end,omitzero"` // ActionRequeue: to the end of the lane
 	Policy Policy `json:"policy,omitzero"` // ActionSetPolicy: the new one
 }

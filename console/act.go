@@ -82,11 +82,7 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 		}
 		_, err = v.desk.Decide(ctx, seen, to[0], by)
 	default:
-		if v.form.Get("at_end") != "" {
-			_, err = v.desk.RequeueAtEnd(ctx, seen, by)
-		} else {
-			_, err = v.desk.Requeue(ctx, seen, by)
-		}
+		_, err = v.desk.Requeue(ctx, seen, by)
 	}
 	return link("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
 }

@@ -35,7 +35,7 @@ type bulkBody struct {
 	Actions, To, States, Kinds, Causes []choice
 	Service                            batch.ServiceID
 	Older, Newer                       string
-	Quarantined, AtEnd                 bool
+	Quarantined                        bool
 	// Selection is the preview; nil where none was asked for.
 	Selection *operator.Selection
 	What      string
@@ -50,7 +50,7 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
 		Actions: titled(bulkActions, v.q["action"]), To: choices(outcomes, v.q["to"]), States: choices(bulkStates, v.q["state"]),
 		Kinds: titled(bulkKinds, v.q["error"]), Causes: titled(bulkCauses, v.q["cause"]),
-		Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "", AtEnd: v.q.Get("at_end") != "",
+		Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
 	}
 	for i := range b.Causes {
 		b.Causes[i].Title = cause(batch.Cause(b.Causes[i].Value))
@@ -102,7 +102,7 @@ func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceI
 
 // bulkOf reads the bulk action of a form.
 func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error) {
-	b.Action, b.AtEnd = batch.Action(q.Get("action")), q.Get("at_end") != ""
+	b.Action = batch.Action(q.Get("action"))
 	b.Filter.Service, b.Filter.Quarantined = service, q.Get("quarantined") != ""
 	if b.Filter.States, err = parse[batch.State](q["state"]); err != nil {
 		return b, err
@@ -159,9 +159,6 @@ func actName(b operator.Bulk) string {
 	what := string(b.Action)
 	if b.To != 0 {
 		what += " " + b.To.String()
-	}
-	if b.AtEnd {
-		what += ", at the end of their lanes"
 	}
 	return what
 }

@@ -27,7 +27,6 @@ type offer struct {
 	// Choices are the values of the field Choose, under a Legend.
 	Choose, Legend string
 	Choices        []choice
-	AtEnd          bool // asks whether to go to the end
 }
 
 type field struct{ Name, Value string }
@@ -85,7 +84,7 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 	}
 	offers := []offer{
 		{
-			Do: batch.ActionRequeue, Title: "Requeue", Not: because(requeue), Word: word(batch.ActionRequeue, false, ""), AtEnd: true,
+			Do: batch.ActionRequeue, Title: "Requeue", Not: because(requeue), Word: word(batch.ActionRequeue, false, ""),
 			About: "Sends the batch again, at its old place in the lane. A halted lane stays halted.",
 		},
 		{

@@ -76,8 +76,7 @@ type Bulk struct {
 	// Action is ActionCancel, ActionRequeue, ActionDecide or ActionAcquit. ActionDecide is
 	// about batches that need a decision, and no others.
 	Action batch.Action `json:"action"`
-	To     batch.State  `json:"to,omitzero"`     // with ActionDecide: Committed, Unknown or Rejected
-	AtEnd  bool         `json:"at_end,omitzero"` // with ActionRequeue
+	To     batch.State  `json:"to,omitzero"` // with ActionDecide: Committed, Unknown or Rejected
 	Filter Filter       `json:"filter"`
 }
 
@@ -409,7 +408,7 @@ func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (er
 	case batch.ActionCancel:
 		_, err = desk.Cancel(ctx, seen, by)
 	case batch.ActionRequeue:
-		_, err = desk.Requeue(ctx, seen, b.AtEnd, by)
+		_, err = desk.Requeue(ctx, seen, by)
 	case batch.ActionDecide:
 		_, err = desk.Decide(ctx, seen, b.To, by)
 	default:

@@ -64,7 +64,7 @@ func TestBulk(t *testing.T) {
 		claimed := o.claim(queuer.Serial{}, "s") // the first leaves meanwhile
 		_, err := o.Cancel(o.ctx(), o.see(s[7]), ada)
 		require.NoError(o, err)
-		_, err = o.RequeueAtEnd(o.ctx(), o.see(s[7]), ada) // it matches again, and nobody saw it like this
+		_, err = o.Requeue(o.ctx(), o.see(s[7]), ada) // it matches again, and nobody saw it like this
 		require.NoError(o, err)
 		late := one("s", "late")
 		o.add(late)
@@ -159,9 +159,8 @@ func TestBulkActions(t *testing.T) {
 		run(operator.Bulk{Action: batch.ActionDecide, To: batch.Unknown}, undecided[0].ID)
 		assert.Equal(o, batch.Unknown, o.see(undecided[0]).State)
 		run(operator.Bulk{Action: batch.ActionAcquit}, refused[0].ID)
-		run(operator.Bulk{Action: batch.ActionRequeue, AtEnd: true, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
-		assert.True(o, o.see(refused[0]).CreatedAt.After(o.see(waiting[0]).CreatedAt))
-		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, undecided[0].ID, refused[1].ID, waiting[0].ID)
+		run(operator.Bulk{Action: batch.ActionRequeue, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
+		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, undecided[0].ID, refused[0].ID, waiting[0].ID)
 	})
 }
 

@@ -85,11 +85,7 @@ func (o *office) atRandom(r *rand.Rand) {
 			case rec.State == batch.Submitting && !look.Row.Live(look.At) && r.IntN(3) > 0:
 				o.found([]store.Finding{store.Undecidable, store.IsPending, store.NoTrace, store.NotCommitted}[r.IntN(4)], b.Key())
 			case rec.Final() && rec.State == batch.Rejected && r.IntN(2) == 0:
-				requeue := o.Requeue
-				if r.IntN(2) == 0 {
-					requeue = o.RequeueAtEnd
-				}
-				_, err = requeue(o.ctx(), rec, ada)
+				_, err = o.Requeue(o.ctx(), rec, ada)
 				require.NoError(o, err)
 			}
 		}

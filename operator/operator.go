@@ -67,13 +67,7 @@ func (d *Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batc
 // halted its lane, the lane stays halted. The error is a [*SettingsError] where the store's
 // record does not say what the ResendQuiet is.
 func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return d.acts.Requeue(ctx, seen, false, by)
-}
-
-// RequeueAtEnd is Requeue to the end of the lane: CreatedAt becomes the present time, as for a
-// new batch.
-func (d *Desk) RequeueAtEnd(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return d.acts.Requeue(ctx, seen, true, by)
+	return d.acts.Requeue(ctx, seen, by)
 }
 
 // Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that it

@@ -151,7 +151,7 @@ type Ledgers interface {
 }
 
 // Operator has the acts that a person may do to a stored batch. Without it the Runner's Cancel, Requeue,
-// RequeueAtEnd, Decide and Acquit give [ErrUnsupported], and a batch that needs a decision holds
+// Decide and Acquit give [ErrUnsupported], and a batch that needs a decision holds
 // its lane until the ledger answers after all.
 //
 // Each method takes the record that the person saw. Where the batch has another version by now, the method does nothing, and the
@@ -171,8 +171,7 @@ type Operator interface {
 	// Cancel moves a waiting batch (Queued, Delayed or Unknown) to Rejected, but never while a
 	// doubt is open.
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
-	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place or at
-	// the end; at the end its CreatedAt is the present time, as if it were added now. It ends
+	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place. It ends
 	// a quarantine, and does not release the lane. A batch that was given up
 	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)

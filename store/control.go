@@ -95,7 +95,7 @@ func fit(by batch.By) batch.By {
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
 		Action: asked.Action, By: fit(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
-		From: was.State, To: next.State, AtEnd: asked.AtEnd,
+		From: was.State, To: next.State,
 	}
 }
 

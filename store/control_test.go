@@ -151,34 +151,14 @@ func TestAcquit(t *testing.T) {
 	assert.False(t, late.Quarantined)
 }
 
-func TestRequeueAtEnd(t *testing.T) {
-	rows := standings(t)
-	end, err := rows["rejected"].Requeue(start, store.Requeue{AtEnd: true})
-	require.NoError(t, err)
-	assert.True(t, end.AtEnd)
-	assert.False(t, end.Attempted(), "it waits like one that never was")
-	claimed := end.Claim(start, ttl, hour)
-	assert.True(t, claimed.Attempted())
-	back := must(t, claimed, func() store.Outcome { o := submitted(claimed, store.Unposted); o.Back = batch.Queued; return o }(), start)
-	assert.True(t, back.Attempted())
-	gone, err := end.Cancel(start, "")
-	require.NoError(t, err)
-	assert.False(t, gone.AtEnd)
-	cancelled, err := rows["queued"].Cancel(start, "")
-	require.NoError(t, err)
-	never, err := cancelled.Requeue(start, store.Requeue{AtEnd: true})
-	require.NoError(t, err)
-	assert.False(t, never.AtEnd, "it was never attempted, and is at the end by its key alone")
-}
-
 func TestBatchAct(t *testing.T) {
 	was := standings(t)["rejected"]
-	next, err := was.Requeue(start, store.Requeue{AtEnd: true})
+	next, err := was.Requeue(start, store.Requeue{})
 	require.NoError(t, err)
-	asked := batch.Act{Action: batch.ActionRequeue, By: batch.By{Actor: "ann", Reason: "a\x00"}, AtEnd: true}
+	asked := batch.Act{Action: batch.ActionRequeue, By: batch.By{Actor: "ann", Reason: "a\x00"}}
 	assert.Equal(t, batch.Act{
 		Action: batch.ActionRequeue, By: batch.By{Actor: "ann", Reason: "a\ufffd"}, At: start, Scope: batch.Only(key.Service), Batch: key.ID,
-		From: batch.Rejected, To: batch.Queued, AtEnd: true,
+		From: batch.Rejected, To: batch.Queued,
 	}, store.BatchAct(asked, key, was, next, start))
 }
 

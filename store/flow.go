@@ -17,9 +17,8 @@ type Flow struct {
 	Took time.Duration `json:"took"`
 	// Final is how many batches became final.
 	Final int `json:"final"`
-	// Queue are the times from Add, or from the requeue to the end of the lane, to the first
-	// attempt. Flight are the times of POSTs up to their answers; the batches of one request share
-	// one. Finality are the times from the last POST to the final outcome.
+	// Queue are the times from Add to the first attempt. Flight are the times of POSTs up to their
+	// answers; the batches of one request share one. Finality are the times from the last POST to the final outcome.
 	Queue    Times `json:"queue,omitzero"`
 	Flight   Times `json:"flight,omitzero"`
 	Finality Times `json:"finality,omitzero"`

@@ -127,7 +127,7 @@ func (l *life) operate() {
 		l.require(err != nil || len(l.open) == 0, "cancelled while attempts %v may take effect", l.open)
 	case 1:
 		what = "requeue"
-		next, err = l.row.Requeue(l.now, store.Requeue{Quiet: time.Minute, AtEnd: l.r.IntN(2) == 0})
+		next, err = l.row.Requeue(l.now, store.Requeue{Quiet: time.Minute})
 		l.require(err != nil || l.row.State != batch.Committed, "a committed batch is requeued")
 	case 2:
 		what = "decide"
@@ -166,7 +166,6 @@ func (l *life) whole(before store.Row) {
 		l.require(r.State != batch.Committed && r.State != batch.Rejected, "open in %s", r.State)
 	}
 	l.require(!r.Quarantined || r.Final() && r.State != batch.Committed, "in quarantine in %s", r.State)
-	l.require(!r.AtEnd || r.State == batch.Queued && r.Attempt > 0 && !r.Attempted(), "at the end in %s", r.State)
 	if r.State.Claimable() {
 		l.require(!r.Refused && !r.Undecided(), "claimable, and refused or needing a decision")
 	}

@@ -42,18 +42,14 @@ func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 	return r, nil
 }
 
-// Requeue says how a batch goes back into its lane.
+// Requeue says how a batch goes back to its place in its lane.
 type Requeue struct {
 	// Quiet is the least time between the last POST and the next claim: the ledger's
 	// ResendQuiet.
 	Quiet time.Duration
-	// AtEnd puts the batch behind the whole lane: it gets a new order key, as if it were added
-	// now. Otherwise it takes its old place.
-	AtEnd bool
 }
 
-// Requeue is [Operator].Requeue. Attempts and spent budget stay as they were, and so does the
-// place, unless q.AtEnd is set: then the caller gives the batch a new order key.
+// Requeue is [Operator].Requeue. Attempts, spent budget and the place stay as they were.
 func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
@@ -72,7 +68,6 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 		r.NotBefore = r.LastPost.Add(q.Quiet)
 	}
 	r.Requeued, r.Quarantined = true, false
-	r.AtEnd = q.AtEnd && r.Attempt > 0
 	r.Error, r.Receipts, r.Failures = nil, nil, 0
 	r.MovedAt = time.Time{}
 	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""

@@ -480,7 +480,7 @@ func (r *Row) final(s batch.State, now time.Time) {
 	r.FinalAt = now
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}
 	r.Refused, r.Decision, r.Prepared = false, "", nil
-	r.AtEnd, r.Quarantined, r.ClaimedBy = false, false, ""
+	r.Quarantined, r.ClaimedBy = false, ""
 	r.ClaimTTL, r.MovedAt = 0, time.Time{}
 	r.Rollbacks, r.SeenAttempt, r.SeenEndpoint = 0, 0, ""
 	r.clearDoubt()

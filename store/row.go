@@ -36,9 +36,6 @@ type Row struct {
 
 	Refused  bool // Error is a refusal that waits for the doubt to be resolved
 	Requeued bool
-	// AtEnd says that an attempted row was put back at the end of its lane and has not been
-	// claimed since: it waits like a row that was never claimed.
-	AtEnd bool
 	// Quarantined says that a policy set the batch aside. Only rows that are final as Invalid
 	// or Rejected have it.
 	Quarantined bool
@@ -110,10 +107,9 @@ func (r Row) Monitored(now time.Time) bool {
 	return false
 }
 
-// Attempted reports whether the batch was claimed, and was not put at the end of its lane since.
-// While an attempted batch is open it counts as earlier in its lane than any batch that became
-// visible after its claim.
-func (r Row) Attempted() bool { return r.Attempt > 0 && !r.AtEnd }
+// Attempted reports whether the batch was claimed. While an attempted batch is open it counts as
+// earlier in its lane than any batch that became visible after its claim.
+func (r Row) Attempted() bool { return r.Attempt > 0 }
 
 // ready reports whether the row may be claimed now.
 func (r Row) ready(now time.Time) bool {
@@ -136,7 +132,6 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 	r.State = batch.Submitting
 	r.Version++
 	r.Attempt++
-	r.AtEnd = false
 	r.ClaimExpires = now.Add(ttl)
 	r.ClaimTTL = ttl.Truncate(time.Microsecond)
 	if r.MovedAt.IsZero() {

@@ -173,7 +173,7 @@ type LaneCounts struct {
 	// Attempted counts the open batches that were ever claimed, by state; a state without
 	// batches is not in it.
 	Attempted map[batch.State]int `json:"attempted"`
-	// Waiting counts the open batches that were never claimed, or were put at the end since.
+	// Waiting counts the open batches that were never claimed.
 	// Where it equals the query's Cap there may be more.
 	Waiting int `json:"waiting"`
 }
@@ -183,9 +183,8 @@ type Ref struct {
 	Key batch.Key
 	// Row is the store's own number for the batch, opaque to callers; 0 where it is not known.
 	Row int64
-	// Created is when the batch was added or put back at the end, on the database's clock;
-	// together with the id it is the batch's order key. It is zero where it is not known. No
-	// store needs it to find a batch.
+	// Created is when the batch was added, on the database's clock; together with the id it is the
+	// batch's order key. It is zero where it is not known. No store needs it to find a batch.
 	Created time.Time
 	// TraceParent is the trace context that was added with the batch ([batch.Batch].TraceParent);
 	// "" without a context, or if it is not known. No store needs it to find a batch. A store puts

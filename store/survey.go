@@ -64,7 +64,7 @@ type LaneSurvey struct {
 	// waiting batches, both by order key, as [InOrder] takes them; perhaps without their
 	// receipts.
 	Rows []LaneRow
-	// Waiting counts the open batches that were never claimed, or were put at the end since.
+	// Waiting counts the open batches that were never claimed.
 	// Where it equals the query's Cap there may be more.
 	Waiting int
 	Control batch.Control // of this lane

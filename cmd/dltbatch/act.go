@@ -137,18 +137,12 @@ func (a *app) cancel() *cobra.Command {
 }
 
 func (a *app) requeue() *cobra.Command {
-	var atEnd bool
 	c := &cobra.Command{
 		Use: "requeue [flags] [ID]", Short: "Send an invalid or rejected batch again",
-		Long: `Puts an invalid or rejected batch back into its lane, at its old place or with --at-end behind all others.
-A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
+		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
-	c.Flags().BoolVar(&atEnd, "at-end", false, "behind all others of the lane")
 	return a.upon(c, 0, true, func(_ []string, rec batch.Record) (string, batchAct, error) {
 		return "The batch will be sent again.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
-			if atEnd {
-				return d.RequeueAtEnd(ctx, rec, by)
-			}
 			return d.Requeue(ctx, rec, by)
 		}, nil
 	})

@@ -36,7 +36,6 @@ that stands for them. The JSON is operator.Selection.`,
 	f := c.Flags()
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
 	f.StringVar(&to, "to", "", "with decide: committed, unknown or rejected")
-	f.BoolVar(&b.AtEnd, "at-end", false, "with requeue: behind all others of their lanes")
 	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
 	complete(c, "to", words(outcomes))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {

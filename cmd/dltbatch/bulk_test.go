@@ -63,7 +63,7 @@ func TestBulk(t *testing.T) {
 		s.fails(exitNotFound, "bulk", "show", "none")
 		s.fails(exitUsage, "bulk", "run", "-", "--token", seen.Token, "--reason", "r")
 
-		all := reads[operator.Selection](s, "bulk", "preview", "requeue", "--error", "cancelled", "--at-end")
+		all := reads[operator.Selection](s, "bulk", "preview", "requeue", "--error", "cancelled")
 		assert.Len(s, all.Batches, 3)
 		s.fails(exitUsage, "bulk", "preview", "explode")
 		s.fails(exitUsage, "bulk", "preview", "cancel", "--cause", "bored")

@@ -134,9 +134,6 @@ func (p *page) acts(acts []batch.Act, ofMany bool) {
 		case a.From != 0:
 			change = a.From.String() + " -> " + a.To.String()
 		}
-		if a.AtEnd {
-			change += ", at the end"
-		}
 		t.row(plain, when(a.At), a.Actor, a.Action, upon, change, a.Reason)
 	}
 	t.end()

@@ -34,13 +34,13 @@ func (d Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch
 }
 
 // Requeue puts a final batch back into its lane.
-func (d Desk) Requeue(ctx context.Context, seen batch.Record, atEnd bool, by batch.By) (batch.Record, error) {
+func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	quiet, err := d.Quiet(ctx, seen.Service)
 	var rec batch.Record
 	if err == nil {
-		rec, err = d.Store.Requeue(ctx, seen, store.Requeue{Quiet: quiet, AtEnd: atEnd}, by)
+		rec, err = d.Store.Requeue(ctx, seen, store.Requeue{Quiet: quiet}, by)
 	}
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: atEnd}, seen.Key)
+	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by}, seen.Key)
 }
 
 // Decide ends a doubt.

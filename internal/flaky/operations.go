@@ -283,9 +283,6 @@ func acts() []operation {
 		act("requeue", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
 			return e.Store.Requeue(e.Context(), seen, store.Requeue{}, ada)
 		}),
-		act("requeue at the end", rejected, func(e *trial, seen batch.Record) (batch.Record, error) {
-			return e.Store.Requeue(e.Context(), seen, store.Requeue{AtEnd: true}, ada)
-		}),
 		act("decide", func(e *trial) batch.Key {
 			c := e.taken("a", 1)[0]
 			_, err := e.results(e.Calm, []store.Outcome{{

@@ -119,7 +119,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 					}
 				case 5:
 					if rec, ok := find(a); ok {
-						_, _ = a.Requeue(ctx, rec, store.Requeue{AtEnd: r.IntN(2) == 0}, batch.By{Actor: "test", Reason: "why"})
+						_, _ = a.Requeue(ctx, rec, store.Requeue{}, batch.By{Actor: "test", Reason: "why"})
 					}
 				default:
 					got, err := a.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"lane0", "lane1", "lane2"}, Limit: 10, Window: 3, TTL: time.Minute},

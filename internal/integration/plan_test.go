@@ -99,8 +99,8 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, created_at, seq, 1, false FROM %s WHERE seq <= %d`, table("waiting_batches"), table("batches"), waiting))
 	s.exec(fmt.Sprintf(`INSERT INTO %s (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before, next_check, due_at,
 		asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error_message, decision, receipts,
-		claimed_by, at_end, claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
-		SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, '', '', 0, '', false, 0, 0, 0, 0, ''
+		claimed_by, claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
+		SELECT seq, service_id, created_at, 3, 3, 1, 0, 0, 0, 0, 0, 9000000000000000000, 0, 0, 0, 0, 0, 0, 0, false, false, '', '', 0, '', 0, 0, 0, 0, ''
 		FROM %s WHERE seq > %d AND seq <= %d`, table("attempted_batches"), table("batches"), waiting, waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, created_at, false, NULL, '', 0 FROM %s WHERE seq > %d`,
 		table("outcomes"), table("batches"), waiting+attempted))
@@ -115,7 +115,7 @@ func (s *space) fill(waiting, attempted, final int) {
 		table("stream_ids"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`SELECT setval('%s', %d)`, table("batch_seq"), waiting+attempted+final))
 	for _, name := range []string{"batch_acts", "attempts"} {
-		values := "'cancel', 'me', '', 0, 2, 9, false"
+		values := "'cancel', 'me', '', 0, 2, 9"
 		if name == "attempts" {
 			values = "1, 0, 'busy', 503, 0, '', 0, '', ''"
 		}

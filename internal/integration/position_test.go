@@ -61,12 +61,6 @@ func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 // its place.
 func TestSlowAddersAreSeen(t *testing.T) {
 	late := one("s", "late")
-	canceled := func(t *testing.T, st *app) batch.Record {
-		require.NoError(t, st.Add(t.Context(), late))
-		rec, err := st.Cancel(t.Context(), batch.Record{Key: late.Key(), Version: 1}, batch.By{Actor: "test"})
-		require.NoError(t, err)
-		return rec
-	}
 	for name, prepare := range map[string]func(t *testing.T, st, slow *app) func() error{
 		"Add": func(t *testing.T, _, slow *app) func() error {
 			return func() error { return slow.Add(t.Context(), late) }
@@ -81,13 +75,6 @@ func TestSlowAddersAreSeen(t *testing.T) {
 					return err
 				}
 				return tx.commit()
-			}
-		},
-		"Requeue at the end": func(t *testing.T, st, slow *app) func() error {
-			rec := canceled(t, st)
-			return func() error {
-				_, err := slow.Requeue(t.Context(), rec, store.Requeue{AtEnd: true}, batch.By{Actor: "test"})
-				return err
 			}
 		},
 		"PrepareBatch": func(t *testing.T, st, slow *app) func() error {

@@ -41,7 +41,7 @@ func (w *world) operate() {
 	case rec.Quarantined && w.rng.IntN(2) == 0:
 		do = func() (batch.Record, error) { return w.store.Acquit(context.Background(), rec, person) }
 	case rec.Final() && rec.State != batch.Committed && w.rng.IntN(2) == 0:
-		q := store.Requeue{Quiet: w.kind.traits.ResendQuiet, AtEnd: w.rng.IntN(3) == 0}
+		q := store.Requeue{Quiet: w.kind.traits.ResendQuiet}
 		do = func() (batch.Record, error) { return w.store.Requeue(context.Background(), rec, q, person) }
 	case !rec.Final() && rec.State != batch.Submitting && w.rng.IntN(4) == 0:
 		do = func() (batch.Record, error) { return w.store.Cancel(context.Background(), rec, person) }

@@ -14,7 +14,7 @@ import (
 // keepBatchAct adds to the history of a batch whose row is locked.
 func keepBatchAct(ctx context.Context, t Tx, seq int64, a batch.Act) error {
 	return keep(ctx, t, sqlInsertBatchAct, sqlTrimBatchActs, batch.MaxActs, []any{seq},
-		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To), a.AtEnd)
+		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), int64(a.From), int64(a.To))
 }
 
 // keepLaneAct adds to the history of a scope whose control is locked.
@@ -38,13 +38,12 @@ func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, 
 type actCols struct {
 	action, actor, reason string
 	at, from, to          int64
-	atEnd                 bool
 	batch                 string
 	policy                int64
 }
 
 func (c *actCols) batchDest() []any {
-	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.from, &c.to, &c.atEnd}
+	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.from, &c.to}
 }
 
 func (c *actCols) laneDest() []any {
@@ -56,7 +55,7 @@ func acts(found []actCols, scope batch.Scope) []batch.Act {
 	for i, c := range found {
 		acts[i] = batch.Act{
 			By: batch.By{Actor: c.actor, Reason: c.reason}, Action: batch.Action(c.action), At: FromMicro(c.at), Scope: scope,
-			Batch: batch.ID(c.batch), From: batch.State(c.from), To: batch.State(c.to), AtEnd: c.atEnd,
+			Batch: batch.ID(c.batch), From: batch.State(c.from), To: batch.State(c.to),
 			Policy: batch.Policy(c.policy),
 		}
 	}

@@ -155,24 +155,23 @@ type briefCols struct {
 	resendUntil                                               int64
 	kind                                                      sql.NullString
 	message, decision                                         string
-	atEnd                                                     bool
 }
 
 func (c *briefCols) dest() []any {
 	return []any{
 		&c.seq, &c.service, &c.created, &c.state, &c.attempt, &c.claimExpires, &c.notBefore, &c.settlesAt, &c.doubt,
-		&c.resendUntil, &c.kind, &c.message, &c.decision, &c.atEnd,
+		&c.resendUntil, &c.kind, &c.message, &c.decision,
 	}
 }
 
 // attempted is [store.Row.Attempted].
-func (c *briefCols) attempted() bool { return c.attempt > 0 && !c.atEnd }
+func (c *briefCols) attempted() bool { return c.attempt > 0 }
 
 // fill makes the row of the columns; r is zero before.
 func (c *briefCols) fill(r *store.LaneRow) {
 	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.service), c.seq, FromMicro(c.created)
 	w := &r.Row
-	w.State, w.Attempt, w.DoubtAttempt, w.AtEnd, w.Decision = batch.State(c.state), int(c.attempt), int(c.doubt), c.atEnd, c.decision
+	w.State, w.Attempt, w.DoubtAttempt, w.Decision = batch.State(c.state), int(c.attempt), int(c.doubt), c.decision
 	w.ClaimExpires, w.NotBefore = FromMicro(c.claimExpires), FromMicro(c.notBefore)
 	w.SettlesAt, w.ResendUntil = FromMicro(c.settlesAt), FromMicro(c.resendUntil)
 	if c.kind.Valid {

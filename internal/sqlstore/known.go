@@ -48,7 +48,7 @@ func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time)
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
-		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy && next.AtEnd == was.AtEnd &&
+		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy &&
 		next.ClaimTTL == was.ClaimTTL && next.Rollbacks == was.Rollbacks && next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
 }
 

@@ -16,7 +16,7 @@ func (s *Store) Cancel(ctx context.Context, seen batch.Record, by batch.By) (bat
 
 // Requeue is [store.Operator].Requeue.
 func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
@@ -43,12 +43,8 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		return batch.Record{}, s.d.Wrap(op, err)
 	}
 	key := seen.Key
-	run := s.d.Write
-	if asked.AtEnd {
-		run = s.d.Adding
-	}
-	return ask(ctx, run, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
-		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && !asked.AtEnd && canStore(key.Service) {
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
+		if s.d.Turn != "" && asked.Action == batch.ActionRequeue && canStore(key.Service) {
 			// Before the batch shows in its old place, so that no claim starts behind it.
 			if _, err := t.Exec(ctx, s.d.Turn, string(key.Service)); err != nil {
 				return none, err
@@ -67,14 +63,6 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		}
 		if err := keepBatchAct(ctx, t, b.Seq, store.BatchAct(asked, key, b.Was, b.Now, now)); err != nil {
 			return none, err
-		}
-		if asked.AtEnd { // behind its whole lane; its row is final and locked
-			if b.CreatedAt, err = t.NextKey(ctx, key.Service); err != nil {
-				return none, err
-			}
-			if _, err := t.Exec(ctx, sqlMoveToEnd, b.Seq, b.CreatedAt); err != nil {
-				return none, err
-			}
 		}
 		if err := t.Save(ctx, []*Stored{b}); err != nil {
 			return none, err

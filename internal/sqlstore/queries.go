@@ -9,7 +9,7 @@ type Queries struct {
 	// ColsBatch, the columns of an open row, final_at and quarantined. PostgreSQL has three tables for
 	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
 	ListAll, ListOpen, ListQuarantined string
-	// Look finds the batch of the hash $1: the columns of a record with prepared and at_end, and then
+	// Look finds the batch of the hash $1: the columns of a record with prepared, and then
 	// orders_settled, the footprint and the clock.
 	Look string
 	// Turn makes claims forget the beginning of lane $1; it is "" in a driver whose claims do not remember.
@@ -82,7 +82,7 @@ const (
 	TraceParent = `coalesce(b.trace_parent, '')`
 	// BriefCols are the columns of an open row a that decide whether it waits.
 	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
-	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END, a.decision, a.at_end`
+	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END, a.decision`
 	// ColsOutcome are the columns of a final row.
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
@@ -174,14 +174,14 @@ const (
 	sqlLaneActs     = `SELECT action, actor, reason, at, batch, policy FROM {lane_acts}
 	WHERE everything = $1::boolean AND service_id = $2::text ORDER BY position`
 
-	sqlInsertBatchAct = `INSERT INTO {batch_acts} (batch_seq, position, action, actor, reason, at, from_state, to_state, at_end)
+	sqlInsertBatchAct = `INSERT INTO {batch_acts} (batch_seq, position, action, actor, reason, at, from_state, to_state)
 	SELECT $1::bigint, (SELECT coalesce(max(x.position), 0) + 1 FROM {batch_acts} x WHERE x.batch_seq = $1::bigint),
-		$2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::bigint, $8::boolean RETURNING position`
+		$2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::bigint RETURNING position`
 	sqlTrimBatchActs = `DELETE FROM {batch_acts} WHERE batch_seq = $1::bigint AND position <= $2::bigint`
-	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state, at_end FROM {batch_acts}
+	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state FROM {batch_acts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
 	// sqlAllBatchActs and sqlAllLaneActs read acts from the newest on, behind a place.
-	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, d.at_end, b.service_id, b.header_signature, d.batch_seq, d.position
+	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, b.service_id, b.header_signature, d.batch_seq, d.position
 	FROM (SELECT * FROM {batch_acts} a WHERE a.at <= $1::bigint AND (a.at, a.batch_seq, a.position) < ($1::bigint, $2::bigint, $3::bigint)
 		ORDER BY a.at DESC, a.batch_seq DESC, a.position DESC LIMIT $4::bigint) d
 	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.seq = d.batch_seq OFFSET 0) b ORDER BY d.at DESC, d.batch_seq DESC, d.position DESC`
@@ -190,8 +190,6 @@ const (
 	ORDER BY a.at DESC, a.everything DESC, a.service_id DESC, a.position DESC LIMIT $5::bigint`
 	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
-
-	sqlMoveToEnd = `UPDATE {batches} SET created_at = $2::bigint WHERE seq = $1::bigint`
 
 	sqlServed = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
 	// SQLite takes ON for a join's without WHERE.

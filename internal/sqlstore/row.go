@@ -64,7 +64,7 @@ type RowCols struct {
 	Receipts                                                                  int64 // how many transaction_receipts there are
 	Prepared                                                                  []byte
 	ClaimedBy                                                                 string
-	AtEnd, Quarantined                                                        bool
+	Quarantined                                                               bool
 	ClaimTTL, MovedAt, Rollbacks, SeenAttempt                                 int64
 	SeenEndpoint                                                              string
 }
@@ -74,7 +74,7 @@ func (c *RowCols) Dest() []any {
 	return []any{
 		&c.State, &c.Version, &c.Attempt, &c.Spent, &c.Failures, &c.ClaimExpires, &c.NotBefore, &c.NextCheck, &c.AskedAt,
 		&c.LastPost, &c.SettlesAt, &c.DoubtAttempt, &c.DoubtSince, &c.ResendUntil, &c.Resends, &c.Refused, &c.Requeued,
-		&c.Kind, &c.Message, &c.Decision, &c.Receipts, &c.Prepared, &c.ClaimedBy, &c.AtEnd,
+		&c.Kind, &c.Message, &c.Decision, &c.Receipts, &c.Prepared, &c.ClaimedBy,
 		&c.ClaimTTL, &c.MovedAt, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
 	}
 }
@@ -96,7 +96,7 @@ func (c *RowCols) Row() store.Row {
 		SettlesAt: FromMicro(c.SettlesAt), FinalAt: FromMicro(c.FinalAt), DoubtAttempt: int(c.DoubtAttempt),
 		DoubtSince: FromMicro(c.DoubtSince), ResendUntil: FromMicro(c.ResendUntil), Resends: int(c.Resends),
 		Refused: c.Refused, Requeued: c.Requeued, OrdersSettled: c.Settled, Decision: c.Decision,
-		ClaimedBy: c.ClaimedBy, AtEnd: c.AtEnd, Quarantined: c.Quarantined,
+		ClaimedBy: c.ClaimedBy, Quarantined: c.Quarantined,
 		ClaimTTL: time.Duration(c.ClaimTTL) * time.Microsecond, MovedAt: FromMicro(c.MovedAt),
 		Rollbacks: int(c.Rollbacks), SeenAttempt: int(c.SeenAttempt), SeenEndpoint: c.SeenEndpoint,
 	}

@@ -17,7 +17,7 @@ func (s *Store) Cancel(ctx context.Context, seen batch.Record, by batch.By) (bat
 
 // Requeue is [store.Operator].Requeue.
 func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
-	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by, AtEnd: q.AtEnd},
+	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
@@ -60,22 +60,6 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f
 		return batch.Record{}, fmt.Errorf("batch %s: %w", key, err)
 	}
 	e.acts = store.KeepAct(e.acts, store.BatchAct(act, key, e.row, next, now))
-	if act.AtEnd {
-		s.move(e, now)
-	}
 	s.put(e, next)
 	return e.record(), nil
-}
-
-// move gives a final entry a new order key at the end of its lane. s.mu is held.
-func (s *Store) move(e *entry, now time.Time) {
-	if prunable(e.row) { // that list is ordered by the order key, too
-		s.final.remove(e)
-		defer s.final.insert(e)
-	}
-	s.all.remove(e)
-	e.lane.all.remove(e)
-	e.created = e.lane.orderKey(now)
-	s.all.insert(e)
-	e.lane.all.insert(e)
 }

@@ -157,7 +157,7 @@ type window struct {
 	service batch.ServiceID
 	rows    []*stored
 	lane    []store.LaneRow // the rows that the strategy sees
-	atEnd   []*stored       // attempted once, then put at the end of the waiting rows
+	queued  []*stored       // the waiting rows
 	want    int             // waiting rows
 	ranges  []position.Range
 	closed  bool // the first statement found the lane closed: the strategy sees no row of it
@@ -203,13 +203,8 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		s.unpack()
 		w := lanes[s.Key().Service]
 		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.closed
-		if s.closed {
-			continue
-		}
-		if s.Now.Attempted() {
+		if !s.closed {
 			w.rows = append(w.rows, s)
-		} else {
-			w.atEnd = append(w.atEnd, s)
 		}
 	}
 	for _, l := range locked {
@@ -256,7 +251,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {
 			continue
 		}
-		w.atEnd = append(w.atEnd, s)
+		w.queued = append(w.queued, s)
 		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
 			s.footprint, s.size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
@@ -273,9 +268,9 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	for _, w := range ask {
-		w.atEnd = slices.DeleteFunc(w.atEnd, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
-		inOrder(w.atEnd)
-		first := w.atEnd[:min(len(w.atEnd), w.want)]
+		w.queued = slices.DeleteFunc(w.queued, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch
+		inOrder(w.queued)
+		first := w.queued[:min(len(w.queued), w.want)]
 		w.rows = append(w.rows, first...)
 		if err := w.show(first); err != nil {
 			return err

@@ -69,8 +69,7 @@ const (
 		('stream_ids', '{stream_ids}'), ('served', '{served}'), ('instances', '{instances}'),
 		('bulks', '{bulks}'), ('bulk_parts', '{bulk_parts}')) AS u (name, rel) ORDER BY u.name`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), coalesce(a.at_end, false),
-	` + colsAnyClaim + `,
+	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), ` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `
 	FROM {batches} b` + joinRows + `
 	WHERE b.id_hash = $1::uuid`

@@ -162,7 +162,7 @@ const (
 	colsBatch = sqlstore.ColsBatch
 	colsRow   = `a.state, a.version, a.attempt, a.spent, a.failures, a.claim_expires, a.not_before, a.next_check, a.asked_at,
 	a.last_post, a.settles_at, a.doubt_attempt, a.doubt_since, a.resend_until, a.resends, a.refused, a.requeued,
-	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by, a.at_end,
+	a.submission_error, a.submission_error_message, a.decision, a.receipts, a.prepared, a.claimed_by,
 	a.claim_ttl, a.moved_at, a.rollbacks, a.seen_attempt, a.seen_endpoint`
 	colsOutcome = sqlstore.ColsOutcome
 
@@ -193,15 +193,15 @@ const (
 	changedRows = `unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
 		$9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
 		$17::bigint[], $18::boolean[], $19::boolean[], $20::text[], $21::text[], $22::text[], $23::integer[], $24::bigint[],
-		$25::text[], $26::boolean[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[], $32::text[],
-		$33::bigint[])
+		$25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::text[], $31::text[],
+		$32::bigint[])
 		AS u (seq, was, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, claimed_by, at_end,
+		submission_error_message, decision, receipts, due_at, claimed_by,
 		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint, service_id, created_at)`
 	colsAttempted = `seq, state, version, attempt, spent, failures, claim_expires, not_before, next_check, asked_at, last_post,
 		settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by, at_end,
+		submission_error_message, decision, receipts, due_at, service_id, created_at, claimed_by,
 		claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint`
 	sqlUpdateAttempted = `UPDATE {attempted_batches} a SET state = u.state, version = u.version, attempt = u.attempt,
 		spent = u.spent, failures = u.failures, claim_expires = u.claim_expires, not_before = u.not_before,
@@ -209,7 +209,7 @@ const (
 		doubt_attempt = u.doubt_attempt, doubt_since = u.doubt_since, resend_until = u.resend_until, resends = u.resends,
 		refused = u.refused, requeued = u.requeued, submission_error = u.submission_error,
 		submission_error_message = u.submission_error_message, decision = u.decision, receipts = u.receipts, due_at = u.due_at,
-		claimed_by = u.claimed_by, at_end = u.at_end, claim_ttl = u.claim_ttl, moved_at = u.moved_at,
+		claimed_by = u.claimed_by, claim_ttl = u.claim_ttl, moved_at = u.moved_at,
 		rollbacks = u.rollbacks, seen_attempt = u.seen_attempt, seen_endpoint = u.seen_endpoint
 	FROM (SELECT u.*, r.ctid AS place FROM ` + changedRows + ` CROSS JOIN LATERAL (SELECT x.ctid FROM {attempted_batches} x
 		WHERE x.seq = u.seq AND x.version = u.was OFFSET 0) r) u WHERE a.ctid = u.place AND a.version = u.was`
@@ -248,7 +248,7 @@ const (
 		RETURNING w.seq, w.service_id, w.created_at, w.version, w.requeued, u.spent, u.resend_until, u.load),
 	taken AS (INSERT INTO {attempted_batches} (` + colsAttempted + `)
 		SELECT seq, $6::smallint, version + 1 + $11::bigint, 1, spent, 0, $7::bigint, 0, $7::bigint, 0, 0, 0, 1, $8::bigint, resend_until, 0, false, requeued,
-			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text, false,
+			NULL, '', '', 0, $7::bigint, service_id, created_at, $9::text,
 			$10::bigint, $8::bigint, 0, 0, '' FROM gone)
 	SELECT g.seq, b.serialized_batch FROM gone g
 	LEFT JOIN LATERAL (SELECT r.serialized_batch FROM {batches} r WHERE g.load AND r.seq = g.seq OFFSET 0) b ON true`
@@ -313,10 +313,9 @@ const (
 
 	// One statement, so that a batch claimed meanwhile counts once.
 	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
-	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND NOT r.at_end OFFSET 0) a GROUP BY 1, 2
+	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low OFFSET 0) a GROUP BY 1, 2
 	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[], $3::bigint[]) AS u (s, low) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
-		(SELECT 1 FROM (SELECT 1 FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.at_end
-			UNION ALL SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low) e LIMIT $2::bigint) c) w`
+		(SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low LIMIT $2::bigint) c) w`
 
 	// These are sent outside of a transaction, with any plan that the driver has kept: EXISTS
 	// reads one row, however it is found.
@@ -461,7 +460,7 @@ const (
 
 	// A batch is in one of three tables; one statement reads all of them, since the batch may
 	// move in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), false, ` + colsAnyClaim + `, coalesce(f.final_at, 0),
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), ` + colsAnyClaim + `, coalesce(f.final_at, 0),
 	coalesce(f.quarantined, false)`
 	colsAny = `coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
 	coalesce(a.spent, f.spent, 0), coalesce(a.failures, f.failures, 0), coalesce(a.claim_expires, 0), coalesce(a.not_before, 0),

@@ -18,7 +18,7 @@ func placeOf(r store.Row) place {
 	switch {
 	case r.Final():
 		return inOutcomes
-	case r.Attempt > 0: // at the end of its lane, too: a waiting row has no columns for an attempt
+	case r.Attempt > 0: // a waiting row has no columns for an attempt
 		return inAttempted
 	}
 	return inWaiting

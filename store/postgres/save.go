@@ -78,7 +78,7 @@ func (a *rowArrays) attempted(s *sqlstore.Stored) {
 		sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt),
 		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince),
 		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).bools(r.Refused, r.Requeued)
-	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy).bools(r.AtEnd)
+	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy)
 	a.ints(r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
 	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt)
 }

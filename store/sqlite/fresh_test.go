@@ -180,7 +180,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				}
 			case 5:
 				if rec, ok := find(); ok {
-					_, _ = s.Requeue(ctx, rec, store.Requeue{AtEnd: r.IntN(2) == 0}, batch.By{Actor: "test", Reason: "why"})
+					_, _ = s.Requeue(ctx, rec, store.Requeue{}, batch.By{Actor: "test", Reason: "why"})
 				}
 			case 6:
 				if r.IntN(5) == 0 {

@@ -14,7 +14,7 @@ const (
 		FROM (SELECT w.service_id, w.created_at FROM open_batches w INDEXED BY open_batches_lane WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}) g
 	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
-	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 AND `
+	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND `
 
 	sqlHalt = `INSERT INTO controls AS c (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 		halt_reason, version)
@@ -34,7 +34,7 @@ const (
 	AND position BETWEEN 2 AND (SELECT max(x.position) FROM attempts x WHERE x.batch_seq = ?1) - ?2`
 	sqlDeleteAttempts = `DELETE FROM attempts WHERE batch_seq = ?`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, ''), coalesce(o.at_end, 0), ` + colsAnyClaim + `,
+	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, ''), ` + colsAnyClaim + `,
 	coalesce(f.final_at, 0), coalesce(f.quarantined, 0), coalesce(f.orders_settled, 0), b.footprint, ` + ownClock + `
 	FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq LEFT JOIN outcomes f ON f.seq = b.seq WHERE b.id_hash = unhex(?)`
 )

@@ -41,7 +41,7 @@ const (
 	colsBatch = sqlstore.ColsBatch
 	colsOpen  = `o.state, o.version, o.attempt, o.spent, o.failures, o.claim_expires, o.not_before, o.next_check, o.asked_at,
 	o.last_post, o.settles_at, o.doubt_attempt, o.doubt_since, o.resend_until, o.resends, o.refused, o.requeued,
-	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by, o.at_end,
+	o.submission_error, o.submission_error_message, o.decision, o.receipts, o.prepared, o.claimed_by,
 	o.claim_ttl, o.moved_at, o.rollbacks, o.seen_attempt, o.seen_endpoint`
 	colsFinal = sqlstore.ColsOutcome
 
@@ -55,14 +55,14 @@ const (
 	windowAttempted = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromAttempted
 	windowWaiting   = `SELECT ` + colsBatch + `, b.footprint, ` + colsOpen + fromWaiting
 	fromAttempted   = ` FROM json_each(?) j
-	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 CROSS JOIN batches b ON b.seq = o.seq`
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
 	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted is looked
 	// up first: a list of the rows would be a table of its own for each lane, made and thrown away.
 	areWaiting = `o.service_id = j.value AND o.created_at <= coalesce((SELECT w.created_at FROM open_batches w
-		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
-		AND (o.attempt = 0 OR o.at_end = 1)`
+		WHERE w.service_id = j.value AND w.attempt = 0 ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
+		AND o.attempt = 0`
 	// colsClaim are the columns that a claim reads of every attempted row.
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint, ` + payloadSize + `,
 	o.state, o.version, o.attempt, o.requeued`
@@ -77,7 +77,7 @@ const (
 	sqlUpdateOpen = `UPDATE open_batches SET state = ?, version = ?, attempt = ?, spent = ?, failures = ?, claim_expires = ?,
 	not_before = ?, next_check = ?, asked_at = ?, last_post = ?, settles_at = ?, doubt_attempt = ?, doubt_since = ?,
 	resend_until = ?, resends = ?, refused = ?, requeued = ?, submission_error = ?, submission_error_message = ?, decision = ?,
-	receipts = ?, due_at = ?, claimed_by = ?, at_end = ?, claim_ttl = ?, moved_at = ?, rollbacks = ?,
+	receipts = ?, due_at = ?, claimed_by = ?, claim_ttl = ?, moved_at = ?, rollbacks = ?,
 	seen_attempt = ?, seen_endpoint = ? WHERE seq = ? AND version = ?`
 	// These are for rows that were not read first: see recordKnown.
 	sqlAdvance     = advance + ofOne + ` AND ` + isKnown
@@ -101,14 +101,14 @@ const (
 	sqlClaim     = claim + ofOne + ` AND version = ?`
 	sqlClaimMany = claim + ofMany + ` AND version = ?`
 	claim        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,
-	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?, at_end = 0,
+	doubt_attempt = ?, doubt_since = ?, resend_until = ?, resends = ?, due_at = ?, claimed_by = ?,
 	claim_ttl = ?, moved_at = ?
 	WHERE `
 	sqlInsertOpen = `INSERT INTO open_batches (state, version, attempt, spent, failures, claim_expires, not_before, next_check,
 	asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued, submission_error,
-	submission_error_message, decision, receipts, due_at, claimed_by, at_end, claim_ttl, moved_at, rollbacks,
+	submission_error_message, decision, receipts, due_at, claimed_by, claim_ttl, moved_at, rollbacks,
 	seen_attempt, seen_endpoint, seq, service_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// Only sqlKeepPrepared writes this column; it goes with the row.
 	sqlKeepPrepared = `UPDATE open_batches SET prepared = ? WHERE seq = ? AND version = ?`
 	sqlDeleteOpen   = `DELETE FROM open_batches WHERE seq = ? AND version = ?`
@@ -141,9 +141,9 @@ const (
 
 	// One statement, so that a batch claimed meanwhile counts once.
 	sqlCounts = `SELECT j.value, o.state, count(*) FROM json_each(?1) j
-	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 AND o.at_end = 0 GROUP BY 1, 2
+	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
-		WHERE w.service_id = j.value AND (w.attempt = 0 OR w.at_end = 1) LIMIT ?2) d) FROM json_each(?1) j`
+		WHERE w.service_id = j.value AND w.attempt = 0 LIMIT ?2) d) FROM json_each(?1) j`
 
 	// sqlCountOpen reads the index of all open batches, and the rows of those that were attempted;
 	// all others are Queued.
@@ -151,7 +151,7 @@ const (
 		FROM open_batches o INDEXED BY open_batches_lane GROUP BY o.service_id),
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
 			min(a.doubt_since) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubt, count(*) FILTER (WHERE a.decision <> '') AS undecided
-		FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND a.at_end = 0 GROUP BY a.state)
+		FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 GROUP BY a.state)
 	SELECT 'state', '', 1, (SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found), 0
 	UNION ALL SELECT 'state', '', state, n, 0 FROM found
 	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0), coalesce(min(doubt), 0) FROM found
@@ -174,7 +174,7 @@ const (
 	// sqlOwned is like it, for the named lanes: rows that are due at any time, and are not
 	// live claims.
 	sqlOwned = `SELECT ` + colsBatch + `, ` + colsOpen + ` FROM (SELECT r.seq FROM json_each(?) j
-		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0 AND r.at_end = 0
+		CROSS JOIN open_batches r ON r.service_id = j.value AND r.attempt > 0
 		WHERE r.due_at IS NOT NULL AND (r.state <> ? OR r.claim_expires <= ? OR r.claim_expires = r.last_post)
 		ORDER BY r.asked_at, r.created_at, r.seq LIMIT ?) d
 	CROSS JOIN open_batches o ON o.seq = d.seq CROSS JOIN batches b ON b.seq = d.seq
@@ -193,7 +193,7 @@ const (
 
 	// A batch is in one of the two tables; one statement reads both, since the batch may move
 	// in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL, coalesce(o.claimed_by, ''), 0, ` + colsAnyClaim + `, coalesce(f.final_at, 0),
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL, coalesce(o.claimed_by, ''), ` + colsAnyClaim + `, coalesce(f.final_at, 0),
 	coalesce(f.quarantined, 0)`
 	stateOf = `coalesce(o.state, f.state)`
 	colsAny = stateOf + `, coalesce(o.version, f.version), coalesce(o.attempt, f.attempt), coalesce(o.spent, f.spent),

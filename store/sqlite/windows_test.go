@@ -21,7 +21,7 @@ func TestClaimReadsWhatMatters(t *testing.T) {
 	require.NoError(t, err)
 	rec, err = s.Cancel(t.Context(), rec, batch.By{Actor: "test", Reason: "why"})
 	require.NoError(t, err)
-	_, err = s.Requeue(t.Context(), rec, store.Requeue{AtEnd: true}, batch.By{Actor: "test", Reason: "why"})
+	_, err = s.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test", Reason: "why"})
 	require.NoError(t, err)
 	c, err := s.Claim(t.Context(), query("b"), serial)
 	require.NoError(t, err)

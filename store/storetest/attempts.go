@@ -105,7 +105,7 @@ func attemptsStay(f *fixture) {
 	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindRejected, StatusCode: 400}
 	f.written(o)
 	assert.Len(f, f.attempts("a"), 2)
-	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
+	require.NoError(f, f.requeue("a", 0))
 	assert.Len(f, f.attempts("a"), 2)
 	f.take("a")
 	f.fails("a")

@@ -106,11 +106,6 @@ func claimWants(f *fixture) {
 	f.each(f.submitted, store.Accepted, "y00006")
 	f.each(f.submitted, store.Failed, "y00005")
 	f.each(f.submitted, store.Refused, "z00006")
-	var atEnd []batch.ID
-	if f.has(operator) {
-		require.NoError(f, f.requeueTo("z00006", store.Requeue{AtEnd: true}))
-		atEnd = []batch.ID{"z00006"}
-	}
 	q := store.ClaimQuery{
 		Lanes: []batch.ServiceID{"v", "x", "none", "w", "y", "z"}, Limit: 6, Window: 5, TTL: f.u(1.5), Resend: resend(f.u(1000.5), 0),
 		Wants: func(attempted batch.Lane) int { return 3 - len(attempted.Batches) },
@@ -126,7 +121,7 @@ func claimWants(f *fixture) {
 	assert.Empty(f, f.claim(q, choose).Runs, "three of each are under way")
 	q.Wants = func(batch.Lane) int { return 1000 }
 	assert.Equal(f, []batch.ID{"x00003", "x00002", "x00001", "y00003", "y00002", "y00001"}, claimedIDs(f.claim(q, everyReady)), "no more than the window")
-	assert.Equal(f, append([]batch.ID{"z00002", "z00001"}, atEnd...), claimedIDs(f.claim(q, everyReady)))
+	assert.Equal(f, []batch.ID{"z00002", "z00001"}, claimedIDs(f.claim(q, everyReady)))
 }
 
 func claimFootprints(f *fixture) {

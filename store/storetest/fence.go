@@ -72,7 +72,6 @@ func fenceAll(f *fixture) {
 			for what, do := range map[string]func() (batch.Record, error){
 				"cancel":  func() (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by("")) },
 				"requeue": func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")) },
-				"at end":  func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{AtEnd: true}, by("")) },
 				"decide":  func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.Unknown, by("")) },
 				"acquit":  func() (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("")) },
 			} {

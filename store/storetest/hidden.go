@@ -233,31 +233,6 @@ func lateRequeued(f *fixture) {
 	f.drains("s", append(append([]batch.ID{"a"}, late...), "more0", "more1")...)
 }
 
-func lateAtEnd(f *fixture) {
-	f.add(bt("s", "a"), bt("s", "b"))
-	f.take("a")
-	f.each(f.submitted, store.Refused, "a")
-	f.drains("s", "b")
-	f.remember("s")
-	show := func() {}
-	var late []batch.ID
-	if f.h.late() {
-		show, late = f.late(bt("s", "late")), []batch.ID{"late"}
-	}
-	f.tick()
-	f.goThrough(bt("s", "c"))
-	f.add(bt("s", "d"))
-	f.remember("s")
-	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
-	f.tick()
-	f.add(bt("s", "e"))
-	f.remember("s")
-	f.drains("s", "d", "a", "e")
-	f.remember("s")
-	show()
-	f.drains("s", late...)
-}
-
 // lateRace: every added batch is claimed, each adder's batches in their order, though some
 // become visible late, and two claim at once.
 func lateRace(f *fixture) {

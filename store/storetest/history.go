@@ -34,7 +34,7 @@ func historyBatch(f *fixture) {
 	f.each(f.submitted, store.Doubtful, "a")
 	f.pass(1)
 	require.NoError(f, f.decide("a", batch.Rejected, "looked it up"))
-	require.NoError(f, f.requeueTo("a", store.Requeue{AtEnd: true}))
+	require.NoError(f, f.requeue("a", 0))
 	f.take("a")
 	f.ends("a", batch.PolicyQuarantine)
 	require.NoError(f, f.acquit("a"))
@@ -44,7 +44,7 @@ func historyBatch(f *fixture) {
 		{Action: batch.ActionCancel, By: by("wrong amount"), From: batch.Queued, To: batch.Rejected},
 		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued},
 		{Action: batch.ActionDecide, By: by("looked it up"), From: batch.Submitting, To: batch.Rejected},
-		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued, AtEnd: true},
+		{Action: batch.ActionRequeue, By: by("once more"), From: batch.Rejected, To: batch.Queued},
 		{Action: batch.ActionAcquit, By: by("seen"), From: batch.Rejected, To: batch.Rejected},
 	} {
 		want.Scope, want.Batch, want.At = batch.Only("s"), "a", got[i].At
@@ -88,7 +88,6 @@ func historyRefused(f *fixture) {
 	f.committed(bt("s", "a"))
 	require.ErrorIs(f, f.cancel("a", "too late"), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
-	require.ErrorIs(f, f.requeueTo("a", store.Requeue{AtEnd: true}), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.decide("a", batch.Rejected, ""), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.acquit("a"), batch.ErrNotAllowed)
 	assert.Empty(f, f.history("a"))

@@ -23,7 +23,6 @@ func lateTests() []test {
 		{name: "it is so in a lane that was closed", run: lateClosed, not: never, needs: []string{controls, operator}},
 		{name: "it is so after claims that were rolled back", run: lateRolledBack, not: never},
 		{name: "what is requeued into its place is claimed there, whatever went through meanwhile", run: lateRequeued},
-		{name: "what is requeued at the end is behind what was visible", run: lateAtEnd},
 		{name: "adds that take long, and claims, at once", run: lateRace},
 		{name: "one writer at a time", run: lateOneWriter,
 			not: func(h Harness) bool { return !h.OneWriter }},

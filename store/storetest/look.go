@@ -32,12 +32,11 @@ func lookLane(f *fixture) {
 	f.add(bs...)
 	f.take("b00006", "b00003")
 	f.refused("b00005")
-	require.NoError(f, f.requeueTo("b00005", store.Requeue{AtEnd: true}))
+	require.NoError(f, f.requeue("b00005", 0))
 	f.take("b00004")
 	for window, want := range map[int][]batch.ID{
-		1: {"b00006", "b00004", "b00003", "b00002"},
-		2: {"b00006", "b00004", "b00003", "b00002", "b00001"},
-		3: {"b00006", "b00004", "b00003", "b00002", "b00001", "b00005"},
+		1: {"b00006", "b00005", "b00004", "b00003", "b00002"},
+		2: {"b00006", "b00005", "b00004", "b00003", "b00002", "b00001"},
 	} {
 		for _, id := range []batch.ID{"b00004", "b00005"} {
 			var got []batch.ID

@@ -239,7 +239,7 @@ func (h history) operates() {
 		case 0:
 			_ = h.cancel(id, "reason") // compared with the rule, even where it is refused
 		case 1:
-			_ = h.requeueTo(id, store.Requeue{Quiet: h.u(0.25), AtEnd: h.chance(50)})
+			_ = h.requeue(id, h.u(0.25))
 		case 2:
 			_ = h.acquit(id)
 		case 3:

@@ -215,17 +215,14 @@ func operateNone(f *fixture) {
 // requeueUnattempted: the mark of a requeue stays through the first claim, since an answer
 // from before the requeue may still be about the batch.
 func requeueUnattempted(f *fixture) {
-	for i, atEnd := range []bool{false, true} {
-		id := batch.ID([]string{"place", "end"}[i])
-		f.add(bt("s", id))
-		require.NoError(f, f.cancel(id, "by mistake"))
-		require.NoError(f, f.requeueTo(id, store.Requeue{AtEnd: atEnd}))
-		f.take(id)
-		f.each(f.submitted, store.Accepted, id)
-		f.pass(1)
-		got := f.pending(9, f.u(0.5))
-		require.Len(f, got, 1)
-		assert.True(f, got[0].Requeued)
-		f.each(f.monitored, store.IsCommitted, id)
-	}
+	f.add(bt("s", "a"))
+	require.NoError(f, f.cancel("a", "by mistake"))
+	require.NoError(f, f.requeue("a", 0))
+	f.take("a")
+	f.each(f.submitted, store.Accepted, "a")
+	f.pass(1)
+	got := f.pending(9, f.u(0.5))
+	require.Len(f, got, 1)
+	assert.True(f, got[0].Requeued)
+	f.each(f.monitored, store.IsCommitted, "a")
 }

@@ -100,7 +100,7 @@ func quarantineLate(f *fixture) {
 func quarantineRequeue(f *fixture) {
 	f.aside(bt("s", "a"), bt("s", "b"))
 	require.NoError(f, f.requeue("a", 0))
-	require.NoError(f, f.requeueTo("b", store.Requeue{AtEnd: true}))
+	require.NoError(f, f.requeue("b", 0))
 	assert.False(f, f.get("a").Quarantined)
 	assert.Empty(f, f.list(store.ListQuery{Quarantined: true}))
 	assert.Equal(f, []batch.ID{"a", "b"}, claimedIDs(f.leaves("s")))

@@ -46,7 +46,7 @@ func rowFields(f *fixture, known bool) {
 func (w *rowWalk) attempts() {
 	w.begin("attempts")
 	w.cancelled()
-	w.requeued(byRequeue)
+	w.requeued()
 	w.claim(byFirstClaim)
 	w.submitter(store.Failed, nil)
 	w.pass(3)
@@ -168,19 +168,19 @@ func (w *rowWalk) ends() {
 	w.claim(byFirstClaim)
 	w.refused()
 	w.acquitted()
-	w.requeued(byRequeueLast)
+	w.requeued()
 	w.claim(byLaterClaim)
 	w.settled()
 	w.acquitted()
-	w.requeued(byRequeue)
+	w.requeued()
 	w.claim(byLaterClaim)
 	w.refused()
-	w.requeued(byRequeue)
+	w.requeued()
 	w.claim(byLaterClaim)
 	w.settled()
-	w.requeued(byRequeueLast)
+	w.requeued()
 	w.cancelled()
-	w.requeued(byRequeue)
+	w.requeued()
 	w.claim(byLaterClaim)
 	w.refused()
 	w.monitor(store.IsCommitted, receipts)
@@ -188,7 +188,7 @@ func (w *rowWalk) ends() {
 	w.begin("settled")
 	w.claim(byFirstClaim)
 	w.settled()
-	w.requeued(byRequeueLast)
+	w.requeued()
 	w.monitor(store.IsCommitted, nil) // while it waits
 
 	w.begin("late")
@@ -267,7 +267,7 @@ func (w *rowWalk) veteran(id batch.ID, failure func(*store.Outcome)) {
 	w.Helper()
 	w.begin(id)
 	w.cancelled()
-	w.requeued(byRequeue)
+	w.requeued()
 	w.claim(byFirstClaim)
 	w.submitter(store.Accepted, nil)
 	w.monitor(store.IsPending, seenBy("node 3"))
@@ -374,9 +374,9 @@ func (w *rowWalk) cancelled() {
 	w.step(byCancel, func() { require.NoError(w, w.cancel(w.id, "not wanted")) })
 }
 
-func (w *rowWalk) requeued(way string) {
+func (w *rowWalk) requeued() {
 	w.Helper()
-	w.step(way, func() { require.NoError(w, w.requeueTo(w.id, store.Requeue{AtEnd: way == byRequeueLast})) })
+	w.step(byRequeue, func() { require.NoError(w, w.requeue(w.id, 0)) })
 }
 
 func (w *rowWalk) decided(to batch.State) {

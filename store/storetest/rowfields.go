@@ -20,26 +20,25 @@ import (
 // commits, as a batch without trouble has them. The store must see that a step is not
 // plain: here by one field more, which the short way would leave as it was.
 const (
-	byFirstClaim  = "first claim"
-	byLaterClaim  = "later claim"
-	byHandBack    = "claim that hands back"
-	byKeep        = "KeepPrepared"
-	byPending     = "Pending"
-	byPendingOf   = "Pending of lanes"
-	byChecked     = "Checked"
-	byRecord      = "Record"
-	byEnd         = "Record of an end"
-	byLateCommit  = "Record of a commit after the end"
-	byStep        = "Record of a plain step on a known row"
-	byCommit      = "Record of a plain commit on a known row"
-	byStepAnd     = "Record of a plain step and one field more on a known row"
-	byCommitAnd   = "Record of a plain commit and one field more on a known row"
-	byCancel      = "Cancel"
-	byRequeue     = "Requeue"
-	byRequeueLast = "Requeue at the end"
-	byDecide      = "Decide that it is unknown"
-	byDecideEnd   = "Decide an end"
-	byAcquit      = "Acquit"
+	byFirstClaim = "first claim"
+	byLaterClaim = "later claim"
+	byHandBack   = "claim that hands back"
+	byKeep       = "KeepPrepared"
+	byPending    = "Pending"
+	byPendingOf  = "Pending of lanes"
+	byChecked    = "Checked"
+	byRecord     = "Record"
+	byEnd        = "Record of an end"
+	byLateCommit = "Record of a commit after the end"
+	byStep       = "Record of a plain step on a known row"
+	byCommit     = "Record of a plain commit on a known row"
+	byStepAnd    = "Record of a plain step and one field more on a known row"
+	byCommitAnd  = "Record of a plain commit and one field more on a known row"
+	byCancel     = "Cancel"
+	byRequeue    = "Requeue"
+	byDecide     = "Decide that it is unknown"
+	byDecideEnd  = "Decide an end"
+	byAcquit     = "Acquit"
 )
 
 // rowNever has the cells that no walk can show, because the row of no batch is so.
@@ -52,7 +51,6 @@ var rowNever = []struct {
 		[]string{"AskedAt", "Error", "Failures", "LastPost", "NotBefore", "Prepared", "Resends", "Rollbacks", "SeenAttempt", "SeenEndpoint"},
 	},
 	{"nothing was tried yet", changes, []string{byFirstClaim}, []string{"Resends"}},
-	{"nothing was tried yet", clears, []string{byFirstClaim}, []string{"AtEnd"}},
 	{
 		"a batch that waits was not refused", isSet,
 		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Refused"},
@@ -62,11 +60,6 @@ var rowNever = []struct {
 		"they come with a verdict, and go when it is taken back", isSet,
 		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd}, []string{"Receipts", "SettlesAt"},
 	},
-	{
-		"only a batch that waits stands at the end", isSet,
-		[]string{byHandBack, byKeep, byPending, byPendingOf, byChecked, byRecord, byStep, byDecide}, []string{"AtEnd"},
-	},
-	{"only a batch that waits stands at the end", clears, []string{byCommit, byDecideEnd}, []string{"AtEnd"}},
 	{"an attempt in doubt was posted", changes, []string{byHandBack}, []string{"LastPost"}},
 	{"only a store of orders settles them (store/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
 	{"SettlesAt changes, too", changes, []string{byStepAnd}, []string{"Receipts"}},
@@ -327,8 +320,7 @@ func (r *rowRules) acts(full bool) {
 	row = r.ended(full)
 	act(byAcquit, row)(row.Acquit())
 	row.OrdersSettled = false
-	act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1)}))
-	row = act(byRequeueLast, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1), AtEnd: true}))
+	row = act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.u(1)}))
 	act(byCancel, row)(row.Cancel(r.at, "why"))
 }
 

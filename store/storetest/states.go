@@ -109,12 +109,6 @@ func standings() []standing {
 			}
 		}, needs: []string{operator}},
 		{name: "requeued", reach: requeued, needs: []string{operator}},
-		{name: "requeued to the end", reach: func(f *fixture, is []batch.ID) {
-			rejected(f, is)
-			for _, id := range is {
-				require.NoError(f, f.requeueTo(id, store.Requeue{AtEnd: true}))
-			}
-		}, needs: []string{operator}},
 		{name: "quarantined", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			for _, id := range is {

@@ -202,13 +202,13 @@ func (f *fixture) briefRow(want, got store.Row) {
 	f.Helper()
 	type deciding struct {
 		State                         batch.State
-		Attempted, AtEnd, Undecided   bool
+		Attempted, Undecided          bool
 		Kind                          batch.ErrorKind
 		Doubt                         int
 		Expires, Before, Settles, End bool
 	}
 	of := func(r, like store.Row) deciding {
-		d := deciding{State: r.State, Attempted: r.Attempted(), AtEnd: r.AtEnd, Undecided: r.Undecided(), Doubt: r.DoubtAttempt}
+		d := deciding{State: r.State, Attempted: r.Attempted(), Undecided: r.Undecided(), Doubt: r.DoubtAttempt}
 		if r.Error != nil {
 			d.Kind = r.Error.Kind
 		}

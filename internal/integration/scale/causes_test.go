@@ -31,11 +31,11 @@ func BenchmarkCauses(b *testing.B) {
 	exec(b, db, `WITH front AS (DELETE FROM %[1]s.waiting_batches WHERE seq <= %[2]d RETURNING seq, service_id, created_at)
 		INSERT INTO %[1]s.attempted_batches (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before,
 			next_check, due_at, asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued,
-			submission_error, submission_error_message, decision, receipts, claimed_by, at_end,
+			submission_error, submission_error_message, decision, receipts, claimed_by,
 			claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
 		SELECT seq, service_id, created_at, CASE seq %% 5 WHEN 3 THEN 3 WHEN 4 THEN 5 ELSE 2 END, 3, 1, 0, 0, 1,
 			CASE seq %% 5 WHEN 4 THEN 4000000000000000 ELSE 0 END, 1, 1, 0, 1, 0, CASE WHEN seq %% 5 < 3 THEN 1 ELSE 0 END, 1, 1, 0, false, false,
-			'busy', 'the answer was lost', CASE WHEN seq %% 5 = 2 THEN 'needs a decision' ELSE '' END, 0, 'host-1', false, 0, 0, 0, 0, '' FROM front`, "causes", flags.lanes)
+			'busy', 'the answer was lost', CASE WHEN seq %% 5 = 2 THEN 'needs a decision' ELSE '' END, 0, 'host-1', 0, 0, 0, 0, '' FROM front`, "causes", flags.lanes)
 	exec(b, db, `INSERT INTO %[1]s.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by, halt_reason, version)
 		SELECT false, 'lane' || lpad((i * 100)::text, 6, '0'), 1, 'ada', 'maintenance', 0, 0, '', '', 1 FROM generate_series(0, %[2]d / 100 - 1) i`, "causes", flags.lanes)
 	exec(b, db, `INSERT INTO %[1]s.served SELECT service_id, 'ledger' FROM %[1]s.services`, "causes")

@@ -32,9 +32,9 @@ func BenchmarkStats(b *testing.B) {
 		fill(b, db, p.name, flags.lanes, p.waiting, p.final)
 		exec(b, db, `INSERT INTO %[1]s.attempted_batches (seq, service_id, created_at, state, version, attempt, spent, failures, claim_expires, not_before,
 			next_check, due_at, asked_at, last_post, settles_at, doubt_attempt, doubt_since, resend_until, resends, refused, requeued,
-			submission_error_message, decision, receipts, claimed_by, at_end, claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
+			submission_error_message, decision, receipts, claimed_by, claim_ttl, moved_at, rollbacks, seen_attempt, seen_endpoint)
 			SELECT -i, 'lane' || lpad((i %% %[2]d)::text, 6, '0'), 1600000000000000 + i, 2, 3, 1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, false, false,
-			'the answer was lost', CASE WHEN i %% 2 = 0 THEN 'needs a decision' ELSE '' END, 0, 'host-1', false, 0, 0, 0, 0, '' FROM generate_series(1, %[2]d) i`, p.name, flags.lanes)
+			'the answer was lost', CASE WHEN i %% 2 = 0 THEN 'needs a decision' ELSE '' END, 0, 'host-1', 0, 0, 0, 0, '' FROM generate_series(1, %[2]d) i`, p.name, flags.lanes)
 		exec(b, db, `VACUUM ANALYZE %s.attempted_batches`, p.name)
 	}
 	for range b.N {

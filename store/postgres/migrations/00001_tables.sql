@@ -124,7 +124,6 @@ CREATE TABLE {attempted_batches} (
     rollbacks                bigint   NOT NULL, -- executions in a row that the ledger took back
     seen_attempt             bigint   NOT NULL, -- that an endpoint has shown, or has taken back
     seen_endpoint            text     NOT NULL, -- which one that was
-    at_end                   boolean  NOT NULL, -- waits like one that was never attempted
     -- Which transaction made the row: what is under way is found by it, behind all that is
     -- finished. It never changes, so that updates stay in their page.
     made_by                  bigint   NOT NULL DEFAULT txid_current()
@@ -188,7 +187,6 @@ CREATE TABLE {batch_acts} (
     at         bigint   NOT NULL,
     from_state smallint NOT NULL,
     to_state   smallint NOT NULL,
-    at_end     boolean  NOT NULL,
     PRIMARY KEY (batch_seq, position)
 );
 -- The history of all batches, newest first: docs/operations.md#the-history.

@@ -85,14 +85,13 @@ CREATE TABLE open_batches (
     moved_at                 INTEGER NOT NULL DEFAULT 0,  -- when it last moved towards its end; 0: never
     rollbacks                INTEGER NOT NULL DEFAULT 0,  -- executions that the ledger took back
     seen_attempt             INTEGER NOT NULL DEFAULT 0,  -- that an endpoint has shown
-    seen_endpoint            TEXT    NOT NULL DEFAULT '', -- which one that was
-    at_end                   INTEGER NOT NULL DEFAULT 0   -- waits like one that was never attempted
+    seen_endpoint            TEXT    NOT NULL DEFAULT '' -- which one that was
 ) STRICT;
 
 -- The front of each lane, and the list of lanes.
 CREATE INDEX open_batches_lane ON open_batches (service_id, created_at);
 -- What a claim must see of a lane, wherever it stands.
-CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0 AND at_end = 0;
+CREATE INDEX open_batches_attempted ON open_batches (service_id, created_at) WHERE attempt > 0;
 -- What the monitor asks about; as large as what is in flight.
 CREATE INDEX open_batches_due ON open_batches (due_at) WHERE due_at IS NOT NULL;
 
@@ -142,7 +141,6 @@ CREATE TABLE batch_acts (
     at         INTEGER NOT NULL,
     from_state INTEGER NOT NULL,
     to_state   INTEGER NOT NULL,
-    at_end     INTEGER NOT NULL,
     PRIMARY KEY (batch_seq, position)
 ) STRICT, WITHOUT ROWID;
 
