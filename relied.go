@@ -101,13 +101,8 @@ func (g *gate) next(own relied.Settings, name, there string) (next relied.Record
 		mine = its
 	}
 	next = was
-	if differs = !mine.Agrees(was.Settings); differs {
+	if differs = !mine.Same(was.Settings); differs {
 		next = was.Replace(mine)
-	} else if was.Strategy == "" { // older code wrote it
-		next.Strategy, next.Window = mine.Strategy, mine.Window
-	}
-	if next.AddAgain == "" {
-		next.AddAgain = mine.AddAgain
 	}
 	next.Alike = nil
 	for _, s := range append(slices.Clone(was.Alike), own.Service) {

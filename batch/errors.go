@@ -37,25 +37,19 @@ var (
 )
 
 // EndedError means that an added batch was added before, under this id or this DataChangeID, and that
-// retention removed it after it had ended as Rejected or Invalid, or nobody knows how. Nothing of
-// the call was stored. Whoever still wants the effect adds a batch under a new id: that is a decision,
-// because a person may have cancelled the first one. It wraps [ErrEnded].
+// retention removed it after it had ended as Rejected or Invalid. Nothing of the call was stored.
+// Whoever still wants the effect adds a batch under a new id: that is a decision, because a person
+// may have cancelled the first one. It wraps [ErrEnded].
 type EndedError struct {
-	// Record is what is kept of the removed batch. Its State is 0 where code from before the
-	// outcome was kept has removed it.
+	// Record is what is kept of the removed batch.
 	Record Record `json:"record"`
 }
 
 // Error implements error.
 func (e *EndedError) Error() string {
-	s := ErrEnded.Error() + ": batch " + Excerpt(e.Record.Key.String(), 80)
-	switch {
-	case e.Record.State == 0:
-		s += " was removed by retention, and nobody knows how it ended"
-	case e.Record.Error == nil:
-		s += " ended as " + e.Record.State.String()
-	default:
-		s += " ended as " + e.Record.State.String() + " (" + string(e.Record.Error.Kind) + ")"
+	s := ErrEnded.Error() + ": batch " + Excerpt(e.Record.Key.String(), 80) + " ended as " + e.Record.State.String()
+	if e.Record.Error != nil {
+		s += " (" + string(e.Record.Error.Kind) + ")"
 	}
 	return s + "; to send it all the same, use a new id"
 }

@@ -67,10 +67,7 @@ func (r route) rules() (u rules, err error) {
 		return u, err
 	}
 	if !known {
-		why := "older code has recorded the settings without the strategy"
-		if r.Strategy != "" {
-			why = fmt.Sprintf("%s is the application's own", r.Strategy)
-		}
+		why := fmt.Sprintf("%s is the application's own", r.Strategy)
 		u.choice = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
 		u.unknown = unknown(u.choice)
 	}
@@ -80,7 +77,7 @@ func (r route) rules() (u rules, err error) {
 // claimsAlike reports whether processes with these settings claim alike.
 func claimsAlike(a, b relied.Settings) bool {
 	a.Grace, a.ResendQuiet, a.Settle, a.AddAgain = b.Grace, b.ResendQuiet, b.Settle, b.AddAgain
-	return a.Agrees(b)
+	return a.Same(b)
 }
 
 // judge explains a batch without a sentence, or returns why the record does not suffice for that.

@@ -331,16 +331,14 @@ func (o *office) relied(s batch.ServiceID) operator.Relied {
 	return r
 }
 
-// Older code kept the settings of one service, and never compared others with them. They hold for
-// another one once a Runner has compared it, or has found none that differs among many.
+// The record has the settings of one service. They hold for another one once a Runner has compared it, or has found none that differs among many.
 func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
 		o.add(b)
 		o.serves(traits, queuer.Serial{}, "other", "s")
-		older := relied.Of("other", traits, time.Minute, queuer.Serial{})
-		older.Strategy, older.Window, older.ResendQuiet = "", 0, "0s"
-		r := relied.Record{Settings: older}
+		r := relied.Record{Settings: relied.Of("other", traits, time.Minute, queuer.Serial{})}
+		r.ResendQuiet = "0s"
 		o.keep("ledger", r)
 		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
 		requeue := func() error {
@@ -417,15 +415,11 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 		o.record(store.Accepted, claims...)
 		cause(a, batch.CauseLedger)
 
-		// Of older code, and of a strategy that only its process has.
+		// Of a strategy that only its process has.
 		o.serves(traits, queuer.Serial{}, "s")
-		older := relied.Of("s", traits, time.Minute, queuer.Serial{})
-		older.Strategy, older.Window = "", 0
-		for _, s := range []relied.Settings{older, relied.Of("s", traits, time.Minute, own{})} {
-			o.keep("ledger", relied.Record{Settings: s})
-			assert.Equal(o, "strategy", refused(b))
-			cause(a, batch.CauseLedger)
-		}
+		o.keep("ledger", relied.Record{Settings: relied.Of("s", traits, time.Minute, own{})})
+		assert.Equal(o, "strategy", refused(b))
+		cause(a, batch.CauseLedger)
 		o.serves(traits, queuer.Serial{}, "s")
 		cause(b, batch.CauseBehind)
 	})
@@ -434,10 +428,10 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 // own is an application's own strategy.
 type own struct{ queuer.Serial }
 
-// The record has the names that older and later code know.
-func TestTheRecordOfOlderCodeIsRead(t *testing.T) {
+// The record has the names that later code knows, too.
+func TestTheRecordIsRead(t *testing.T) {
 	r, err := relied.Read(`{"service":"s","resend_harmless_for":"forever","late_arrival":"1m0s","grace":"2s","resend_quiet":"21m0s",` +
-		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"claim_ttl":"1m0s"}`)
+		`"settle":"30s","max_in_flight_per_service":7,"keeps_order":true,"claim_ttl":"1m0s","strategy":"main.own","window":1,"add_again_harmless":"false"}`)
 	require.NoError(t, err)
 	quiet, err := r.Quiet()
 	require.NoError(t, err)
@@ -451,7 +445,7 @@ func TestTheRecordOfOlderCodeIsRead(t *testing.T) {
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal([]byte(text), &fields))
-	assert.NotContains(t, fields, "strategy")
+	assert.Equal(t, "main.own", fields["strategy"])
 	assert.NotContains(t, fields, "other")
 	_, err = relied.Read("{")
 	require.Error(t, err)

@@ -96,7 +96,7 @@ func (r Row) latest() time.Time {
 	return latest
 }
 
-// unknownTTL is the most that a claim lasts whose duration the row does not know, as after older code.
+// unknownTTL is the most that a claim lasts whose duration the row does not know.
 const unknownTTL = time.Hour
 
 // claimBegan is when the claim began, or earlier.
@@ -109,8 +109,7 @@ func (r Row) claimBegan() time.Time {
 }
 
 // waitsSince is when a claimable row began to wait for its NotBefore. NextCheck says so since the last
-// attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before it: older
-// code has left it there.
+// attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before it.
 func (r Row) waitsSince() time.Time {
 	if r.NextCheck.After(r.NotBefore) || r.NextCheck.Before(r.LastPost) {
 		return r.LastPost

@@ -79,9 +79,8 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	return next, act, changed, nil
 }
 
-// raised is the version of a control after a change. Code of schema version 1 drops a control
-// that has nothing set, and its version would begin again at 1. So the version is the time,
-// unless the clock has stepped back.
+// raised is the version of a control after a change. It is the time, unless the clock has stepped
+// back: so no version comes a second time where a row was lost.
 func raised(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
 // fit returns by with a reason that any database takes.

@@ -146,7 +146,7 @@ type Totals struct {
 	// InDoubt counts open batches as [Row.InDoubt] says.
 	InDoubt int `json:"in_doubt"`
 	// OldestDoubt is since when the oldest of them is in doubt (Row.DoubtSince: the claim of its first
-	// unresolved attempt); zero where none is. Counts of older code have none.
+	// unresolved attempt); zero where none is.
 	OldestDoubt time.Time `json:"oldest_doubt,omitzero"`
 	// Undecided counts open batches that need a decision of a person.
 	Undecided int `json:"undecided"`
@@ -203,12 +203,12 @@ type Instance struct {
 	// Stopped says that it has ended: KeepInstance removes its row.
 	Stopped bool `json:"-"`
 
-	// Host is the name of its machine; "" where older code keeps the row, or the machine has none.
+	// Host is the name of its machine; "" where the machine has none.
 	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
 	Version string `json:"version"`
-	// Schema is the version of the schema that its code knows: the store sets it. 0 where older code keeps
-	// the row, or the store has no schema.
+	// Schema is the version of the schema that its code knows: the store sets it. 0 where the store has no
+	// schema.
 	Schema int64  `json:"schema,omitzero"`
 	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.

@@ -29,20 +29,19 @@ type Settings struct {
 	MaxInFlightPerService int             `json:"max_in_flight_per_service"`
 	KeepsOrder            bool            `json:"keeps_order"`
 	ClaimTTL              string          `json:"claim_ttl"`
-	// Strategy and Window are empty in a record of older code. Strategy is one of the names
-	// below, or the type of the application's own strategy.
-	Strategy string `json:"strategy,omitempty"`
-	Window   int    `json:"window,omitempty"`
-	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false", and empty in a record of older code:
-	// which batches Prune forgets with their ids.
-	AddAgain string `json:"add_again_harmless,omitempty"`
+	// Strategy is one of the names below, or the type of the application's own strategy.
+	Strategy string `json:"strategy"`
+	Window   int    `json:"window"`
+	// AddAgain is dlt.Traits.AddAgainHarmless, "true" or "false": which batches Prune forgets with
+	// their ids.
+	AddAgain string `json:"add_again_harmless"`
 }
 
 // Record is the text under a ledger's name: the settings of the last process that replaced others.
 type Record struct {
 	Settings
 	// Alike are further services whose settings were compared and are the same, maxAlike at
-	// most. A record of older code has none.
+	// most.
 	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies says that services of the route were seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
@@ -154,18 +153,7 @@ func (s Settings) Same(as Settings) bool {
 	return s == as
 }
 
-// Agrees reports whether two settings are the same as far as both are known.
-func (s Settings) Agrees(with Settings) bool {
-	if s.Strategy == "" || with.Strategy == "" {
-		s.Strategy, s.Window, with.Strategy, with.Window = "", 0, "", 0
-	}
-	if s.AddAgain == "" || with.AddAgain == "" {
-		s.AddAgain, with.AddAgain = "", ""
-	}
-	return s.Same(with)
-}
-
-// Read reads a record, of older code, too.
+// Read reads a record.
 func Read(text string) (r Record, err error) {
 	if err = json.Unmarshal([]byte(text), &r); err != nil {
 		return Record{}, fmt.Errorf("the recorded traits: %w", err)
@@ -183,8 +171,8 @@ func (r Record) Text() (string, error) {
 func (s Settings) Quiet() (time.Duration, error) { return duration("resend_quiet", s.ResendQuiet) }
 
 // Rules returns how the process claims: without lanes and limit, and for every service alike.
-// known is false where the record does not say which strategy it has, or that strategy is not
-// one of package queuer: choose is then nil, and the window 1.
+// known is false where the strategy is not one of package queuer: choose is then nil, and the
+// window 1.
 func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, err error) {
 	var rule store.Resend
 	if rule.HarmlessFor = dlt.Forever; s.ResendHarmlessFor != "forever" {
