@@ -35,7 +35,7 @@ func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Pdeathsig = last
+	DieWithParent(cmd.SysProcAttr, last)
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
 // process is a worker: this test binary with a job.
@@ -39,7 +41,8 @@ func spawn(j job) (*process, error) {
 	p := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), Variable+"="+string(text))
 	p.cmd.Stderr = &p.tail
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	daemon.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

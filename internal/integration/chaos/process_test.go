@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
 // process is a child: this test binary with a job.
@@ -36,7 +38,8 @@ func spawn(j job) (*process, error) {
 	p := &process{name: j.Name, cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
 	p.cmd.Stderr = &p.tail
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	daemon.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
