@@ -236,7 +236,7 @@ func (s *space) exec(statement string) {
 }
 
 func (s *space) step(d time.Duration) {
-	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + interval '%d microseconds'`, s.schema, d.Microseconds()))
+	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + %d * interval '1 microsecond'`, s.schema, d.Microseconds()))
 }
 
 // openDSN opens a database as an application of database/sql would.
