@@ -3,6 +3,7 @@ package otelbatch
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/dltbatch/dltbatch/internal/promtool"
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
@@ -86,7 +87,7 @@ func TestAlerts(t *testing.T) {
 	for _, name := range regexp.MustCompile("`(Dltbatch\\w+)`").FindAllStringSubmatch(page, -1) {
 		assert.True(t, seen[name[1]], "%s is no alert", name[1])
 	}
-	out, err := promtool.Run(t, "check", "rules", alertsFile)
+	out, err := promtool(t, "check", "rules", alertsFile)
 	require.NoError(t, err, out)
 }
 
@@ -118,12 +119,23 @@ type (
 	}
 )
 
+// promtool runs promtool with these arguments and returns its output.
+func promtool(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	tier.Server(t)
+	tier.Plain(t)
+	bin, err := binaries.Promtool().Bring()
+	require.NoError(t, err)
+	text, err := exec.CommandContext(t.Context(), bin, args...).CombinedOutput()
+	return string(text), err
+}
+
 // testRules lets promtool run the rules over series.
 func testRules(t *testing.T, interval string, tests []promGroup) {
 	t.Helper()
 	file, err := filepath.Abs(alertsFile)
 	require.NoError(t, err)
-	out, err := promtool.Run(t, "test", "rules", write(t, promTests{[]string{file}, interval, tests}))
+	out, err := promtool(t, "test", "rules", write(t, promTests{[]string{file}, interval, tests}))
 	require.NoError(t, err, out)
 }
 

@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/dltbatch/dltbatch/internal/promtool"
 )
 
 // The words of PromQL that queries here use, and that are no names.
@@ -198,7 +196,7 @@ func TestDashboard(t *testing.T) {
 		rules = append(rules, recorded{"x:y", variables.Replace(q)})
 	}
 	file := write(t, map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
-	out, err := promtool.Run(t, "check", "rules", "--lint=none", file)
+	out, err := promtool(t, "check", "rules", "--lint=none", file)
 	require.NoError(t, err, out)
 }
 

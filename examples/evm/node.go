@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
 // Times are scaled down together, so that minutes of a chain fit into seconds. A block counts as
@@ -52,9 +53,9 @@ func startNode(kind string, install bool, dir string) (n node, what string, err 
 	}
 	what = "a simulated node"
 	if kind != simulatedNode {
-		find := anvil.Find
+		find := binaries.Anvil().Find
 		if install {
-			find = anvil.Program
+			find = binaries.Anvil().Bring
 		}
 		bin, err := find()
 		switch {
@@ -64,8 +65,8 @@ func startNode(kind string, install bool, dir string) (n node, what string, err 
 				return nil, "", err
 			}
 			return realNode{started}, "anvil, a real node,", nil
-		case kind == anvilNode || !errors.Is(err, anvil.ErrMissing):
-			return nil, "", fmt.Errorf("%w\n-install gets it from npm, %s names one, and -node %s does without", err, anvil.Variable, simulatedNode)
+		case kind == anvilNode || !errors.Is(err, binaries.ErrMissing):
+			return nil, "", fmt.Errorf("%w\n-install brings it from npm, and -node %s does without", err, simulatedNode)
 		}
 		what = "a simulated node (anvil is not installed; -install gets it)"
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/daemon"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
@@ -23,12 +24,12 @@ type Node struct {
 }
 
 // Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no anvil
-// and none can be installed, the test fails.
+// and none can be brought, the test fails.
 func Start(t testing.TB, args ...string) *Node {
 	t.Helper()
 	tier.Server(t)
 	tier.Plain(t) // simulated nodes run with the race detector
-	bin, err := Program()
+	bin, err := binaries.Anvil().Bring()
 	if err != nil {
 		t.Fatalf("no anvil to test with: %v", err)
 	}
@@ -41,7 +42,7 @@ func Start(t testing.TB, args ...string) *Node {
 }
 
 // Run starts a node whose finalized block is two behind the head, and which keeps its state in a file
-// of dir, once a second, unless args have another --state-interval. bin is the program: see [Find].
+// of dir, once a second, unless args have another --state-interval. bin is the program: see [binaries.Anvil].
 // args are more of its arguments. The caller stops the node.
 func Run(bin, dir string, args ...string) (*Node, error) {
 	n := &Node{bin: bin, state: filepath.Join(dir, "state.json"), port: "0"}

