@@ -8,8 +8,8 @@ TESTRUN := $(GO) run -C internal/tools ./testrun
 
 # Everything that fits in ten minutes on two cores, with servers, and with the race detector where
 # much happens at once: internal/tools/testrun says what runs, internal/tier what a test says of itself.
-# PostgreSQL, PgBouncer and anvil, an EVM node, are found or installed, and started for the tests;
-# promtool, which runs the alerts, is found or taken out of a package.
+# PostgreSQL, PgBouncer and anvil, an EVM node, are found or brought, and started for the tests;
+# promtool, which runs the alerts, is found or brought, too.
 test:
 	$(TESTRUN) test
 	$(GO) run -C internal/tools ./mutants -check
@@ -37,7 +37,7 @@ soak:
 	done
 	$(MAKE) browser
 
-# The console in a real Chromium, which is found or installed: ten incidents, and every page.
+# The console in a real Chromium, which is found or brought: ten incidents, and every page.
 browser:
 	$(GO) test -C internal/browser -count=1 -timeout 30m -v ./...
 

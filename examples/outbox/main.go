@@ -61,7 +61,7 @@ func main() {
 	flag.StringVar(&c.url, "url", "", "with -listen: a Sawtooth node, instead of the simulated one")
 	flag.StringVar(&c.key, "key", "", "a file with the key to sign with, as sawtooth keygen writes it (default: a new one)")
 	flag.IntVar(&c.orders, "orders", 200, "orders that the demonstration sends")
-	flag.BoolVar(&c.install, "install", false, "install PostgreSQL (Debian's package, as root) if it is missing")
+	flag.BoolVar(&c.install, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

