@@ -117,6 +117,19 @@ func TestIndefiniteInEachForm(t *testing.T) {
 	}
 }
 
+// A status code that gRPC does not have ends no batch, whatever stands beside it.
+func TestAnUnknownStatusCodeEndsNothing(t *testing.T) {
+	for _, code := range []int{-1, 17, 99} {
+		e, err := parseElement(fmt.Appendf(nil, `{"completionResponse":{"Completion":{"value":{"commandId":"b","submissionId":"b#1","offset":1,"status":{"code":%d,"message":"DAML_FAILURE(9,x): no"}}}}}`, code))
+		if assert.NoError(t, err) {
+			v := e.completion.verdict()
+			assert.Zero(t, v.reported, code)
+			assert.False(t, v.certain, code)
+			assert.Contains(t, v.message, "unknown status code")
+		}
+	}
+}
+
 // A list of completions may be longer than the bound of one: all of them are read.
 func TestALongListHidesNoCompletion(t *testing.T) {
 	const most = 16 << 10
