@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,37 @@ func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []store.Finding{store.Accepted, store.IsCommitted}, got)
 		assert.ElementsMatch(t, []string{"a", "b", "a", "c"}, r.written())
+		r.close()
+	})
+}
+
+// A later outcome that comes alone, while an earlier one of its batch could not be written yet, waits
+// and is not lost.
+func TestALaterOutcomeThatComesAloneWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		var got []store.Finding
+		down.Store(true)
+		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			if down.Load() {
+				return nil, errTest
+			}
+			for _, x := range o {
+				got = append(got, x.Finding)
+			}
+			return written(o), nil
+		}}
+		r := start(t, f, nil)
+		last := outcome("a")
+		last.Finding, last.By = store.IsCommitted, batch.ByMonitor
+		r.PutAll([]store.Outcome{outcome("a")})
+		time.Sleep(20 * time.Millisecond)
+		r.PutAll([]store.Outcome{last})
+		time.Sleep(20 * time.Millisecond)
+		down.Store(false)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []store.Finding{store.Accepted, store.IsCommitted}, got)
 		r.close()
 	})
 }
