@@ -211,6 +211,9 @@ func TestMemory(t *testing.T) {
 		require.NotNil(t, m.find(service))
 		require.True(t, i == 0 || m.find("often") != nil, "what is used stays")
 		c.Ranges("often", 0, 100)
+		names := m.Names()
+		require.IsIncreasing(t, append([]batch.ServiceID{""}, names...), "each once, in order")
+		require.Contains(t, names, service)
 	}
 }
 
