@@ -122,7 +122,7 @@ func TestHouse(t *testing.T) {
 }
 
 // The ground floor imports only the standard library; cgo, testing, drivers, pgx and OpenTelemetry's
-// API reach only their own users, and its SDK nobody. The command's library reaches the command alone.
+// API and sqlx reach only their own users, and its SDK nobody. The command's library reaches the command alone.
 func TestWhatImportersGet(t *testing.T) {
 	tier.Plain(t)
 	standard := map[string]bool{}
@@ -146,6 +146,9 @@ func TestWhatImportersGet(t *testing.T) {
 				require.NotContains(t, dep, "testify", "%s imports testify", pkg)
 				if pkg != "store/postgres/native" && !command {
 					require.NotContains(t, dep, "jackc/", "%s links pgx", pkg)
+				}
+				if !strings.HasPrefix(pkg, "store/sqlite") && !strings.HasPrefix(pkg, "store/postgres") && !command {
+					require.NotContains(t, dep, "sqlx", "%s links sqlx", pkg)
 				}
 				if pkg != "otelbatch" {
 					require.NotContains(t, dep, "opentelemetry", "%s links OpenTelemetry", pkg)

@@ -36,27 +36,23 @@ func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, 
 
 // actCols is an act as a table has it: columns that a table lacks stay zero.
 type actCols struct {
-	action, actor, reason string
-	at, from, to          int64
-	batch                 string
-	policy                int64
-}
-
-func (c *actCols) batchDest() []any {
-	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.from, &c.to}
-}
-
-func (c *actCols) laneDest() []any {
-	return []any{&c.action, &c.actor, &c.reason, &c.at, &c.batch, &c.policy}
+	Action string `db:"action"`
+	Actor  string `db:"actor"`
+	Reason string `db:"reason"`
+	At     int64  `db:"at"`
+	From   int64  `db:"from_state"`
+	To     int64  `db:"to_state"`
+	Batch  string `db:"batch"`
+	Policy int64  `db:"policy"`
 }
 
 func acts(found []actCols, scope batch.Scope) []batch.Act {
 	acts := make([]batch.Act, len(found))
 	for i, c := range found {
 		acts[i] = batch.Act{
-			By: batch.By{Actor: c.actor, Reason: c.reason}, Action: batch.Action(c.action), At: FromMicro(c.at), Scope: scope,
-			Batch: batch.ID(c.batch), From: batch.State(c.from), To: batch.State(c.to),
-			Policy: batch.Policy(c.policy),
+			By: batch.By{Actor: c.Actor, Reason: c.Reason}, Action: batch.Action(c.Action), At: FromMicro(c.At), Scope: scope,
+			Batch: batch.ID(c.Batch), From: batch.State(c.From), To: batch.State(c.To),
+			Policy: batch.Policy(c.Policy),
 		}
 	}
 	return acts
@@ -64,7 +60,7 @@ func acts(found []actCols, scope batch.Scope) []batch.Act {
 
 // History is [store.Inspector].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	found, err := inspect(ctx, s, "read a history", key, (*actCols).batchDest, sqlBatchActs)
+	found, err := inspect[actCols](ctx, s, "read a history", key, sqlBatchActs)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +73,13 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 
 // inspect returns the rows that a statement finds about a batch. The error wraps
 // batch.ErrNotFound where there is no such batch.
-func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, dest func(*T) []any, statement string) ([]T, error) {
+func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
 		n, err := seq(ctx, t, key)
 		if err != nil {
 			return nil, err
 		}
-		return Query(ctx, t, dest, statement, n)
+		return Query[T](ctx, t, statement, n)
 	})
 }
 
@@ -94,7 +90,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 		return nil, s.d.Wrap(op, err)
 	}
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Act, error) {
-		rows, err := Query(ctx, t, (*actCols).laneDest, sqlLaneActs, scope.All, string(scope.Service))
+		rows, err := Query[actCols](ctx, t, sqlLaneActs, scope.All, string(scope.Service))
 		return acts(rows, scope), err
 	})
 }
@@ -102,16 +98,11 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 // placed is an act with its place in the list of all acts.
 type placed struct {
 	actCols
-	place store.ActPlace
-	scope batch.Scope
-}
-
-func (p *placed) batchDest() []any {
-	return append(p.actCols.batchDest(), &p.scope.Service, &p.batch, &p.place.Seq, &p.place.Position)
-}
-
-func (p *placed) laneDest() []any {
-	return append(p.actCols.laneDest(), &p.scope.All, &p.scope.Service, &p.place.Position)
+	Everything bool   `db:"everything"`
+	Service    string `db:"service_id"`
+	Seq        int64  `db:"batch_seq"`
+	Position   int64  `db:"position"`
+	place      store.ActPlace
 }
 
 // Acts is [store.ActLister].Acts. It reads a page of each table, and merges them.
@@ -130,22 +121,23 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 		from.All, from.Service, from.Position = false, "", 0
 	}
 	all, err := ask(ctx, s.d.Snapshot, op, func(ctx context.Context, t Tx) ([]placed, error) {
-		all, err := Query(ctx, t, (*placed).laneDest, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
+		all, err := Query[placed](ctx, t, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
 		if err != nil {
 			return nil, err
 		}
 		for i := range all {
 			p := &all[i]
-			p.place.Lane, p.place.All, p.place.Service = true, p.scope.All, string(p.scope.Service)
+			p.place.Lane, p.place.All, p.place.Service = true, p.Everything, p.Service
 		}
-		batches, err := Query(ctx, t, (*placed).batchDest, sqlAllBatchActs, from.At, seq, position, int64(q.Limit+1))
+		batches, err := Query[placed](ctx, t, sqlAllBatchActs, from.At, seq, position, int64(q.Limit+1))
 		return append(all, batches...), err
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	for i := range all {
-		all[i].place.At = all[i].at
+		p := &all[i]
+		p.place.At, p.place.Seq, p.place.Position = p.At, p.Seq, p.Position
 	}
 	slices.SortFunc(all, func(a, b placed) int { return a.place.Compare(b.place) })
 	if len(all) > q.Limit {
@@ -154,23 +146,22 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	}
 	found = make([]batch.Act, len(all))
 	for i, p := range all {
-		found[i] = acts([]actCols{p.actCols}, p.scope)[0]
+		found[i] = acts([]actCols{p.actCols}, batch.Scope{All: p.Everything, Service: batch.ServiceID(p.Service)})[0]
 	}
 	return found, next, nil
 }
 
 // reportCols is a row of the table of reports.
 type reportCols struct {
-	Attempt, At      int64
-	Kind             string
-	StatusCode, Code int64
-	Endpoint         string
-	Took             int64 // microseconds
-	Text, Instance   string
-}
-
-func (c *reportCols) dest() []any {
-	return []any{&c.Attempt, &c.At, &c.Kind, &c.StatusCode, &c.Code, &c.Endpoint, &c.Took, &c.Text, &c.Instance}
+	Attempt    int64  `db:"attempt"`
+	At         int64  `db:"at"`
+	Kind       string `db:"kind"`
+	StatusCode int64  `db:"status_code"`
+	Code       int64  `db:"code"`
+	Endpoint   string `db:"endpoint"`
+	Took       int64  `db:"took"` // microseconds
+	Text       string `db:"answer"`
+	Instance   string `db:"instance"`
 }
 
 // reportTime is the place of a report's time in its row.
@@ -211,7 +202,7 @@ func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) e
 
 // Attempts is [store.Inspector].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := inspect(ctx, s, "read attempts", key, (*reportCols).dest, sqlAttempts)
+	found, err := inspect[reportCols](ctx, s, "read attempts", key, sqlAttempts)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +224,7 @@ func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look
 }
 
 func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
-	found, err := Query(ctx, t, (*foundCols).lookDest, s.d.Look, hashText(key.ID))
+	found, err := Query[foundCols](ctx, t, s.d.Look, hashText(key.ID))
 	if err != nil {
 		return l, err
 	}
@@ -241,7 +232,7 @@ func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l st
 		return l, notFound(key)
 	}
 	b := &found[0]
-	l.At, l.Ref, l.Row, l.Budget = FromMicro(b.clock), b.Ref(), b.Row(), b.Budget()
+	l.At, l.Ref, l.Row, l.Budget = FromMicro(b.Clock), b.Ref(), b.Row(), b.Budget()
 	if b.Receipts > 0 {
 		receipts, err := Receipts(ctx, t, []int64{b.Seq})
 		if err != nil {
@@ -250,7 +241,7 @@ func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l st
 		l.Row.Receipts = receipts[b.Seq]
 	}
 	l.Record = b.Record(l.Row)
-	if l.Footprint, err = DecodeFootprint(b.footprint); err != nil {
+	if l.Footprint, err = DecodeFootprint(b.Footprint); err != nil {
 		return l, fmt.Errorf("batch %s: %w", key, err)
 	}
 	if l.Everything, err = ControlNow(ctx, t, batch.Everything()); err != nil {

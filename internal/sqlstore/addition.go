@@ -70,21 +70,21 @@ func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []
 		return nil, nil
 	}
 	type stored struct {
-		name, party string
-		hash        []byte
+		Name  string `db:"name"`
+		Party string `db:"party"`
+		Hash  []byte `db:"payload_hash"`
 	}
 	type key struct{ party, name string }
 	byID, byKey := map[string]stored{}, map[key]stored{}
-	dest := func(k *stored) []any { return []any{&k.name, &k.party, &k.hash} }
-	err = Each(ctx, t, dest, func(k *stored) error {
-		byID[k.name] = *k
+	err = Each(ctx, t, func(k *stored) error {
+		byID[k.Name] = *k
 		return nil
 	}, sqlKnownOrders, t.Array(len(in), func(i int) any { return string(in[i].ID) }))
 	if err != nil {
 		return nil, err
 	}
-	err = Each(ctx, t, dest, func(k *stored) error {
-		byKey[key{k.party, k.name}] = *k
+	err = Each(ctx, t, func(k *stored) error {
+		byKey[key{k.Party, k.Name}] = *k
 		return nil
 	}, sqlKnownOrderKeys, t.Array(len(in), func(i int) any { return string(in[i].Party) }), t.Array(len(in), func(i int) any { return in[i].Key }))
 	if err != nil {
@@ -92,14 +92,14 @@ func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []
 	}
 	for i, o := range in {
 		if k, ok := byID[string(o.ID)]; ok {
-			if k.party != string(o.Party) || string(k.hash) != string(o.Hash[:]) {
+			if k.Party != string(o.Party) || string(k.Hash) != string(o.Hash[:]) {
 				return nil, store.OrderConflict(o.ID)
 			}
 			continue
 		}
 		k, ok := byKey[key{string(o.Party), o.Key}]
 		switch {
-		case ok && string(k.hash) != string(o.Hash[:]):
+		case ok && string(k.Hash) != string(o.Hash[:]):
 			return nil, store.OrderKeyConflict(*o.Order)
 		case !ok && i < len(known):
 			return nil, ErrMoved // pruned since

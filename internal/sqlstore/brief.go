@@ -64,7 +64,7 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	}
 	rows := 0
 	for _, c := range counted {
-		rows += int(c.n)
+		rows += int(c.N)
 	}
 	if rows >= briefRows {
 		if len(counted) < briefLanes {
@@ -74,16 +74,16 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	}
 	more = more || len(counted) == q.Limit
 	if more {
-		in.to, in.bound = batch.ServiceID(counted[len(counted)-1].service), true
+		in.to, in.bound = batch.ServiceID(counted[len(counted)-1].Service), true
 	}
 	tried, err := s.briefRows(ctx, t, in)
 	if err != nil {
 		return found, false, false, err
 	}
 	if len(tried) > briefRows { // and the last of these lanes may have more of them
-		cut := tried[len(tried)-1].service
-		tried = tried[:slices.IndexFunc(tried, func(c briefCols) bool { return c.service == cut })]
-		counted = slices.DeleteFunc(counted, func(c briefCount) bool { return c.service >= cut })
+		cut := tried[len(tried)-1].ServiceID
+		tried = tried[:slices.IndexFunc(tried, func(c briefCols) bool { return c.ServiceID == cut })]
+		counted = slices.DeleteFunc(counted, func(c briefCount) bool { return c.Service >= cut })
 		if more = true; len(tried)+len(counted) == 0 {
 			return found, true, true, nil
 		}
@@ -132,50 +132,47 @@ func (c *conditions) statement(from, end string) string {
 // briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of its
 // waiting rows, or of all rows, and then with the first row.
 type briefCount struct {
-	service   string
-	n, oldest int64
-	front     *briefCols
+	Service string `db:"lane"`
+	N       int64  `db:"n"`
+	Oldest  int64  `db:"oldest"`
+	front   *briefCols
 }
-
-func (c *briefCount) dest() []any { return []any{&c.service, &c.n, &c.oldest} }
 
 // briefFront is a briefCount with its first row.
 type briefFront struct {
 	briefCount
-	row briefCols
+	briefCols
 }
-
-func (c *briefFront) dest() []any { return append(c.briefCount.dest(), c.row.dest()...) }
 
 // briefCols is a row of Queries.BriefRows.
 type briefCols struct {
-	seq, created                                              int64
-	service                                                   string
-	state, attempt, claimExpires, notBefore, settlesAt, doubt int64
-	resendUntil                                               int64
-	kind                                                      sql.NullString
-	message, decision                                         string
-}
-
-func (c *briefCols) dest() []any {
-	return []any{
-		&c.seq, &c.service, &c.created, &c.state, &c.attempt, &c.claimExpires, &c.notBefore, &c.settlesAt, &c.doubt,
-		&c.resendUntil, &c.kind, &c.message, &c.decision,
-	}
+	Seq          int64          `db:"seq"`
+	ServiceID    string         `db:"service_id"`
+	CreatedAt    int64          `db:"created_at"`
+	State        int64          `db:"state"`
+	Attempt      int64          `db:"attempt"`
+	ClaimExpires int64          `db:"claim_expires"`
+	NotBefore    int64          `db:"not_before"`
+	SettlesAt    int64          `db:"settles_at"`
+	DoubtAttempt int64          `db:"doubt_attempt"`
+	ResendUntil  int64          `db:"resend_until"`
+	Kind         sql.NullString `db:"submission_error"`
+	Message      string         `db:"submission_error_message"`
+	Decision     string         `db:"decision"`
 }
 
 // attempted is [store.Row.Attempted].
-func (c *briefCols) attempted() bool { return c.attempt > 0 }
+func (c *briefCols) attempted() bool { return c.Attempt > 0 }
 
 // fill makes the row of the columns; r is zero before.
 func (c *briefCols) fill(r *store.LaneRow) {
-	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.service), c.seq, FromMicro(c.created)
+	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.ServiceID), c.Seq, FromMicro(c.CreatedAt)
 	w := &r.Row
-	w.State, w.Attempt, w.DoubtAttempt, w.Decision = batch.State(c.state), int(c.attempt), int(c.doubt), c.decision
-	w.ClaimExpires, w.NotBefore = FromMicro(c.claimExpires), FromMicro(c.notBefore)
-	w.SettlesAt, w.ResendUntil = FromMicro(c.settlesAt), FromMicro(c.resendUntil)
-	if c.kind.Valid {
-		w.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
+	w.State, w.Attempt, w.DoubtAttempt, w.Decision = batch.State(c.State), int(c.Attempt), int(c.DoubtAttempt), c.Decision
+	w.ClaimExpires, w.NotBefore = FromMicro(c.ClaimExpires), FromMicro(c.NotBefore)
+	w.SettlesAt, w.ResendUntil = FromMicro(c.SettlesAt), FromMicro(c.ResendUntil)
+	if c.Kind.Valid {
+		w.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Kind.String), Message: c.Message}
 	}
 }
 
@@ -185,11 +182,11 @@ func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]br
 	end := strings.NewReplacer("{rows}", c.arg(int64(briefRows), "bigint"), "{lanes}", c.arg(int64(limit), "bigint")).Replace(s.d.BriefCountsEnd)
 	statement := c.statement(s.d.BriefCounts, end)
 	if !s.d.BriefAll {
-		return QueryMany(ctx, t, limit, (*briefCount).dest, statement, c.args...)
+		return QueryMany[briefCount](ctx, t, limit, statement, c.args...)
 	}
 	var found []briefCount
-	err := Each(ctx, t, (*briefFront).dest, func(f *briefFront) error {
-		row := f.row
+	err := Each(ctx, t, func(f *briefFront) error {
+		row := f.briefCols
 		f.front = &row
 		found = append(found, f.briefCount)
 		return nil
@@ -201,7 +198,7 @@ func (s *Store) briefRows(ctx context.Context, t Tx, in span) ([]briefCols, erro
 	var c conditions
 	in.where(&c, "a.service_id")
 	limit := c.arg(int64(briefRows+1), "bigint")
-	return QueryMany(ctx, t, briefRows/10, (*briefCols).dest, c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT "+limit), c.args...)
+	return QueryMany[briefCols](ctx, t, briefRows/10, c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT "+limit), c.args...)
 }
 
 // briefMerge makes lanes of two lists, both in the order of services. all says that the counts are
@@ -212,13 +209,13 @@ func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 	for len(counted) > 0 || len(tried) > 0 {
 		var c briefCount
 		switch {
-		case len(counted) == 0 || len(tried) > 0 && tried[0].service < counted[0].service:
-			c.service = tried[0].service
+		case len(counted) == 0 || len(tried) > 0 && tried[0].ServiceID < counted[0].Service:
+			c.Service = tried[0].ServiceID
 		default:
 			c, counted = counted[0], counted[1:]
 		}
 		n := 0
-		for n < len(tried) && tried[n].service == c.service {
+		for n < len(tried) && tried[n].ServiceID == c.Service {
 			n++
 		}
 		l := briefLane(c, tried[:n], all, rows)
@@ -230,7 +227,7 @@ func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 // briefLane makes a lane of its count and its attempted rows. It fills the first of rows, which are
 // zero before.
 func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
-	l := store.LaneSurvey{Service: batch.ServiceID(c.service), Waiting: int(c.n)}
+	l := store.LaneSurvey{Service: batch.ServiceID(c.Service), Waiting: int(c.N)}
 	n := 0
 	var front *briefCols // the first waiting row
 	for i := range tried {
@@ -255,9 +252,9 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	if c.front != nil && !c.front.attempted() {
 		front = c.front
 	}
-	if c.n > 0 && l.Waiting > 0 && (front == nil || c.oldest < front.created) {
+	if c.N > 0 && l.Waiting > 0 && (front == nil || c.Oldest < front.CreatedAt) {
 		first := &rows[n]
-		first.Row, first.Created, first.Key.Service, first.Ref.Row = store.NewRow(), FromMicro(c.oldest), l.Service, -1
+		first.Row, first.Created, first.Key.Service, first.Ref.Row = store.NewRow(), FromMicro(c.Oldest), l.Service, -1
 		if all { // the first row of all was attempted
 			first.Created = first.Created.Add(time.Microsecond)
 		}

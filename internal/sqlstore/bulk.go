@@ -126,12 +126,14 @@ func getBulk(ctx context.Context, t Tx, token string) (store.Bulk, error) {
 
 func bulks(ctx context.Context, t Tx, statement string, args ...any) (all []store.Bulk, err error) {
 	type row struct {
-		store.Bulk
-		begun, changed int64
+		Token   string `db:"token"`
+		Version int64  `db:"version"`
+		Begun   int64  `db:"begun_at"`
+		Changed int64  `db:"changed_at"`
+		Text    string `db:"detail"`
 	}
-	err = Each(ctx, t, func(r *row) []any { return []any{&r.Token, &r.Version, &r.begun, &r.changed, &r.Text} }, func(r *row) error {
-		r.Begun, r.Changed = FromMicro(r.begun), FromMicro(r.changed)
-		all = append(all, r.Bulk)
+	err = Each(ctx, t, func(r *row) error {
+		all = append(all, store.Bulk{Token: r.Token, Version: r.Version, Begun: FromMicro(r.Begun), Changed: FromMicro(r.Changed), Text: r.Text})
 		return nil
 	}, statement, args...)
 	return all, err

@@ -44,7 +44,7 @@ func lockControl(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, e
 	if _, err := t.Exec(ctx, sqlNewControl, scope.All, string(scope.Service)); err != nil {
 		return batch.Control{}, err
 	}
-	found, err := Query(ctx, t, (*ControlCols).Dest, sqlLockControl, scope.All, string(scope.Service))
+	found, err := Query[ControlCols](ctx, t, sqlLockControl, scope.All, string(scope.Service))
 	if err == nil && len(found) == 0 { // it was there, and has been removed since
 		err = fmt.Errorf("%w: the control of %s", ErrMoved, scope)
 	}
@@ -74,7 +74,7 @@ func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, 
 
 // ControlNow reads a control.
 func ControlNow(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, error) {
-	found, err := Query(ctx, t, (*ControlCols).Dest, sqlControl, scope.All, string(scope.Service))
+	found, err := Query[ControlCols](ctx, t, sqlControl, scope.All, string(scope.Service))
 	return controlOf(found, scope), err
 }
 
@@ -89,7 +89,7 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 		return nil, s.d.Wrap(op, err)
 	}
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Control, error) {
-		found, err := Query(ctx, t, (*ControlCols).Dest, sqlControls, string(q.After), q.Start, int64(q.Limit))
+		found, err := Query[ControlCols](ctx, t, sqlControls, string(q.After), q.Start, int64(q.Limit))
 		controls := make([]batch.Control, len(found))
 		for i := range found {
 			controls[i] = found[i].Control()
@@ -100,21 +100,16 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 
 // ControlCols is a row of the table of controls.
 type ControlCols struct {
-	Everything   bool
-	Service      string
-	PausedAt     int64
-	PausedBy     string
-	PausedReason string
-	Policy       int64
-	HaltedAt     int64
-	HaltedBy     string
-	HaltReason   string
-	Version      int64
-}
-
-// Dest takes the columns, in their order.
-func (c *ControlCols) Dest() []any {
-	return []any{&c.Everything, &c.Service, &c.PausedAt, &c.PausedBy, &c.PausedReason, &c.Policy, &c.HaltedAt, &c.HaltedBy, &c.HaltReason, &c.Version}
+	Everything   bool   `db:"everything"`
+	Service      string `db:"service_id"`
+	PausedAt     int64  `db:"paused_at"`
+	PausedBy     string `db:"paused_by"`
+	PausedReason string `db:"paused_reason"`
+	Policy       int64  `db:"policy"`
+	HaltedAt     int64  `db:"halted_at"`
+	HaltedBy     string `db:"halted_by"`
+	HaltReason   string `db:"halt_reason"`
+	Version      int64  `db:"version"`
 }
 
 // Control returns the control in the columns.

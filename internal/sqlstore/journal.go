@@ -11,19 +11,18 @@ import (
 
 // streamCols is a store.Stream.
 type streamCols struct {
-	holder                            string
-	epoch, leaseExpires, since, until int64
-	cursor                            string
-}
-
-func (c *streamCols) dest() []any {
-	return []any{&c.holder, &c.epoch, &c.leaseExpires, &c.since, &c.until, &c.cursor}
+	Holder       string `db:"holder"`
+	Epoch        int64  `db:"epoch"`
+	LeaseExpires int64  `db:"lease_expires"`
+	Since        int64  `db:"since"`
+	Until        int64  `db:"until_"`
+	Cursor       string `db:"cursor"`
 }
 
 func (c *streamCols) stream() store.Stream {
 	return store.Stream{
-		Holder: c.holder, Epoch: c.epoch, LeaseExpires: FromMicro(c.leaseExpires),
-		Since: FromMicro(c.since), Until: FromMicro(c.until), Cursor: c.cursor,
+		Holder: c.Holder, Epoch: c.Epoch, LeaseExpires: FromMicro(c.LeaseExpires),
+		Since: FromMicro(c.Since), Until: FromMicro(c.Until), Cursor: c.Cursor,
 	}
 }
 
@@ -32,10 +31,10 @@ func (c *streamCols) stream() store.Stream {
 func changeStream(ctx context.Context, t Tx, name string, create bool, rule func(store.Stream, time.Time) (store.Stream, bool)) (
 	next store.Stream, now int64, held bool, err error,
 ) {
-	was, err := Query(ctx, t, (*streamCols).dest, sqlStream, name)
+	was, err := Query[streamCols](ctx, t, sqlStream, name)
 	if err == nil && len(was) == 0 && create {
 		if _, err = t.Exec(ctx, sqlNewStream, name); err == nil {
-			was, err = Query(ctx, t, (*streamCols).dest, sqlStream, name)
+			was, err = Query[streamCols](ctx, t, sqlStream, name)
 		}
 	}
 	if err != nil || len(was) == 0 {
@@ -92,12 +91,12 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 
 // streamRow is a row of sqlFindStream: the span, or an id.
 type streamRow struct {
-	id                bool
-	text              string
-	since, until, now int64
+	IsID  bool   `db:"is_id"`
+	Text  string `db:"cursor"`
+	Since int64  `db:"since"`
+	Until int64  `db:"until_"`
+	Now   int64  `db:"now"`
 }
-
-func (r *streamRow) dest() []any { return []any{&r.id, &r.text, &r.since, &r.until, &r.now} }
 
 // FindStream is [store.Journal].FindStream. One statement reads the span and the ids, since an
 // entry or a Prune may come between two statements.
@@ -112,17 +111,17 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 		var span store.Stream
 		var now int64
 		for i, some := range chunks(store.StreamIDs(ids)) {
-			rows, err := Query(ctx, t, (*streamRow).dest, sqlFindStream, stream, texts(t, some))
+			rows, err := Query[streamRow](ctx, t, sqlFindStream, stream, texts(t, some))
 			if err != nil {
 				return err
 			}
 			for _, r := range rows {
-				if r.id {
-					in = append(in, r.text)
+				if r.IsID {
+					in = append(in, r.Text)
 					continue
 				}
-				seen := store.Stream{Since: FromMicro(r.since), Until: FromMicro(r.until), Cursor: r.text}
-				if now = r.now; i > 0 {
+				seen := store.Stream{Since: FromMicro(r.Since), Until: FromMicro(r.Until), Cursor: r.Text}
+				if now = r.Now; i > 0 {
 					seen = span.And(seen)
 				}
 				span = seen

@@ -26,16 +26,19 @@ func (l *lockedStream) Query(_ context.Context, statement string, _ ...any) (Row
 	case sqlStream:
 		l.clock += l.wait.Microseconds()
 		s := l.stream
-		return &oneRow{values: []any{s.holder, s.epoch, s.leaseExpires, s.since, s.until, s.cursor}}, nil
+		return &oneRow{names: []string{"lease_expires", "epoch", "holder"}, values: []any{s.LeaseExpires, s.Epoch, s.Holder}}, nil
 	case sqlNow:
 		return &oneRow{values: []any{l.clock}}, nil
 	}
 	panic(statement)
 }
 
+func (l *lockedStream) Texts() *Texts { return NewTexts(nil) }
+
 func (l *lockedStream) Exec(context.Context, string, ...any) (int64, error) { return 1, nil }
 
 type oneRow struct {
+	names  []string
 	values []any
 	read   bool
 }
@@ -52,6 +55,8 @@ func (r *oneRow) Scan(dest ...any) error {
 	}
 	return nil
 }
+func (r *oneRow) Columns() ([]string, error) { return r.names, nil }
+
 func (r *oneRow) Err() error   { return nil }
 func (r *oneRow) Close() error { return nil }
 
@@ -65,7 +70,7 @@ func TestALeaseMayEndDuringTheWaitForItsLock(t *testing.T) {
 		still bool
 	}{{0, true}, {time.Minute - time.Microsecond, true}, {time.Minute, false}, {time.Hour, false}} {
 		locked := func() *lockedStream {
-			return &lockedStream{stream: streamCols{holder: "a", epoch: 3, leaseExpires: ends.UnixMicro()}, clock: now.UnixMicro(), wait: c.wait}
+			return &lockedStream{stream: streamCols{Holder: "a", Epoch: 3, LeaseExpires: ends.UnixMicro()}, clock: now.UnixMicro(), wait: c.wait}
 		}
 		_, at, held, err := changeStream(t.Context(), locked(), "s", false, func(was store.Stream, now time.Time) (store.Stream, bool) {
 			return was.Append(now, batch.StreamEntry{Stream: "s", Epoch: 3})

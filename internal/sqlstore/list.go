@@ -21,7 +21,7 @@ const (
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
-		found, err := records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
+		found, err := records(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
 			return batch.Record{}, err
@@ -72,7 +72,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 		if err != nil {
 			return nil, err
 		}
-		rows, err := Query(ctx, t, (*foundCols).recordDest, statement, args...)
+		rows, err := Query[foundCols](ctx, t, statement, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +196,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := records(ctx, t, (*foundCols).outcomeDest, sqlFinals, hashes(t, some))
+			found, err := records(ctx, t, sqlFinals, hashes(t, some))
 			if err != nil {
 				return err
 			}
@@ -255,9 +255,9 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 // lanes lists lanes that have open batches, closed ones included.
 func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if q.Start {
-		return Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesFirst, int64(q.Limit))
+		return Query[batch.ServiceID](ctx, t, s.d.AllLanesFirst, int64(q.Limit))
 	}
-	return Query(ctx, t, Value[batch.ServiceID], s.d.AllLanesAfter, int64(q.Limit), string(q.After))
+	return Query[batch.ServiceID](ctx, t, s.d.AllLanesAfter, int64(q.Limit), string(q.After))
 }
 
 // count counts the open batches of lanes; low are the floors of these lanes.
@@ -266,17 +266,16 @@ func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []
 	if low != nil {
 		args = append(args, t.Ints(low))
 	}
-	return Query(ctx, t, (*count).dest, s.d.Counts, args...)
+	return Query[count](ctx, t, s.d.Counts, args...)
 }
 
-// count is one number of a lane: the count of its attempted batches in a state, or, where state
+// count is one number of a lane: the count of its attempted batches in a state, or, where State
 // is 0, of its waiting batches.
 type count struct {
-	service  string
-	state, n int64
+	Service string `db:"service_id"`
+	State   int64  `db:"state"`
+	N       int64  `db:"n"`
 }
-
-func (c *count) dest() []any { return []any{&c.service, &c.state, &c.n} }
 
 // counts combines the numbers of lanes, in the order of lanes. It keeps lanes without batches
 // where keep is true.
@@ -288,10 +287,10 @@ func counts(lanes []batch.ServiceID, found []count, keep bool) []store.LaneCount
 		all[i] = store.LaneCounts{Service: service, Attempted: map[batch.State]int{}}
 	}
 	for _, c := range found {
-		if l := &all[at[c.service]]; c.state == 0 {
-			l.Waiting = int(c.n)
+		if l := &all[at[c.Service]]; c.State == 0 {
+			l.Waiting = int(c.N)
 		} else {
-			l.Attempted[batch.State(c.state)] = int(c.n)
+			l.Attempted[batch.State(c.State)] = int(c.N)
 		}
 	}
 	if keep {

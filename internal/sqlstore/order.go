@@ -12,64 +12,55 @@ import (
 // orderCols is a stored order as the tables have it: columns that a statement does not read stay
 // zero.
 type orderCols struct {
-	seq            int64
-	id, party      string
-	createdAt      int64
-	key            string
-	priority       int
-	urgent         bool
-	deadline       int64
-	traceParent    string
-	state          int
-	version        int64
-	batch          string
-	place, batches int
-	group          string
+	Seq         int64  `db:"seq"`
+	ID          string `db:"order_id"`
+	Party       string `db:"party"`
+	CreatedAt   int64  `db:"created_at"`
+	Key         string `db:"idempotency_key"`
+	Priority    int    `db:"priority"`
+	Urgent      bool   `db:"urgent"`
+	Deadline    int64  `db:"deadline"`
+	TraceParent string `db:"trace_parent"`
+	State       int    `db:"state"`
+	Version     int64  `db:"version"`
+	Batch       string `db:"batch"`
+	Place       int    `db:"place"`
+	Batches     int    `db:"batches"`
+	Group       string `db:"split_group"`
 
-	finalAt int64 // from here on of final orders
-	kind    sql.NullString
-	message string
+	FinalAt int64          `db:"final_at"` // from here on of final orders
+	Kind    sql.NullString `db:"error"`
+	Message string         `db:"error_message"`
 }
-
-// dest takes all columns before the columns of final orders.
-func (c *orderCols) dest() []any {
-	return []any{
-		&c.seq, &c.id, &c.party, &c.createdAt, &c.key, &c.priority, &c.urgent, &c.deadline, &c.traceParent,
-		&c.state, &c.version, &c.batch, &c.place, &c.batches, &c.group,
-	}
-}
-
-// recordDest takes all columns.
-func (c *orderCols) recordDest() []any { return append(c.dest(), &c.finalAt, &c.kind, &c.message) }
 
 // order returns the constant part of the order, without its payload.
 func (c *orderCols) order() batch.Order {
 	return batch.Order{
-		ID: batch.OrderID(c.id), Party: batch.ServiceID(c.party), Key: c.key, Priority: c.priority, Urgent: c.urgent,
-		Deadline: FromMicro(c.deadline), TraceParent: c.traceParent,
+		ID: batch.OrderID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
+		Deadline: FromMicro(c.Deadline), TraceParent: c.TraceParent,
 	}
 }
 
 // row returns the part that changes.
 func (c *orderCols) row() store.OrderRow {
 	r := store.OrderRow{
-		State: batch.OrderState(c.state), Version: c.version, Batch: batch.ID(c.batch), Place: c.place, Batches: c.batches,
-		Group: c.group, FinalAt: FromMicro(c.finalAt),
+		State: batch.OrderState(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
+		Group: c.Group, FinalAt: FromMicro(c.FinalAt),
 	}
-	if c.kind.Valid {
-		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.kind.String), Message: c.message}
+	if c.Kind.Valid {
+		r.Error = &batch.SubmissionError{Kind: batch.ErrorKind(c.Kind.String), Message: c.Message}
 	}
 	return r
 }
 
 // ref names the order at its present version.
 func (c *orderCols) ref() store.OrderRef {
-	return store.OrderRef{ID: batch.OrderID(c.id), Version: c.version, TraceParent: c.traceParent, Created: FromMicro(c.createdAt)}
+	return store.OrderRef{ID: batch.OrderID(c.ID), Version: c.Version, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
 // record is the application's view.
 func (c *orderCols) record() batch.OrderRecord {
-	return c.row().Record(c.order(), FromMicro(c.createdAt))
+	return c.row().Record(c.order(), FromMicro(c.CreatedAt))
 }
 
 // sortFront sorts the front of a queue, and cuts it to one batch.
@@ -77,7 +68,7 @@ func sortFront(front []frontCols, q store.NextQuery) (seqs []int64) {
 	slices.SortFunc(front, func(a, b frontCols) int { return a.before(&b.orderCols) })
 	sizes := make([]int, len(front))
 	for i := range front {
-		sizes[i], seqs = front[i].size, append(seqs, front[i].seq)
+		sizes[i], seqs = front[i].Size, append(seqs, front[i].Seq)
 	}
 	return seqs[:q.Cut(sizes)]
 }
@@ -85,14 +76,12 @@ func sortFront(front []frontCols, q store.NextQuery) (seqs []int64) {
 // frontCols is an order in a queue, with the size of its payload.
 type frontCols struct {
 	orderCols
-	size int
+	Size int `db:"size"`
 }
-
-func (c *frontCols) dest() []any { return []any{&c.seq, &c.size, &c.priority, &c.createdAt, &c.id} }
 
 // before is the order of a queue.
 func (c *orderCols) before(o *orderCols) int {
-	return cmp.Or(cmp.Compare(o.priority, c.priority), cmp.Compare(c.createdAt, o.createdAt), cmp.Compare(c.id, o.id))
+	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
 }
 
 // firstGroup returns the numbers of the orders of the first split group; split are the orders
@@ -103,8 +92,8 @@ func firstGroup(split []orderCols) (seqs []int64) {
 	}
 	first := slices.MinFunc(split, func(a, b orderCols) int { return a.before(&b) })
 	for i := range split {
-		if split[i].group == first.group {
-			seqs = append(seqs, split[i].seq)
+		if split[i].Group == first.Group {
+			seqs = append(seqs, split[i].Seq)
 		}
 	}
 	return seqs
@@ -113,18 +102,16 @@ func firstGroup(split []orderCols) (seqs []int64) {
 // queuedCols is an order with its payload.
 type queuedCols struct {
 	orderCols
-	payload []byte
+	Payload []byte `db:"payload"`
 }
-
-func (c *queuedCols) dest() []any { return append(c.orderCols.dest(), &c.payload) }
 
 // queued returns these orders in the order of their queue.
 func queued(rows []queuedCols) []store.QueuedOrder {
 	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
 	found := make([]store.QueuedOrder, len(rows))
 	for i := range rows {
-		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].version, Group: rows[i].group, Created: FromMicro(rows[i].createdAt)}
-		found[i].Payload = rows[i].payload
+		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].Version, Group: rows[i].Group, Created: FromMicro(rows[i].CreatedAt)}
+		found[i].Payload = rows[i].Payload
 	}
 	return found
 }

@@ -14,7 +14,7 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []b
 		ask, want := Want(ids, func(id batch.OrderID) bool { return canStore("", string(id)) }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := Query(ctx, t, (*orderCols).recordDest, sqlOrderRows, texts(t, some))
+			found, err := Query[orderCols](ctx, t, sqlOrderRows, texts(t, some))
 			if err != nil {
 				return err
 			}
@@ -49,14 +49,14 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 		if err != nil {
 			return nil, err
 		}
-		return Query(ctx, t, (*orderCols).recordDest, statement, args...)
+		return Query[orderCols](ctx, t, statement, args...)
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	if len(rows) > q.Limit {
 		rows = rows[:q.Limit]
-		next = store.CursorAfter(FromMicro(rows[q.Limit-1].createdAt), rows[q.Limit-1].id)
+		next = store.CursorAfter(FromMicro(rows[q.Limit-1].CreatedAt), rows[q.Limit-1].ID)
 	}
 	for i := range rows {
 		found = append(found, rows[i].record())

@@ -11,8 +11,12 @@ import (
 // Parties is [store.OrderEngine].Parties.
 func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
 	type load struct {
-		store.PartyLoad
-		us int64
+		Party  batch.ServiceID `db:"party"`
+		Orders int             `db:"orders"`
+		Bytes  int             `db:"bytes"`
+		Urgent bool            `db:"urgent"`
+		Oldest int64           `db:"oldest"` // microseconds
+		Split  bool            `db:"split"`
 	}
 	const op = "list parties"
 	if err := checkAfter(q.After, q.Start); err != nil {
@@ -23,13 +27,12 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 		statement, args = s.d.PartiesAfter, append(args, string(q.After))
 	}
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []store.PartyLoad, err error) {
-		rows, err := Query(ctx, t, func(l *load) []any {
-			return []any{&l.Party, &l.Orders, &l.Bytes, &l.Urgent, &l.us, &l.Split}
-		}, statement, args...)
+		rows, err := Query[load](ctx, t, statement, args...)
 		for _, r := range rows {
-			r.Oldest = time.Duration(r.us) * time.Microsecond
 			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // its orders are counted, and none leaves
-			found = append(found, r.PartyLoad)
+			found = append(found, store.PartyLoad{
+				Party: r.Party, Orders: r.Orders, Bytes: r.Bytes, Urgent: r.Urgent, Oldest: time.Duration(r.Oldest) * time.Microsecond, Split: r.Split,
+			})
 		}
 		return found, err
 	})
@@ -45,7 +48,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 		if err != nil || len(seqs) == 0 {
 			return nil, err
 		}
-		rows, err := Query(ctx, t, (*queuedCols).dest, s.d.QueuedOrders, t.Ints(seqs))
+		rows, err := Query[queuedCols](ctx, t, s.d.QueuedOrders, t.Ints(seqs))
 		return queued(rows), err // without the orders that have moved on since
 	})
 }
@@ -56,14 +59,14 @@ func (s *Store) next(ctx context.Context, t Tx, party batch.ServiceID, q store.N
 	if err != nil {
 		return nil, err
 	}
-	split, err := Query(ctx, t, (*orderCols).dest, s.d.SplitOrders, string(party), now)
+	split, err := Query[orderCols](ctx, t, s.d.SplitOrders, string(party), now)
 	if err != nil {
 		return nil, err
 	}
 	if len(split) > 0 {
 		return firstGroup(split), nil
 	}
-	front, err := Query(ctx, t, (*frontCols).dest, s.d.NextOrders, string(party), now, int64(max(1, q.Max)))
+	front, err := Query[frontCols](ctx, t, s.d.NextOrders, string(party), now, int64(max(1, q.Max)))
 	if err != nil {
 		return nil, err
 	}

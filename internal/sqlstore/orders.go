@@ -38,7 +38,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 		if err != nil {
 			return err
 		}
-		orders, err := ordersOf(ctx, t, (*orderCols).dest, s.d.LockOrders, len(refs), id)
+		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(refs), id)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 				}
 				return ErrFenced
 			}
-			next, ok := o.row().Dequeue(FromMicro(now), FromMicro(o.deadline), refs[i].Version, b.ID, i)
+			next, ok := o.row().Dequeue(FromMicro(now), FromMicro(o.Deadline), refs[i].Version, b.ID, i)
 			if !ok {
 				return ErrFenced
 			}
@@ -72,7 +72,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 
 // anyState reads orders in any state. An order of another party is the caller's mistake in each.
 func anyState(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) ([]*orderCols, error) {
-	orders, err := ordersOf(ctx, t, (*orderCols).recordDest, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
+	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
 	if err == nil {
 		err = sameParty(b, orders)
 	}
@@ -95,8 +95,8 @@ func prepared(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) e
 
 func sameParty(b batch.Batch, orders []*orderCols) error {
 	for _, o := range orders {
-		if o != nil && o.party != string(b.Service) {
-			return store.WrongParty(b.Key(), batch.ServiceID(o.party))
+		if o != nil && o.Party != string(b.Service) {
+			return store.WrongParty(b.Key(), batch.ServiceID(o.Party))
 		}
 	}
 	return nil
@@ -117,20 +117,20 @@ func done(err error) (bool, error) {
 }
 
 // ordersOf reads the orders of n ids, in the order of the ids; nil for an id without one.
-func ordersOf(ctx context.Context, t Tx, dest func(*orderCols) []any, statement string, n int, id func(i int) batch.OrderID) ([]*orderCols, error) {
+func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.OrderID) ([]*orderCols, error) {
 	var ids []batch.OrderID
 	for i := range n {
 		if canStore("", string(id(i))) {
 			ids = append(ids, id(i))
 		}
 	}
-	found, err := Query(ctx, t, dest, statement, texts(t, ids))
+	found, err := Query[orderCols](ctx, t, statement, texts(t, ids))
 	if err != nil {
 		return nil, err
 	}
 	byID := make(map[string]*orderCols, len(found))
 	for i := range found {
-		byID[found[i].id] = &found[i]
+		byID[found[i].ID] = &found[i]
 	}
 	list := make([]*orderCols, n)
 	for i := range n {
@@ -149,18 +149,18 @@ type orderChange struct {
 // belong in, in the order of their numbers. If another transaction was faster the error is
 // ErrMoved.
 func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) error {
-	slices.SortFunc(changed, func(a, b orderChange) int { return cmp.Compare(a.seq, b.seq) })
+	slices.SortFunc(changed, func(a, b orderChange) int { return cmp.Compare(a.Seq, b.Seq) })
 	var open, gone, final [][]any
 	for _, c := range changed {
 		r := c.next
-		row := []any{c.seq, c.version, int64(r.State), r.Version, string(r.Batch), int64(r.Place), int64(r.Batches), r.Group}
+		row := []any{c.Seq, c.Version, int64(r.State), r.Version, string(r.Batch), int64(r.Place), int64(r.Batches), r.Group}
 		if !r.State.Final() {
 			open = append(open, row)
 			continue
 		}
 		kind, message := ErrorCols(r.Error)
 		gone = append(gone, row[:2])
-		final = append(final, append(append([]any{c.seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
+		final = append(final, append(append([]any{c.Seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
 	}
 	for _, step := range [...]struct {
 		statement string
@@ -203,7 +203,7 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 	}
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(vs))
-		orders, err := ordersOf(ctx, t, (*orderCols).dest, s.d.LockOrders, len(vs), func(i int) batch.OrderID { return vs[i].ID })
+		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(vs), func(i int) batch.OrderID { return vs[i].ID })
 		if err != nil {
 			return nil, err
 		}
@@ -246,14 +246,14 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdi
 		if err != nil {
 			return nil, err
 		}
-		expired, err := Query(ctx, t, (*orderCols).dest, s.d.Expired, now, int64(max(0, limit)))
+		expired, err := Query[orderCols](ctx, t, s.d.Expired, now, int64(max(0, limit)))
 		if err != nil {
 			return nil, err
 		}
 		var changed []orderChange
 		var all []store.OrderVerdict
 		for i := range expired {
-			if next, ok := expired[i].row().Expire(FromMicro(now), FromMicro(expired[i].deadline)); ok {
+			if next, ok := expired[i].row().Expire(FromMicro(now), FromMicro(expired[i].Deadline)); ok {
 				changed = append(changed, orderChange{&expired[i], next})
 				ref := expired[i].ref()
 				ref.Version = next.Version

@@ -9,7 +9,7 @@ import (
 
 type payloadCols struct {
 	BatchCols
-	payload []byte
+	Payload []byte `db:"serialized_batch"`
 }
 
 // Payloads is [store.Store].Payloads. A number may have been used again since: the key must match,
@@ -24,7 +24,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 			return nil, err
 		}
 		bySeq := make(map[int64]payloadCols, len(seqs))
-		err = Each(ctx, t, func(p *payloadCols) []any { return append(p.KeyDest(), &p.payload) }, func(p *payloadCols) error {
+		err = Each(ctx, t, func(p *payloadCols) error {
 			bySeq[p.Seq] = *p
 			return nil
 		}, s.d.Payloads, t.Ints(seqs))
@@ -37,8 +37,8 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 			if !ok || p.Key() != refs[i].Key {
 				continue
 			}
-			if payloads[i] = p.payload; used[seq] { // a repeated ref gets bytes of its own
-				payloads[i] = bytes.Clone(p.payload)
+			if payloads[i] = p.Payload; used[seq] { // a repeated ref gets bytes of its own
+				payloads[i] = bytes.Clone(p.Payload)
 			}
 			used[seq] = true
 		}

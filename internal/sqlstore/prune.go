@@ -69,16 +69,10 @@ const (
 // Aged is a row that can be removed, and the time from which its age counts. A batch and an order
 // have a number; an id of a journal has the two names.
 type Aged struct {
-	Seq, At    int64
-	stream, id string
-}
-
-// Dest takes the columns of a statement that finds such rows.
-func (a Aging) Dest(r *Aged) []any {
-	if a == AgingIDs {
-		return []any{&r.stream, &r.id, &r.At}
-	}
-	return []any{&r.Seq, &r.At}
+	Seq    int64  `db:"seq"`
+	Stream string `db:"stream"`
+	ID     string `db:"id"`
+	At     int64  `db:"at"`
 }
 
 func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
@@ -94,7 +88,7 @@ func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
 
 // bury keeps tombstones of the batches whose services want them.
 func (s *Store) bury(ctx context.Context, r removal, old []Aged) error {
-	of, err := Query(ctx, r, func(b *BatchCols) []any { return []any{&b.Seq, &b.ServiceID} }, sqlServicesOf,
+	of, err := Query[BatchCols](ctx, r, sqlServicesOf,
 		r.Array(len(old), func(i int) any { return old[i].Seq }))
 	if err != nil {
 		return err
@@ -147,11 +141,11 @@ func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
 	}
 	streams, rows := make([]string, len(old)), make([][]any, len(old))
 	for i, o := range old {
-		streams[i], rows[i] = o.stream, []any{o.stream, o.id, r.until}
+		streams[i], rows[i] = o.Stream, []any{o.Stream, o.ID, r.until}
 	}
 	slices.Sort(streams)
 	names := texts(r, slices.Compact(streams))
-	if _, err := Query(ctx, r, Value[string], sqlLockStreams, names); err != nil {
+	if _, err := Query[string](ctx, r, sqlLockStreams, names); err != nil {
 		return 0, err
 	}
 	if _, err := r.Exec(ctx, sqlRaiseSince, names, r.until); err != nil {

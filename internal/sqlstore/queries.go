@@ -79,10 +79,10 @@ const (
 	// ColsBatch are the columns of a batch that never change.
 	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
 	// TraceParent is the trace context of a batch, or "".
-	TraceParent = `coalesce(b.trace_parent, '')`
+	TraceParent = `coalesce(b.trace_parent, '') AS trace_parent`
 	// BriefCols are the columns of an open row a that decide whether it waits.
 	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
-	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END, a.decision`
+	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END AS submission_error_message, a.decision`
 	// ColsOutcome are the columns of a final row.
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
@@ -107,20 +107,21 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
 
 	// Of an open batch it finds only the key, and all else is zero.
-	sqlFinals = `SELECT ` + ColsBatch + `, coalesce(f.state, 0), coalesce(f.version, 0), coalesce(f.attempt, 0), coalesce(f.spent, 0),
-	coalesce(f.failures, 0), coalesce(f.asked_at, 0), coalesce(f.last_post, 0), coalesce(f.settles_at, 0), coalesce(f.final_at, 0),
-	coalesce(f.requeued, false), f.submission_error, coalesce(f.submission_error_message, ''), coalesce(f.receipts, 0),
-	coalesce(f.orders_settled, false), coalesce(f.quarantined, false) FROM unnest($1::uuid[]) AS u (id_hash)
+	sqlFinals = `SELECT ` + ColsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version, coalesce(f.attempt, 0) AS attempt,
+	coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures, coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post,
+	coalesce(f.settles_at, 0) AS settles_at, coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, false) AS requeued, f.submission_error,
+	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts,
+	coalesce(f.orders_settled, false) AS orders_settled, coalesce(f.quarantined, false) AS quarantined FROM unnest($1::uuid[]) AS u (id_hash)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.id_hash = u.id_hash OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
 
 	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its open row.
-	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, coalesce(o.trace_parent, '')`
+	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, coalesce(o.trace_parent, '') AS trace_parent`
 	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
 	// An order is in one of two tables; one statement reads both.
-	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state), coalesce(q.version, f.version), coalesce(q.batch, f.batch),
-	coalesce(q.place, f.place), coalesce(q.batches, f.batches), coalesce(q.split_group, f.split_group), coalesce(f.final_at, 0),
-	f.error, coalesce(f.error_message, '')`
+	colsOrderRecord = ColsOrder + `, coalesce(q.state, f.state) AS state, coalesce(q.version, f.version) AS version,
+	coalesce(q.batch, f.batch) AS batch, coalesce(q.place, f.place) AS place, coalesce(q.batches, f.batches) AS batches,
+	coalesce(q.split_group, f.split_group) AS split_group, coalesce(f.final_at, 0) AS final_at, f.error, coalesce(f.error_message, '') AS error_message`
 	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
 	listAllOrders = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
 	// listBatchOrders finds the orders that are, or were last, part of batch $1.
@@ -133,9 +134,9 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
 	// PostgreSQL's locks cause a write: a commit waits for synchronous standbys only after a write, and an order
 	// that is known, by its id or by its Key, may not have reached them yet.
-	sqlKnownOrders = `SELECT o.order_id, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
+	sqlKnownOrders = `SELECT o.order_id AS name, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
 	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
-	sqlKnownOrderKeys = `SELECT o.idempotency_key, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
+	sqlKnownOrderKeys = `SELECT o.idempotency_key AS name, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.party = u.p AND o.idempotency_key = u.k AND o.idempotency_key <> '' OFFSET 0) o FOR KEY SHARE OF o`
 	// BatchOrders reads the open orders that are part of the batches $1.
 	BatchOrders = `SELECT ` + ColsOrder + `, ` + ColsOpenOrder + ` FROM unnest($1::text[]) AS u (id)
@@ -181,7 +182,7 @@ const (
 	sqlBatchActs     = `SELECT action, actor, reason, at, from_state, to_state FROM {batch_acts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
 	// sqlAllBatchActs and sqlAllLaneActs read acts from the newest on, behind a place.
-	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, b.service_id, b.header_signature, d.batch_seq, d.position
+	sqlAllBatchActs = `SELECT d.action, d.actor, d.reason, d.at, d.from_state, d.to_state, b.service_id, b.header_signature AS batch, d.batch_seq, d.position
 	FROM (SELECT * FROM {batch_acts} a WHERE a.at <= $1::bigint AND (a.at, a.batch_seq, a.position) < ($1::bigint, $2::bigint, $3::bigint)
 		ORDER BY a.at DESC, a.batch_seq DESC, a.position DESC LIMIT $4::bigint) d
 	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.seq = d.batch_seq OFFSET 0) b ORDER BY d.at DESC, d.batch_seq DESC, d.position DESC`
@@ -209,19 +210,20 @@ const (
 	until_ = $6::bigint, cursor = $7::text WHERE stream = $1::text`
 	sqlInsertStreamIDs = `INSERT INTO {stream_ids} (stream, id, at) SELECT $1::text, u.id, $3::bigint FROM unnest($2::text[]) AS u (id)
 	WHERE true ON CONFLICT DO NOTHING`
-	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + Clock + ` FROM {streams} s WHERE s.stream = $1::text
+	sqlFindStream = `SELECT false AS is_id, s.cursor, s.since, s.until_, ` + Clock + ` AS now FROM {streams} s WHERE s.stream = $1::text
 	UNION ALL SELECT true, i.id, 0, 0, 0 FROM unnest($2::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {stream_ids} i WHERE i.stream = $1::text AND i.id = u.id OFFSET 0) i`
 	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
 	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
 
 	// Before the first count there is no row.
-	sqlStatsTurn = `SELECT coalesce(max(s.turn), 0), coalesce(max(s.at), 0), coalesce(max(s.rest_until), 0), coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
+	sqlStatsTurn = `SELECT coalesce(max(s.turn), 0) AS turn, coalesce(max(s.at), 0) AS at, coalesce(max(s.rest_until), 0) AS rest_until,
+	coalesce(max(s.totals), '') AS detail, ` + Clock + ` AS now FROM {stats} s WHERE s.id = 1`
 	sqlTakeStats = `INSERT INTO {stats} AS s (id, turn, at, rest_until, totals) VALUES (1, $2::bigint, $3::bigint, $4::bigint, '')
 	ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until WHERE s.turn = $1::bigint`
 	sqlRestStats = `UPDATE {stats} SET rest_until = $2::bigint WHERE id = 1 AND turn = $1::bigint`
 	sqlKeepStats = `UPDATE {stats} SET at = $2::bigint, rest_until = $3::bigint, totals = $4::text WHERE id = 1 AND turn = $1::bigint`
-	sqlStats     = `SELECT coalesce(max(s.totals), ''), ` + Clock + ` FROM {stats} s WHERE s.id = 1`
+	sqlStats     = `SELECT coalesce(max(s.totals), '') AS detail, ` + Clock + ` AS now FROM {stats} s WHERE s.id = 1`
 
 	sqlKeepInstance = `INSERT INTO {instances} AS i (id, name, since, seen, detail) VALUES ($1::text, $2::text, ` + Clock + `, ` + Clock + `, $3::text)
 	ON CONFLICT (id) DO UPDATE SET name = excluded.name, seen = excluded.seen, detail = excluded.detail`
@@ -232,7 +234,8 @@ const (
 	OR id IN (SELECT x.id FROM {instances} x ORDER BY x.seen DESC, x.id LIMIT 1000000 OFFSET $2::bigint)`
 
 	// Before the first summary of a name there is no row.
-	sqlSummary = `SELECT coalesce(max(s.turn), 0), coalesce(max(s.at), 0), coalesce(max(s.rest_until), 0), coalesce(max(s.detail), ''), ` + Clock + `
+	sqlSummary = `SELECT coalesce(max(s.turn), 0) AS turn, coalesce(max(s.at), 0) AS at, coalesce(max(s.rest_until), 0) AS rest_until,
+	coalesce(max(s.detail), '') AS detail, ` + Clock + ` AS now
 	FROM {summaries} s WHERE s.name = $1::text`
 	sqlKeepSummary = `INSERT INTO {summaries} AS s (name, turn, at, rest_until, detail) VALUES ($1::text, $3::bigint, $4::bigint, $5::bigint, $6::text)
 	ON CONFLICT (name) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until,

@@ -12,23 +12,15 @@ import (
 
 // BatchCols are the columns of a batch that never change, as the rules need them.
 type BatchCols struct {
-	Seq             int64
-	HeaderSignature string
-	ServiceID       string
-	CreatedAt       int64
-	DataChangeID    string
-	BudgetAttempts  int64
-	BudgetEveryTry  bool
-	TraceParent     string
+	Seq             int64  `db:"seq"`
+	HeaderSignature string `db:"header_signature"`
+	ServiceID       string `db:"service_id"`
+	CreatedAt       int64  `db:"created_at"`
+	DataChangeID    string `db:"data_change_id"`
+	BudgetAttempts  int64  `db:"budget_attempts"`
+	BudgetEveryTry  bool   `db:"budget_every_try"`
+	TraceParent     string `db:"trace_parent"`
 }
-
-// Dest takes the columns of ColsBatch.
-func (c *BatchCols) Dest() []any {
-	return []any{&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.DataChangeID, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent}
-}
-
-// KeyDest takes the number, the id and the service.
-func (c *BatchCols) KeyDest() []any { return []any{&c.Seq, &c.HeaderSignature, &c.ServiceID} }
 
 // Key names the batch.
 func (c *BatchCols) Key() batch.Key {
@@ -55,36 +47,37 @@ func (c *BatchCols) Record(row store.Row) batch.Record {
 // RowCols is a store.Row as the tables have it: columns that a statement does not read stay
 // zero.
 type RowCols struct {
-	State, Version, Attempt, Spent, Failures                                  int64
-	ClaimExpires, NotBefore, NextCheck, AskedAt, LastPost, SettlesAt, FinalAt int64
-	DoubtAttempt, DoubtSince, ResendUntil, Resends                            int64
-	Refused, Requeued, Settled                                                bool
-	Kind                                                                      sql.NullString
-	Message, Decision                                                         string
-	Receipts                                                                  int64 // how many transaction_receipts there are
-	Prepared                                                                  []byte
-	ClaimedBy                                                                 string
-	Quarantined                                                               bool
-	ClaimTTL, MovedAt, Rollbacks, SeenAttempt                                 int64
-	SeenEndpoint                                                              string
-}
-
-// Dest takes the columns of an open row, in the order of both drivers.
-func (c *RowCols) Dest() []any {
-	return []any{
-		&c.State, &c.Version, &c.Attempt, &c.Spent, &c.Failures, &c.ClaimExpires, &c.NotBefore, &c.NextCheck, &c.AskedAt,
-		&c.LastPost, &c.SettlesAt, &c.DoubtAttempt, &c.DoubtSince, &c.ResendUntil, &c.Resends, &c.Refused, &c.Requeued,
-		&c.Kind, &c.Message, &c.Decision, &c.Receipts, &c.Prepared, &c.ClaimedBy,
-		&c.ClaimTTL, &c.MovedAt, &c.Rollbacks, &c.SeenAttempt, &c.SeenEndpoint,
-	}
-}
-
-// OutcomeDest takes the columns of ColsOutcome.
-func (c *RowCols) OutcomeDest() []any {
-	return []any{
-		&c.State, &c.Version, &c.Attempt, &c.Spent, &c.Failures, &c.AskedAt, &c.LastPost, &c.SettlesAt, &c.FinalAt,
-		&c.Requeued, &c.Kind, &c.Message, &c.Receipts, &c.Settled, &c.Quarantined,
-	}
+	State        int64          `db:"state"`
+	Version      int64          `db:"version"`
+	Attempt      int64          `db:"attempt"`
+	Spent        int64          `db:"spent"`
+	Failures     int64          `db:"failures"`
+	ClaimExpires int64          `db:"claim_expires"`
+	NotBefore    int64          `db:"not_before"`
+	NextCheck    int64          `db:"next_check"`
+	AskedAt      int64          `db:"asked_at"`
+	LastPost     int64          `db:"last_post"`
+	SettlesAt    int64          `db:"settles_at"`
+	FinalAt      int64          `db:"final_at"`
+	DoubtAttempt int64          `db:"doubt_attempt"`
+	DoubtSince   int64          `db:"doubt_since"`
+	ResendUntil  int64          `db:"resend_until"`
+	Resends      int64          `db:"resends"`
+	Refused      bool           `db:"refused"`
+	Requeued     bool           `db:"requeued"`
+	Settled      bool           `db:"orders_settled"`
+	Kind         sql.NullString `db:"submission_error"`
+	Message      string         `db:"submission_error_message"`
+	Decision     string         `db:"decision"`
+	Receipts     int64          `db:"receipts"` // how many transaction_receipts there are
+	Prepared     []byte         `db:"prepared"`
+	ClaimedBy    string         `db:"claimed_by"`
+	Quarantined  bool           `db:"quarantined"`
+	ClaimTTL     int64          `db:"claim_ttl"`
+	MovedAt      int64          `db:"moved_at"`
+	Rollbacks    int64          `db:"rollbacks"`
+	SeenAttempt  int64          `db:"seen_attempt"`
+	SeenEndpoint string         `db:"seen_endpoint"`
 }
 
 // Row is the row in the columns, without its receipts.
@@ -136,12 +129,11 @@ func SameReceipts(a, b []batch.Receipt) bool {
 }
 
 type receiptCols struct {
-	seq int64
-	batch.Receipt
-}
-
-func (c *receiptCols) dest() []any {
-	return []any{&c.seq, &c.TransactionID, &c.Valid, &c.Message, &c.Data}
+	Seq     int64  `db:"batch_seq"`
+	ID      string `db:"transaction_id"`
+	Valid   bool   `db:"result_valid"`
+	Message string `db:"error_message"`
+	Data    []byte `db:"error_data"`
 }
 
 // Receipts are the receipts of the batches of these numbers.
@@ -149,7 +141,7 @@ func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receip
 	if len(seqs) == 0 {
 		return nil, nil //nolint:nilnil // none is asked for
 	}
-	rows, err := Query(ctx, t, (*receiptCols).dest, sqlReceipts, t.Ints(seqs))
+	rows, err := Query[receiptCols](ctx, t, sqlReceipts, t.Ints(seqs))
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +150,7 @@ func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receip
 		if len(c.Data) == 0 {
 			c.Data = nil
 		}
-		found[c.seq] = append(found[c.seq], c.Receipt)
+		found[c.Seq] = append(found[c.Seq], batch.Receipt{TransactionID: c.ID, Valid: c.Valid, Message: c.Message, Data: c.Data})
 	}
 	return found, nil
 }
@@ -182,23 +174,13 @@ func LoadReceipts(ctx context.Context, t Tx, found map[int64]*Stored) error {
 type foundCols struct {
 	BatchCols
 	RowCols
-	footprint []byte
-	clock     int64
+	Footprint []byte `db:"footprint"`
+	Clock     int64  `db:"now"`
 }
-
-func (c *foundCols) recordDest() []any {
-	return append(append(c.BatchCols.Dest(), c.RowCols.Dest()...), &c.FinalAt, &c.Quarantined)
-}
-
-func (c *foundCols) lookDest() []any {
-	return append(c.recordDest(), &c.Settled, &c.footprint, &c.clock)
-}
-
-func (c *foundCols) outcomeDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
 // records returns the records that a statement finds.
-func records(ctx context.Context, t Tx, dest func(*foundCols) []any, statement string, args ...any) ([]batch.Record, error) {
-	rows, err := Query(ctx, t, dest, statement, args...)
+func records(ctx context.Context, t Tx, statement string, args ...any) ([]batch.Record, error) {
+	rows, err := Query[foundCols](ctx, t, statement, args...)
 	if err != nil {
 		return nil, err
 	}

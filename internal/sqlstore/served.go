@@ -79,10 +79,13 @@ func served(ctx context.Context, t Tx, services []store.Served) (map[string]stri
 
 // ledgers reads the recorded names of services.
 func ledgers(ctx context.Context, t Tx, statement string, args ...any) (map[string]string, error) {
-	type row struct{ service, ledger string }
+	type row struct {
+		Service string `db:"service_id"`
+		Ledger  string `db:"ledger"`
+	}
 	known := map[string]string{}
-	return known, Each(ctx, t, func(r *row) []any { return []any{&r.service, &r.ledger} }, func(r *row) error {
-		known[r.service] = r.ledger
+	return known, Each(ctx, t, func(r *row) error {
+		known[r.Service] = r.Ledger
 		return nil
 	}, statement, args...)
 }

@@ -13,7 +13,7 @@ import (
 // SettleableBatches is [store.OrderEngine].SettleableBatches.
 func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
 	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []store.OrderBatch, err error) {
-		batches, err := records(ctx, t, (*foundCols).outcomeDest, s.d.Settleable, int64(max(0, limit)))
+		batches, err := records(ctx, t, s.d.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
 			return nil, err
 		}
@@ -24,7 +24,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.Order
 		for _, r := range batches {
 			b := store.OrderBatch{Record: r}
 			for _, o := range of[r.ID] {
-				b.Orders, b.Group = append(b.Orders, o.ref()), o.group
+				b.Orders, b.Group = append(b.Orders, o.ref()), o.Group
 			}
 			if len(b.Orders) > 0 { // else it was settled between the two statements
 				found = append(found, b)
@@ -36,13 +36,13 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.Order
 
 // ordersIn are the open orders that a statement finds in batches.
 func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
-	orders, err := Query(ctx, t, (*orderCols).dest, statement, t.Array(n, func(i int) any { return string(id(i)) }))
+	orders, err := Query[orderCols](ctx, t, statement, t.Array(n, func(i int) any { return string(id(i)) }))
 	if err != nil {
 		return nil, err
 	}
 	of := make(map[batch.ID][]*orderCols, n)
 	for i := range orders {
-		id := batch.ID(orders[i].batch)
+		id := batch.ID(orders[i].Batch)
 		of[id] = append(of[id], &orders[i])
 	}
 	return of, nil
@@ -136,7 +136,7 @@ func verdicts(st store.Settlement, orders []*orderCols, now time.Time) ([]orderC
 	changed := make([]orderChange, len(st.Orders))
 	byID := make(map[string]*orderCols, len(orders))
 	for _, o := range orders {
-		byID[o.id] = o
+		byID[o.ID] = o
 	}
 	for i, v := range st.Orders {
 		o := byID[string(v.ID)]

@@ -69,6 +69,19 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	return kept && err == nil, errors.Join(failed, err)
 }
 
+// turnCols are a turn, the text that was kept with it, and the clock.
+type turnCols struct {
+	Turn int64  `db:"turn"`
+	At   int64  `db:"at"`
+	Rest int64  `db:"rest_until"`
+	Text string `db:"detail"`
+	Now  int64  `db:"now"`
+}
+
+func (c *turnCols) turn() store.StatsTurn {
+	return store.StatsTurn{Turn: c.Turn, At: FromMicro(c.At), Rest: FromMicro(c.Rest)}
+}
+
 // takenTurn is the turn of this process.
 type takenTurn struct {
 	store.StatsTurn
@@ -78,20 +91,16 @@ type takenTurn struct {
 
 // takeStats takes the turn, if it is due and no other process has it.
 func takeStats(ctx context.Context, t Tx, q store.RefreshQuery) (taken takenTurn, mine bool, err error) {
-	type row struct {
-		turn, at, rest, now int64
-		totals              string
-	}
-	found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.totals, &r.now} }, sqlStatsTurn)
+	found, err := Query[turnCols](ctx, t, sqlStatsTurn)
 	if err != nil {
 		return taken, false, err
 	}
 	r := found[0]
-	turn := store.StatsTurn{Turn: r.turn, At: FromMicro(r.at), Rest: FromMicro(r.rest)}
-	if taken.now = FromMicro(r.now); !turn.Due(taken.now, q) {
+	turn := r.turn()
+	if taken.now = FromMicro(r.Now); !turn.Due(taken.now, q) {
 		return taken, false, nil
 	}
-	if r.totals != "" && json.Unmarshal([]byte(r.totals), &taken.before) != nil {
+	if r.Text != "" && json.Unmarshal([]byte(r.Text), &taken.before) != nil {
 		taken.before = store.Totals{} // of other code: the new counts replace it
 	}
 	taken.StatsTurn = turn.Take(taken.now)
@@ -125,7 +134,7 @@ func (s *Store) total(ctx context.Context) (store.Totals, error) {
 		if err != nil {
 			return c, err
 		}
-		if err := Each(ctx, t, (*tally).dest, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
+		if err := Each(ctx, t, func(r *tally) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
 			return c, err
 		}
 		c.At = FromMicro(now)
@@ -136,18 +145,19 @@ func (s *Store) total(ctx context.Context) (store.Totals, error) {
 
 // tally is a row of Queries.CountOpen.
 type tally struct {
-	kind, name  string
-	code, n, at int64
+	Kind string `db:"kind"`
+	Name string `db:"name"`
+	Code int64  `db:"code"`
+	N    int64  `db:"n"`
+	At   int64  `db:"at"`
 }
 
-func (r *tally) dest() []any { return []any{&r.kind, &r.name, &r.code, &r.n, &r.at} }
-
 func (r *tally) addTo(c *store.Totals) error {
-	n, at := int(r.n), FromMicro(r.at)
-	switch r.kind {
+	n, at := int(r.N), FromMicro(r.At)
+	switch r.Kind {
 	case "state": // several rows may have one state
 		if n != 0 {
-			c.Open[batch.State(r.code)] += n
+			c.Open[batch.State(r.Code)] += n
 		}
 	case "doubts":
 		c.InDoubt, c.OldestDoubt = n, at
@@ -156,28 +166,28 @@ func (r *tally) addTo(c *store.Totals) error {
 	case "lanes":
 		c.Lanes, c.Oldest = n, at
 	case "lane":
-		c.OldestLanes = append(c.OldestLanes, store.LaneAge{Service: batch.ServiceID(r.name), Oldest: at, Open: n})
+		c.OldestLanes = append(c.OldestLanes, store.LaneAge{Service: batch.ServiceID(r.Name), Oldest: at, Open: n})
 	case "quarantined":
 		c.Quarantined = n
 	case "paused":
-		if r.code == 0 {
+		if r.Code == 0 {
 			c.Paused = n
 		} else {
 			c.AllPaused = n > 0
 		}
 	case "halted":
-		if r.code == 0 {
+		if r.Code == 0 {
 			c.Halted = n
 		}
 	case "schema":
-		c.Schema = r.n
+		c.Schema = r.N
 	case "orders":
-		c.Orders[batch.OrderState(r.code)] = n
+		c.Orders[batch.OrderState(r.Code)] = n
 		if c.OldestOrder.IsZero() || at.Before(c.OldestOrder) {
 			c.OldestOrder = at
 		}
 	default:
-		return fmt.Errorf("a count of %q", r.kind)
+		return fmt.Errorf("a count of %q", r.Kind)
 	}
 	return nil
 }
@@ -185,20 +195,16 @@ func (r *tally) addTo(c *store.Totals) error {
 // Stats is [store.StatsKeeper].Stats.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return ask(ctx, s.d.Read, "read the stats", func(ctx context.Context, t Tx) (read store.Stats, err error) {
-		type row struct {
-			totals string
-			now    int64
-		}
-		found, err := Query(ctx, t, func(r *row) []any { return []any{&r.totals, &r.now} }, sqlStats)
+		found, err := Query[turnCols](ctx, t, sqlStats)
 		if err != nil {
 			return read, err
 		}
-		if found[0].totals != "" {
-			if err := json.Unmarshal([]byte(found[0].totals), &read.Totals); err != nil {
+		if found[0].Text != "" {
+			if err := json.Unmarshal([]byte(found[0].Text), &read.Totals); err != nil {
 				return read, fmt.Errorf("the kept counts: %w", err)
 			}
 		}
-		cols, err := Query(ctx, t, (*instanceCols).dest, sqlInstances, int64(store.MaxInstances))
+		cols, err := Query[instanceCols](ctx, t, sqlInstances, int64(store.MaxInstances))
 		if err != nil {
 			return read, err
 		}
@@ -209,23 +215,23 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			}
 			read.Instances = append(read.Instances, i)
 		}
-		return read.AsOf(FromMicro(found[0].now)), nil
+		return read.AsOf(FromMicro(found[0].Now)), nil
 	})
 }
 
 // instanceCols is a row of the table of instances.
 type instanceCols struct {
-	id, name    string
-	since, seen int64
-	detail      string
+	ID     string `db:"id"`
+	Name   string `db:"name"`
+	Since  int64  `db:"since"`
+	Seen   int64  `db:"seen"`
+	Detail string `db:"detail"`
 }
 
-func (c *instanceCols) dest() []any { return []any{&c.id, &c.name, &c.since, &c.seen, &c.detail} }
-
 func (c *instanceCols) instance() (i store.Instance, err error) {
-	if err := json.Unmarshal([]byte(c.detail), &i); err != nil {
-		return i, fmt.Errorf("instance %s: %w", c.id, err)
+	if err := json.Unmarshal([]byte(c.Detail), &i); err != nil {
+		return i, fmt.Errorf("instance %s: %w", c.ID, err)
 	}
-	i.ID, i.Name, i.Since, i.Seen = c.id, c.name, FromMicro(c.since), FromMicro(c.seen)
+	i.ID, i.Name, i.Since, i.Seen = c.ID, c.Name, FromMicro(c.Since), FromMicro(c.Seen)
 	return i, nil
 }

@@ -12,18 +12,12 @@ func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error)
 	if err := store.ValidSummaryName(name); err != nil {
 		return store.Summary{}, s.d.Wrap(op, err)
 	}
-	type row struct {
-		turn, at, rest, now int64
-		text                string
-	}
 	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (kept store.Summary, err error) {
-		found, err := Query(ctx, t, func(r *row) []any { return []any{&r.turn, &r.at, &r.rest, &r.text, &r.now} }, sqlSummary, name)
+		found, err := Query[turnCols](ctx, t, sqlSummary, name)
 		if err != nil {
 			return kept, err
 		}
-		r := found[0]
-		kept.StatsTurn = store.StatsTurn{Turn: r.turn, At: FromMicro(r.at), Rest: FromMicro(r.rest)}
-		kept.Text, kept.Now = r.text, FromMicro(r.now)
+		kept.StatsTurn, kept.Text, kept.Now = found[0].turn(), found[0].Text, FromMicro(found[0].Now)
 		return kept, nil
 	})
 }

@@ -57,8 +57,8 @@ func survey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q stor
 	}
 	waiting := make(map[string]int, len(lanes))
 	for _, n := range numbers {
-		if n.state == 0 {
-			waiting[n.service] = int(n.n)
+		if n.State == 0 {
+			waiting[n.Service] = int(n.N)
 		}
 	}
 	beside, err := besides(ctx, t, lanes)
@@ -111,7 +111,7 @@ func (b beside) lane(service batch.ServiceID, rows []store.LaneRow, waiting int)
 // controls reads controls of services.
 func controls(ctx context.Context, t Tx, statement string, args ...any) (map[batch.ServiceID]batch.Control, error) {
 	found := map[batch.ServiceID]batch.Control{}
-	return found, Each(ctx, t, (*ControlCols).Dest, func(c *ControlCols) error {
+	return found, Each(ctx, t, func(c *ControlCols) error {
 		one := c.Control()
 		found[one.Service] = one
 		return nil
@@ -128,9 +128,9 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, erro
 		var found []batch.Record
 		switch {
 		case q.ID != "":
-			found, err = records(ctx, t, (*foundCols).recordDest, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(q.ID))
+			found, err = records(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(q.ID))
 		case canStore(q.Service, q.DataChangeID):
-			found, err = records(ctx, t, (*foundCols).recordDest,
+			found, err = records(ctx, t,
 				s.d.ListAll+`b.service_id = $1::text AND b.data_change_id = $2::text AND b.data_change_id <> ''`, string(q.Service), q.DataChangeID)
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 // Rows are the rows that a statement found, as database/sql has them.
 type Rows interface {
+	Columns() ([]string, error)
 	Next() bool
 	Scan(dest ...any) error
 	Err() error
@@ -21,6 +22,8 @@ type Rows interface {
 // Tx is a transaction of a driver, or a connection that only reads. It takes statements as this
 // package writes them.
 type Tx interface {
+	// Texts are the texts of the store.
+	Texts() *Texts
 	// Exec returns the number of rows that a statement changed.
 	Exec(ctx context.Context, statement string, args ...any) (int64, error)
 	Query(ctx context.Context, statement string, args ...any) (Rows, error)
@@ -120,10 +123,13 @@ func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Con
 type Texts struct {
 	form  func(statement string) string
 	known sync.Map
+	cols  *columns
 }
 
 // NewTexts returns the texts that form makes of statements.
-func NewTexts(form func(statement string) string) *Texts { return &Texts{form: form} }
+func NewTexts(form func(statement string) string) *Texts {
+	return &Texts{form: form, cols: newColumns()}
+}
 
 // Of is a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
@@ -135,14 +141,15 @@ func (t *Texts) Of(statement string) string {
 	return text
 }
 
-// Query returns the rows of a statement. dest says where the columns of one row go.
-func Query[T any](ctx context.Context, t Tx, dest func(*T) []any, statement string, args ...any) ([]T, error) {
-	return QueryMany(ctx, t, 0, dest, statement, args...)
+// Query returns the rows of a statement. Its columns go into the fields of T that have their names as tags
+// db; the one column of a statement goes into a T that is no struct.
+func Query[T any](ctx context.Context, t Tx, statement string, args ...any) ([]T, error) {
+	return QueryMany[T](ctx, t, 0, statement, args...)
 }
 
 // QueryMany is Query with about n rows expected.
-func QueryMany[T any](ctx context.Context, t Tx, n int, dest func(*T) []any, statement string, args ...any) (found []T, err error) {
-	err = Each(ctx, t, dest, func(row *T) error {
+func QueryMany[T any](ctx context.Context, t Tx, n int, statement string, args ...any) (found []T, err error) {
+	err = Each(ctx, t, func(row *T) error {
 		if found == nil && n > 0 {
 			found = make([]T, 0, n)
 		}
@@ -157,15 +164,20 @@ func QueryMany[T any](ctx context.Context, t Tx, n int, dest func(*T) []any, sta
 
 // Each passes the rows of a statement to read, one by one, until read returns an error. read must not
 // keep its row: Each uses it again.
-func Each[T any](ctx context.Context, t Tx, dest func(*T) []any, read func(row *T) error, statement string, args ...any) (err error) {
+func Each[T any](ctx context.Context, t Tx, read func(row *T) error, statement string, args ...any) (err error) {
 	rows, err := t.Query(ctx, statement, args...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var one T
-	into := dest(&one)
+	var into []any
 	for rows.Next() {
+		if into == nil {
+			if into, err = t.Texts().cols.dest(statement, rows, &one); err != nil {
+				return err
+			}
+		}
 		var zero T
 		one = zero // a column may be NULL, and bytes must not be shared
 		if err := rows.Scan(into...); err != nil {
@@ -178,12 +190,9 @@ func Each[T any](ctx context.Context, t Tx, dest func(*T) []any, read func(row *
 	return rows.Err()
 }
 
-// Value is the dest of a statement with one column.
-func Value[T any](v *T) []any { return []any{v} }
-
 // Get reads the one value that a statement finds.
 func Get[T any](ctx context.Context, t Tx, statement string, args ...any) (v T, ok bool, err error) {
-	found, err := Query(ctx, t, Value[T], statement, args...)
+	found, err := Query[T](ctx, t, statement, args...)
 	if err != nil || len(found) == 0 {
 		return v, false, err
 	}
@@ -217,7 +226,7 @@ func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64,
 	if len(ask) == 0 {
 		return seqs, nil
 	}
-	found, err := Query(ctx, t, (*BatchCols).KeyDest, sqlSeqs, hashes(t, ask))
+	found, err := Query[BatchCols](ctx, t, sqlSeqs, hashes(t, ask))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batc
 		if err != nil || seqs[0] == 0 {
 			return nil, err
 		}
-		return Query(ctx, t, Value[batch.ID], s.d.Witnesses, seqs[0], string(ref.Key.ID), string(ref.Key.Service),
+		return Query[batch.ID](ctx, t, s.d.Witnesses, seqs[0], string(ref.Key.ID), string(ref.Key.Service),
 			t.Ints([]int64{int64(batch.Committed), int64(batch.Invalid)}), int64(store.WitnessReach), int64(max(limit, 0)))
 	})
 }

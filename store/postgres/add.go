@@ -243,23 +243,22 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 }
 
 type knownCols struct {
-	n           int64 // a batch's number, or its place in the question
-	id, service string
-	hash        []byte
+	N       int64  `db:"n"` // the batch's place in the question
+	ID      string `db:"header_signature"`
+	Service string `db:"service_id"`
+	Hash    []byte `db:"payload_hash"`
 }
 
 // same compares a batch, found by the hash of its id, with a.
 func (k *knownCols) same(a *addition) error {
 	switch {
-	case k.id != string(a.ID):
-		return sqlstore.HashConflict(a.Key(), batch.ID(k.id))
-	case k.service == string(a.Service) && string(k.hash) == string(a.PayloadHash[:]):
+	case k.ID != string(a.ID):
+		return sqlstore.HashConflict(a.Key(), batch.ID(k.ID))
+	case k.Service == string(a.Service) && string(k.Hash) == string(a.PayloadHash[:]):
 		return nil
 	}
 	return fmt.Errorf("%w: batch %s", batch.ErrConflict, a.Key())
 }
-
-func (k *knownCols) dest() []any { return []any{&k.n, &k.id, &k.service, &k.hash} }
 
 // compareKnown compares the batches that were not added, and the twins, with the stored batches.
 func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added map[int64]bool) error {
@@ -294,13 +293,13 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 
 // known finds the stored batches of these ids, nil where there is none, and of these keys.
 func (t *session) known(ctx context.Context, ask []*addition) ([]*knownCols, map[changeKey][]byte, error) {
-	rows, err := sqlstore.Query(ctx, t, (*knownCols).dest, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
+	rows, err := sqlstore.Query[knownCols](ctx, t, sqlKnown, hashArray(len(ask), func(i int) [16]byte { return ask[i].IDHash }))
 	if err != nil {
 		return nil, nil, err
 	}
 	known := make([]*knownCols, len(ask))
 	for i := range rows {
-		known[rows[i].n-1] = &rows[i]
+		known[rows[i].N-1] = &rows[i]
 	}
 	changes, err := t.knownChanges(ctx, ask)
 	return known, changes, err
@@ -350,10 +349,11 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 		return nil, nil //nolint:nilnil // none is asked for
 	}
 	type knownChange struct {
-		key  changeKey
-		hash []byte
+		Service batch.ServiceID `db:"service_id"`
+		Change  string          `db:"data_change_id"`
+		Hash    []byte          `db:"payload_hash"`
 	}
-	rows, err := sqlstore.Query(ctx, t, func(k *knownChange) []any { return []any{&k.key.service, &k.key.change, &k.hash} }, sqlKnownChanges,
+	rows, err := sqlstore.Query[knownChange](ctx, t, sqlKnownChanges,
 		textArray(len(ask), func(i int) string { return string(ask[i].Service) }),
 		textArray(len(ask), func(i int) string { return ask[i].DataChangeID }))
 	if err != nil {
@@ -361,7 +361,7 @@ func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeK
 	}
 	known := make(map[changeKey][]byte, len(rows))
 	for _, r := range rows {
-		known[r.key] = r.hash
+		known[changeKey{r.Service, r.Change}] = r.Hash
 	}
 	return known, nil
 }

@@ -55,18 +55,15 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
 	t := &session{tx: tx, s: s}
 	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
-	have := make([]string, len(list)) // there is one row
-	found, err := sqlstore.Query(ctx, t, func(v *txSettings) []any {
-		return append([]any{&v.isolation, &v.plans}, pointers(have)...)
-	}, selectTxSettings+list.Columns())
+	have, err := sqlstore.Query[string](ctx, t, eachText(selectTxSettings+list.Columns()))
 	if err != nil {
 		return wrap(op, err)
 	}
-	was := found[0]
-	if err := refusal(list, have); err != nil {
+	level, plans := have[0], have[1]
+	if err := refusal(list, have[2:]); err != nil {
 		return wrap(op, err)
 	}
-	switch was.isolation {
+	switch level {
 	case "read committed", "read uncommitted":
 	case "repeatable read":
 		t.level = repeatableRead
@@ -74,7 +71,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 		t.level = serializable
 	}
 	if t.level.snapshot() && !s.o.AllowSnapshotTx {
-		return wrap(op, &IsolationError{Level: was.isolation})
+		return wrap(op, &IsolationError{Level: level})
 	}
 	// Once something is known of the schema, only transactions of the store's own look again: this one may
 	// have rights and a snapshot of its own.
@@ -101,8 +98,6 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 			return s.explain(ctx, op, errors.Join(err, undo))
 		}
 	}
-	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+was.plans)
+	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+plans)
 	return wrap(op, err)
 }
-
-type txSettings struct{ isolation, plans string }

@@ -192,9 +192,7 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		lanes[l.service].ranges = l.ranges
 	}
 	_, ranges := rangeArrays(windows)
-	open, err := sqlstore.Query(ctx, t, func(s *stored) []any {
-		return slices.Concat(s.BatchCols.Dest(), []any{&s.footprint, &s.size, &s.closed}, s.RowCols.Dest())
-	}, statement, ranges[:3]...)
+	open, err := sqlstore.Query[stored](ctx, t, statement, ranges[:3]...)
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +200,8 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		s := &open[i]
 		s.unpack()
 		w := lanes[s.Key().Service]
-		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.closed
-		if !s.closed {
+		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.Closed
+		if !s.Closed {
 			w.rows = append(w.rows, s)
 		}
 	}
@@ -236,9 +234,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	}
 	parts, args := rangeArrays(ask)
 	whole := t.s.unknown.Load()
-	queued, err := sqlstore.QueryMany(ctx, t, min(total, 1000), func(s *stored) []any {
-		return append([]any{&s.part, &s.Seq, &s.CreatedAt, &s.closed, &s.Version, &s.Requeued, &s.place}, s.claimDest()...)
-	}, statement, append(args, whole)...)
+	queued, err := sqlstore.QueryMany[stored](ctx, t, min(total, 1000), statement, append(args, whole)...)
 	if err != nil {
 		return err
 	}
@@ -246,15 +242,15 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	for i := range queued {
 		s := &queued[i]
 		s.unpackWaiting()
-		w := parts[s.part-1].window
+		w := parts[s.Part-1].window
 		s.ServiceID = string(w.service)
-		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.closed {
+		if w.waitingKeys = append(w.waitingKeys, s.CreatedAt); s.Closed {
 			continue
 		}
 		w.queued = append(w.queued, s)
 		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
-			s.footprint, s.size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
+			s.Footprint, s.Size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
 		} else {
 			unknown = append(unknown, s)
 		}
@@ -279,22 +275,16 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	return nil
 }
 
-// claimDest takes colsClaim.
-func (s *stored) claimDest() []any {
-	return []any{&s.HeaderSignature, &s.BudgetAttempts, &s.BudgetEveryTry, &s.footprint, &s.size, &s.TraceParent}
-}
-
 // claimable reads the batches of waiting rows.
 func (t *session) claimable(ctx context.Context, rows []*stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(s *stored) []any { return append([]any{&s.part}, s.claimDest()...) },
-		sqlClaimable, intArray(len(rows), func(i int) int64 { return rows[i].Seq }))
+	found, err := sqlstore.QueryMany[stored](ctx, t, len(rows), sqlClaimable, intArray(len(rows), func(i int) int64 { return rows[i].Seq }))
 	for i := range found {
-		s, r := &found[i], rows[found[i].part-1]
+		s, r := &found[i], rows[found[i].Part-1]
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry
-		r.footprint, r.size, r.TraceParent = s.footprint, s.size, s.TraceParent
+		r.Footprint, r.Size, r.TraceParent = s.Footprint, s.Size, s.TraceParent
 	}
 	return err
 }
@@ -335,18 +325,18 @@ func inOrder(rows []*stored) {
 func (w *window) show(rows []*stored) error {
 	w.lane = slices.Grow(w.lane, len(rows))
 	for _, s := range rows {
-		footprint, err := sqlstore.DecodeFootprint(s.footprint)
+		footprint, err := sqlstore.DecodeFootprint(s.Footprint)
 		if err != nil {
 			return fmt.Errorf("batch %s: %w", s.Key(), err)
 		}
-		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Row: s.Now, Budget: s.Budget(), Footprint: footprint, Size: s.size})
+		w.lane = append(w.lane, store.LaneRow{Ref: s.Ref(), Row: s.Now, Budget: s.Budget(), Footprint: footprint, Size: s.Size})
 	}
 	return nil
 }
 
 // taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read as
 // waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
-func (s *stored) taken() bool { return s.place != "" && s.Now.State == batch.Submitting }
+func (s *stored) taken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
 
 // take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that
 // are not known from an Add.
@@ -363,11 +353,11 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		payloads = make(map[int64][]byte, len(rows))
 	}
 	type loaded struct {
-		seq     int64
-		payload []byte
+		Seq     int64  `db:"seq"`
+		Payload []byte `db:"serialized_batch"`
 	}
-	found, err := sqlstore.QueryMany(ctx, t, len(rows), func(l *loaded) []any { return []any{&l.seq, &l.payload} }, sqlTake,
-		textArray(len(rows), func(i int) string { return rows[i].place }), of(func(s *stored) int64 { return s.Seq }), of(func(s *stored) int64 { return s.Was.Version }),
+	found, err := sqlstore.QueryMany[loaded](ctx, t, len(rows), sqlTake,
+		textArray(len(rows), func(i int) string { return rows[i].Place }), of(func(s *stored) int64 { return s.Seq }), of(func(s *stored) int64 { return s.Was.Version }),
 		of(func(s *stored) int64 { return int64(s.Now.Spent) }),
 		of(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt),
@@ -385,8 +375,8 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 		return nil, err
 	}
 	for _, l := range found {
-		if _, known := payloads[l.seq]; !known {
-			payloads[l.seq] = l.payload
+		if _, known := payloads[l.Seq]; !known {
+			payloads[l.Seq] = l.Payload
 		}
 	}
 	return payloads, nil

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,8 +28,8 @@ type script struct {
 	wrong   string        // the setting that does not fit
 }
 
-// settings are the values of a list, all of which fit but one.
-func (s *script) settings(k pgsettings.Kind) (have []any) {
+// settings are some texts, and the values of a list, all of which fit but one.
+func (s *script) settings(k pgsettings.Kind, have ...string) *scriptRows {
 	for _, line := range pgsettings.For(k, false) {
 		if line.Name == s.wrong {
 			have = append(have, "off")
@@ -38,7 +37,11 @@ func (s *script) settings(k pgsettings.Kind) (have []any) {
 			have = append(have, line.Want)
 		}
 	}
-	return have
+	list := make([][]any, len(have))
+	for i, text := range have {
+		list[i] = []any{text}
+	}
+	return rowsOf(list)
 }
 
 func (s *script) Acquire(context.Context) (conns.Conn, error) { return &scriptConn{s: s}, nil }
@@ -72,24 +75,39 @@ func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.R
 	switch {
 	case strings.Contains(text, "nextval"):
 		c.s.calls++
-		return &scriptRows{list: [][]any{{0, "", int64(5)}, {2, "", 1000*c.s.calls - 999}}}, nil
+		return rowsOf([][]any{{"kind", "n"}, {0, int64(5)}, {2, 1000*c.s.calls - 999}}), nil
 	case strings.Contains(text, "transaction_isolation"):
-		return &scriptRows{list: [][]any{append([]any{"read committed", "auto"}, c.s.settings(pgsettings.Applications)...)}}, nil
+		return c.s.settings(pgsettings.Applications, "read committed", "auto"), nil
 	case strings.Contains(text, "pg_is_in_recovery"):
-		return &scriptRows{list: [][]any{append([]any{false}, c.s.settings(pgsettings.Own)...)}}, nil
+		return c.s.settings(pgsettings.Own, "false"), nil
 	}
 	for part, rows := range c.s.answers {
 		if strings.Contains(text, part) {
-			return &scriptRows{list: rows}, nil
+			return rowsOf(rows), nil
 		}
 	}
-	return &scriptRows{}, nil
+	return rowsOf(nil), nil
 }
 
 type scriptRows struct {
-	list [][]any
-	row  []any
+	names []string
+	list  [][]any
+	row   []any
 }
+
+// rowsOf are rows of one value each, or the names of columns and then the rows of their values.
+func rowsOf(list [][]any) *scriptRows {
+	r := &scriptRows{list: list}
+	if len(list) > 0 && len(list[0]) > 1 {
+		for _, name := range list[0] {
+			r.names = append(r.names, name.(string))
+		}
+		r.list = list[1:]
+	}
+	return r
+}
+
+func (r *scriptRows) Columns() ([]string, error) { return r.names, nil }
 
 func (r *scriptRows) Next() bool {
 	if len(r.list) == 0 {
@@ -131,7 +149,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 	a := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
 	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}
 	hash := a.Hash()
-	known := [][]any{{int64(1), "a", "s", hash[:]}}
+	known := [][]any{{"n", "header_signature", "service_id", "payload_hash"}, {int64(1), "a", "s", hash[:]}}
 	lost := errors.New("lost")
 	for name, c := range map[string]struct {
 		script script
@@ -147,9 +165,10 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), a, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
-			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {{
-				int64(2), "a", "s", hash[:], int64(9), "", int64(1), int64(batch.Committed), int64(3), int64(1), int64(8), sql.NullString{}, "",
-			}}}},
+			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {
+				{"n", "header_signature", "service_id", "payload_hash", "pruned_at", "state"},
+				{int64(2), "a", "s", hash[:], int64(9), int64(batch.Committed)},
+			}}},
 			want: []string{"b 1 6"},
 		},
 		"twins": {

@@ -53,7 +53,7 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 		return err
 	}
 	statement, args := insertion(in, sqlInsertBatches, sqlInsertTraced)
-	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)
+	seqs, err := sqlstore.Query[int64](ctx, t, statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
 	}

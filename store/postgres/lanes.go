@@ -40,7 +40,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 	}
 	if known > fewKnown && !s.isCareful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
-			if _, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlTimeout, quickScan); err != nil {
+			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScan); err != nil {
 				return err
 			}
 			lanes, err = t.allLanes(ctx, q)
@@ -71,9 +71,9 @@ func (s *Store) isCareful(now time.Time) bool {
 
 func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if q.Start {
-		return sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesFirst, int64(q.Limit))
+		return sqlstore.Query[batch.ServiceID](ctx, t, sqlLanesFirst, int64(q.Limit))
 	}
-	return sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesAfter, int64(q.Limit), string(q.After))
+	return sqlstore.Query[batch.ServiceID](ctx, t, sqlLanesAfter, int64(q.Limit), string(q.After))
 }
 
 // knownLanes looks at the remembered lanes one by one, and between them for others.
@@ -97,18 +97,20 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 		if err != nil {
 			return nil, err
 		}
-		type known struct{ open, between bool }
-		all, err := sqlstore.Query(ctx, t, func(k *known) []any { return []any{&k.open, &k.between} },
-			sqlKnownLanes, texts(part), ints(low), texts(next))
+		type known struct {
+			Open bool `db:"open"`
+			More bool `db:"more"` // between it and the next
+		}
+		all, err := sqlstore.Query[known](ctx, t, sqlKnownLanes, texts(part), ints(low), texts(next))
 		if err != nil {
 			return nil, err
 		}
 		for i, l := range all {
-			if l.open && !(first && i == 0) {
+			if l.Open && !(first && i == 0) {
 				lanes = append(lanes, part[i])
 			}
-			if l.between {
-				more, err := sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesBetween, int64(q.Limit), string(part[i]), string(next[i]))
+			if l.More {
+				more, err := sqlstore.Query[batch.ServiceID](ctx, t, sqlLanesBetween, int64(q.Limit), string(part[i]), string(next[i]))
 				if err != nil {
 					return nil, err
 				}
@@ -119,7 +121,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 			}
 		}
 	}
-	more, err := sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], sqlLanesAfter, int64(q.Limit-len(lanes)), string(last))
+	more, err := sqlstore.Query[batch.ServiceID](ctx, t, sqlLanesAfter, int64(q.Limit-len(lanes)), string(last))
 	return append(lanes, more...), err
 }
 
@@ -130,7 +132,7 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *start
 	if from.c != nil {
 		statement = sqlLockAndLook
 	}
-	rows, err := sqlstore.Query(ctx, t, (*lockedRow).dest, statement, texts(lanes))
+	rows, err := sqlstore.Query[lockedRow](ctx, t, statement, texts(lanes))
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}
@@ -139,8 +141,8 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *start
 	}
 	mine := make(map[batch.ServiceID]bool, len(rows))
 	for _, l := range rows {
-		mine[l.service] = true
-		now = max(now, l.clock)
+		mine[l.Service] = true
+		now = max(now, l.At)
 	}
 	got = readFrom(from, rows)
 	if len(rows) == len(lanes) {
@@ -158,16 +160,17 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 		return nil, nil, nil
 	}
 	type standing struct {
-		service     batch.ServiceID
-		there, open bool
+		Service batch.ServiceID `db:"service_id"`
+		There   bool            `db:"there"`
+		Open    bool            `db:"open"`
 	}
-	found, err := sqlstore.Query(ctx, t, func(l *standing) []any { return []any{&l.service, &l.there, &l.open} }, sqlLanesThere, texts(lanes))
+	found, err := sqlstore.Query[standing](ctx, t, sqlLanesThere, texts(lanes))
 	for _, l := range found {
 		switch {
-		case l.there:
-			there = append(there, l.service)
-		case l.open:
-			fresh = append(fresh, l.service)
+		case l.There:
+			there = append(there, l.Service)
+		case l.Open:
+			fresh = append(fresh, l.Service)
 		}
 	}
 	return there, fresh, err

@@ -13,17 +13,16 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 	}
 	missing := without(seqs, found)
 	for _, from := range [...]struct {
-		dest      func(*stored) []any
 		statement string
 		unpack    func(*stored)
 	}{
-		{waitingDest, sqlWaitingRows, (*stored).unpackWaiting},
-		{outcomeDest, sqlOutcomeRows, (*stored).unpack},
+		{sqlWaitingRows, (*stored).unpackWaiting},
+		{sqlOutcomeRows, (*stored).unpack},
 	} {
 		if len(missing) == 0 {
 			break
 		}
-		rows, err := sqlstore.Query(ctx, t, from.dest, from.statement, ints(missing))
+		rows, err := sqlstore.Query[stored](ctx, t, from.statement, ints(missing))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -35,7 +34,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 	}
 	if len(missing) > 0 {
 		// A missing row is gone, or moved against the direction of the search.
-		there, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], sqlThere, ints(missing))
+		there, err := sqlstore.Query[int64](ctx, t, sqlThere, ints(missing))
 		if err != nil {
 			return nil, 0, err
 		}

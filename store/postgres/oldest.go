@@ -67,7 +67,7 @@ func (o *oldest) found(old []sqlstore.Aged) {
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
 	o := &t.s.oldest[of]
-	rows, err := sqlstore.Query(ctx, t, of.Dest, statement, until, int64(limit), o.from(until, time.Now()))
+	rows, err := sqlstore.Query[sqlstore.Aged](ctx, t, statement, until, int64(limit), o.from(until, time.Now()))
 	if err == nil {
 		o.found(rows)
 	}

@@ -41,7 +41,7 @@ const (
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {attempts} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 
 	// These read the tables in the order of their indexes, which is the order of lanes.
-	briefCounts    = `SELECT u.service_id, count(*), min(u.created_at) FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
+	briefCounts    = `SELECT u.service_id AS lane, count(*) AS n, min(u.created_at) AS oldest FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}`
 	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
 
@@ -53,14 +53,14 @@ const (
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
 			min(a.doubt_since) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubt, count(*) FILTER (WHERE a.decision <> '') AS undecided
 		FROM {attempted_batches} a GROUP BY a.state)
-	SELECT 'state', '', 1, ((SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found))::bigint, 0::bigint
+	SELECT 'state' AS kind, '' AS name, 1 AS code, ((SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found))::bigint AS n, 0::bigint AS at
 	UNION ALL SELECT 'state', '', state, n, 0 FROM found
 	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0)::bigint, coalesce(min(doubt), 0) FROM found
 	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0)::bigint, 0 FROM found
 	UNION ALL SELECT 'lanes', '', 0, count(*), coalesce(min(oldest), 0) FROM lanes
 	UNION ALL (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)
 	UNION ALL SELECT 'quarantined', '', 0, count(*), 0 FROM {outcomes} WHERE quarantined` + sqlstore.CountBeside
-	sqlSizes = `SELECT u.name, coalesce(pg_total_relation_size(to_regclass(u.rel)), 0), coalesce(pg_stat_get_dead_tuples(to_regclass(u.rel)), 0)
+	sqlSizes = `SELECT u.name, coalesce(pg_total_relation_size(to_regclass(u.rel)), 0) AS bytes, coalesce(pg_stat_get_dead_tuples(to_regclass(u.rel)), 0) AS dead
 	FROM (VALUES ('batches', '{batches}'), ('transactions', '{transactions}'), ('services', '{services}'), ('waiting_batches',
 		'{waiting_batches}'), ('attempted_batches', '{attempted_batches}'), ('outcomes', '{outcomes}'), ('transaction_receipts',
 		'{transaction_receipts}'), ('batch_acts', '{batch_acts}'), ('attempts', '{attempts}'), ('controls', '{controls}'),
@@ -69,8 +69,9 @@ const (
 		('stream_ids', '{stream_ids}'), ('served', '{served}'), ('instances', '{instances}'),
 		('bulks', '{bulks}'), ('bulk_parts', '{bulk_parts}')) AS u (name, rel) ORDER BY u.name`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, ''), ` + colsAnyClaim + `,
-	coalesce(f.final_at, 0), coalesce(f.quarantined, false), coalesce(f.orders_settled, false), b.footprint, ` + clock + `
+	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, '') AS claimed_by,
+	` + colsAnyClaim + `,
+	coalesce(f.orders_settled, false) AS orders_settled, b.footprint, ` + clock + ` AS now
 	FROM {batches} b` + joinRows + `
 	WHERE b.id_hash = $1::uuid`
 )

@@ -84,24 +84,24 @@ func (t *session) before(ctx context.Context, by numbering, lanes []batch.Servic
 // facts reads the answer to a statement of a numbering.
 func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int64, statement string, args ...any) (now int64, seqs []int64, err error) {
 	type fact struct {
-		kind    int
-		service string
-		n       int64
+		Kind    int    `db:"kind"`
+		Service string `db:"service_id"`
+		N       int64  `db:"n"`
 	}
-	facts, err := sqlstore.Query(ctx, t, func(f *fact) []any { return []any{&f.kind, &f.service, &f.n} }, statement, args...)
+	facts, err := sqlstore.Query[fact](ctx, t, statement, args...)
 	if err != nil {
 		return 0, nil, err
 	}
 	seqs = make([]int64, 0, n)
 	for _, f := range facts {
-		switch f.kind {
+		switch f.Kind {
 		case 0:
-			now = f.n
+			now = f.N
 		case 1:
-			last[batch.ServiceID(f.service)] = f.n
+			last[batch.ServiceID(f.Service)] = f.N
 		default:
 			for i := int64(0); i < seqBlock && len(seqs) < n; i++ {
-				seqs = append(seqs, f.n+i)
+				seqs = append(seqs, f.N+i)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) er
 	if !taken {
 		return fmt.Errorf("%w: what is not inserted is not stored either, unless a unique index that dltbatch has not made refuses it", sqlstore.ErrMoved)
 	}
-	if _, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], by.raise); err != nil {
+	if _, err := sqlstore.Query[int64](ctx, t, by.raise); err != nil {
 		return fmt.Errorf("numbers from %d on are taken, and the sequence cannot be moved behind them: %w", seqs[0], err)
 	}
 	return fmt.Errorf("%w: numbers from %d on were taken, and the sequence is moved behind them", sqlstore.ErrMoved, seqs[0])

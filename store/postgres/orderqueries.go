@@ -6,12 +6,12 @@ import "github.com/dltbatch/dltbatch/internal/sqlstore"
 const (
 	// sqlBeforeOrders is sqlBeforeAdd for orders.
 	sqlBeforeOrders = clockOnce + `
-	SELECT 0 AS kind, '' AS party, t.now AS n FROM t
+	SELECT 0 AS kind, '' AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(o.created_at) FROM {orders} o WHERE o.party = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(o.created_at) FROM {orders} o WHERE o.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $2::bigint)`
-	sqlSerialOrders = `SELECT 0 AS kind, '' AS party, ` + clock + ` AS n
+	sqlSerialOrders = `SELECT 0 AS kind, '' AS service_id, ` + clock + ` AS n
 	UNION ALL SELECT 2, '', nextval('{orders_seq}') FROM generate_series(1, $1::bigint)`
 	sqlOrdersTaken       = `SELECT EXISTS (SELECT 1 FROM {orders} o WHERE o.seq = ANY ($1::bigint[]))`
 	sqlRaiseOrderNumbers = `SELECT setval('{orders_seq}', m.seq) FROM (SELECT max(o.seq) AS seq FROM {orders} o) m
@@ -73,8 +73,8 @@ const (
 	idle AS (SELECT p.party FROM parties p WHERE p.party IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.party = p.party OFFSET 0) LIMIT $1::bigint)
 	SELECT i.party, l.orders, l.bytes, l.urgent,
-		coalesce(` + clock + ` - (SELECT min(x.created_at) FROM {open_orders} x WHERE x.state = 1 AND x.party = i.party), 0),
-		EXISTS (SELECT 1 FROM {open_orders} x WHERE x.state = 1 AND x.split_group <> '' AND x.party = i.party OFFSET 0)
+		coalesce(` + clock + ` - (SELECT min(x.created_at) FROM {open_orders} x WHERE x.state = 1 AND x.party = i.party), 0) AS oldest,
+		EXISTS (SELECT 1 FROM {open_orders} x WHERE x.state = 1 AND x.split_group <> '' AND x.party = i.party OFFSET 0) AS split
 	FROM idle i CROSS JOIN LATERAL (SELECT count(*) AS orders, coalesce(sum(c.size), 0)::bigint AS bytes,
 		coalesce(bool_or(c.urgent), false) AS urgent FROM (SELECT x.size, x.urgent FROM {open_orders} x
 			WHERE x.state = 1 AND x.party = i.party ORDER BY x.priority DESC, x.created_at LIMIT $2::bigint) c) l`
@@ -100,7 +100,7 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} r WHERE r.seq = q.seq OFFSET 0) o`
 
 	// As in sqlPrunable, a transaction that names a known order keeps only this order.
-	sqlPrunableOrders = `SELECT f.seq, f.final_at FROM {final_orders} f
+	sqlPrunableOrders = `SELECT f.seq, f.final_at AS at FROM {final_orders} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {orders} r WHERE r.seq = f.seq OFFSET 0) o
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint ORDER BY f.final_at LIMIT $2::bigint FOR UPDATE OF f, o SKIP LOCKED`
 	sqlPruneFinalOrders = `DELETE FROM {final_orders} WHERE seq = ANY ($1::bigint[])`

@@ -124,7 +124,7 @@ func (t *session) insertOrders(ctx context.Context, in []*sqlstore.NewOrder, add
 	if slices.ContainsFunc(in, traced) {
 		statement, args = sqlInsertOrdersTraced, append(args, textArray(n, func(i int) string { return in[i].TraceParent }))
 	}
-	seqs, err := sqlstore.Query(ctx, t, sqlstore.Value[int64], statement, args...)
+	seqs, err := sqlstore.Query[int64](ctx, t, statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
 	}

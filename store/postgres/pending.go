@@ -44,30 +44,28 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		default:
 			statement = sqlLookOwned
 		}
-		rows, err := sqlstore.Query(ctx, t, func(s *stored) []any {
-			return append(storedDest(s), &s.askedWas, &s.clock)
-		}, statement, args...)
+		rows, err := sqlstore.Query[stored](ctx, t, statement, args...)
 		if err != nil {
 			return err
 		}
 		slices.SortFunc(rows, func(a, b stored) int {
-			return cmp.Or(cmp.Compare(a.askedWas, b.askedWas), cmp.Compare(a.CreatedAt, b.CreatedAt),
+			return cmp.Or(cmp.Compare(a.AskedWas, b.AskedWas), cmp.Compare(a.CreatedAt, b.CreatedAt),
 				cmp.Compare(a.HeaderSignature, b.HeaderSignature))
 		})
 		found = make([]store.InFlight, 0, len(rows))
 		var right rowArrays // rows whose times are put right
 		for i := range rows {
-			r, now := &rows[i], sqlstore.FromMicro(rows[i].clock)
+			r, now := &rows[i], sqlstore.FromMicro(rows[i].Clock)
 			r.unpack()
 			before := r.Now
-			before.AskedAt = sqlstore.FromMicro(r.askedWas)
+			before.AskedAt = sqlstore.FromMicro(r.AskedWas)
 			if before.Ahead(now) && q.Lease != 0 {
 				r.Now = before.Leased(now, q.Lease)
 				right.row(len(rows)).attempted(&r.Stored)
 			}
 			if r.Now.Monitored(now) { // due_at says so already; the rule has the last word
 				f := r.Now.InFlight(r.Ref(), r.Budget(), now)
-				f.AskedAgo = r.Now.AskedAgo(sqlstore.FromMicro(r.askedWas), now)
+				f.AskedAgo = r.Now.AskedAgo(sqlstore.FromMicro(r.AskedWas), now)
 				found = append(found, f)
 			}
 		}

@@ -48,18 +48,18 @@ func (s *Store) starts() *starts {
 }
 
 // lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
-// or, where xmin is not 0, the incarnation and the transaction's own number in their
+// or, where Xmin is not 0, the incarnation and the transaction's own number in their
 // places.
 type lockedRow struct {
-	service           batch.ServiceID
-	clock, turn, xmin int64
+	Service batch.ServiceID `db:"service_id"`
+	At      int64           `db:"at"`
+	Turn    int64           `db:"turn"`
+	Xmin    int64           `db:"oldest"`
 }
-
-func (r *lockedRow) dest() []any { return []any{&r.service, &r.clock, &r.turn, &r.xmin} }
 
 // whoAdds takes the row that is not a lane out of rows, and reports it.
 func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) ([]lockedRow, error) {
-	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.xmin != 0 })
+	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.Xmin != 0 })
 	if at < 0 {
 		return rows, nil
 	}
@@ -68,10 +68,10 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	t.s.is(r.clock)
-	look := position.Look{Started: r.clock, Xid: uint64(r.turn), Xmin: uint64(r.xmin)}
+	t.s.is(r.At)
+	look := position.Look{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
 	if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
-		return rows, t.lookAtLocks(ctx, from, r.xmin)
+		return rows, t.lookAtLocks(ctx, from, r.Xmin)
 	}
 	return rows, nil
 }
@@ -80,9 +80,9 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 func readFrom(from *starts, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
-		held[i] = heldLane{r.service, wholeLane}
+		held[i] = heldLane{r.Service, wholeLane}
 		if from.c != nil {
-			held[i].ranges = from.c.Ranges(r.service, r.turn, r.clock)
+			held[i].ranges = from.c.Ranges(r.Service, r.Turn, r.At)
 		}
 	}
 	return held
@@ -92,10 +92,10 @@ func readFrom(from *starts, rows []lockedRow) []heldLane {
 // running transaction; a server that does not show it may hide adders, too.
 func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) error {
 	type adders struct {
-		names string
-		all   bool
+		Names string `db:"names"`
+		All   bool   `db:"everything"`
 	}
-	found, err := sqlstore.Query(ctx, t, func(a *adders) []any { return []any{&a.names, &a.all} }, sqlAdders, fmt.Sprint(xmin%(1<<32)))
+	found, err := sqlstore.Query[adders](ctx, t, sqlAdders, fmt.Sprint(xmin%(1<<32)))
 	if err != nil {
 		switch sqlState(err) {
 		case insufficientPrivilege, undefinedTable, undefinedFunction, featureNotSupported:
@@ -104,8 +104,8 @@ func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) err
 		}
 		return err
 	}
-	if found[0].all {
-		from.c.Locks(strings.Fields(found[0].names))
+	if found[0].All {
+		from.c.Locks(strings.Fields(found[0].Names))
 	}
 	return nil
 }
@@ -153,12 +153,15 @@ func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
 	column := func(of func(position.Floor) int64) any {
 		return intArray(len(known), func(i int) int64 { return of(known[i]) })
 	}
-	type floor struct{ n, from int64 }
-	found, err := sqlstore.Query(ctx, t, func(f *floor) []any { return []any{&f.n, &f.from} }, sqlFloors, texts(lanes),
+	type floor struct {
+		N    int64 `db:"n"`
+		From int64 `db:"low"`
+	}
+	found, err := sqlstore.Query[floor](ctx, t, sqlFloors, texts(lanes),
 		column(func(f position.Floor) int64 { return f.From }), column(func(f position.Floor) int64 { return f.Turn }),
 		column(func(f position.Floor) int64 { return f.Clock }), started)
 	for _, f := range found {
-		floors[f.n-1] = f.from
+		floors[f.N-1] = f.From
 	}
 	return floors, err
 }

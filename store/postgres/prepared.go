@@ -12,13 +12,13 @@ func (t *session) Attempted(ctx context.Context, seqs []int64) (map[int64]*sqlst
 	if len(seqs) == 0 {
 		return map[int64]*sqlstore.Stored{}, 0, nil
 	}
-	rows, err := sqlstore.Query(ctx, t, lockedDest, sqlAttemptedRows, ints(seqs))
+	rows, err := sqlstore.Query[stored](ctx, t, sqlAttemptedRows, ints(seqs))
 	found := make(map[int64]*sqlstore.Stored, len(rows))
 	var now int64
 	for i := range rows {
 		rows[i].unpack()
 		found[rows[i].Seq] = &rows[i].Stored
-		now = max(now, rows[i].clock)
+		now = max(now, rows[i].Clock)
 	}
 	return found, now, err
 }

@@ -60,7 +60,7 @@ const (
 
 	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to be
 	// sent back unchanged.
-	selectTxSettings = `SELECT current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
+	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
 	// numbers for the batches. While no order key at all is ahead of the clock, which is
@@ -170,7 +170,7 @@ const (
 	// not use an index with this order, or turn the join round: that looks cheap while the
 	// statistics say that the table is almost empty, and they also say so where most rows are
 	// dead and cannot be removed.
-	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` FROM {attempted_batches} a
+	sqlAttemptedRows = `SELECT ` + colsBatch + `, ` + colsRow + `, ` + clock + ` AS now FROM {attempted_batches} a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b
 	WHERE a.seq = ANY ($1::bigint[]) ORDER BY a.seq + 0 FOR UPDATE OF a`
 	sqlWaitingRows = `SELECT ` + colsBatch + `, w.version, w.requeued
@@ -286,9 +286,9 @@ const (
 	// whether there may be lanes between each and the next. It passes over no lane's dead rows.
 	sqlKnownLanes = `SELECT ` + notClosed + ` AND coalesce(
 			(SELECT true FROM {waiting_batches} w WHERE w.service_id = u.s AND w.created_at >= u.low LIMIT 1),
-			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s AND a.created_at >= u.low LIMIT 1), false),
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id = u.s AND a.created_at >= u.low LIMIT 1), false) AS open,
 		coalesce((SELECT true FROM {waiting_batches} w WHERE w.service_id > u.s AND w.service_id < u.next LIMIT 1),
-			(SELECT true FROM {attempted_batches} a WHERE a.service_id > u.s AND a.service_id < u.next LIMIT 1), false)
+			(SELECT true FROM {attempted_batches} a WHERE a.service_id > u.s AND a.service_id < u.next LIMIT 1), false) AS more
 	FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS u (s, low, next, n) ORDER BY u.n`
 	lanesFirst = `WITH RECURSIVE lanes (w, a) AS (
 		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w), (SELECT min(a.service_id) FROM {attempted_batches} a)`
@@ -312,7 +312,7 @@ const (
 	SELECT u.s FROM (SELECT least(l.w, l.a) AS s FROM lanes l) u WHERE u.s IS NOT NULL`
 
 	// One statement, so that a batch claimed meanwhile counts once.
-	sqlCounts = `SELECT u.s, a.state::bigint, count(*) FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
+	sqlCounts = `SELECT u.s AS service_id, a.state::bigint AS state, count(*) AS n FROM unnest($1::text[], $3::bigint[]) AS u (s, low)
 	CROSS JOIN LATERAL (SELECT r.state FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low OFFSET 0) a GROUP BY 1, 2
 	UNION ALL SELECT u.s, 0, w.n FROM unnest($1::text[], $3::bigint[]) AS u (s, low) CROSS JOIN LATERAL (SELECT count(*) AS n FROM
 		(SELECT 1 FROM {waiting_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low LIMIT $2::bigint) c) w`
@@ -324,18 +324,18 @@ const (
 	sqlAnyAttempted = `SELECT ` + sqlIncarnation + ` <> $2::bigint OR EXISTS (SELECT 1 FROM {attempted_batches} a WHERE a.made_by >= $1::bigint)`
 	// One statement sees the open rows, and the transactions that may have made rows which it
 	// does not see. It always returns a row, to hold these.
-	sqlUnderWay = `SELECT coalesce(x.seq, 0), coalesce(x.made_by, 0), txid_snapshot_xmin(s.s), txid_snapshot_xmax(s.s),
-		` + sqlIncarnation + `
+	sqlUnderWay = `SELECT coalesce(x.seq, 0) AS seq, coalesce(x.made_by, 0) AS made_by, txid_snapshot_xmin(s.s) AS oldest, txid_snapshot_xmax(s.s) AS later,
+		` + sqlIncarnation + ` AS started
 	FROM (SELECT txid_current_snapshot() AS s OFFSET 0) s LEFT JOIN (
 		(SELECT a.seq, a.made_by FROM {attempted_batches} a WHERE a.made_by >= $1::bigint ORDER BY a.made_by LIMIT $3::bigint)
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
 			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
-	sqlLockLanes = `SELECT s.service_id, ` + clock + `, 0, 0` + lockLanes
+	sqlLockLanes = `SELECT s.service_id, ` + clock + ` AS at, 0 AS turn, 0 AS oldest` + lockLanes
 	// sqlLockAndLook also returns who may still be adding, in one more row: see package
 	// position. It takes its own number after the transaction began, and its snapshot before.
 	sqlLockAndLook = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn` + lockLanes + `)
-	SELECT l.service_id, l.at, l.turn, 0 FROM l
+	SELECT l.service_id, l.at, l.turn, 0 AS oldest FROM l
 	UNION ALL SELECT '', ` + sqlIncarnation + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
 	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
 	FOR NO KEY UPDATE SKIP LOCKED`
@@ -346,11 +346,11 @@ const (
 	// sqlAdders finds the holders of the lock that beginAdd takes, and whether pg_locks shows
 	// a transaction that certainly runs, by the last 32 bits of its number.
 	sqlAdders = `SELECT coalesce(string_agg(l.virtualtransaction, ' ') FILTER (WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
-		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), ''),
-		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false)
+		AND l.relation = '{waiting_batches}'::regclass AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())), '') AS names,
+		coalesce(bool_or(l.locktype = 'transactionid' AND l.transactionid::text = $1::text), false) AS everything
 	FROM pg_locks l WHERE l.granted`
 	// A lane that has a row is not searched for open batches, too: that may take long.
-	sqlLanesThere = `SELECT u.s, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END
+	sqlLanesThere = `SELECT u.s AS service_id, u.there, CASE WHEN u.there THEN false ELSE ` + isOpen + ` END AS open
 	FROM ` + lanesThere + ` WHERE ` + notClosed
 	lanesThere = `(SELECT u.s, coalesce((SELECT true FROM {services} s WHERE s.service_id = u.s LIMIT 1), false) AS there
 		FROM unnest($1::text[]) AS u (s) OFFSET 0) u`
@@ -376,17 +376,18 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
 	// WITH TIES, because the id breaks ties, and this table does not have it. The last argument says
 	// whether the batches are read, too: see [session.waiting].
-	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text, ` + colsClaim + ` FROM (SELECT u.*, `
+	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text AS place, ` + colsClaim + ` FROM (SELECT u.*, `
 	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, high, n, part) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT q.seq, q.created_at, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
 		AND q.created_at >= u.low AND q.created_at <= u.high ORDER BY q.created_at FETCH FIRST (u.n) ROWS WITH TIES) w
 	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE $5::boolean AND r.seq = w.seq OFFSET 0) b ON true`
 	// sqlClaimable reads the columns of waiting rows that were not read with them.
-	sqlClaimable = `SELECT u.n, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
+	sqlClaimable = `SELECT u.n AS part, ` + colsClaim + ` FROM unnest($1::bigint[]) WITH ORDINALITY AS u (seq, n)
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq OFFSET 0) b`
-	colsClaim = `coalesce(b.header_signature, ''), coalesce(b.budget_attempts, 0), coalesce(b.budget_every_try, false), b.footprint, ` + payloadSize + `, ` + sqlstore.TraceParent
+	colsClaim = `coalesce(b.header_signature, '') AS header_signature, coalesce(b.budget_attempts, 0) AS budget_attempts,
+	coalesce(b.budget_every_try, false) AS budget_every_try, b.footprint, ` + payloadSize + `, ` + sqlstore.TraceParent
 	// The server knows the size without reading the payload.
-	payloadSize = `coalesce(octet_length(b.serialized_batch), 0)`
+	payloadSize = `coalesce(octet_length(b.serialized_batch), 0) AS size`
 
 	sqlPayloads = `SELECT b.seq, b.header_signature, b.service_id, b.serialized_batch FROM {batches} b
 	WHERE b.seq = ANY ($1::bigint[])`
@@ -407,7 +408,7 @@ const (
 	// Rows are found by their places, so that no plan goes through the table for them.
 	leasedRows = `
 	FROM due CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b WHERE a.ctid = due.place
-	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now`
+	RETURNING ` + colsBatch + `, ` + colsRow + `, due.asked_at AS asked_was, due.now`
 	dueRows = `
 		SELECT a.seq, a.ctid AS place, a.asked_at, t.now FROM {attempted_batches} a CROSS JOIN t
 		WHERE a.seq = ANY (ARRAY (SELECT d.seq FROM (
@@ -434,7 +435,7 @@ const (
 		AND a.due_at < 9223372036854775807 AND (a.state <> $3::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post)
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
 	lookRows = `
-	SELECT ` + colsBatch + `, ` + colsRow + `, due.asked_at, due.now FROM due
+	SELECT ` + colsBatch + `, ` + colsRow + `, due.asked_at AS asked_was, due.now FROM due
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = due.seq OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = due.seq OFFSET 0) b`
 	// Among equal order keys the id decides, which the index does not have.
@@ -460,18 +461,19 @@ const (
 
 	// A batch is in one of three tables; one statement reads all of them, since the batch may
 	// move in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL::bytea, coalesce(a.claimed_by, ''), ` + colsAnyClaim + `, coalesce(f.final_at, 0),
-	coalesce(f.quarantined, false)`
-	colsAny = `coalesce(a.state, f.state, 1), coalesce(a.version, f.version, w.version), coalesce(a.attempt, f.attempt, 0),
-	coalesce(a.spent, f.spent, 0), coalesce(a.failures, f.failures, 0), coalesce(a.claim_expires, 0), coalesce(a.not_before, 0),
-	coalesce(a.next_check, 0), coalesce(a.asked_at, f.asked_at, 0), coalesce(a.last_post, f.last_post, 0),
-	coalesce(a.settles_at, f.settles_at, 0), coalesce(a.doubt_attempt, 0), coalesce(a.doubt_since, 0),
-	coalesce(a.resend_until, 0), coalesce(a.resends, 0), coalesce(a.refused, false),
-	coalesce(a.requeued, f.requeued, w.requeued), coalesce(a.submission_error, f.submission_error),
-	coalesce(a.submission_error_message, f.submission_error_message, ''), coalesce(a.decision, ''),
-	coalesce(a.receipts, f.receipts, 0)`
-	colsAnyClaim = `coalesce(a.claim_ttl, 0), coalesce(a.moved_at, 0), coalesce(a.rollbacks, 0),
-	coalesce(a.seen_attempt, 0), coalesce(a.seen_endpoint, '')`
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, coalesce(a.claimed_by, '') AS claimed_by, ` + colsAnyClaim
+	colsAny    = stateOf + ` AS state, coalesce(a.version, f.version, w.version) AS version, coalesce(a.attempt, f.attempt, 0) AS attempt,
+	coalesce(a.spent, f.spent, 0) AS spent, coalesce(a.failures, f.failures, 0) AS failures, coalesce(a.claim_expires, 0) AS claim_expires,
+	coalesce(a.not_before, 0) AS not_before, coalesce(a.next_check, 0) AS next_check, coalesce(a.asked_at, f.asked_at, 0) AS asked_at,
+	coalesce(a.last_post, f.last_post, 0) AS last_post, coalesce(a.settles_at, f.settles_at, 0) AS settles_at,
+	coalesce(a.doubt_attempt, 0) AS doubt_attempt, coalesce(a.doubt_since, 0) AS doubt_since, coalesce(a.resend_until, 0) AS resend_until,
+	coalesce(a.resends, 0) AS resends, coalesce(a.refused, false) AS refused, coalesce(a.requeued, f.requeued, w.requeued) AS requeued,
+	coalesce(a.submission_error, f.submission_error) AS submission_error,
+	coalesce(a.submission_error_message, f.submission_error_message, '') AS submission_error_message, coalesce(a.decision, '') AS decision,
+	coalesce(a.receipts, f.receipts, 0) AS receipts, coalesce(f.final_at, 0) AS final_at, coalesce(f.quarantined, false) AS quarantined`
+	colsAnyClaim = `coalesce(a.claim_ttl, 0) AS claim_ttl, coalesce(a.moved_at, 0) AS moved_at,
+	coalesce(a.rollbacks, 0) AS rollbacks, coalesce(a.seen_attempt, 0) AS seen_attempt,
+	coalesce(a.seen_endpoint, '') AS seen_endpoint`
 	// joinRows looks each batch up: see sqlAttemptedRows.
 	joinRows = ` LEFT JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.seq = b.seq OFFSET 0) a ON true
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} r WHERE r.seq = b.seq OFFSET 0) f ON true
@@ -496,7 +498,7 @@ const (
 	// OFFSET 0 keeps the planner from joining: batches in flight are looked up. A transaction
 	// that names a known batch holds its row for as long as the transaction stays open (see
 	// sqlKnown): Prune waits for no such row, and holds none that it does not remove.
-	sqlPrunable = `SELECT f.seq, f.final_at FROM {outcomes} f
+	sqlPrunable = `SELECT f.seq, f.final_at AS at FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined
 	AND NOT EXISTS (SELECT 1 FROM {unsettled_batches} u WHERE u.batch_seq = f.seq OFFSET 0)

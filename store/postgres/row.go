@@ -28,13 +28,13 @@ func placeOf(r store.Row) place {
 type stored struct {
 	sqlstore.Stored
 	sqlstore.RowCols
-	footprint []byte // only where a claim reads it
-	size      int    // of the payload, likewise
-	clock     int64  // as the statement read it
-	askedWas  int64  // asked_at before a lease
-	part      int    // the element of the statement's arguments that found it
-	place     string // ctid in waiting_batches, where a claim read it
-	closed    bool   // its lane was closed, where a claim read it
+	Footprint []byte `db:"footprint"` // only where a claim reads it
+	Size      int    `db:"size"`      // of the payload, likewise
+	Clock     int64  `db:"now"`       // as the statement read it
+	AskedWas  int64  `db:"asked_was"` // asked_at before a lease
+	Part      int    `db:"part"`      // the element of the statement's arguments that found it
+	Place     string `db:"place"`     // ctid in waiting_batches, where a claim read it
+	Closed    bool   `db:"closed"`    // its lane was closed, where a claim read it
 }
 
 // unpack makes the row from the columns.
@@ -50,11 +50,3 @@ func (s *stored) unpackWaiting() {
 	s.Was.Version, s.Was.Requeued = s.Version, s.Requeued
 	s.Now = s.Was
 }
-
-func storedDest(s *stored) []any { return append(s.BatchCols.Dest(), s.RowCols.Dest()...) }
-
-func lockedDest(s *stored) []any { return append(storedDest(s), &s.clock) }
-
-func waitingDest(s *stored) []any { return append(s.BatchCols.Dest(), &s.Version, &s.Requeued) }
-
-func outcomeDest(s *stored) []any { return append(s.BatchCols.Dest(), s.OutcomeDest()...) }

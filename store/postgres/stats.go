@@ -19,5 +19,15 @@ func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Con
 
 // sizes are the sizes of the tables, with their indexes.
 func sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
-	return sqlstore.Query(ctx, t, func(s *store.Size) []any { return []any{&s.Name, &s.Bytes, &s.Dead} }, sqlSizes)
+	type row struct {
+		Name  string `db:"name"`
+		Bytes int64  `db:"bytes"`
+		Dead  int64  `db:"dead"`
+	}
+	rows, err := sqlstore.Query[row](ctx, t, sqlSizes)
+	sizes := make([]store.Size, len(rows))
+	for i, r := range rows {
+		sizes[i] = store.Size(r)
+	}
+	return sizes, err
 }

@@ -42,7 +42,7 @@ func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err e
 	if n == 0 {
 		return false, nil
 	}
-	places, err := sqlstore.Query(ctx, t, sqlstore.Value[string], sqlProbe,
+	places, err := sqlstore.Query[string](ctx, t, sqlProbe,
 		hashArray(n, func(i int) [16]byte { return added[i].IDHash }),
 		textArray(n, func(i int) string { return string(added[i].ID) }),
 		textArray(n, func(i int) string { return string(added[i].Service) }),
@@ -57,23 +57,21 @@ func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err e
 
 // buriedCols is a tombstone, and the place of its batch in the question.
 type buriedCols struct {
-	n int64
+	N int64 `db:"n"`
 	sqlstore.TombCols
 }
-
-func (c *buriedCols) dest() []any { return append([]any{&c.n}, c.TombCols.Dest()...) }
 
 // unqueue removes added batches that have tombstones of their ids or keys, because retention had
 // removed them before. A batch that has ended without taking effect is an error. Of a batch that
 // was known, and so was not added, only the bytes are compared with its own tombstone.
 func (t *session) unqueue(ctx context.Context, in []*addition) error {
-	buried, err := sqlstore.Query(ctx, t, (*buriedCols).dest, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
+	buried, err := sqlstore.Query[buriedCols](ctx, t, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
 	if err != nil {
 		return err
 	}
 	var remove []int64
 	for i := range buried {
-		a := in[buried[i].n-1]
+		a := in[buried[i].N-1]
 		if err := buried[i].OfID(a); err != nil {
 			return err
 		}
@@ -88,7 +86,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		}
 	}
 	if len(keyed) > 0 {
-		buried, err = sqlstore.Query(ctx, t, (*buriedCols).dest, sqlBuriedChange,
+		buried, err = sqlstore.Query[buriedCols](ctx, t, sqlBuriedChange,
 			textArray(len(keyed), func(i int) string { return string(keyed[i].Service) }),
 			textArray(len(keyed), func(i int) string { return keyed[i].DataChangeID }))
 		if err != nil {
@@ -98,7 +96,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 		buried = nil
 	}
 	for i := range buried {
-		a := keyed[buried[i].n-1]
+		a := keyed[buried[i].N-1]
 		if err := buried[i].OfChange(a); err != nil {
 			return err
 		}

@@ -32,6 +32,9 @@ const (
 // snapshot reports whether the transaction may not see everything that was committed since it began.
 func (i isolation) snapshot() bool { return i != readCommitted }
 
+// Texts are the store's.
+func (t *session) Texts() *sqlstore.Texts { return t.s.texts }
+
 // Exec sends a statement whose names are not filled in.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	return t.tx.Exec(ctx, t.s.sql(statement), args...)

@@ -203,15 +203,21 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 		return nil
 	}
 	var s sight
-	found, err := sqlstore.Query(ctx, t, func(c *claimed) []any { return []any{&c.seq, &c.made, &s.oldest, &s.later, &s.started} },
-		sqlUnderWay, l.from, ints(l.slow), int64(mostSlow+1))
+	type row struct {
+		Seq     int64 `db:"seq"`
+		Made    int64 `db:"made_by"`
+		Oldest  int64 `db:"oldest"`
+		Later   int64 `db:"later"`
+		Started int64 `db:"started"`
+	}
+	found, err := sqlstore.Query[row](ctx, t, sqlUnderWay, l.from, ints(l.slow), int64(mostSlow+1))
 	if err != nil {
 		t.s.monitored.failed(l)
 		return err
 	}
-	for _, c := range found {
-		if c.seq != 0 {
-			s.rows = append(s.rows, c)
+	for _, r := range found {
+		if s.oldest, s.later, s.started = r.Oldest, r.Later, r.Started; r.Seq != 0 {
+			s.rows = append(s.rows, claimed{r.Seq, r.Made})
 		}
 	}
 	t.s.is(s.started)

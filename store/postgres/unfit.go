@@ -50,17 +50,14 @@ func (s *Store) known(of *conns.Session, now time.Time) bool {
 func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purpose) error {
 	if now := time.Now(); !s.known(of, now) {
 		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
-		have := make([]string, len(list)) // there is one row
-		found, err := sqlstore.Query(ctx, t, func(standby *bool) []any {
-			return append([]any{standby}, pointers(have)...)
-		}, `SELECT pg_is_in_recovery(), `+list.Columns())
+		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+list.Columns()))
 		if err != nil {
 			return err
 		}
-		if err := refusal(list, have); err != nil {
+		if err := refusal(list, have[1:]); err != nil {
 			return err
 		}
-		of.Standby, of.Looked = found[0], now
+		of.Standby, of.Looked = have[0] == "true", now
 		if !of.Standby {
 			s.writable.Store(true)
 		}
@@ -79,13 +76,8 @@ func refusal(list pgsettings.List, have []string) error {
 	return nil
 }
 
-func pointers(list []string) []any {
-	to := make([]any, len(list))
-	for i := range list {
-		to[i] = &list[i]
-	}
-	return to
-}
+// eachText returns a statement that finds each of some texts as a row, in their order.
+func eachText(list string) string { return `SELECT unnest(ARRAY[` + list + `])` }
 
 // readOnly is since when the database refuses this store's writes, and its error.
 type readOnly struct {

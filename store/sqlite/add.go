@@ -255,14 +255,14 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 // buried reports whether retention has removed the batch, which may be stored under its DataChangeID
 // alone. The error says whether it is another batch, or has not taken effect.
 func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
-	found, err := sqlstore.Query(ctx, t, (*sqlstore.TombCols).Dest, sqlTomb, string(b.ID))
+	found, err := sqlstore.Query[sqlstore.TombCols](ctx, t, sqlTomb, string(b.ID))
 	if err != nil {
 		return false, err
 	}
 	same := (*sqlstore.TombCols).OfID
 	if len(found) == 0 && b.DataChangeID != "" {
 		same = (*sqlstore.TombCols).OfChange
-		if found, err = sqlstore.Query(ctx, t, (*sqlstore.TombCols).Dest, sqlTombChange, string(b.Service), b.DataChangeID); err != nil {
+		if found, err = sqlstore.Query[sqlstore.TombCols](ctx, t, sqlTombChange, string(b.Service), b.DataChangeID); err != nil {
 			return false, err
 		}
 	}
@@ -302,11 +302,11 @@ func (t *session) laneLasts(ctx context.Context, in []addition) (map[batch.Servi
 // lasts puts the keys that a statement finds into last, by service or party.
 func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, query, names string) error {
 	type key struct {
-		service batch.ServiceID
-		at      int64
+		Service batch.ServiceID `db:"service_id"`
+		At      int64           `db:"created_at"`
 	}
-	return sqlstore.Each(ctx, t, func(k *key) []any { return []any{&k.service, &k.at} }, func(k *key) error {
-		last[k.service] = k.at
+	return sqlstore.Each(ctx, t, func(k *key) error {
+		last[k.Service] = k.At
 		return nil
 	}, query, names)
 }
@@ -343,16 +343,16 @@ const clockStep = 1000
 // known compares a batch with the stored batch of the hash of its id, if any.
 func (t *session) known(ctx context.Context, b *addition) (bool, error) {
 	type stored struct {
-		id   batch.ID
-		same bool
+		ID   batch.ID `db:"header_signature"`
+		Same bool     `db:"same"`
 	}
-	found, err := sqlstore.Query(ctx, t, func(s *stored) []any { return []any{&s.id, &s.same} }, sqlSame, string(b.Service), b.PayloadHash[:], b.IDHash[:])
+	found, err := sqlstore.Query[stored](ctx, t, sqlSame, string(b.Service), b.PayloadHash[:], b.IDHash[:])
 	switch {
 	case err != nil || len(found) == 0:
 		return false, err
-	case found[0].id != b.ID:
-		return true, sqlstore.HashConflict(b.Key(), found[0].id)
-	case !found[0].same:
+	case found[0].ID != b.ID:
+		return true, sqlstore.HashConflict(b.Key(), found[0].ID)
+	case !found[0].Same:
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 	}
 	return true, nil

@@ -21,7 +21,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 		if q.Start {
 			statement, args = sqlLanesFirst, args[1:]
 		}
-		lanes, err = sqlstore.Query(ctx, t, sqlstore.Value[batch.ServiceID], statement, args...)
+		lanes, err = sqlstore.Query[batch.ServiceID](ctx, t, statement, args...)
 		return err
 	})
 	return lanes, err
@@ -178,12 +178,12 @@ func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) e
 	}
 	size := 0
 	type payload struct {
-		seq   int64
-		bytes []byte
+		Seq   int64  `db:"seq"`
+		Bytes []byte `db:"serialized_batch"`
 	}
-	err := sqlstore.Each(ctx, t, func(p *payload) []any { return []any{&p.seq, &p.bytes} }, func(p *payload) error {
-		claimed.Payloads[p.seq] = p.bytes
-		if size += len(p.bytes); size >= claimedBytes {
+	err := sqlstore.Each(ctx, t, func(p *payload) error {
+		claimed.Payloads[p.Seq] = p.Bytes
+		if size += len(p.Bytes); size >= claimedBytes {
 			return errEnough
 		}
 		return nil

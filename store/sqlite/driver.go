@@ -98,5 +98,5 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, _ []i
 // Old finds rows of a kind.
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
-	return sqlstore.Query(ctx, t, of.Dest, statement, until, int64(limit))
+	return sqlstore.Query[sqlstore.Aged](ctx, t, statement, until, int64(limit))
 }

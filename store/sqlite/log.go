@@ -162,12 +162,13 @@ func (s *Store) cutLog(ctx context.Context) error {
 // another checkpoint runs it does nothing.
 func (t *session) checkpoint(ctx context.Context, mode string) (bool, error) {
 	type result struct {
-		busy      bool
-		log, done int
+		Busy bool `db:"busy"`
+		Log  int  `db:"log"`
+		Done int  `db:"checkpointed"`
 	}
-	found, err := sqlstore.Query(ctx, t, func(r *result) []any { return []any{&r.busy, &r.log, &r.done} }, "PRAGMA wal_checkpoint("+mode+")")
+	found, err := sqlstore.Query[result](ctx, t, "PRAGMA wal_checkpoint("+mode+")")
 	if err != nil {
 		return false, err
 	}
-	return !found[0].busy && found[0].log-found[0].done <= logTail, nil
+	return !found[0].Busy && found[0].Log-found[0].Done <= logTail, nil
 }

@@ -10,7 +10,7 @@ const (
 	notAllClosed = `NOT EXISTS (SELECT 1 FROM controls c WHERE c.everything = 1 AND c.service_id = '' AND ` + sqlstore.IsClosed + `)`
 
 	// These read the indexes in the order of lanes; the first row of each lane is looked up.
-	briefCounts = `SELECT g.service_id, g.n, g.oldest, ` + sqlstore.BriefCols + ` FROM (SELECT u.service_id, count(*) AS n, min(u.created_at) AS oldest
+	briefCounts = `SELECT g.service_id AS lane, g.n, g.oldest, ` + sqlstore.BriefCols + ` FROM (SELECT u.service_id, count(*) AS n, min(u.created_at) AS oldest
 		FROM (SELECT w.service_id, w.created_at FROM open_batches w INDEXED BY open_batches_lane WHERE `
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}) g
 	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
@@ -34,7 +34,7 @@ const (
 	AND position BETWEEN 2 AND (SELECT max(x.position) FROM attempts x WHERE x.batch_seq = ?1) - ?2`
 	sqlDeleteAttempts = `DELETE FROM attempts WHERE batch_seq = ?`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, ''), ` + colsAnyClaim + `,
-	coalesce(f.final_at, 0), coalesce(f.quarantined, 0), coalesce(f.orders_settled, 0), b.footprint, ` + ownClock + `
+	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim + `,
+	coalesce(f.orders_settled, 0) AS orders_settled, b.footprint, ` + ownClock + ` AS now
 	FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq LEFT JOIN outcomes f ON f.seq = b.seq WHERE b.id_hash = unhex(?)`
 )

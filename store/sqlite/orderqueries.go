@@ -23,7 +23,7 @@ const (
 	sqlSplitOrders = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q
 	CROSS JOIN orders o ON o.seq = q.seq WHERE q.state = 1 AND q.split_group <> '' AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)`
 	// An order key is unique among a party's: no id breaks a tie.
-	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at, '' FROM open_orders q WHERE q.state = 1 AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)
+	sqlNextOrders = `SELECT q.seq, q.size, q.priority, q.created_at FROM open_orders q WHERE q.state = 1 AND q.party = ? AND (q.deadline = 0 OR q.deadline > ?)
 	ORDER BY q.priority DESC, q.created_at LIMIT ?`
 	sqlQueued = `SELECT ` + colsOrder + `, ` + colsOpenOrder + `, p.payload FROM json_each(?) j
 	CROSS JOIN open_orders q ON q.seq = j.value CROSS JOIN orders o ON o.seq = q.seq CROSS JOIN order_payloads p ON p.seq = q.seq
@@ -42,9 +42,9 @@ const (
 		(SELECT json_array(count(*), coalesce(sum(d.size), 0), coalesce(max(d.urgent), 0))
 		FROM (SELECT q.size, q.urgent FROM open_orders q WHERE q.state = 1 AND q.party = idle.party
 			ORDER BY q.priority DESC, q.created_at LIMIT ?2) d) FROM idle)
-	SELECT loads.party, load ->> 0, load ->> 1, load ->> 2,
-		coalesce(` + ownClock + ` - (SELECT min(q.created_at) FROM open_orders q WHERE q.state = 1 AND q.party = loads.party), 0),
-		EXISTS (SELECT 1 FROM open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party)
+	SELECT loads.party, load ->> 0 AS orders, load ->> 1 AS bytes, load ->> 2 AS urgent,
+		coalesce(` + ownClock + ` - (SELECT min(q.created_at) FROM open_orders q WHERE q.state = 1 AND q.party = loads.party), 0) AS oldest,
+		EXISTS (SELECT 1 FROM open_orders q WHERE q.state = 1 AND q.split_group <> '' AND q.party = loads.party) AS split
 	FROM loads`
 
 	// Batches in flight are sorted here, and not read along the index by age.
@@ -64,7 +64,7 @@ const (
 	sqlExpired = `SELECT ` + colsOrder + `, ` + colsOpenOrder + ` FROM open_orders q CROSS JOIN orders o ON o.seq = q.seq
 	WHERE q.state = 1 AND q.deadline <> 0 AND q.deadline <= ? ORDER BY q.deadline LIMIT ?`
 
-	sqlPrunableOrders     = `SELECT seq, final_at FROM final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
+	sqlPrunableOrders     = `SELECT seq, final_at AS at FROM final_orders WHERE final_at <= ? ORDER BY final_at LIMIT ?`
 	sqlDeleteOrderPayload = `DELETE FROM order_payloads WHERE seq = ?`
 	sqlDeleteOrderOutcome = `DELETE FROM final_orders WHERE seq = ?`
 	sqlDeleteOrder        = `DELETE FROM orders WHERE seq = ?`

@@ -86,7 +86,7 @@ func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) 
 	if q.Services != nil {
 		statement, args = sqlOwned, []any{encode(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}
 	}
-	err = sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+	err = sqlstore.Each(ctx, t, func(c *rowCols) error {
 		rows = append(rows, c.stored())
 		return nil
 	}, statement, args...)

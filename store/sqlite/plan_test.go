@@ -339,7 +339,7 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 	defer cancel()
 	find := func(query string, args ...any) (found []string) {
 		require.NoError(t, s.read(ctx, "find", func(ctx context.Context, t *session) (err error) {
-			found, err = sqlstore.Query(ctx, t, sqlstore.Value[string], query, args...)
+			found, err = sqlstore.Query[string](ctx, t, query, args...)
 			return err
 		}))
 		return found

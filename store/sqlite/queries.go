@@ -67,10 +67,10 @@ const (
 	colsClaim = `b.seq, b.header_signature, b.service_id, b.created_at, b.budget_attempts, b.budget_every_try, ` + sqlstore.TraceParent + `, b.footprint, ` + payloadSize + `,
 	o.state, o.version, o.attempt, o.requeued`
 	// SQLite knows the size without reading the payload.
-	payloadSize = `coalesce((SELECT length(p.serialized_batch) FROM batch_payloads p WHERE p.seq = b.seq), 0)`
+	payloadSize = `coalesce((SELECT length(p.serialized_batch) FROM batch_payloads p WHERE p.seq = b.seq), 0) AS size`
 	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
 	// in the list.
-	sqlWaiting = `SELECT j.key, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
+	sqlWaiting = `SELECT j.key AS lane, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
 	sqlBatches = `SELECT ` + colsBatch + `, b.footprint, ` + payloadSize + ` FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
 
@@ -140,7 +140,7 @@ const (
 	SELECT j.value FROM lanes j WHERE j.value IS NOT NULL`
 
 	// One statement, so that a batch claimed meanwhile counts once.
-	sqlCounts = `SELECT j.value, o.state, count(*) FROM json_each(?1) j
+	sqlCounts = `SELECT j.value AS service_id, o.state, count(*) AS n FROM json_each(?1) j
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 GROUP BY 1, 2
 	UNION ALL SELECT j.value, 0, (SELECT count(*) FROM (SELECT 1 FROM open_batches w
 		WHERE w.service_id = j.value AND w.attempt = 0 LIMIT ?2) d) FROM json_each(?1) j`
@@ -152,7 +152,7 @@ const (
 	found AS MATERIALIZED (SELECT a.state, count(*) AS n, count(*) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubts,
 			min(a.doubt_since) FILTER (WHERE ` + sqlstore.InDoubt + `) AS doubt, count(*) FILTER (WHERE a.decision <> '') AS undecided
 		FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 GROUP BY a.state)
-	SELECT 'state', '', 1, (SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found), 0
+	SELECT 'state' AS kind, '' AS name, 1 AS code, (SELECT coalesce(sum(n), 0) FROM lanes) - (SELECT coalesce(sum(n), 0) FROM found) AS n, 0 AS at
 	UNION ALL SELECT 'state', '', state, n, 0 FROM found
 	UNION ALL SELECT 'doubts', '', 0, coalesce(sum(doubts), 0), coalesce(min(doubt), 0) FROM found
 	UNION ALL SELECT 'undecided', '', 0, coalesce(sum(undecided), 0), 0 FROM found
@@ -193,17 +193,20 @@ const (
 
 	// A batch is in one of the two tables; one statement reads both, since the batch may move
 	// in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, NULL, coalesce(o.claimed_by, ''), ` + colsAnyClaim + `, coalesce(f.final_at, 0),
-	coalesce(f.quarantined, 0)`
-	stateOf = `coalesce(o.state, f.state)`
-	colsAny = stateOf + `, coalesce(o.version, f.version), coalesce(o.attempt, f.attempt), coalesce(o.spent, f.spent),
-	coalesce(o.failures, f.failures), coalesce(o.claim_expires, 0), coalesce(o.not_before, 0), coalesce(o.next_check, 0),
-	coalesce(o.asked_at, f.asked_at), coalesce(o.last_post, f.last_post), coalesce(o.settles_at, f.settles_at),
-	coalesce(o.doubt_attempt, 0), coalesce(o.doubt_since, 0), coalesce(o.resend_until, 0), coalesce(o.resends, 0),
-	coalesce(o.refused, 0), coalesce(o.requeued, f.requeued), coalesce(o.submission_error, f.submission_error),
-	coalesce(o.submission_error_message, f.submission_error_message), coalesce(o.decision, ''), coalesce(o.receipts, f.receipts)`
-	colsAnyClaim = `coalesce(o.claim_ttl, 0), coalesce(o.moved_at, 0), coalesce(o.rollbacks, 0),
-	coalesce(o.seen_attempt, 0), coalesce(o.seen_endpoint, '')`
+	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim
+	stateOf    = `coalesce(o.state, f.state)`
+	colsAny    = stateOf + ` AS state, coalesce(o.version, f.version) AS version, coalesce(o.attempt, f.attempt) AS attempt,
+	coalesce(o.spent, f.spent) AS spent, coalesce(o.failures, f.failures) AS failures, coalesce(o.claim_expires, 0) AS claim_expires,
+	coalesce(o.not_before, 0) AS not_before, coalesce(o.next_check, 0) AS next_check, coalesce(o.asked_at, f.asked_at) AS asked_at,
+	coalesce(o.last_post, f.last_post) AS last_post, coalesce(o.settles_at, f.settles_at) AS settles_at,
+	coalesce(o.doubt_attempt, 0) AS doubt_attempt, coalesce(o.doubt_since, 0) AS doubt_since, coalesce(o.resend_until, 0) AS resend_until,
+	coalesce(o.resends, 0) AS resends, coalesce(o.refused, 0) AS refused, coalesce(o.requeued, f.requeued) AS requeued,
+	coalesce(o.submission_error, f.submission_error) AS submission_error,
+	coalesce(o.submission_error_message, f.submission_error_message) AS submission_error_message, coalesce(o.decision, '') AS decision,
+	coalesce(o.receipts, f.receipts) AS receipts, coalesce(f.final_at, 0) AS final_at, coalesce(f.quarantined, 0) AS quarantined`
+	colsAnyClaim = `coalesce(o.claim_ttl, 0) AS claim_ttl, coalesce(o.moved_at, 0) AS moved_at,
+	coalesce(o.rollbacks, 0) AS rollbacks, coalesce(o.seen_attempt, 0) AS seen_attempt,
+	coalesce(o.seen_endpoint, '') AS seen_endpoint`
 	listAll = colsRecord + ` FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq
 	LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
 	listOpen = colsRecord + ` FROM open_batches o CROSS JOIN batches b ON b.seq = o.seq
@@ -212,7 +215,7 @@ const (
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 
-	sqlPrunable = `SELECT seq, final_at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
+	sqlPrunable = `SELECT seq, final_at AS at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
 	sqlBury = `INSERT INTO tombstones (` + sqlstore.BuryInto + `)
 	SELECT ` + sqlstore.BuryFrom + ` FROM json_each(?1) j

@@ -12,15 +12,9 @@ import (
 type rowCols struct {
 	sqlstore.BatchCols
 	sqlstore.RowCols
-	footprint []byte
-	size      int
+	Footprint []byte `db:"footprint"`
+	Size      int    `db:"size"`
 }
-
-// openDest takes colsBatch and colsOpen.
-func (c *rowCols) openDest() []any { return append(c.BatchCols.Dest(), c.RowCols.Dest()...) }
-
-// finalDest takes colsBatch and colsFinal.
-func (c *rowCols) finalDest() []any { return append(c.BatchCols.Dest(), c.OutcomeDest()...) }
 
 func (c *rowCols) stored() *sqlstore.Stored {
 	s := &sqlstore.Stored{BatchCols: c.BatchCols, Was: c.Row(), Had: c.Receipts}
@@ -31,7 +25,7 @@ func (c *rowCols) stored() *sqlstore.Stored {
 // openRows reads the open rows of these numbers, without receipts. It leaves out other rows.
 func (t *session) openRows(ctx context.Context, seqs []int64) (map[int64]*sqlstore.Stored, error) {
 	found := make(map[int64]*sqlstore.Stored, len(seqs))
-	return found, sqlstore.Each(ctx, t, (*rowCols).openDest, func(c *rowCols) error {
+	return found, sqlstore.Each(ctx, t, func(c *rowCols) error {
 		found[c.Seq] = c.stored()
 		return nil
 	}, sqlOpenRows, encode(seqs))
@@ -46,7 +40,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 		if found[seq] != nil {
 			continue
 		}
-		final, err := sqlstore.Query(ctx, t, (*rowCols).finalDest, sqlFinalRow, seq)
+		final, err := sqlstore.Query[rowCols](ctx, t, sqlFinalRow, seq)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -184,7 +184,7 @@ func TestOtherPragmasChangeNothing(t *testing.T) {
 	for _, pragma := range []string{
 		"foreign_keys = ON", "foreign_keys = OFF", "case_sensitive_like = ON", "recursive_triggers = ON", "reverse_unordered_selects = ON",
 		"automatic_index = OFF", "trusted_schema = OFF", "cell_size_check = ON", "secure_delete = ON", "temp_store = MEMORY",
-		"full_column_names = ON", "defer_foreign_keys = ON", "cache_size = 1", "mmap_size = 1000000",
+		"full_column_names = ON", "short_column_names = OFF", "defer_foreign_keys = ON", "cache_size = 1", "mmap_size = 1000000",
 	} {
 		t.Run(pragma, func(t *testing.T) {
 			db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "q.db"))

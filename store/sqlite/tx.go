@@ -50,6 +50,9 @@ func (t *session) stmt(ctx context.Context, statement string) (*sql.Stmt, error)
 	return s, nil
 }
 
+// Texts are the store's.
+func (t *session) Texts() *sqlstore.Texts { return t.texts }
+
 // Exec runs a statement of this package, or one that is shared.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	s, err := t.stmt(ctx, statement)

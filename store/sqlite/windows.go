@@ -33,24 +33,11 @@ type claimable struct {
 	part      bool // few columns of the row are read yet
 }
 
-// wholeDest takes colsBatch, the footprint and colsOpen.
-func (c *rowCols) wholeDest() []any {
-	return append(append(c.BatchCols.Dest(), &c.footprint), c.RowCols.Dest()...)
-}
-
-// claimDest takes colsClaim.
-func (c *rowCols) claimDest() []any {
-	return []any{
-		&c.Seq, &c.HeaderSignature, &c.ServiceID, &c.CreatedAt, &c.BudgetAttempts, &c.BudgetEveryTry, &c.TraceParent, &c.footprint, &c.size,
-		&c.State, &c.Version, &c.Attempt, &c.Requeued,
-	}
-}
-
 // claimable is the batch in the columns of colsClaim, where claim is set, or in all. Nothing else
 // matters of a row that cannot be claimed.
 func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
-	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}, size: c.size}
-	if r.footprint, err = sqlstore.DecodeFootprint(c.footprint); err != nil {
+	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}, size: c.Size}
+	if r.footprint, err = sqlstore.DecodeFootprint(c.Footprint); err != nil {
 		return nil, err
 	}
 	if !claim {
@@ -111,13 +98,9 @@ func (t *session) waiting(ctx context.Context, claim bool, windows []*window) er
 // claimables are rows of lanes, by lane and in order.
 func (t *session) claimables(ctx context.Context, query string, claim bool, services []batch.ServiceID, args ...any,
 ) (map[batch.ServiceID][]*claimable, error) {
-	dest := (*rowCols).wholeDest
-	if claim {
-		dest = (*rowCols).claimDest
-	}
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts := map[int64]*claimable{}
-	err := sqlstore.Each(ctx, t, dest, func(c *rowCols) error {
+	err := sqlstore.Each(ctx, t, func(c *rowCols) error {
 		r, err := c.claimable(claim)
 		if err != nil {
 			return err
@@ -143,12 +126,12 @@ func inOrder(found map[batch.ServiceID][]*claimable) {
 
 // frontCols are the columns of colsFront.
 type frontCols struct {
-	lane                                  int // its place in the list of lanes
-	seq, created, state, version, attempt int64
-}
-
-func (c *frontCols) dest() []any {
-	return []any{&c.lane, &c.seq, &c.created, &c.state, &c.version, &c.attempt}
+	Lane      int   `db:"lane"` // its place in the list of lanes
+	Seq       int64 `db:"seq"`
+	CreatedAt int64 `db:"created_at"`
+	State     int64 `db:"state"`
+	Version   int64 `db:"version"`
+	Attempt   int64 `db:"attempt"`
 }
 
 // fronts are the first waiting rows of lanes as a claim needs them, by lane and in order. It reads
@@ -159,18 +142,18 @@ func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want i
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts, unknown := map[int64]*claimable{}, map[int64]*claimable{}
 	added := store.NewRow()
-	err := sqlstore.Each(ctx, t, (*frontCols).dest, func(c *frontCols) (err error) {
-		service := services[c.lane]
+	err := sqlstore.Each(ctx, t, func(c *frontCols) (err error) {
+		service := services[c.Lane]
 		r := &claimable{Stored: sqlstore.Stored{
-			BatchCols: sqlstore.BatchCols{Seq: c.seq, ServiceID: string(service), CreatedAt: c.created}, Now: added,
+			BatchCols: sqlstore.BatchCols{Seq: c.Seq, ServiceID: string(service), CreatedAt: c.CreatedAt}, Now: added,
 		}}
 		found[service] = append(found[service], r)
-		if c.state != int64(added.State) || c.version != added.Version || int(c.attempt) != added.Attempt {
-			parts[c.seq] = r
+		if c.State != int64(added.State) || c.Version != added.Version || int(c.Attempt) != added.Attempt {
+			parts[c.Seq] = r
 		}
-		b, ok := t.fresh.Of(c.seq, c.created)
+		b, ok := t.fresh.Of(c.Seq, c.CreatedAt)
 		if !ok {
-			unknown[c.seq] = r
+			unknown[c.Seq] = r
 			return nil
 		}
 		r.HeaderSignature, r.BudgetAttempts, r.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
@@ -193,10 +176,10 @@ func (t *session) readBatches(ctx context.Context, rows map[int64]*claimable) er
 	if len(rows) == 0 {
 		return nil
 	}
-	return sqlstore.Each(ctx, t, func(c *rowCols) []any { return append(c.BatchCols.Dest(), &c.footprint, &c.size) }, func(c *rowCols) (err error) {
+	return sqlstore.Each(ctx, t, func(c *rowCols) (err error) {
 		r := rows[c.Seq]
-		r.BatchCols, r.size = c.BatchCols, c.size
-		r.footprint, err = sqlstore.DecodeFootprint(c.footprint)
+		r.BatchCols, r.size = c.BatchCols, c.Size
+		r.footprint, err = sqlstore.DecodeFootprint(c.Footprint)
 		return err
 	}, sqlBatches, encode(slices.Collect(maps.Keys(rows))))
 }

@@ -73,7 +73,7 @@ func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Ro
 		_ = c.answered(last)
 		return nil, err
 	}
-	return firstRows{r, c, last}, nil
+	return firstRows{rows{r}, c, last}, nil
 }
 
 func (c *conn) Together(ctx context.Context, list ...conns.Statement) error {
@@ -129,7 +129,7 @@ func (c *conn) answered(all pgx.BatchResults) error {
 
 // firstRows are the rows of a statement that was sent with the beginning of its transaction.
 type firstRows struct {
-	pgx.Rows
+	rows
 	c   *conn
 	all pgx.BatchResults
 }

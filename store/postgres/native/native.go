@@ -109,6 +109,15 @@ func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
 // rows are [sqlstore.Rows]. Err has every error, so that Close has none.
 type rows struct{ pgx.Rows }
 
+func (r rows) Columns() ([]string, error) {
+	of := r.FieldDescriptions()
+	names := make([]string, len(of))
+	for i := range of {
+		names[i] = of[i].Name
+	}
+	return names, nil
+}
+
 func (r rows) Close() error {
 	r.Rows.Close()
 	return nil
