@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -117,16 +116,11 @@ type span struct {
 // where adds the conditions on a column of services.
 func (in span) where(c *conditions, column string) {
 	if !in.start {
-		c.add(column + " > " + c.arg(string(in.after), "text"))
+		c.add(column+" > ?::text", string(in.after))
 	}
 	if in.bound {
-		c.add(column + " <= " + c.arg(string(in.to), "text"))
+		c.add(column+" <= ?::text", string(in.to))
 	}
-}
-
-// statement is the statement of the conditions.
-func (c *conditions) statement(from, end string) string {
-	return from + strings.Join(append(c.where, "TRUE"), " AND ") + end
 }
 
 // briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of its
@@ -179,10 +173,9 @@ func (c *briefCols) fill(r *store.LaneRow) {
 func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]briefCount, error) {
 	var c conditions
 	in.where(&c, "w.service_id")
-	end := strings.NewReplacer("{rows}", c.arg(int64(briefRows), "bigint"), "{lanes}", c.arg(int64(limit), "bigint")).Replace(s.d.BriefCountsEnd)
-	statement := c.statement(s.d.BriefCounts, end)
+	statement, args := c.statement(s.d.BriefCounts, s.d.BriefCountsEnd, int64(briefRows), int64(limit))
 	if !s.d.BriefAll {
-		return QueryMany[briefCount](ctx, t, limit, statement, c.args...)
+		return QueryMany[briefCount](ctx, t, limit, statement, args...)
 	}
 	var found []briefCount
 	err := Each(ctx, t, func(f *briefFront) error {
@@ -190,15 +183,15 @@ func (s *Store) briefCounts(ctx context.Context, t Tx, in span, limit int) ([]br
 		f.front = &row
 		found = append(found, f.briefCount)
 		return nil
-	}, statement, c.args...)
+	}, statement, args...)
 	return found, err
 }
 
 func (s *Store) briefRows(ctx context.Context, t Tx, in span) ([]briefCols, error) {
 	var c conditions
 	in.where(&c, "a.service_id")
-	limit := c.arg(int64(briefRows+1), "bigint")
-	return QueryMany[briefCols](ctx, t, briefRows/10, c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT "+limit), c.args...)
+	statement, args := c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT ?::bigint", int64(briefRows+1))
+	return QueryMany[briefCols](ctx, t, briefRows/10, statement, args...)
 }
 
 // briefMerge makes lanes of two lists, both in the order of services. all says that the counts are
@@ -277,8 +270,8 @@ func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) 
 	most := len(lanes) + briefBeside
 	var c conditions
 	in.where(&c, "c.service_id")
-	limit := c.arg(int64(most), "bigint")
-	b.controls, err = controls(ctx, t, c.statement(briefControls, " ORDER BY c.service_id LIMIT "+limit), c.args...)
+	statement, args := c.statement(briefControls, " ORDER BY c.service_id LIMIT ?::bigint", int64(most))
+	b.controls, err = controls(ctx, t, statement, args...)
 	if err == nil && len(b.controls) == most {
 		b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, names))
 	}
@@ -287,8 +280,8 @@ func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) 
 	}
 	c = conditions{}
 	in.where(&c, "s.service_id")
-	limit = c.arg(int64(most), "bigint")
-	b.ledgers, err = ledgers(ctx, t, c.statement(briefServed, " ORDER BY s.service_id LIMIT "+limit), c.args...)
+	statement, args = c.statement(briefServed, " ORDER BY s.service_id LIMIT ?::bigint", int64(most))
+	b.ledgers, err = ledgers(ctx, t, statement, args...)
 	if err == nil && len(b.ledgers) == most {
 		b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, names))
 	}

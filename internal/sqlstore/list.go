@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -94,24 +96,25 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// conditions are the end of a statement, and its arguments.
+// conditions are the end of a statement, and its arguments, for each of which it has a "?".
 type conditions struct {
 	where []string
 	args  []any
 }
 
-// arg adds an argument, and returns it as a statement names it.
-func (c *conditions) arg(v any, kind string) string {
-	c.args = append(c.args, v)
-	return fmt.Sprintf("$%d::%s", len(c.args), kind)
+func (c *conditions) add(condition string, args ...any) {
+	c.where, c.args = append(c.where, condition), append(c.args, args...)
 }
 
-func (c *conditions) add(condition string) { c.where = append(c.where, condition) }
+// statement is a statement with the conditions between its two parts.
+func (c *conditions) statement(from, end string, args ...any) (string, []any) {
+	return sqlx.Rebind(sqlx.DOLLAR, from+strings.Join(append(c.where, "TRUE"), " AND ")+end), append(c.args, args...)
+}
 
 // states adds a condition on a state.
 func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) {
 	if n > 0 {
-		c.add(expression + " = ANY (" + c.arg(t.Array(n, at), "smallint[]") + ")")
+		c.add(expression+" = ANY (?::smallint[])", t.Array(n, at))
 	}
 }
 
@@ -123,11 +126,12 @@ func (c *conditions) page(from string, after store.Cursor, created, id string, l
 		if err != nil {
 			return "", nil, err
 		}
-		c.add(fmt.Sprintf("(%s, %s) > (%s, %s)", created, id, c.arg(at, "bigint"), c.arg(last, "text")))
+		c.add(fmt.Sprintf("(%s, %s) > (?::bigint, ?::text)", created, id), at, last)
 		// The same again for an index that does not hold the id.
-		c.add(created + " >= " + c.arg(at, "bigint"))
+		c.add(created+" >= ?::bigint", at)
 	}
-	return from + strings.Join(append(c.where, "TRUE"), " AND ") + " ORDER BY " + created + ", " + id + " LIMIT " + c.arg(int64(limit+1), "bigint"), c.args, nil
+	statement, args := c.statement(from, " ORDER BY "+created+", "+id+" LIMIT ?::bigint", int64(limit+1))
+	return statement, args, nil
 }
 
 // checkAfter refuses a place in a list of services that no list returned: PostgreSQL would answer with an error that does
@@ -166,17 +170,17 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 		}
 	}
 	if q.Service != nil {
-		c.add(b + ".service_id = " + c.arg(string(*q.Service), "text"))
+		c.add(b+".service_id = ?::text", string(*q.Service))
 	}
 	if low != math.MinInt64 {
-		c.add(b + ".created_at >= " + c.arg(low, "bigint"))
+		c.add(b+".created_at >= ?::bigint", low)
 	}
 	c.states(t, d.State, len(q.States), func(i int) any { return int64(q.States[i]) })
 	if q.OlderThan > 0 {
-		c.add(b + ".created_at <= " + c.arg(now-int64(q.OlderThan/time.Microsecond), "bigint"))
+		c.add(b+".created_at <= ?::bigint", now-int64(q.OlderThan/time.Microsecond))
 	}
 	if q.NewerThan > 0 {
-		c.add(b + ".created_at > " + c.arg(now-int64(q.NewerThan/time.Microsecond), "bigint"))
+		c.add(b+".created_at > ?::bigint", now-int64(q.NewerThan/time.Microsecond))
 	}
 	return c.page(from, q.After, b+".created_at", "b.header_signature", q.Limit)
 }

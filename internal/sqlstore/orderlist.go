@@ -70,10 +70,10 @@ func listOrders(t Tx, q store.ListOrdersQuery) (string, []any, error) {
 	from := listAllOrders
 	if q.Batch != "" {
 		from = listBatchOrders
-		c.arg(string(q.Batch), "text") // the first
+		c.args = append(c.args, string(q.Batch), string(q.Batch))
 	}
 	if q.Party != nil {
-		c.add("o.party = " + c.arg(string(*q.Party), "text"))
+		c.add("o.party = ?::text", string(*q.Party))
 	}
 	c.states(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
 	return c.page(from, q.After, "o.created_at", "o.order_id", q.Limit)

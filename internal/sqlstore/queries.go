@@ -18,8 +18,8 @@ type Queries struct {
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
 	Counts string
-	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first {rows} rows by
-	// lane, for {lanes} lanes at most: see [briefCount]. BriefRows, before conditions on a.service_id,
+	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first rows by lane, up to a
+	// number of rows and of lanes: see [briefCount]. BriefRows, before conditions on a.service_id,
 	// reads the attempted rows. BriefAll says that BriefCounts counts these, too, and that each lane comes
 	// with its first row.
 	BriefCounts, BriefCountsEnd, BriefRows string
@@ -124,9 +124,9 @@ const (
 	coalesce(q.split_group, f.split_group) AS split_group, coalesce(f.final_at, 0) AS final_at, f.error, coalesce(f.error_message, '') AS error_message`
 	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
 	listAllOrders = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds the orders that are, or were last, part of batch $1.
-	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = $1::text
-		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = $1::text) d
+	// listBatchOrders finds the orders that are, or were last, part of a batch, which it names twice.
+	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = ?::text
+		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = ?::text) d
 	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
 	sqlOrderRows = `SELECT ` + colsOrderRecord + ` FROM unnest($1::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o

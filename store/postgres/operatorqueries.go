@@ -42,7 +42,7 @@ const (
 
 	// These read the tables in the order of their indexes, which is the order of lanes.
 	briefCounts    = `SELECT u.service_id AS lane, count(*) AS n, min(u.created_at) AS oldest FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w WHERE `
-	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}`
+	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT ?::bigint) u GROUP BY u.service_id ORDER BY u.service_id LIMIT ?::bigint`
 	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
 
 	// sqlCountOpen reads waiting and attempted rows from end to end: one pass over both for the lanes,

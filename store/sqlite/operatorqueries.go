@@ -12,7 +12,7 @@ const (
 	// These read the indexes in the order of lanes; the first row of each lane is looked up.
 	briefCounts = `SELECT g.service_id AS lane, g.n, g.oldest, ` + sqlstore.BriefCols + ` FROM (SELECT u.service_id, count(*) AS n, min(u.created_at) AS oldest
 		FROM (SELECT w.service_id, w.created_at FROM open_batches w INDEXED BY open_batches_lane WHERE `
-	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT {rows}) u GROUP BY u.service_id ORDER BY u.service_id LIMIT {lanes}) g
+	briefCountsEnd = ` ORDER BY w.service_id, w.created_at LIMIT ?::bigint) u GROUP BY u.service_id ORDER BY u.service_id LIMIT ?::bigint) g
 	CROSS JOIN open_batches a INDEXED BY open_batches_lane ON a.service_id = g.service_id AND a.created_at = g.oldest ORDER BY g.service_id`
 	briefRows = `SELECT ` + sqlstore.BriefCols + ` FROM open_batches a INDEXED BY open_batches_attempted WHERE a.attempt > 0 AND `
 
