@@ -20,7 +20,7 @@ func TestUsage(t *testing.T) {
 	require.NotEmpty(t, mains)
 	bin := t.TempDir()
 	build := func(dir string) {
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./...")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", bin+"/", "./...")
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))

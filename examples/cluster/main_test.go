@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // newProgram is this program, built, with a folder for its temporary files.
 func newProgram(t *testing.T, args ...string) *demotest.Program {
 	binary := filepath.Join(t.TempDir(), "cluster")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
 	temp, err := os.MkdirTemp("", "cluster-test-")
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func requireProof(t *testing.T, out string) {
 // The program as it is started: it ends with the proof and leaves nothing behind.
 func TestProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "outbox")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
 	temp, err := os.MkdirTemp("", "outbox-test-")
 	require.NoError(t, err)

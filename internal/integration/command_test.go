@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// terminal is the command dltbatch, built without cgo, and the schema that it is about.
+// terminal is the command dltbatch, and the schema that it is about.
 type terminal struct {
 	*testing.T
 	program, dsn, schema string
@@ -25,8 +25,7 @@ type terminal struct {
 
 func newTerminal(t *testing.T, s *space) terminal {
 	program := filepath.Join(t.TempDir(), "dltbatch")
-	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", program, "./cmd/dltbatch")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-ldflags=-w", "-o", program, "./cmd/dltbatch")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return terminal{t, program, s.dsn, s.schema}
