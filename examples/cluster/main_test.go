@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
@@ -31,6 +32,7 @@ func newProgram(t *testing.T, args ...string) *demotest.Program {
 
 // It ends with the proof and leaves nothing behind.
 func TestRun(t *testing.T) {
+	tier.Server(t)
 	p := newProgram(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
 	require.NoError(t, p.Run(), &p.Out)
 	out := p.Out.String()
@@ -56,10 +58,14 @@ func interrupt(t *testing.T, args ...string) *demotest.Program {
 }
 
 // Ctrl-C ends the workers and the throwaway server, and removes its files.
-func TestInterrupt(t *testing.T) { interrupt(t, "-install", "-batches", "500") }
+func TestInterrupt(t *testing.T) {
+	tier.Server(t)
+	interrupt(t, "-install", "-batches", "500")
+}
 
 // In somebody's own database nothing is left, even after Ctrl-C.
 func TestInterruptDSN(t *testing.T) {
+	tier.Server(t)
 	dsn := pgtest.Start(t)
 	db, err := sql.Open("postgres", dsn)
 	require.NoError(t, err)
@@ -75,6 +81,7 @@ func TestInterruptDSN(t *testing.T) {
 }
 
 func TestWrongFlags(t *testing.T) {
+	tier.Server(t)
 	for _, c := range []config{{batches: 1, lanes: 1}, {batches: 1, workers: 1}, {lanes: 1, workers: 1}, {batches: 1, lanes: 1, workers: 1, kills: -1}} {
 		require.Error(t, run(t.Context(), c, t.Output(), false), "%+v", c)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
@@ -41,6 +42,7 @@ func requireProof(t *testing.T, out string) {
 
 // The program as it is started: it ends with the proof and leaves nothing behind.
 func TestProgram(t *testing.T) {
+	tier.Server(t)
 	binary := filepath.Join(t.TempDir(), "outbox")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
@@ -60,6 +62,7 @@ func TestProgram(t *testing.T) {
 
 // In somebody's own database nothing is left of the demonstration.
 func TestDSN(t *testing.T) {
+	tier.Server(t)
 	dsn := pgtest.Start(t)
 	var out demotest.Output
 	require.NoError(t, run(t.Context(), config{dsn: dsn, orders: 20}, &out))
@@ -71,6 +74,7 @@ func TestDSN(t *testing.T) {
 
 // What the demonstration shows would be noticed if it were not so.
 func TestProofFails(t *testing.T) {
+	tier.Server(t)
 	for name, c := range map[string]struct {
 		tamper func(ctx context.Context, s *shop, orders []call) error
 		wrong  string
@@ -138,6 +142,7 @@ func serving(t *testing.T, c config) (url string, stop func()) {
 
 // With -listen it serves until it is stopped, and a later start goes on where it was.
 func TestListen(t *testing.T) {
+	tier.Server(t)
 	dsn := pgtest.Start(t)
 	t.Cleanup(func() {
 		_, err := open(t, dsn).Exec(`DROP SCHEMA ` + keptSchema + ` CASCADE`)
@@ -206,6 +211,7 @@ func probed(t *testing.T, url string) {
 }
 
 func TestWrongFlags(t *testing.T) {
+	tier.Server(t)
 	require.Error(t, run(t.Context(), config{orders: 3}, t.Output()))
 	require.Error(t, run(t.Context(), config{orders: 30, url: "http://127.0.0.1:1"}, t.Output()))
 	require.Error(t, run(t.Context(), config{orders: 30, key: "missing", dsn: pgtest.Start(t)}, t.Output()))

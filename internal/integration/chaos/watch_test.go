@@ -47,6 +47,7 @@ type stand struct {
 	version int64
 	block   uint64
 	at      time.Time
+	looks   int
 }
 
 func (w *world) watch() *watcher {
@@ -97,8 +98,9 @@ func (s *watcher) look(ctx context.Context) {
 		was, ok := s.first[lane]
 		// A chain that a fault has made shorter begins anew.
 		if !ok || was.key != r.Key || was.version != r.Version || head < was.block {
-			was = stand{r.Key, r.Version, head, began}
+			was = stand{key: r.Key, version: r.Version, block: head, at: began}
 		}
+		was.looks++
 		now[lane] = was
 		if head-was.block > mayStand && began.Sub(was.at) > allowed {
 			s.explain(ctx, r, was, head)
@@ -122,10 +124,10 @@ func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head u
 		s.longest[what] = fmt.Sprintf("%d blocks, %s (%s)", n, time.Since(was.at).Round(time.Millisecond), e.Text)
 	}
 	// A worker that dies or freezes between its claim and its end, or in the middle of a transaction, holds up a
-	// lane for the TTL of its claim, and the machine may have too much to do. So what fails the test is that time
-	// more, and not while a worker or the database suffers.
+	// lane for the TTL of its claim. So what fails the test is that time more, and not while a worker or the
+	// database suffers. It is counted in looks, since a machine that has much to do looks less often, too.
 	well := s.w.well()
-	if late := allowed + claimTTL; well.IsZero() || min(time.Since(well), time.Since(was.at)) < late {
+	if late := allowed + claimTTL; well.IsZero() || min(time.Since(well), time.Duration(was.looks)*blockEvery) < late {
 		return
 	}
 	if e.Cause == "" || e.Cause == batch.CauseReady || e.Cause == batch.CauseHeld || e.Cause == batch.CauseDelayed && e.LastError == nil {

@@ -212,11 +212,14 @@ func (w *world) well() time.Time {
 	return w.hurtAt
 }
 
-// rest waits until all batches are final, and stops the workers.
+// rest waits until all batches are final, and stops the workers. It gives up when nothing has moved for
+// restFor: how long all of it takes depends on the machine.
 func (w *world) rest(st *postgres.Store) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), w.restFor())
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	still := time.AfterFunc(w.restFor(), cancel)
+	defer still.Stop()
 	for _, s := range w.slots {
 		s.database.found()
 		s.node.found()
@@ -227,6 +230,9 @@ func (w *world) rest(st *postgres.Store) {
 	for {
 		seen, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 10})
 		if err == nil {
+			if !slices.EqualFunc(seen, open, func(a, b batch.Record) bool { return a.Key == b.Key && a.Version == b.Version }) {
+				still.Reset(w.restFor())
+			}
 			open = seen
 		}
 		if err == nil && len(open) == 0 {
@@ -243,7 +249,7 @@ func (w *world) rest(st *postgres.Store) {
 			for _, s := range w.slots {
 				w.t.Logf("%s", &s.current().tail)
 			}
-			w.t.Fatalf("not everything is final %s after the last fault: %v", w.restFor(), err)
+			w.t.Fatalf("not everything is final, and nothing has moved for %s: %v", w.restFor(), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Since(begun) < helpAfter {
