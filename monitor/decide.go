@@ -404,6 +404,10 @@ func (d *decider) settle() Verdict {
 	}
 	v := d.found(store.Settled)
 	v.Outcome.Settle = d.t.Settle
+	if d.f.SettleLeft > d.t.Settle {
+		// When this is written, the row's time may be ahead by less than Settle: it never counts.
+		v.Outcome.Settle = time.Nanosecond
+	}
 	return v
 }
 

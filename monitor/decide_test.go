@@ -417,6 +417,24 @@ func TestDecideInvalid(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, v.Next)
 }
 
+// A row that is settled by this process's clock, since the database's was ahead at the verdict, is
+// final whenever that is written, also when the row's time is ahead by less than Settle by then.
+func TestDecideSettledByItsOwnClock(t *testing.T) {
+	now := time.Now()
+	settle := ledgerTraits.Settle
+	row := store.Row{State: batch.Invalid, Version: 3, Attempt: 1, SettlesAt: now.Add(settle + settle/2)}
+	f := row.InFlight(store.Ref{}, batch.Budget{}, now)
+	st := &batch.Status{ID: "b", Reported: batch.ReportedInvalid}
+	v := monitor.Decide(f, monitor.Known{Status: st, Seen: settle}, ledgerTraits, rules)
+	require.Equal(t, "settled", verdictWord(v))
+	v.Outcome.Version = row.Version
+	for _, later := range []time.Duration{0, settle / 2, settle - 1, settle, settle + settle/2, 2 * settle} {
+		next, a := row.Apply(*v.Outcome, now.Add(later))
+		require.NoError(t, a.Err, later)
+		assert.True(t, next.Final(), later)
+	}
+}
+
 // An INVALID that names no attempt may be about an earlier attempt, while the last is still on
 // its way: scabbard's is about the last execution.
 func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
