@@ -5,7 +5,6 @@ import "slices"
 // run is one command of go, in the folder of a module.
 type run struct {
 	module string
-	env    []string
 	args   []string
 }
 
@@ -32,15 +31,12 @@ var plans = map[string]func() [][][]run{
 			modules,
 			{{module: "internal/integration", args: []string{"test", "-parallel=4", "./..."}}},
 			{
-				{module: ".", env: raceEnv, args: slices.Concat([]string{"test", "-race"}, raced)},
-				{module: "internal/integration", env: raceEnv, args: []string{"test", "-race", "."}},
+				{module: ".", args: slices.Concat([]string{"test", "-race"}, raced)},
+				{module: "internal/integration", args: []string{"test", "-race", "."}},
 			},
 		}}
 	},
 }
-
-// raceEnv has SQLite, which is C, compiled in a third of the time: the race detector sees Go alone.
-var raceEnv = []string{"CGO_CFLAGS=-O1"}
 
 // raced are the packages that make test also runs with the race detector: those in which goroutines of
 // ours share something, and those whose tests let processes and threads meet.

@@ -52,7 +52,7 @@ func (r *results) end(cpu time.Duration, err error) {
 // check returns the failures, and every test that was skipped and did not pass elsewhere, unless it
 // says that make soak runs it, or quick is set and it says that make test does.
 func (r *results) check(quick bool) error {
-	counts := map[string]int{}
+	counts, soaks := map[string]int{}, map[test]string{}
 	for _, t := range slices.SortedFunc(maps.Keys(r.skipped), func(a, b test) int {
 		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 	}) {
@@ -70,7 +70,8 @@ func (r *results) check(quick bool) error {
 		}
 		switch {
 		case kind == "soak":
-			fmt.Printf("left to make soak: %s %s: %s\n", t.pkg, t.name, rest)
+			whole, _, _ := strings.Cut(t.name, "/")
+			soaks[test{t.pkg, whole}] = rest
 			counts["left to make soak"]++
 		case quick && (kind == "server" || kind == "long"):
 			counts["left to make test"]++
@@ -79,6 +80,9 @@ func (r *results) check(quick bool) error {
 		default:
 			r.errs = append(r.errs, fmt.Errorf("%s %s was skipped, and %q passed in no run:\n%s", t.pkg, t.name, ran.name, output))
 		}
+	}
+	for t, why := range soaks {
+		fmt.Printf("left to make soak: %s %s: %s\n", t.pkg, t.name, why)
 	}
 	fmt.Printf("%d passed", len(r.passed))
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
