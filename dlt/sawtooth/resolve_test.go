@@ -86,6 +86,9 @@ func TestResolve(t *testing.T) {
 		assert.Equal(t, x.want, resolved(t, c, x.b, x.ended), x.name)
 		assert.Equal(t, x.forking, resolved(t, forking, x.b, x.ended), "%s, where chains fork", x.name)
 	}
+	behind := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
+	both := newClient(t, behind.URL(), &sawtooth.Options{Fallbacks: []string{n.URL()}, ResendQuiet: resendQuiet, Settle: settle})
+	assert.Equal(t, dlt.NotCommitted, resolved(t, both, again, 0), "through another batch, which the second node shows")
 	lost := unknown
 	lost.Payload = []byte("unreadable")
 	assert.Equal(t, dlt.InFlight, resolved(t, c, lost, 0), "without its transactions only time tells")
