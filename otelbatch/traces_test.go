@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +23,6 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 // spans is a TracerProvider that writes down which spans were made and ended.
@@ -278,40 +275,6 @@ func TestSpansAfterACrash(t *testing.T) {
 		belong(t, all, sc)
 		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), all[spanFinal].took())
 	})
-}
-
-// A process adds and ends. Another one opens the database, which has all that it knows, and delivers.
-func TestSpansInAnotherProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "queue.db")
-	ledger := ledgermem.New(nil)
-	process := func(o *dltbatch.Options, do func(r *dltbatch.Runner)) {
-		db, err := sqliteopen.Open(path)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, db.Close()) }()
-		st, err := sqlite.New(db, nil)
-		require.NoError(t, err)
-		require.NoError(t, st.Migrate(t.Context()))
-		r, err := dltbatch.New(st, ledger, o)
-		require.NoError(t, err)
-		do(r)
-	}
-	ctx, sc := caller(t.Context(), trace.FlagsSampled)
-	process(&dltbatch.Options{TraceParent: TraceParent}, func(r *dltbatch.Runner) {
-		require.NoError(t, r.Add(ctx, one("s", "b")))
-	})
-	made := &spans{}
-	process(&dltbatch.Options{Observers: observed(t, made)}, func(r *dltbatch.Runner) {
-		stop := runs(t, r)
-		defer stop()
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := r.Await(soon, batch.Key{Service: "s", ID: "b"})
-		require.NoError(t, err)
-	})
-	all := made.made(t)
-	require.Len(t, all, 4)
-	require.Contains(t, all, spanQuery)
-	belong(t, all, sc)
 }
 
 // Which event makes which spans.

@@ -44,3 +44,11 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 	}
 	return len(done), err
 }
+
+// front takes the first batch of a lane.
+func front(l batch.Lane) []batch.Run {
+	if len(l.Batches) == 0 || !l.Batches[0].Ready {
+		return nil
+	}
+	return []batch.Run{{0}}
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/ordertest"
-	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 // The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
@@ -61,56 +60,6 @@ func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
 		refs = append(refs, store.OrderRef{ID: o.ID, Version: o.Version})
 	}
 	return refs
-}
-
-// The store refuses a transaction that may not see the end of a party's queue, unless the
-// options allow it.
-func TestAddOrdersTxWantsReadCommitted(t *testing.T) {
-	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			s := newSpace(t, d)
-			st := s.app()
-			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-			for i, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
-				tx := st.mustBegin(t)
-				require.NoError(t, tx.exec(t.Context(), "SET TRANSACTION ISOLATION LEVEL "+level))
-				o := order("p", batch.OrderID(fmt.Sprint(i)))
-				var refused *postgres.IsolationError
-				require.ErrorAs(t, st.addOrdersTx(t.Context(), tx, o), &refused)
-				require.NoError(t, allowed.addOrdersTx(t.Context(), tx, o))
-				require.NoError(t, tx.commit())
-			}
-			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
-			require.NoError(t, err)
-			assert.Len(t, found, 2)
-		})
-	}
-}
-
-// An error leaves an application's transaction as it was before the call.
-func TestAddOrdersTxGoesOn(t *testing.T) {
-	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			s := newSpace(t, d)
-			st := s.app()
-			require.NoError(t, st.AddOrders(t.Context(), order("p", "known")))
-			tx := st.mustBegin(t)
-			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "a")))
-			other := order("p", "known")
-			other.Payload = []byte("other")
-			require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("p", "b"), other), batch.ErrConflict)
-			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "c")))
-			require.NoError(t, tx.commit())
-			found, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
-			require.NoError(t, err)
-			require.Len(t, found, 3)
-			for i, want := range []batch.OrderID{"known", "a", "c"} {
-				assert.Equal(t, want, found[i].ID)
-			}
-		})
-	}
 }
 
 // Order keys that tie, as those of overlapping AddOrders may, break by id, also where a

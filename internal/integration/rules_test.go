@@ -103,8 +103,25 @@ func TestUpdatesAreHOT(t *testing.T) {
 	s := newSpace(t, pgx)
 	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
 	st, db := s.store()
-	require.NoError(t, st.Add(t.Context(), benchBatches(lanes, lanes)...))
-	benchRound(t, st, lanes, map[string]time.Duration{})
+	q := store.ClaimQuery{Limit: lanes, Window: 1, TTL: time.Minute}
+	for i := range lanes {
+		b := one(fmt.Sprint("lane", i), i)
+		b.Payload = make([]byte, 1536)
+		require.NoError(t, st.Add(t.Context(), b))
+		q.Lanes = append(q.Lanes, b.Service)
+	}
+	got, err := st.Claim(t.Context(), q, front)
+	require.NoError(t, err)
+	var outcomes []store.Outcome
+	for _, r := range got.Runs {
+		c := r.Batches[0]
+		outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.Accepted, By: batch.BySubmitter})
+	}
+	_, err = st.Record(t.Context(), outcomes)
+	require.NoError(t, err)
+	due, err := st.Pending(t.Context(), store.PendingQuery{Limit: lanes, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, due, lanes)
 	require.NoError(t, db.Close()) // which reports its counts
 	var all, hot int
 	require.Eventually(t, func() bool {

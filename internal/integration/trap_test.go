@@ -95,15 +95,16 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	}
 }
 
-// AddTx leaves the application's transaction as it was.
+// AddTx and AddOrdersTx leave the application's transaction as it was, also where they refuse.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pgxBounced, pqBounced} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
-			known := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}
+			known, knownOrder := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}, order("p", "known")
 			require.NoError(t, st.Add(t.Context(), known))
+			require.NoError(t, st.AddOrders(t.Context(), knownOrder))
 			tx := st.mustBegin(t)
 			require.NoError(t, tx.exec(t.Context(), `SET LOCAL plan_cache_mode = force_generic_plan; CREATE TABLE `+s.schema+`.app (n int)`))
 			setting := func() (v string) {
@@ -111,12 +112,15 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 				return v
 			}
 			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "a")))
 			assert.Equal(t, "force_generic_plan", setting())
-			other := known
-			other.Payload = []byte("y")
+			other, otherOrder := known, knownOrder
+			other.Payload, otherOrder.Payload = []byte("y"), []byte("y")
 			err := st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}, other)
 			require.ErrorIs(t, err, batch.ErrConflict)
+			require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("p", "b"), otherOrder), batch.ErrConflict)
 			assert.Equal(t, "force_generic_plan", setting())
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "c")))
 			require.NoError(t, tx.exec(t.Context(), `INSERT INTO `+s.schema+`.app VALUES (1)`), "the transaction goes on")
 			require.NoError(t, tx.commit())
 			found, _, err := st.List(t.Context(), store.ListQuery{})
@@ -126,15 +130,22 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 				ids = append(ids, string(r.ID))
 			}
 			assert.Equal(t, []string{"known", "a"}, ids)
+			next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+			require.NoError(t, err)
+			var orders []batch.OrderID
+			for _, o := range next {
+				orders = append(orders, o.ID)
+			}
+			assert.Equal(t, []batch.OrderID{"known", "a", "c"}, orders)
 		})
 	}
 }
 
-// AddTx refuses a transaction that may not see the end of a lane, unless the options allow
-// it.
+// AddTx and AddOrdersTx refuse a transaction that may not see the end of a lane, or of a party's
+// queue, unless the options allow it.
 func TestAddTxWantsReadCommitted(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx} {
+	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
@@ -149,10 +160,17 @@ func TestAddTxWantsReadCommitted(t *testing.T) {
 				b := batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("x")}
 				var refused *postgres.IsolationError
 				require.ErrorAs(t, st.addTx(t.Context(), tx, b), &refused)
+				refused = nil
+				o := order("p", batch.OrderID(b.ID))
+				require.ErrorAs(t, st.addOrdersTx(t.Context(), tx, o), &refused)
 				require.NoError(t, allowed.addTx(t.Context(), tx, b))
+				require.NoError(t, allowed.addOrdersTx(t.Context(), tx, o))
 				require.NoError(t, tx.commit())
 				_, err := st.Get(t.Context(), b.Key())
 				require.NoError(t, err)
+				next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+				require.NoError(t, err)
+				require.Len(t, next, i+1)
 			}
 			tx := begin("READ UNCOMMITTED") // it is READ COMMITTED here
 			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "u", Payload: []byte("x")}))

@@ -160,51 +160,6 @@ func TestOppositeOrders(t *testing.T) {
 	assert.Equal(t, before, deadlocks())
 }
 
-// The store repeats a call that the server chose to end a deadlock, and the caller notices
-// nothing.
-func TestDeadlockIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
-		t.Run(d.name, func(t *testing.T) {
-			s := newSpace(t, d)
-			st, _ := s.store()
-			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
-			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
-			require.NoError(t, err)
-			var outcomes []store.Outcome
-			for _, r := range got.Runs {
-				c := r.Batches[0]
-				outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
-			}
-			first, last := outcomes[0].Row, outcomes[1].Row // Record locks in this order
-			tx, err := s.admin.Begin()
-			require.NoError(t, err)
-			defer func() { _ = tx.Rollback() }()
-			lock := func(row int64) {
-				_, err = tx.Exec(`SELECT 1 FROM `+s.schema+`.attempted_batches WHERE seq = $1 FOR UPDATE`, row)
-				require.NoError(t, err)
-			}
-			_, err = tx.Exec(`SET LOCAL deadlock_timeout = '1h'`) // the other session notices first
-			require.NoError(t, err)
-			lock(max(first, last))
-			done := make(chan error, 1)
-			go func() {
-				applied, err := st.Record(t.Context(), outcomes)
-				for _, a := range applied {
-					if a.Result != store.Written {
-						err = errors.Join(err, fmt.Errorf("%s: %d", a.Key, a.Result))
-					}
-				}
-				done <- err
-			}()
-			require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
-			lock(min(first, last)) // granted once the store's transaction has ended
-			require.NoError(t, tx.Commit())
-			require.NoError(t, <-done)
-		})
-	}
-}
-
 // Large values come back as they were.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
@@ -243,10 +198,24 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// Every call that locks several rows repeats itself after a deadlock, not only Record.
-func TestDeadlockIsRepeatedByEveryCall(t *testing.T) {
+// Every call that locks several rows is repeated if the server chose it to end a deadlock, and its
+// caller notices nothing.
+func TestDeadlockIsRepeated(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(ctx context.Context, st *postgres.Store, refs []store.Ref) error{
+		"record": func(ctx context.Context, st *postgres.Store, refs []store.Ref) error {
+			var outcomes []store.Outcome
+			for _, ref := range refs {
+				outcomes = append(outcomes, store.Outcome{Ref: ref, Version: 2, By: batch.BySubmitter, Finding: store.Accepted})
+			}
+			applied, err := st.Record(ctx, outcomes)
+			for _, a := range applied {
+				if a.Result != store.Written {
+					err = errors.Join(err, fmt.Errorf("%s: %d", a.Key, a.Result))
+				}
+			}
+			return err
+		},
 		"checked": func(ctx context.Context, st *postgres.Store, refs []store.Ref) error {
 			return st.Checked(ctx, []store.Due{{Ref: refs[0], In: time.Second}, {Ref: refs[1], In: time.Second}})
 		},

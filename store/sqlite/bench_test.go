@@ -62,24 +62,6 @@ func (s *Store) fill(b *testing.B, n int, final bool) {
 	run(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
-func BenchmarkAdd(b *testing.B) {
-	for _, group := range []int{1, benchGroup} {
-		b.Run(fmt.Sprint(group), func(b *testing.B) {
-			s := benchStore(b)
-			n := 0
-			for b.Loop() {
-				in := make([]batch.Batch, group)
-				for i := range in {
-					n++
-					in[i] = benchBatch(n)
-				}
-				require.NoError(b, s.Add(b.Context(), in...))
-			}
-			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "batches/s")
-		})
-	}
-}
-
 // A round takes 500 lanes' fronts, loads their payloads, records them as accepted
 // and then as committed.
 func BenchmarkRound(b *testing.B) {

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -89,22 +88,6 @@ func TestMigrateAtOnce(t *testing.T) {
 	s, err := New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
-}
-
-// Lanes that were not even read because of the limit are named, too.
-func TestClaimNamesLanesThatItDidNotRead(t *testing.T) {
-	s, _, _ := fresh(t)
-	var lanes []batch.ServiceID
-	for i := range 40 {
-		lanes = append(lanes, batch.ServiceID(fmt.Sprintf("lane%02d", i)))
-		require.NoError(t, s.Add(t.Context(), newBatch(string(lanes[i]), i)))
-	}
-	q := query(lanes...)
-	q.Limit = 2
-	got, err := s.Claim(t.Context(), q, serial)
-	require.NoError(t, err)
-	assert.Len(t, got.Runs, 2)
-	assert.Equal(t, lanes[2:], got.Left)
 }
 
 // A panic of choose undoes the claim and leaves the connection fit for use.
@@ -308,46 +291,6 @@ func TestNumberOfAnotherBatch(t *testing.T) {
 	rec, err := s.Get(ctx, a.Key())
 	require.NoError(t, err)
 	assert.Equal(t, batch.Committed, rec.State)
-}
-
-// A row is due only when it is the monitor's: other rows would take the places of the
-// monitor's rows, up to the limit. After a clock stepped back, a claim may end later than the
-// row's next check.
-func TestDueAt(t *testing.T) {
-	at := time.Unix(1000, 0)
-	for _, c := range []struct {
-		row  store.Row
-		want any
-	}{
-		{store.Row{State: batch.Queued, NextCheck: at}, nil},
-		{store.Row{State: batch.Delayed, NextCheck: at}, nil},
-		{store.Row{State: batch.Unknown, NextCheck: at}, nil},
-		{store.Row{State: batch.Pending, NextCheck: at}, at.UnixMicro()},
-		{store.Row{State: batch.Valid, NextCheck: at}, at.UnixMicro()},
-		{store.Row{State: batch.Invalid, NextCheck: at}, at.UnixMicro()},
-		{store.Row{State: batch.Submitting, NextCheck: at, ClaimExpires: at.Add(-time.Second)}, at.UnixMicro()},
-		{store.Row{State: batch.Submitting, NextCheck: at, ClaimExpires: at.Add(time.Second)}, at.Add(time.Second).UnixMicro()},
-	} {
-		assert.Equal(t, c.want, dueAt(c.row), c.row.State)
-	}
-}
-
-func TestFootprintRoundTrip(t *testing.T) {
-	long := strings.Repeat("f", batch.MaxIDLen)
-	for _, f := range []batch.Footprint{
-		{}, {Reads: []string{"a"}}, {Writes: []string{"b"}}, {Reads: []string{"", long}, Writes: []string{long, "x", ""}},
-	} {
-		b := sqlstore.EncodeFootprint(f)
-		got, err := sqlstore.DecodeFootprint(b)
-		require.NoError(t, err)
-		assert.Equal(t, f, got)
-		for cut := 1; cut < len(b); cut++ {
-			if got, err := sqlstore.DecodeFootprint(b[:cut]); err == nil {
-				assert.Less(t, len(got.Writes), len(f.Writes), "a cut footprint is an error or shorter, and never panics")
-			}
-		}
-	}
-	assert.Nil(t, sqlstore.EncodeFootprint(batch.Footprint{}))
 }
 
 // The caller sees SQLite's error.
