@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	chaosTime   = flag.Duration("chaos.time", 10*time.Second, "how long faults go on, for each ledger")
-	chaosFaults = flag.Int("chaos.faults", 10, "how many faults there are in that time, for each ledger")
+	chaosTime   = flag.Duration("chaos.time", 15*time.Second, "how long faults go on, for each ledger")
+	chaosFaults = flag.Int("chaos.faults", 15, "how many faults there are in that time, for each ledger")
 	chaosSeed   = flag.Uint64("chaos.seed", 1, "seed of the faults")
 )
 
