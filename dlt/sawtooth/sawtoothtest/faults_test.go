@@ -210,20 +210,6 @@ func TestFaultsBySeed(t *testing.T) {
 	assert.Zero(t, answers[AnswerProperly])
 }
 
-func TestFaultRatesAreChecked(t *testing.T) {
-	for name, f := range map[string]*Faults{
-		"negative": {Busy: -.1}, "too much": {Busy: .6, Hang: .6}, "latency": {Latency: 1.1}, "statuses": {StatusHang: .6, StatusError: .6},
-	} {
-		_, err := Listen(&Options{Faults: f})
-		require.Error(t, err, name)
-		assert.Panics(t, func() { NewNode(&Options{Faults: f}) }, name)
-	}
-	_, err := Listen(&Options{CacheTime: -1})
-	require.Error(t, err)
-	_, err = Listen(&Options{PoolLimit: -1})
-	require.Error(t, err)
-}
-
 // All faults at once, and a client that only ever sends again: everything
 // commits, once, and in order where each waits for the one before.
 func TestEverythingAtOnce(t *testing.T) {
@@ -306,4 +292,19 @@ func TestConcurrentLanes(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWrongOptions(t *testing.T) {
+	for name, f := range map[string]*Faults{
+		"negative": {Busy: -.1}, "too much": {Busy: .6, Hang: .6}, "latency": {Latency: 1.1}, "statuses": {StatusHang: .6, StatusError: .6},
+		"a fork": {Fork: 1.5}, "a kill": {Kill: .6, Hang: .6}, "a peer": {DeadPeer: -1},
+	} {
+		_, err := Listen(&Options{Faults: f})
+		require.Error(t, err, name)
+		assert.Panics(t, func() { NewNode(&Options{Faults: f}) }, name)
+	}
+	for _, o := range []Options{{CacheTime: -1}, {PoolLimit: -1}, {StartTime: -1}} {
+		_, err := Listen(&o)
+		require.Error(t, err, "%+v", o)
+	}
 }

@@ -66,19 +66,6 @@ func TestA4ParkedIsForgotten(t *testing.T) {
 	})
 }
 
-// docs/ledgers/sawtooth.md#dependencies: a dependency inside the batch is never satisfied.
-func TestA4DependencyInTheSameBatch(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
-		one := signTx(t, call(Set("x", 1)))
-		two := signTx(t, call(Inc("x", 1)).with(dependsOn(one.GetHeaderSignature())))
-		b := wrap(t, one, two)
-		bubbleSubmit(t, n, b)
-		time.Sleep(time.Minute)
-		is(t, n, b, Unknown)
-		assert.Equal(t, 1, kinds(n, Parked, b))
-	})
-}
-
 // docs/ledgers/sawtooth.md#pending-for-ever, P1: the dependency failed, in the same block or
 // before.
 func TestB6P1(t *testing.T) {

@@ -1,8 +1,6 @@
 package sawtoothtest
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,78 +12,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
-
-func jsonIDs(t testing.TB, bs ...*pb.Batch) []byte {
-	t.Helper()
-	ids := make([]string, len(bs))
-	for i, b := range bs {
-		ids[i] = b.GetHeaderSignature()
-	}
-	body, err := json.Marshal(ids)
-	require.NoError(t, err)
-	return body
-}
-
-// docs/ledgers/sawtooth.md#asking-for-statuses: request order kept, duplicates repeated, unknown
-// ids are elements; the exact shape, with a link for GET and none for POST.
-func TestB4OrderAndShape(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	done, unknown := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
-	submitOK(t, n, done)
-	becomes(t, n, done, Committed)
-	ids := fmt.Sprintf("%s,%s,%s", id(unknown), id(done), id(unknown))
-	r := mustDo(t, http.MethodGet, n.URL()+"/batch_statuses?id="+ids, "", nil)
-	require.Equal(t, http.StatusOK, r.status)
-	element := func(b *pb.Batch, word string) string {
-		return fmt.Sprintf("    {\n      \"id\": \"%s\",\n      \"invalid_transactions\": [],\n      \"status\": \"%s\"\n    }", id(b), word)
-	}
-	data := "  \"data\": [\n" + strings.Join([]string{element(unknown, Unknown), element(done, Committed), element(unknown, Unknown)}, ",\n") + "\n  ]"
-	assert.Equal(t, fmt.Sprintf("{\n%s,\n  \"link\": \"%s/batch_statuses?id=%s\"\n}", data, n.URL(), ids), r.body)
-
-	r = mustDo(t, http.MethodPost, n.URL()+"/batch_statuses", "application/json", jsonIDs(t, unknown, done, unknown))
-	assert.Equal(t, "{\n"+data+"\n}", r.body)
-}
-
-func TestB4WrongRequests(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	good := strings.Repeat("ab", 64)
-	const js = "application/json"
-	for _, c := range []struct {
-		name, method, query, contentType, body string
-		status, code                           int
-	}{
-		{"id missing", "GET", "", "", "", 400, 66},
-		{"id empty", "GET", "?id=", "", "", 400, 60},
-		{"id short", "GET", "?id=" + good[1:], "", "", 400, 60},
-		{"id upper case", "GET", "?id=" + strings.ToUpper(good), "", "", 400, 60},
-		{"one of two malformed", "GET", "?id=" + good + ",x", "", "", 400, 60},
-		{"trailing comma", "GET", "?id=" + good + ",", "", "", 400, 60},
-		{"escaped comma", "GET", "?id=" + good + "%2C" + good, "", "", 200, 0},
-		{"only the first id is read", "GET", "?id=" + good + "&id=x", "", "", 200, 0},
-		{"post", "POST", "", js, `["` + good + `"]`, 200, 0},
-		{"post charset", "POST", "", js + "; charset=utf-8", `["` + good + `"]`, 400, 43},
-		{"post without content type", "POST", "", "", `["` + good + `"]`, 500, 0},
-		{"post not json", "POST", "", js, `[`, 500, 0},
-		{"post empty", "POST", "", js, ``, 500, 0},
-		{"post empty array", "POST", "", js, `[]`, 400, 46},
-		{"post object", "POST", "", js, `{"id":1}`, 400, 46},
-		{"post numbers", "POST", "", js, `[1]`, 400, 46},
-		{"post null", "POST", "", js, `null`, 400, 46},
-		{"post malformed id", "POST", "", js, `["` + good + `","x"]`, 400, 60},
-		{"put", "PUT", "", js, `["` + good + `"]`, 405, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustDo(t, c.method, n.URL()+"/batch_statuses"+c.query, c.contentType, []byte(c.body))
-			assert.Equal(t, c.status, r.status, r.body)
-			assert.Equal(t, c.code, r.code())
-			if c.status == 200 {
-				for _, e := range r.json["data"].([]any) {
-					assert.Equal(t, good, e.(map[string]any)["id"])
-				}
-			}
-		})
-	}
-}
 
 func askWait(t testing.TB, n *Node, b *pb.Batch, wait string) response {
 	t.Helper()
@@ -176,4 +102,29 @@ func TestB4FiveWaitsStallEverybody(t *testing.T) {
 		assert.Equal(t, 60*time.Second, time.Since(began))
 		assert.Equal(t, 1, kinds(n, Accepted, late))
 	})
+}
+
+// docs/ledgers/sawtooth.md#asking-for-statuses: what 11-statusq.txt does not have.
+func TestB4WrongRequests(t *testing.T) {
+	n := Start(t, fast(Options{}))
+	good := strings.Repeat("ab", 64)
+	const js = "application/json"
+	for _, c := range []struct {
+		name, method, query, body string
+		status, code              int
+	}{
+		{"id short", "GET", "?id=" + good[1:], "", 400, 60},
+		{"trailing comma", "GET", "?id=" + good + ",", "", 400, 60},
+		{"escaped comma", "GET", "?id=" + good + "%2C" + good, "", 200, 0},
+		{"only the first id is read", "GET", "?id=" + good + "&id=x", "", 200, 0},
+		{"post empty", "POST", "", ``, 500, 0},
+		{"post null", "POST", "", `null`, 400, 46},
+	} {
+		r := mustDo(t, c.method, n.URL()+"/batch_statuses"+c.query, js, []byte(c.body))
+		assert.Equal(t, c.status, r.status, c.name)
+		assert.Equal(t, c.code, r.code(), c.name)
+		if c.status == 200 {
+			assert.Equal(t, good, r.json["data"].([]any)[0].(map[string]any)["id"], c.name)
+		}
+	}
 }
