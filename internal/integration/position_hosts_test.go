@@ -119,7 +119,7 @@ func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	require.NoError(t, st.Add(t.Context(), one("s", "first")))
 	learn(t, st, "s", "later")
 	s.exec(strings.ReplaceAll(`WITH gone AS (DELETE FROM %s.outcomes f USING %s.batches b WHERE b.header_signature = 'first' AND f.seq = b.seq
-		RETURNING b.service_id, b.created_at, b.seq) INSERT INTO %s.waiting_batches SELECT service_id, created_at, seq, 1, false, 3 FROM gone`, "%s", s.schema))
+		RETURNING b.service_id, b.created_at, b.seq) INSERT INTO %s.waiting_batches SELECT service_id, created_at, seq, 1, false FROM gone`, "%s", s.schema))
 	require.NoError(t, st.Add(t.Context(), one("s", "last")))
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
