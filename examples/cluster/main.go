@@ -45,7 +45,7 @@ usage: go run ./examples/cluster [flags]
 `
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == workerCommand {
+	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
 		if err := work(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -119,7 +119,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 		return err
 	}
 	defer done()
-	s := &show{c: c, j: j, node: node, board: newBoard(c), screen: &screen{out: out, live: live}}
+	s := &show{c: c, j: j, node: node, screen: &demo.Line{Out: out, Live: live, Every: time.Second}}
 	return s.run(ctx, runner)
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"database/sql"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,34 +16,24 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// newProgram is this program, built, with a folder for its temporary files.
-func newProgram(t *testing.T, args ...string) *demotest.Program {
-	binary := filepath.Join(t.TempDir(), "cluster")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, string(built))
-	temp, err := os.MkdirTemp("", "cluster-test-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
-	require.NoError(t, os.Chmod(temp, 0o711)) // the server is another user's
-	return demotest.Built(t, binary, temp, args...)
-}
-
 // It ends with the proof and leaves nothing behind.
 func TestRun(t *testing.T) {
 	tier.Server(t)
-	p := newProgram(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
+	p := demotest.Built(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
 	require.NoError(t, p.Run(), &p.Out)
 	out := p.Out.String()
 	t.Log(out)
 	require.Equal(t, 2, strings.Count(out, "kill -9 of worker"))
 	require.Contains(t, out, "committed  240 of 240\n")
 	require.Contains(t, out, "PROVED: every batch exactly once, all 12 lanes in order, none lost\n")
+	require.Contains(t, out, "is back: process ")
+	require.Regexp(t, `240 committed; by worker  1: \d+  2: \d+\n`, out)
 	p.RequireClean(t)
 }
 
 // interrupt starts it, lets it kill a worker, and sends it what Ctrl-C sends.
 func interrupt(t *testing.T, args ...string) *demotest.Program {
-	p := newProgram(t, append(args, "-lanes", "12", "-kills", "20")...)
+	p := demotest.Built(t, append(args, "-lanes", "12", "-kills", "20")...)
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool { return strings.Contains(p.Out.String(), "kill -9 of worker") },
 		time.Minute, 20*time.Millisecond)

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 // show is the parent: it adds, kills, restarts, and shows.
@@ -15,61 +19,67 @@ type show struct {
 	c       config
 	j       job
 	node    *sawtoothtest.Node
-	board   *board
-	screen  *screen
-	workers []*process
-	back    []time.Time // when a killed worker comes back
+	screen  *demo.Line
+	workers []*worker
+	said    chan string // troubles of the workers
 	begun   time.Time
-	added   int
+	added   atomic.Int64
 	kills   int
 }
 
+// worker is a process, and after its death the next one.
+type worker struct {
+	demo.Process
+	ended   <-chan error // nil while it is dead
+	back    time.Time    // when it comes back
+	commits atomic.Int64 // that it has written, in all its lives
+}
+
 func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
-	s.workers, s.back = make([]*process, s.c.workers), make([]time.Time, s.c.workers)
+	all, err := build(s.c.batches, s.c.lanes)
+	if err != nil {
+		return err
+	}
+	s.begun, s.said = time.Now(), make(chan string, 100)
 	defer func() {
-		for _, p := range s.workers {
-			if p != nil {
-				p.kill() // the workers that are left
+		for _, w := range s.workers {
+			if w.ended != nil {
+				w.Kill()
 			}
 		}
 	}()
-	for i := range s.workers {
-		if err := s.start(i); err != nil {
+	for i := range s.c.workers {
+		w := &worker{}
+		w.Job, w.Heard = s.j, func(line string) { s.hear(i, line) }
+		s.workers = append(s.workers, w)
+		if err := s.start(i, "has started"); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	build, err := newBuilder(s.c.lanes)
-	if err != nil {
-		return err
-	}
-	s.begun = time.Now()
-	added, ended := make(chan int), make(chan error, 1)
-	go func() { ended <- feed(ctx, runner, build, s.c.batches, added) }()
-	defer func() { // after an error, too, the feeder reports its end
-		cancel()
-		<-ended
+	fed := make(chan error, 1)
+	go func() {
+		defer close(fed)
+		fed <- s.feed(ctx, runner, all)
 	}()
+	defer func() { cancel(); <-fed }()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case n := <-added:
-			s.added += n
-		case err := <-ended:
-			ended <- nil
+		case err := <-fed:
 			if err != nil {
 				return err
 			}
+			end := s.line()
 			if err := s.stop(); err != nil {
 				return err
 			}
 			took := time.Since(s.begun)
-			s.screen.end(s.now())
-			return prove(s.screen.out, s.node.Journal(), build.built, s.kills, took)
+			s.screen.End(end)
+			return prove(s.screen.Out, s.node.Journal(), all, s.kills, took)
+		case text := <-s.said:
+			s.say("%s", text)
 		case <-tick.C:
 			if err := s.look(); err != nil {
 				return err
@@ -79,29 +89,16 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 }
 
 // feed adds all batches, a few at a time, and waits until all are final.
-func feed(ctx context.Context, runner *dltbatch.Runner, build *builder, total int, added chan<- int) error {
-	tick := time.NewTicker(addEvery)
-	defer tick.Stop()
-	steps := min(addSteps, max(10, total/50))
+func (s *show) feed(ctx context.Context, runner *dltbatch.Runner, all []batch.Batch) error {
+	steps := min(addSteps, max(10, len(all)/50))
 	for i := range steps {
-		n := total*(i+1)/steps - len(build.built)
-		if n == 0 {
-			continue
-		}
-		batches, err := build.next(n)
-		if err != nil {
+		part := all[len(all)*i/steps : len(all)*(i+1)/steps]
+		if err := runner.Add(ctx, part...); err != nil {
 			return err
 		}
-		if err := runner.Add(ctx, batches...); err != nil {
-			return err
-		}
+		s.added.Add(int64(len(part)))
 		select {
-		case added <- n:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case <-tick.C:
+		case <-time.After(addEvery):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -109,67 +106,95 @@ func feed(ctx context.Context, runner *dltbatch.Runner, build *builder, total in
 	return runner.Idle(ctx)
 }
 
-func (s *show) start(i int) error {
-	p, err := start(s.j, func(n note) { s.board.hear(i, n) })
-	if err != nil {
-		return err
-	}
-	s.workers[i] = p
-	s.board.started(i, p.pid())
-	return nil
+func (s *show) say(format string, args ...any) {
+	s.screen.Say(time.Since(s.begun), format, args...)
 }
 
-// look kills a worker if it is time, restarts dead ones, and shows the state.
+// hear takes a line of a worker.
+func (s *show) hear(i int, line string) {
+	if line == committed {
+		s.workers[i].commits.Add(1)
+		return
+	}
+	select {
+	case s.said <- fmt.Sprintf("worker %d says: %s", i+1, line):
+	default: // nobody reads so many
+	}
+}
+
+func (s *show) start(i int, how string) (err error) {
+	w := s.workers[i]
+	if w.ended, err = w.Start(); err == nil {
+		s.say("worker %d %s: process %d", i+1, how, w.PID())
+	}
+	return err
+}
+
+// look restarts dead workers, kills one in turn if it is time and POSTs are on their way, and shows
+// the state.
 func (s *show) look() error {
-	for i, p := range s.workers {
-		if p == nil {
-			if time.Now().After(s.back[i]) {
-				if err := s.start(i); err != nil {
+	for i, w := range s.workers {
+		if w.ended == nil {
+			if time.Now().After(w.back) {
+				if err := s.start(i, "is back"); err != nil {
 					return err
 				}
-				s.screen.say(time.Since(s.begun), "worker %d is back as process %d", i+1, s.workers[i].pid())
 			}
 			continue
 		}
 		select {
-		case <-p.ended:
-			return p.failed()
+		case err := <-w.ended:
+			return errors.Join(fmt.Errorf("worker %d ended by itself", i+1), err)
 		default:
 		}
 	}
-	now := s.now()
-	if s.kills < s.c.kills && now.committed >= s.c.batches*(s.kills+1)/(s.c.kills+1) {
-		if i := s.board.victim(); i >= 0 {
-			pid := s.workers[i].pid()
-			s.workers[i].kill()
-			s.workers[i], s.back[i] = nil, time.Now().Add(restartAfter)
-			s.kills++
-			orphans, open := s.board.killed(i)
-			s.screen.say(now.elapsed, "kill -9 of worker %d (process %d), with %d batches in its hands, %d of them on their way to the node",
-				i+1, pid, orphans, open)
-		}
+	i := s.kills % len(s.workers)
+	w := s.workers[i]
+	flying := posting(s.node.Journal())
+	if s.kills < s.c.kills && flying > 0 && w.ended != nil && len(s.node.Chain()) >= s.c.batches*(s.kills+1)/(s.c.kills+1) {
+		w.Kill()
+		w.ended, w.back = nil, time.Now().Add(restartAfter)
+		s.kills++
+		s.say("kill -9 of worker %d (process %d), with %d POSTs of all workers on their way", i+1, w.PID(), flying)
 	}
-	s.screen.refresh(s.now())
+	s.screen.Refresh(s.line())
 	return nil
 }
 
-func (s *show) now() state {
-	workers, notices := s.board.look()
-	at := time.Since(s.begun)
-	for _, n := range notices {
-		s.screen.say(at, "%s", n)
+// posting counts the POSTs that the node has not answered.
+func posting(journal []sawtoothtest.Entry) (n int) {
+	for _, e := range journal {
+		switch e.Kind {
+		case sawtoothtest.PostStart:
+			n++
+		case sawtoothtest.PostEnd:
+			n--
+		}
 	}
-	return state{elapsed: at, added: s.added, total: s.c.batches, committed: len(s.node.Chain()), workers: workers}
+	return n
+}
+
+func (s *show) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%5.1f s  %5d added, %5d committed; by worker", time.Since(s.begun).Seconds(), s.added.Load(), len(s.node.Chain()))
+	for i, w := range s.workers {
+		dead := ""
+		if w.ended == nil {
+			dead = " (dead)"
+		}
+		fmt.Fprintf(&b, "  %d: %d%s", i+1, w.commits.Load(), dead)
+	}
+	return b.String()
 }
 
 // stop ends the workers as a deployment would.
 func (s *show) stop() (err error) {
-	for i, p := range s.workers {
-		if p != nil {
-			if e := p.stop(); e != nil {
+	for i, w := range s.workers {
+		if w.ended != nil {
+			if e := w.Stop(); e != nil {
 				err = errors.Join(err, fmt.Errorf("worker %d: %w", i+1, e))
 			}
-			s.workers[i] = nil
+			w.ended = nil
 		}
 	}
 	return err

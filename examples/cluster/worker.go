@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// workerCommand is the argument that makes this program a worker.
-const workerCommand = "worker"
-
-// job is a worker's input, a line on its standard input: a command line would show the
-// password in the data source name to everybody.
+// job is a worker's input.
 type job struct {
 	DSN      string `json:"dsn"`
 	Schema   string `json:"schema"`
@@ -22,47 +18,30 @@ type job struct {
 	observer batch.Observer
 }
 
-// note is a worker's report about a batch, a line on its standard output.
-type note struct {
-	Kind  batch.EventKind `json:"kind"`
-	ID    batch.ID        `json:"id"`
-	State batch.State     `json:"state"`
-	Error string          `json:"error,omitempty"`
-}
+// committed is the line with which a worker says that it has written a commit. It says of troubles
+// in a line of their own. Both are only for show: the proof uses neither.
+const committed = "committed"
 
-// work is a whole worker: a Runner on the shared database, which runs until its standard input
-// ends. Its notes are only for show.
+// work is a whole worker: a Runner on the shared database, which runs until its standard input ends.
 func work(in io.Reader, out io.Writer) error {
-	var j job
-	lines := bufio.NewReader(in)
-	line, err := lines.ReadBytes('\n')
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(line, &j); err != nil {
-		return err
-	}
-	var mu sync.Mutex
-	say := json.NewEncoder(out)
-	j.observer = batch.ObserverFunc(func(_ context.Context, e batch.Event) {
-		n := note{Kind: e.Kind, ID: e.Key.ID, State: e.State}
-		if e.Err != nil {
-			n.Error = e.Err.Error()
+	return demo.Work(in, func(ctx context.Context, j job) error {
+		var mu sync.Mutex
+		j.observer = batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case e.Kind == batch.EventFinal && e.State == batch.Committed:
+				fmt.Fprintln(out, committed)
+			case e.Kind == batch.EventFinal, e.Kind == batch.EventDecision, e.Kind == batch.EventOrderBreach,
+				e.Kind == batch.EventTrouble, e.Kind == batch.EventLaneHeld, e.Kind == batch.EventPaused:
+				fmt.Fprintf(out, "%s %.20s %s: %v\n", e.Kind, e.Key, e.State, e.Err)
+			}
+		})
+		runner, done, err := j.open()
+		if err != nil {
+			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		_ = say.Encode(n) // if nobody reads it, the input ends, too
+		defer done()
+		return runner.Run(ctx)
 	})
-	runner, done, err := j.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() {
-		defer stop()
-		_, _ = io.Copy(io.Discard, lines) // it ends also if the parent dies
-	}()
-	return runner.Run(ctx)
 }

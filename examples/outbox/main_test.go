@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -43,21 +42,10 @@ func requireProof(t *testing.T, out string) {
 // The program as it is started: it ends with the proof and leaves nothing behind.
 func TestProgram(t *testing.T) {
 	tier.Server(t)
-	binary := filepath.Join(t.TempDir(), "outbox")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, string(built))
-	temp, err := os.MkdirTemp("", "outbox-test-")
-	require.NoError(t, err)
-	defer os.RemoveAll(temp)
-	require.NoError(t, os.Chmod(temp, 0o711)) // the server is another user's
-	cmd := exec.CommandContext(t.Context(), binary, "-orders", "20", "-install")
-	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
-	requireProof(t, string(out))
-	left, err := os.ReadDir(temp)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	p := demotest.Built(t, "-orders", "20", "-install")
+	require.NoError(t, p.Run(), &p.Out)
+	requireProof(t, p.Out.String())
+	p.RequireClean(t)
 }
 
 // In somebody's own database nothing is left of the demonstration.

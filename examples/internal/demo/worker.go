@@ -39,7 +39,8 @@ func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error
 
 // Process is a worker in its own process, which may be started again after its end.
 type Process struct {
-	Job any // as JSON
+	Job   any               // as JSON
+	Heard func(line string) // gets each line of its output, before it counts as ended; may be nil
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -64,6 +65,12 @@ func (p *Process) Start() (ended <-chan error, err error) {
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
+	var stdout io.Reader = bytes.NewReader(nil)
+	if p.Heard != nil {
+		if stdout, err = cmd.StdoutPipe(); err != nil {
+			return nil, err
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -71,6 +78,9 @@ func (p *Process) Start() (ended <-chan error, err error) {
 	p.cmd, p.ended = cmd, end
 	go func() {
 		defer close(end)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			p.Heard(lines.Text())
+		}
 		if err := cmd.Wait(); err != nil {
 			end <- fmt.Errorf("worker %d: %w\n%s", cmd.Process.Pid, err, bytes.TrimSpace(p.stderr.Bytes()))
 		}

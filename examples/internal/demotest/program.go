@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
@@ -60,14 +61,26 @@ type Program struct {
 // New is this test's own binary as the program: [Main] runs that.
 func New(t *testing.T, args ...string) *Program {
 	t.Helper()
-	p := Built(t, os.Args[0], t.TempDir(), args...)
+	p := program(t, os.Args[0], t.TempDir(), args...)
 	p.Env = append(p.Env, asProgram+"=1")
 	return p
 }
 
-// Built is a program that was built, with a folder for its temporary files.
-func Built(t *testing.T, binary, temp string, args ...string) *Program {
+// Built is this folder's program, built. Other users may look into its folder for temporary files:
+// a PostgreSQL server that root has started is another user's.
+func Built(t *testing.T, args ...string) *Program {
 	t.Helper()
+	binary := filepath.Join(t.TempDir(), "program")
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, string(built))
+	temp, err := os.MkdirTemp("", "example-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
+	require.NoError(t, os.Chmod(temp, 0o711))
+	return program(t, binary, temp, args...)
+}
+
+func program(t *testing.T, binary, temp string, args ...string) *Program {
 	p := &Program{Cmd: exec.CommandContext(t.Context(), binary, args...), temp: temp}
 	p.Env = append(os.Environ(), "TMPDIR="+temp)
 	p.Stdout, p.Stderr = &p.Out, &p.Out
@@ -76,12 +89,10 @@ func Built(t *testing.T, binary, temp string, args ...string) *Program {
 
 var pids = regexp.MustCompile(`(?:pid|process) (\d+)`)
 
-// RequireClean wants no process and no file to be left of what ran.
+// RequireClean wants no process that the output names, and no file, to be left of what ran.
 func (p *Program) RequireClean(t *testing.T) {
 	t.Helper()
-	found := pids.FindAllStringSubmatch(p.Out.String(), -1)
-	require.NotEmpty(t, found)
-	for _, f := range found {
+	for _, f := range pids.FindAllStringSubmatch(p.Out.String(), -1) {
 		pid, err := strconv.Atoi(f[1])
 		require.NoError(t, err)
 		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "worker %d is still there", pid)
