@@ -240,8 +240,7 @@ func addMany(f *fixture) {
 		os[i].Payload = []byte(strings.Repeat("x", 1+i%3000))
 	}
 	f.add(os...)
-	got, err := f.st.NextOrders(f.ctx, "p", storeNext(3000))
-	require.NoError(f, err)
+	got := must(f.st.NextOrders(f.ctx, "p", storeNext(3000)))(f)
 	require.Equal(f, ids(os), queuedIDs(got))
 	for i := range got {
 		require.Len(f, got[i].Payload, len(os[i].Payload))

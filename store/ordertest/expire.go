@@ -20,8 +20,7 @@ func expireTests() []test {
 // expire returns the number of orders that expired. Each is stored as it was returned.
 func (f *fixture) expire(limit int) int {
 	f.Helper()
-	all, err := f.st.ExpireOrders(f.ctx, limit)
-	require.NoError(f, err)
+	all := must(f.st.ExpireOrders(f.ctx, limit))(f)
 	for _, v := range all {
 		found, _, err := f.st.FinalOrders(f.ctx, []batch.OrderID{v.ID})
 		require.NoError(f, err)

@@ -128,8 +128,7 @@ func (f *fixture) add(os ...batch.Order) {
 // next is what the party's next batch is made of.
 func (f *fixture) next(party batch.ServiceID, maxOrders int) []store.QueuedOrder {
 	f.Helper()
-	os, err := f.st.NextOrders(f.ctx, party, store.NextQuery{Max: maxOrders})
-	require.NoError(f, err)
+	os := must(f.st.NextOrders(f.ctx, party, store.NextQuery{Max: maxOrders}))(f)
 	return os
 }
 
@@ -138,9 +137,7 @@ func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (ba
 	f.Helper()
 	b, rs := bt(party, id), refs(f.next(party, maxOrders))
 	require.NotEmpty(f, rs)
-	done, err := f.st.PrepareBatch(f.ctx, b, rs)
-	require.NoError(f, err)
-	require.True(f, done)
+	require.True(f, must(f.st.PrepareBatch(f.ctx, b, rs))(f))
 	return b, rs
 }
 
@@ -174,16 +171,14 @@ func (f *fixture) end(b batch.Batch, finding store.Finding) {
 // write records an outcome.
 func (f *fixture) write(o store.Outcome) {
 	f.Helper()
-	applied, err := f.st.Record(f.ctx, []store.Outcome{o})
-	require.NoError(f, err)
+	applied := must(f.st.Record(f.ctx, []store.Outcome{o}))(f)
 	require.Equal(f, store.Written, applied[0].Result, "%v", applied[0].Err)
 }
 
 // settleable is the batch that is to be settled, which must be the only one.
 func (f *fixture) settleable() store.OrderBatch {
 	f.Helper()
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
+	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 1)
 	return found[0]
 }
@@ -196,8 +191,7 @@ func settlement(b store.OrderBatch, v store.OrderVerdict) store.Settlement {
 // settle writes one settlement.
 func (f *fixture) settle(s store.Settlement) bool {
 	f.Helper()
-	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
-	require.NoError(f, err)
+	done := must(f.st.SettleOrders(f.ctx, []store.Settlement{s}))(f)
 	require.Len(f, done, 1)
 	return done[0]
 }
@@ -226,8 +220,7 @@ func (f *fixture) record(party batch.ServiceID, id batch.OrderID) batch.OrderRec
 // parties are all that Parties finds.
 func (f *fixture) parties() []store.PartyLoad {
 	f.Helper()
-	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1000, Cap: 1000})
-	require.NoError(f, err)
+	ps := must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
 	return ps
 }
 
@@ -237,4 +230,13 @@ func partyNames(ps []store.PartyLoad) []batch.ServiceID {
 		names = append(names, p.Party)
 	}
 	return names
+}
+
+// must returns the value that a call returns, which may not fail: must(call())(t).
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
 }

@@ -34,9 +34,7 @@ func (f *fixture) oneOfEach() (party batch.ServiceID, is map[batch.OrderState]ba
 	b, _ = f.prepare("p", "refused", 1)
 	f.end(b, store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})))
-	done, err := f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderQuarantined}))
-	require.NoError(f, err)
-	require.Equal(f, []bool{true}, done)
+	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderQuarantined})))(f))
 	f.prepare("p", "open", 1)
 	return "p", is
 }
@@ -144,15 +142,13 @@ func listCounts(f *fixture) {
 	}
 	counted := func() store.Stats {
 		for {
-			did, err := keeper.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond})
-			require.NoError(f, err)
+			did := must(keeper.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond}))(f)
 			if did {
 				break
 			}
 			f.pass(1)
 		}
-		s, err := keeper.Stats(f.ctx)
-		require.NoError(f, err)
+		s := must(keeper.Stats(f.ctx))(f)
 		return s
 	}
 	assert.Empty(f, counted().Orders)

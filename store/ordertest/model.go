@@ -157,8 +157,7 @@ func (w *walk) prepareSome(party batch.ServiceID) {
 		rows[i], ok = s.row.Dequeue(w.now(), s.Deadline, r.Version, b.ID, i)
 		want = want && ok
 	}
-	done, err := w.st.PrepareBatch(w.ctx, b, rs)
-	require.NoError(w, err)
+	done := must(w.st.PrepareBatch(w.ctx, b, rs))(w)
 	require.Equal(w, want, done)
 	if !done {
 		return
@@ -177,8 +176,7 @@ func (w *walk) finish(b batch.Batch) {
 }
 
 func (w *walk) settleAll() {
-	found, err := w.st.SettleableBatches(w.ctx, 100)
-	require.NoError(w, err)
+	found := must(w.st.SettleableBatches(w.ctx, 100))(w)
 	require.Len(w, found, len(w.final))
 	for _, b := range found {
 		s := settlement(b, store.OrderVerdict{State: batch.OrderConfirmed})
@@ -215,9 +213,7 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 			rows[i], ok = w.byID[v.ID].row.Split(v)
 			all = all && ok
 		}
-		done, err := w.st.SplitOrders(w.ctx, vs)
-		require.NoError(w, err)
-		require.Equal(w, all, done)
+		require.Equal(w, all, must(w.st.SplitOrders(w.ctx, vs))(w))
 		for i, v := range vs {
 			if all {
 				w.byID[v.ID].row = rows[i]
@@ -228,8 +224,7 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 	for i := range vs {
 		vs[i].State, vs[i].Group = batch.OrderFailed, ""
 	}
-	done, err := w.st.FailOrders(w.ctx, vs)
-	require.NoError(w, err)
+	done := must(w.st.FailOrders(w.ctx, vs))(w)
 	for i, v := range vs {
 		next, ok := w.byID[v.ID].row.Fail(w.now(), v)
 		require.Equal(w, ok, done[i])

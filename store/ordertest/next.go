@@ -46,8 +46,7 @@ func nextBounds(f *fixture) {
 	for _, c := range []struct{ limit, size, want int }{
 		{9, 0, 6}, {9, 75, 6}, {9, 74, 5}, {9, 59, 2}, {9, 60, 3}, {9, 1, 1}, {2, 60, 2}, {6, 1000, 6},
 	} {
-		got, err := f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: c.limit, MaxBytes: c.size})
-		require.NoError(f, err)
+		got := must(f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: c.limit, MaxBytes: c.size}))(f)
 		assert.Equal(f, ids(os)[:c.want], queuedIDs(got), "%+v: and none is passed over", c)
 	}
 }
@@ -62,14 +61,11 @@ func nextSplit(f *fixture) {
 			r := f.record("p", os[i].ID)
 			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: r.ID, Version: r.Version}, State: batch.OrderQueued, Group: g})
 		}
-		done, err := f.st.SplitOrders(f.ctx, vs)
-		require.NoError(f, err)
-		require.True(f, done)
+		require.True(f, must(f.st.SplitOrders(f.ctx, vs))(f))
 	}
 	group("a", 3, 4)
 	group("b", 1, 2)
-	got, err := f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: 1, MaxBytes: 1})
-	require.NoError(f, err)
+	got := must(f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: 1, MaxBytes: 1}))(f)
 	assert.Equal(f, []batch.OrderID{os[1].ID, os[2].ID}, queuedIDs(got), "the first is that of the first order, whatever its name")
 	assert.Equal(f, "b", got[0].Group)
 	assert.Equal(f, int64(2), got[0].Version)

@@ -32,16 +32,13 @@ func partiesLoad(f *fixture) {
 	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds())
 	ps[0].Oldest = 0
 	assert.Equal(f, store.PartyLoad{Party: "p", Orders: 5, Bytes: 5 * size, Urgent: true}, ps[0])
-	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1})
-	require.NoError(f, err)
+	ps = must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1}))(f)
 	require.Len(f, ps, 1)
 	assert.Equal(f, 1, ps[0].Orders)
 	assert.Equal(f, size, ps[0].Bytes)
 	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds(), "of all, not of those counted")
 	q := f.next("q", 9)
-	done, err := f.st.SplitOrders(f.ctx, verdicts(refs(q), store.OrderVerdict{State: batch.OrderQueued, Group: "g"}))
-	require.NoError(f, err)
-	require.True(f, done)
+	require.True(f, must(f.st.SplitOrders(f.ctx, verdicts(refs(q), store.OrderVerdict{State: batch.OrderQueued, Group: "g"})))(f))
 	ps = f.parties()
 	assert.False(f, ps[0].Split)
 	assert.True(f, ps[1].Split)
@@ -60,8 +57,7 @@ func partiesPages(f *fixture) {
 	assert.Equal(f, want, partyNames(f.parties()), "by bytes")
 	var got []batch.ServiceID
 	for q := (store.PartiesQuery{Start: true, Limit: 7, Cap: 1}); ; q.Start = false {
-		ps, err := f.st.Parties(f.ctx, q)
-		require.NoError(f, err)
+		ps := must(f.st.Parties(f.ctx, q))(f)
 		got = append(got, partyNames(ps)...)
 		if len(ps) < q.Limit {
 			break
@@ -77,8 +73,7 @@ func partiesIdle(f *fixture) {
 	}
 	b, _ := f.prepare("b", "batch", 2)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()))
-	ps, err := f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 2, Cap: 9})
-	require.NoError(f, err)
+	ps := must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 2, Cap: 9}))(f)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(ps), "one that is passed over takes no place")
 	f.end(b, store.IsCommitted)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()), "final is not settled")

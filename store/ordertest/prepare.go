@@ -43,11 +43,8 @@ func prepareStores(f *fixture) {
 	b.Transactions = []batch.Transaction{{ID: "t"}}
 	rs := refs(f.next("p", 3))
 	rs[0], rs[2] = rs[2], rs[0]
-	done, err := f.st.PrepareBatch(f.ctx, b, rs)
-	require.NoError(f, err)
-	require.True(f, done)
-	r, err := f.st.Get(f.ctx, b.Key())
-	require.NoError(f, err)
+	require.True(f, must(f.st.PrepareBatch(f.ctx, b, rs))(f))
+	r := must(f.st.Get(f.ctx, b.Key()))(f)
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Equal(f, b.Budget, r.Budget)
 	assert.Equal(f, "change", r.DataChangeID)
@@ -63,12 +60,8 @@ func prepareStores(f *fixture) {
 		assert.Zero(f, o.FinalAt)
 	}
 	assert.Equal(f, []batch.OrderID{os[3].ID}, queuedIDs(f.next("p", 9)))
-	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
-	require.NoError(f, err)
-	assert.Equal(f, []batch.ServiceID{"p"}, lanes, "as Add stores it")
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
-	assert.Empty(f, found, "it is not final")
+	assert.Equal(f, []batch.ServiceID{"p"}, must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9}))(f), "as Add stores it")
+	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f), "it is not final")
 	f.end(b, store.IsCommitted)
 	got := f.settleable()
 	assert.Equal(f, refIDs(rs), refIDs(got.Orders), "in the order in which it was built")
@@ -89,9 +82,7 @@ func prepareOnce(f *fixture) {
 func prepareMoved(f *fixture) {
 	f.add(many("p", "o", 4)...)
 	rs := refs(f.next("p", 3))
-	done, err := f.st.FailOrders(f.ctx, verdicts(rs[1:2], store.OrderVerdict{State: batch.OrderFailed}))
-	require.NoError(f, err)
-	require.Equal(f, []bool{true}, done)
+	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(rs[1:2], store.OrderVerdict{State: batch.OrderFailed})))(f))
 	f.refuse(bt("p", "b"), rs)
 	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "none", Version: 1}})
 	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "nul\x00", Version: 1}})
@@ -115,9 +106,7 @@ func prepareAgain(f *fixture) {
 	again := func() {
 		f.Helper()
 		was := f.list("p")
-		done, err := f.st.PrepareBatch(f.ctx, b, rs)
-		require.NoError(f, err)
-		require.True(f, done)
+		require.True(f, must(f.st.PrepareBatch(f.ctx, b, rs))(f))
 		assert.Equal(f, was, f.list("p"))
 	}
 	again()

@@ -19,8 +19,7 @@ func pruneTests() []test {
 
 func (f *fixture) prune(q store.PruneQuery) int {
 	f.Helper()
-	n, err := f.st.Prune(f.ctx, q)
-	require.NoError(f, err)
+	n := must(f.st.Prune(f.ctx, q))(f)
 	return n.Batches + n.Orders
 }
 

@@ -92,8 +92,7 @@ func raceSettle(f *fixture) {
 		f.end(b, store.IsCommitted)
 		bs = append(bs, b)
 	}
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
+	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, len(bs))
 	var won atomic.Int64
 	f.together(6, func(i int) error {

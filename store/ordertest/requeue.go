@@ -19,8 +19,7 @@ func requeueTests() []test {
 // get returns the record of a batch.
 func (f *fixture) get(b batch.Batch) batch.Record {
 	f.Helper()
-	r, err := f.st.Get(f.ctx, b.Key())
-	require.NoError(f, err)
+	r := must(f.st.Get(f.ctx, b.Key()))(f)
 	return r
 }
 

@@ -32,20 +32,16 @@ func settleFinds(f *fixture) {
 	for _, i := range []int{2, 1, 0} {
 		f.end(bs[i], []store.Finding{store.IsCommitted, store.Refused}[i%2])
 	}
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
+	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 3)
 	for i, b := range found {
-		r, err := f.st.Get(f.ctx, bs[i].Key())
-		require.NoError(f, err)
-		assert.Equal(f, r, b.Record)
+		assert.Equal(f, must(f.st.Get(f.ctx, bs[i].Key()))(f), b.Record)
 		assert.Equal(f, ids(many(bs[i].Service, string(bs[i].Service), 3))[:2], refIDs(b.Orders))
 		for _, o := range b.Orders {
 			assert.Equal(f, int64(2), o.Version)
 		}
 	}
-	found, err = f.st.SettleableBatches(f.ctx, 2)
-	require.NoError(f, err)
+	found = must(f.st.SettleableBatches(f.ctx, 2))(f)
 	require.Len(f, found, 2)
 	assert.Equal(f, bs[0].Key(), found[0].Record.Key)
 }
@@ -67,11 +63,8 @@ func settleCommitted(f *fixture) {
 		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
 	}
 	assert.Equal(f, batch.OrderQueued, f.list("p")[2].State)
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
-	assert.Empty(f, found)
-	r, err := f.st.Get(f.ctx, b.Key())
-	require.NoError(f, err)
+	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f))
+	r := must(f.st.Get(f.ctx, b.Key()))(f)
 	assert.Greater(f, r.Version, s.Record.Version)
 	r.Version = s.Record.Version
 	assert.Equal(f, s.Record, r, "else the batch stays as it was")
@@ -144,18 +137,15 @@ func settleFenced(f *fixture) {
 		assert.Equal(f, was, f.list("p"), name)
 	}
 	f.end(good, store.IsCommitted)
-	found, err := f.st.SettleableBatches(f.ctx, 9)
-	require.NoError(f, err)
+	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 2)
 	bad := s
 	bad.Version--
-	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{bad, settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed})})
-	require.NoError(f, err)
+	done := must(f.st.SettleOrders(f.ctx, []store.Settlement{bad, settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed})}))(f)
 	assert.Equal(f, []bool{false, true}, done)
 	require.True(f, f.settle(s))
 	assert.False(f, f.settle(s), "once")
-	done, err = f.st.SettleOrders(f.ctx, nil)
-	require.NoError(f, err)
+	done = must(f.st.SettleOrders(f.ctx, nil))(f)
 	assert.Empty(f, done)
 }
 
@@ -208,9 +198,7 @@ func settleTwice(f *fixture) {
 	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})
 	other := s
 	other.Batch.Service = "q"
-	done, err := f.st.SettleOrders(f.ctx, []store.Settlement{other, s, s})
-	require.NoError(f, err)
-	require.Equal(f, []bool{false, true, false}, done)
+	require.Equal(f, []bool{false, true, false}, must(f.st.SettleOrders(f.ctx, []store.Settlement{other, s, s}))(f))
 	for _, r := range f.list("p")[:2] {
 		assert.Equal(f, batch.OrderConfirmed, r.State)
 	}

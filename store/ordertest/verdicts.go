@@ -31,11 +31,9 @@ func verdictsFail(f *fixture) {
 		{OrderRef: rs[2], State: batch.OrderFailed},
 		{OrderRef: store.OrderRef{ID: "x", Version: 2}, State: batch.OrderFailed}, // Dequeued
 	}
-	done, err := f.st.FailOrders(f.ctx, vs)
-	require.NoError(f, err)
+	done := must(f.st.FailOrders(f.ctx, vs))(f)
 	assert.Equal(f, []bool{true, false, false, false, true, false}, done)
-	done, err = f.st.FailOrders(f.ctx, vs[:1])
-	require.NoError(f, err)
+	done = must(f.st.FailOrders(f.ctx, vs[:1]))(f)
 	assert.Equal(f, []bool{false}, done)
 	got := f.list("p")
 	assert.Equal(f, batch.OrderQuarantined, got[0].State)
@@ -46,8 +44,7 @@ func verdictsFail(f *fixture) {
 	assert.Equal(f, batch.OrderFailed, got[2].State)
 	assert.Nil(f, got[2].Error)
 	assert.Equal(f, []batch.OrderID{rs[1].ID, rs[3].ID, rs[4].ID}, queuedIDs(f.next("p", 9)))
-	done, err = f.st.FailOrders(f.ctx, nil)
-	require.NoError(f, err)
+	done = must(f.st.FailOrders(f.ctx, nil))(f)
 	assert.Empty(f, done)
 }
 
@@ -59,16 +56,12 @@ func verdictsSplit(f *fixture) {
 	for _, bad := range []store.OrderRef{{ID: rs[3].ID, Version: 2}, {ID: "none", Version: 1}} {
 		vs := append([]store.OrderVerdict(nil), half...)
 		vs[3].OrderRef = bad
-		done, err := f.st.SplitOrders(f.ctx, vs)
-		require.NoError(f, err)
-		assert.False(f, done)
+		assert.False(f, must(f.st.SplitOrders(f.ctx, vs))(f))
 		assert.Equal(f, was, f.list("p"))
 	}
-	done, err := f.st.SplitOrders(f.ctx, half)
-	require.NoError(f, err)
+	done := must(f.st.SplitOrders(f.ctx, half))(f)
 	require.True(f, done)
-	done, err = f.st.SplitOrders(f.ctx, half)
-	require.NoError(f, err)
+	done = must(f.st.SplitOrders(f.ctx, half))(f)
 	assert.False(f, done, "they are at another version by now")
 	for i, r := range f.list("p") {
 		was[i].Version, was[i].Group = 2, half[i].Group

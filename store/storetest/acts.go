@@ -53,8 +53,7 @@ func actsOfAll(f *fixture) {
 		want = append(want, f.history(id)...)
 	}
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s"), batch.Only("t"), batch.Only("")} {
-		acts, err := f.st.LaneHistory(f.ctx, scope)
-		require.NoError(f, err)
+		acts := must(f.st.LaneHistory(f.ctx, scope))(f)
 		want = append(want, acts...)
 	}
 	require.Len(f, want, 9)

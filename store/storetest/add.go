@@ -61,9 +61,7 @@ func addAllOrNone(f *fixture) {
 		}
 	}
 	assert.Equal(f, []batch.ID{"known"}, laneIDs(f.view("s", 100)))
-	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 10})
-	require.NoError(f, err)
-	assert.Equal(f, []batch.ServiceID{"s"}, lanes)
+	assert.Equal(f, []batch.ServiceID{"s"}, must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 10}))(f))
 	f.add(good...)
 	assert.Len(f, f.view("s", 100).Batches, 21)
 }
@@ -273,8 +271,7 @@ func addCopies(f *fixture) {
 	f.view("s", 10)
 	claims := f.take("a")
 	for range 2 {
-		got, err := f.st.Payloads(f.ctx, []store.Ref{claims[0].Ref})
-		require.NoError(f, err)
+		got := must(f.st.Payloads(f.ctx, []store.Ref{claims[0].Ref}))(f)
 		require.Equal(f, [][]byte{[]byte("as signed")}, got)
 		got[0][0] = 'Y'
 	}

@@ -27,23 +27,20 @@ func bulkTests() []test {
 
 func (f *fixture) addBulk(token string, parts ...string) store.Bulk {
 	f.Helper()
-	b, err := f.st.AddBulk(f.ctx, token, "text of "+token, parts, 0)
-	require.NoError(f, err)
+	b := must(f.st.AddBulk(f.ctx, token, "text of "+token, parts, 0))(f)
 	require.True(f, f.near(f.now(), b.Changed))
 	return b
 }
 
 func (f *fixture) bulk(token string) store.Bulk {
 	f.Helper()
-	b, err := f.st.GetBulk(f.ctx, token)
-	require.NoError(f, err)
+	b := must(f.st.GetBulk(f.ctx, token))(f)
 	return b
 }
 
 func (f *fixture) bulkPart(token string, place int) string {
 	f.Helper()
-	text, err := f.st.GetBulkPart(f.ctx, token, place)
-	require.NoError(f, err)
+	text := must(f.st.GetBulkPart(f.ctx, token, place))(f)
 	return text
 }
 
@@ -135,8 +132,7 @@ func bulkList(f *fixture) {
 		f.tick()
 	}
 	list := func(limit int) (tokens []string) {
-		all, err := f.st.ListBulks(f.ctx, limit)
-		require.NoError(f, err)
+		all := must(f.st.ListBulks(f.ctx, limit))(f)
 		for _, b := range all {
 			assert.Equal(f, f.bulk(b.Token), b)
 			tokens = append(tokens, b.Token)
@@ -171,8 +167,7 @@ func bulkForgotten(f *fixture) {
 
 func bulkReopen(f *fixture) {
 	f.addBulk("a", "one", "two")
-	want, err := f.st.SetBulk(f.ctx, "a", 1, "next", &store.BulkPart{Place: 1, Text: "second"})
-	require.NoError(f, err)
+	want := must(f.st.SetBulk(f.ctx, "a", 1, "next", &store.BulkPart{Place: 1, Text: "second"}))(f)
 	f.reopen()
 	assert.Equal(f, want, f.bulk("a"))
 	assert.Equal(f, "second", f.bulkPart("a", 1))

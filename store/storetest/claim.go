@@ -281,8 +281,7 @@ func claimOnce(f *fixture) {
 		require.Equal(f, 1, n, "claims of %s", id)
 	}
 	for id, s := range f.rows {
-		r, err := f.st.Get(f.ctx, s.b.Key())
-		require.NoError(f, err)
+		r := must(f.st.Get(f.ctx, s.b.Key()))(f)
 		require.Equal(f, 1, r.Attempt, "attempts of %s", id)
 		require.Equal(f, int64(2), r.Version)
 	}

@@ -29,8 +29,7 @@ func controlTests() []test {
 // open lists the services that a scan finds.
 func (f *fixture) open() []batch.ServiceID {
 	f.Helper()
-	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 1000})
-	require.NoError(f, err)
+	lanes := must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 1000}))(f)
 	return lanes
 }
 
@@ -124,18 +123,15 @@ func controlMany(f *fixture) {
 		closed = append(closed, s)
 		f.pause(batch.Only(s))
 	}
-	got, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 2})
-	require.NoError(f, err)
+	got := must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 2}))(f)
 	assert.Equal(f, lanes[:2], got)
-	got, err = f.st.Lanes(f.ctx, store.LanesQuery{After: lanes[1], Limit: 2})
-	require.NoError(f, err)
+	got = must(f.st.Lanes(f.ctx, store.LanesQuery{After: lanes[1], Limit: 2}))(f)
 	assert.Equal(f, lanes[2:], got)
 	claimed := f.claim(store.ClaimQuery{Lanes: all, Limit: 3, Window: 9, TTL: f.u(1.5)}, everyReady)
 	assert.Len(f, claimedIDs(claimed), 3)
 	assert.Empty(f, claimed.Left)
 	assert.Len(f, f.counts(store.CountsQuery{Start: true}), 60)
-	cs, err := f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true})
-	require.NoError(f, err)
+	cs := must(f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
 	assert.Len(f, cs, len(closed))
 }
 
@@ -174,8 +170,7 @@ func controlList(f *fixture) {
 	var got []batch.ServiceID
 	q := store.ControlsQuery{Start: true, Limit: 3}
 	for {
-		cs, err := f.st.ControlsOf(f.ctx, q)
-		require.NoError(f, err)
+		cs := must(f.st.ControlsOf(f.ctx, q))(f)
 		for _, c := range cs {
 			w := f.control(c.Scope)
 			f.likeControl(w, c)
@@ -190,8 +185,7 @@ func controlList(f *fixture) {
 	f.resume(batch.Only(""))
 	f.setPolicy("a", batch.PolicyDefault)
 	f.release("c")
-	cs, err := f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true})
-	require.NoError(f, err)
+	cs := must(f.st.ControlsOf(f.ctx, store.ControlsQuery{Start: true}))(f)
 	require.Len(f, cs, 1)
 	assert.Equal(f, batch.ServiceID("b"), cs[0].Service)
 }

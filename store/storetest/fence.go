@@ -97,9 +97,7 @@ func fenceLook(f *fixture) {
 	f.checked(f.u(1.5), "a")
 	f.pass(2)
 	f.pending(1, f.u(0.5))
-	rec, err := f.st.Decide(f.ctx, seen, batch.Committed, by("it is there"))
-	require.NoError(f, err)
-	assert.Equal(f, batch.Committed, rec.State)
+	assert.Equal(f, batch.Committed, must(f.st.Decide(f.ctx, seen, batch.Committed, by("it is there")))(f).State)
 }
 
 func fenceAgain(f *fixture) {
@@ -134,8 +132,7 @@ func fenceNone(f *fixture) {
 func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	f.Helper()
 	f.sameControl(scope)
-	c, err := f.st.Control(f.ctx, scope)
-	require.NoError(f, err)
+	c := must(f.st.Control(f.ctx, scope))(f)
 	return c
 }
 

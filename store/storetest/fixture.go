@@ -194,8 +194,7 @@ func (f *fixture) get(id batch.ID) batch.Record {
 	f.Helper()
 	s := f.rows[id]
 	require.NotNil(f, s, "the model does not know %s", id)
-	r, err := f.st.Get(f.ctx, s.b.Key())
-	require.NoError(f, err)
+	r := must(f.st.Get(f.ctx, s.b.Key()))(f)
 	f.sameRecord(s, r)
 	return r
 }
@@ -226,4 +225,13 @@ func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
 		return nil
 	})
 	return seen
+}
+
+// must returns the value that a call returns, which may not fail: must(call())(t).
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
 }

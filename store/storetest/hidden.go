@@ -32,8 +32,7 @@ func (f *fixture) late(bs ...batch.Batch) (show func()) {
 		f.absent(bs...)
 		require.NoError(f, commit())
 		for _, b := range bs {
-			r, err := f.st.Get(f.ctx, b.Key())
-			require.NoError(f, err)
+			r := must(f.st.Get(f.ctx, b.Key()))(f)
 			require.False(f, r.CreatedAt.Before(at.Add(-f.unit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
 			f.rows[b.ID] = &shadow{b: b, created: r.CreatedAt, ref: store.Ref{Key: r.Key}, row: store.NewRow()}
 		}

@@ -65,8 +65,7 @@ func historyLane(f *fixture) {
 	f.ends("a", batch.PolicyDefault)
 	f.release("s")
 	f.pause(batch.Everything())
-	got, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
-	require.NoError(f, err)
+	got := must(f.st.LaneHistory(f.ctx, batch.Only("s")))(f)
 	require.Len(f, got, 4)
 	for i, want := range []batch.Act{
 		{Action: batch.ActionPause}, {Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt}, {Action: batch.ActionResume},
@@ -75,13 +74,10 @@ func historyLane(f *fixture) {
 		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, by("why "+string(want.Action))
 		assert.Equal(f, want, got[i])
 	}
-	all, err := f.st.LaneHistory(f.ctx, batch.Everything())
-	require.NoError(f, err)
+	all := must(f.st.LaneHistory(f.ctx, batch.Everything()))(f)
 	require.Len(f, all, 1)
 	assert.Equal(f, batch.Everything(), all[0].Scope)
-	none, err := f.st.LaneHistory(f.ctx, batch.Only(""))
-	require.NoError(f, err)
-	assert.Empty(f, none, "of the service whose name is empty")
+	assert.Empty(f, must(f.st.LaneHistory(f.ctx, batch.Only("")))(f), "of the service whose name is empty")
 }
 
 func historyRefused(f *fixture) {
@@ -104,9 +100,7 @@ func historyBound(f *fixture) {
 	got := f.history("a")
 	require.Len(f, got, batch.MaxActs)
 	assert.Equal(f, "number 3", got[0].Reason)
-	all, err := f.st.LaneHistory(f.ctx, batch.Everything())
-	require.NoError(f, err)
-	assert.Len(f, all, batch.MaxActs)
+	assert.Len(f, must(f.st.LaneHistory(f.ctx, batch.Everything()))(f), batch.MaxActs)
 }
 
 func historyPruned(f *fixture) {
@@ -136,13 +130,9 @@ func historyAge(f *fixture) {
 	f.prune(f.u(1.5), false)
 	f.sameControl(batch.Only("s")) // the acts on the lane stay
 	f.sameControl(batch.Everything())
-	got, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
-	require.NoError(f, err)
-	require.Len(f, got, 1)
+	require.Len(f, must(f.st.LaneHistory(f.ctx, batch.Only("s")))(f), 1)
 	assert.True(f, f.closed("s"))
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{})
-	require.NoError(f, err)
-	assert.Equal(f, store.Pruned{LaneActs: 1}, p)
+	assert.Equal(f, store.Pruned{LaneActs: 1}, must(f.st.Prune(f.ctx, store.PruneQuery{}))(f))
 }
 
 func historyText(f *fixture) {

@@ -126,9 +126,7 @@ func changeThenNone(f *fixture) {
 	x, y := ch("s", "x", "key", "p"), ch("s", "y", "", "p")
 	require.NoError(f, f.st.Add(f.ctx, x, ch("s", "y", "key", "p"), y))
 	for _, b := range []batch.Batch{x, y} {
-		r, err := f.st.Get(f.ctx, b.Key())
-		require.NoError(f, err)
-		assert.Equal(f, b.DataChangeID, r.DataChangeID)
+		assert.Equal(f, b.DataChangeID, must(f.st.Get(f.ctx, b.Key()))(f).DataChangeID)
 	}
 	v, w := ch("s", "v", "new", "p"), ch("s", "w", "new", "p")
 	require.ErrorIs(f, f.st.Add(f.ctx, v, w, ch("s", "w", "", "q")), batch.ErrConflict)

@@ -57,15 +57,12 @@ func (f *fixture) notHeld(stream, holder string) {
 
 func (f *fixture) entry(e batch.StreamEntry) {
 	f.Helper()
-	held, err := f.st.AppendStream(f.ctx, e)
-	require.NoError(f, err)
-	require.True(f, held)
+	require.True(f, must(f.st.AppendStream(f.ctx, e))(f))
 }
 
 func (f *fixture) find(stream string, ids ...string) batch.StreamFound {
 	f.Helper()
-	found, err := f.st.FindStream(f.ctx, stream, ids)
-	require.NoError(f, err)
+	found := must(f.st.FindStream(f.ctx, stream, ids))(f)
 	return found
 }
 
@@ -132,9 +129,7 @@ func journalRace(f *fixture) {
 func journalFenced(f *fixture) {
 	none := func(stream string, epoch int64) {
 		f.Helper()
-		held, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: stream, Epoch: epoch, IDs: []string{"a"}, Cursor: "x"})
-		require.NoError(f, err)
-		assert.False(f, held)
+		assert.False(f, must(f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: stream, Epoch: epoch, IDs: []string{"a"}, Cursor: "x"}))(f))
 		assert.Equal(f, batch.StreamFound{}, f.find(stream, "a"))
 	}
 	none("events", 0)
@@ -341,8 +336,7 @@ func journalPruneLimit(f *fixture) {
 	}
 	removed := 0
 	left := func(q store.PruneQuery) []string {
-		p, err := f.st.Prune(f.ctx, q)
-		require.NoError(f, err)
+		p := must(f.st.Prune(f.ctx, q))(f)
 		removed += p.StreamIDs
 		ids := f.find("events", all...).IDs
 		require.Equal(f, len(all)-len(ids), removed)
@@ -378,8 +372,7 @@ func journalLeaseAhead(f *fixture) {
 	f.pass(-50)
 	second := f.lease("events", "alive", 2.5)
 	assert.Greater(f, second, first)
-	held, err := f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"b"}})
-	require.NoError(f, err)
+	held := must(f.st.AppendStream(f.ctx, batch.StreamEntry{Stream: "events", Epoch: first, IDs: []string{"b"}}))(f)
 	assert.False(f, held, "its lease was given to another holder")
 	f.notHeld("events", "dead")
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: second, IDs: []string{"c"}})

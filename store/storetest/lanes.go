@@ -20,8 +20,7 @@ func lanesTests() []test {
 
 func (f *fixture) lanes(q store.LanesQuery) []batch.ServiceID {
 	f.Helper()
-	got, err := f.st.Lanes(f.ctx, q)
-	require.NoError(f, err)
+	got := must(f.st.Lanes(f.ctx, q))(f)
 	return got
 }
 

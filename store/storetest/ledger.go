@@ -25,9 +25,7 @@ func ledgerTests() []test {
 
 func ledgerOnce(f *fixture) {
 	for _, name := range []string{"sawtooth 1", "another", "sawtooth 1"} {
-		got, err := f.st.Ledger(f.ctx, name)
-		require.NoError(f, err)
-		assert.Equal(f, "sawtooth 1", got)
+		assert.Equal(f, "sawtooth 1", must(f.st.Ledger(f.ctx, name))(f))
 	}
 }
 
@@ -48,8 +46,7 @@ func ledgerRace(f *fixture) {
 // serve records, and returns the recorded names.
 func (f *fixture) serve(services ...store.Served) []string {
 	f.Helper()
-	names, err := f.st.Serve(f.ctx, services)
-	require.NoError(f, err)
+	names := must(f.st.Serve(f.ctx, services))(f)
 	return names
 }
 
@@ -100,8 +97,7 @@ func servedPruned(f *fixture) {
 // keepTraits keeps, and returns the text that is kept.
 func (f *fixture) keepTraits(name, traits, seen string) string {
 	f.Helper()
-	kept, err := f.st.KeepTraits(f.ctx, name, traits, seen)
-	require.NoError(f, err)
+	kept := must(f.st.KeepTraits(f.ctx, name, traits, seen))(f)
 	return kept
 }
 

@@ -38,8 +38,7 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 			f.absent(b)
 			continue
 		}
-		r, err := f.st.Get(f.ctx, b.Key())
-		require.NoError(f, err)
+		r := must(f.st.Get(f.ctx, b.Key()))(f)
 		require.True(f, r.CreatedAt.After(last[b.Service]), "%s is not behind what its lane has", b.Key())
 		last[b.Service] = r.CreatedAt
 		require.False(f, r.CreatedAt.Before(now.Add(-f.unit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
@@ -205,8 +204,7 @@ func (f *fixture) monitored(id batch.ID, finding store.Finding) store.Outcome {
 func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
 	f.Helper()
 	now := f.now()
-	got, err := f.st.Record(f.ctx, outcomes)
-	require.NoError(f, err)
+	got := must(f.st.Record(f.ctx, outcomes))(f)
 	require.Len(f, got, len(outcomes))
 	for i, o := range outcomes {
 		want := store.Applied{Ref: o.Ref, Result: store.Gone}
@@ -272,8 +270,7 @@ func (f *fixture) asked(q store.PendingQuery) []store.InFlight {
 	f.tick()
 	now := f.now()
 	limit, lease := q.Limit, q.Lease
-	got, err := f.st.Pending(f.ctx, q)
-	require.NoError(f, err)
+	got := must(f.st.Pending(f.ctx, q))(f)
 	due := f.inOrder(func(s *shadow) bool {
 		if q.Services != nil {
 			return s.row.Monitored(now) && slices.Contains(q.Services, s.b.Service)

@@ -145,12 +145,8 @@ type seenVersion struct{ model, version int64 }
 func (f *fixture) sameControl(scope batch.Scope) {
 	f.Helper()
 	want := f.control(scope)
-	got, err := f.st.Control(f.ctx, scope)
-	require.NoError(f, err)
-	f.likeControl(want, got)
-	acts, err := f.st.LaneHistory(f.ctx, scope)
-	require.NoError(f, err)
-	f.sameActs(f.steered[scope], acts)
+	f.likeControl(want, must(f.st.Control(f.ctx, scope))(f))
+	f.sameActs(f.steered[scope], must(f.st.LaneHistory(f.ctx, scope))(f))
 }
 
 // history returns the acts on a batch, compared with the model where the store has a history.
@@ -160,8 +156,7 @@ func (f *fixture) history(id batch.ID) []batch.Act {
 	if !f.has(inspector) {
 		return s.acts
 	}
-	got, err := f.st.History(f.ctx, s.b.Key())
-	require.NoError(f, err)
+	got := must(f.st.History(f.ctx, s.b.Key()))(f)
 	f.sameActs(s.acts, got)
 	return got
 }
@@ -170,8 +165,7 @@ func (f *fixture) history(id batch.ID) []batch.Act {
 func (f *fixture) attempts(id batch.ID) []batch.Report {
 	f.Helper()
 	s := f.rows[id]
-	got, err := f.st.Attempts(f.ctx, s.b.Key())
-	require.NoError(f, err)
+	got := must(f.st.Attempts(f.ctx, s.b.Key()))(f)
 	require.Len(f, got, len(s.reports), "reports of %s", id)
 	for i, w := range s.reports {
 		g := got[i]
@@ -185,8 +179,7 @@ func (f *fixture) attempts(id batch.ID) []batch.Report {
 func (f *fixture) look(id batch.ID, window int) store.Look {
 	f.Helper()
 	s := f.rows[id]
-	got, err := f.st.Look(f.ctx, s.b.Key(), window)
-	require.NoError(f, err)
+	got := must(f.st.Look(f.ctx, s.b.Key(), window))(f)
 	require.True(f, f.near(f.now(), got.At), "%s", got.At)
 	require.Equal(f, time.UTC, got.At.Location())
 	require.Equal(f, s.b.Key(), got.Ref.Key)

@@ -279,14 +279,12 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 		f.steered[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
 		acts += len(all) - len(f.steered[scope])
 	}
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID, string) bool { return tombstones }})
-	require.NoError(f, err)
+	p := must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: older, Limit: 10_000, Tombstone: func(batch.ServiceID, string) bool { return tombstones }}))(f)
 	require.Equal(f, store.Pruned{Batches: len(old), LaneActs: acts}, p)
 	for _, s := range old {
 		delete(f.rows, s.b.ID)
 		if tombstones {
-			r, err := f.st.Get(f.ctx, s.b.Key())
-			require.NoError(f, err)
+			r := must(f.st.Get(f.ctx, s.b.Key()))(f)
 			require.WithinDuration(f, f.now(), r.PrunedAt, f.unit/2)
 			f.tombs[s.b.ID] = &tomb{s.b, store.Remains(s.record(), r.PrunedAt)}
 		}

@@ -113,9 +113,7 @@ func operateOldPlace(f *fixture) {
 	assert.Equal(f, before.Version+1, r.Version)
 	assert.Nil(f, r.Error)
 	assert.False(f, r.Final())
-	lanes, err := f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9})
-	require.NoError(f, err)
-	assert.Equal(f, []batch.ServiceID{"s"}, lanes)
+	assert.Equal(f, []batch.ServiceID{"s"}, must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9}))(f))
 	late := f.submitted("b00003", store.Accepted)
 	late.Version = 2
 	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")

@@ -167,8 +167,7 @@ func pendingConcurrent(f *fixture) {
 	for id, n := range times {
 		require.Equal(f, 1, n, "leases of %s", id)
 	}
-	got, err := f.st.Pending(f.ctx, store.PendingQuery{Limit: 100, Lease: f.u(90)})
-	require.NoError(f, err)
+	got := must(f.st.Pending(f.ctx, store.PendingQuery{Limit: 100, Lease: f.u(90)}))(f)
 	assert.Len(f, times, len(bs)-len(got), "all were leased, or still can be")
 }
 

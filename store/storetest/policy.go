@@ -89,8 +89,7 @@ func policyHalt(f *fixture) {
 	f.release("s")
 	assert.Equal(f, []batch.ServiceID{"s", "t"}, f.open())
 	assert.Equal(f, []batch.ID{"a", "b"}, claimedIDs(f.leaves("s")))
-	acts, err := f.st.LaneHistory(f.ctx, batch.Only("s"))
-	require.NoError(f, err)
+	acts := must(f.st.LaneHistory(f.ctx, batch.Only("s")))(f)
 	require.Len(f, acts, 1)
 	assert.Equal(f, batch.ID("a"), acts[0].Batch, "it says what it released")
 }
@@ -249,8 +248,7 @@ func policyRace(f *fixture) {
 		for _, err := range atOnce(claims, record, claims) {
 			require.NoError(f, err, "round %d", round)
 		}
-		c, err := f.st.Control(f.ctx, batch.Only(service))
-		require.NoError(f, err)
+		c := must(f.st.Control(f.ctx, batch.Only(service)))(f)
 		require.True(f, c.Closed())
 	}
 }

@@ -41,8 +41,7 @@ func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 // keep keeps, and compares each result.
 func (f *fixture) keep(kept ...store.Prepared) []bool {
 	f.Helper()
-	got, err := f.st.KeepPrepared(f.ctx, kept)
-	require.NoError(f, err)
+	got := must(f.st.KeepPrepared(f.ctx, kept))(f)
 	want := make([]bool, len(kept))
 	for i, p := range kept {
 		if s := f.rows[p.Key.ID]; s != nil && s.b.Key() == p.Key {
@@ -325,9 +324,7 @@ func preparedBounds(f *fixture) {
 }
 
 func preparedMany(f *fixture) {
-	got, err := f.st.KeepPrepared(f.ctx, nil)
-	require.NoError(f, err)
-	assert.Empty(f, got)
+	assert.Empty(f, must(f.st.KeepPrepared(f.ctx, nil))(f))
 	f.add(bt("s", "a"), bt("s", "b"), bt("t", "c"), bt("t", "queued"))
 	f.take("a", "b", "c")
 	moved := f.prepared("b", "late")
@@ -366,8 +363,7 @@ func preparedNone(f *fixture) {
 // keepOf is keep without the model.
 func (f *fixture) keepOf(p store.Prepared) bool {
 	f.Helper()
-	got, err := f.st.KeepPrepared(f.ctx, []store.Prepared{p})
-	require.NoError(f, err)
+	got := must(f.st.KeepPrepared(f.ctx, []store.Prepared{p}))(f)
 	require.Len(f, got, 1)
 	return got[0]
 }
@@ -375,8 +371,7 @@ func (f *fixture) keepOf(p store.Prepared) bool {
 // claimAlone claims the one batch of a lane, behind the model's back.
 func (f *fixture) claimAlone(service batch.ServiceID) store.Claim {
 	f.Helper()
-	got, err := f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.u(1.5)}, everyReady)
-	require.NoError(f, err)
+	got := must(f.st.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: f.u(1.5)}, everyReady))(f)
 	require.Len(f, got.Runs, 1)
 	return got.Runs[0].Batches[0]
 }
@@ -403,9 +398,7 @@ func preparedRace(f *fixture) {
 		}
 		require.EqualValues(f, 1, did.Load(), "what the others prepared is not kept")
 		o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: batch.Queued}
-		applied, err := f.st.Record(f.ctx, []store.Outcome{o})
-		require.NoError(f, err)
-		require.Equal(f, store.Written, applied[0].Result, "the version is as it was")
+		require.Equal(f, store.Written, must(f.st.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "the version is as it was")
 		require.Contains(f, []string{"by 0", "by 1", "by 2", "by 3"}, string(f.claimAlone(lane.Service).Prepared))
 	}
 }

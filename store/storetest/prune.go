@@ -143,8 +143,7 @@ func pruneMore(f *fixture) {
 		f.pass(1)
 		total := store.Pruned{}
 		for calls := 1; ; calls++ {
-			p, err := f.st.Prune(f.ctx, q)
-			require.NoError(f, err)
+			p := must(f.st.Prune(f.ctx, q))(f)
 			total.Batches, total.Orders, total.StreamIDs, total.LaneActs = total.Batches+p.Batches, total.Orders+p.Orders, total.StreamIDs+p.StreamIDs, total.LaneActs+p.LaneActs
 			if !p.More(q) {
 				assert.Equal(f, one, total)
@@ -170,9 +169,7 @@ func pruneMore(f *fixture) {
 			os = append(os, batch.Order{ID: batch.OrderID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.u(1))})
 		}
 		require.NoError(f, orders.AddOrders(f.ctx, os...))
-		expired, err := orders.ExpireOrders(f.ctx, 9)
-		require.NoError(f, err)
-		require.Len(f, expired, 7)
+		require.Len(f, must(orders.ExpireOrders(f.ctx, 9))(f), 7)
 		all(store.Pruned{Orders: 7})
 	}
 }
@@ -187,8 +184,7 @@ func pruneForgets(f *fixture) {
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Equal(f, int64(1), r.Version)
 	f.take("a")
-	got, err := f.st.Payloads(f.ctx, []store.Ref{{Key: other.Key()}})
-	require.NoError(f, err)
+	got := must(f.st.Payloads(f.ctx, []store.Ref{{Key: other.Key()}}))(f)
 	assert.Equal(f, [][]byte{[]byte("other")}, got)
 }
 
@@ -200,16 +196,12 @@ func pruneGone(f *fixture) {
 	require.Equal(f, 1, f.prune(0, false))
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}
 	assert.Equal(f, store.Gone, f.record(o)[0].Result)
-	got, err := f.st.Payloads(f.ctx, []store.Ref{c.Ref})
-	require.NoError(f, err)
-	assert.Equal(f, [][]byte{nil}, got)
+	assert.Equal(f, [][]byte{nil}, must(f.st.Payloads(f.ctx, []store.Ref{c.Ref}))(f))
 	require.NoError(f, f.st.Checked(f.ctx, []store.Due{{Ref: c.Ref, In: f.u(9)}}))
 
 	f.add(bt("s", "a"))
 	f.take("a") // of the same version
-	applied, err := f.st.Record(f.ctx, []store.Outcome{o})
-	require.NoError(f, err)
-	assert.NotEqual(f, store.Written, applied[0].Result, "it is about the batch that is gone")
+	assert.NotEqual(f, store.Written, must(f.st.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "it is about the batch that is gone")
 	f.get("a")
 }
 

@@ -79,9 +79,7 @@ func quarantinePrune(f *fixture) {
 	f.aside(many("s", "q", 20)...)
 	f.pass(1)
 	f.committed(many("s", "b", 3)...)
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 3})
-	require.NoError(f, err)
-	assert.Equal(f, store.Pruned{Batches: 3}, p, "those that are older are kept")
+	assert.Equal(f, store.Pruned{Batches: 3}, must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 3}))(f), "those that are older are kept")
 	f.absent(many("s", "b", 3)...)
 	for _, b := range many("s", "q", 20) {
 		f.get(b.ID)

@@ -163,11 +163,8 @@ func raceSteer(f *fixture) {
 			require.NoError(f, err)
 		}
 		require.Len(f, changed, 1)
-		c, err := f.st.Control(f.ctx, scope)
-		require.NoError(f, err)
-		assert.Equal(f, changed[0], c.PausedBy.Actor)
-		acts, err := f.st.LaneHistory(f.ctx, scope)
-		require.NoError(f, err)
+		assert.Equal(f, changed[0], must(f.st.Control(f.ctx, scope))(f).PausedBy.Actor)
+		acts := must(f.st.LaneHistory(f.ctx, scope))(f)
 		require.NotEmpty(f, acts)
 		assert.Equal(f, changed[0], acts[len(acts)-1].Actor)
 		assert.Len(f, acts, 2-round%2)
@@ -215,8 +212,7 @@ func raceAll(f *fixture) {
 		require.Len(f, f.stored(), adders*each*len(services))
 	}
 	for id := range claims {
-		r, err := f.st.Get(f.ctx, batch.Key{Service: batch.ServiceID(id[strings.LastIndex(string(id), "/")+1:]), ID: id})
-		require.NoError(f, err)
+		r := must(f.st.Get(f.ctx, batch.Key{Service: batch.ServiceID(id[strings.LastIndex(string(id), "/")+1:]), ID: id}))(f)
 		assert.Equal(f, batch.Committed, r.State)
 		assert.Equal(f, 1, r.Attempt, "attempts of %s", r.Key)
 		assert.Equal(f, int64(4), r.Version)

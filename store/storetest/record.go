@@ -224,8 +224,7 @@ func recordAlone(f *fixture) {
 	} {
 		assert.Equal(f, s, f.get(id).State)
 	}
-	got, err := f.st.Record(f.ctx, nil)
-	require.NoError(f, err)
+	got = must(f.st.Record(f.ctx, nil))(f)
 	assert.Empty(f, got)
 }
 

@@ -69,9 +69,7 @@ func reopenKeeps(f *fixture) {
 		f.view(batch.ServiceID(s.name), 100)
 	}
 	if f.has(ledgers) {
-		name, err := f.st.Ledger(f.ctx, "another")
-		require.NoError(f, err)
-		assert.Equal(f, "the ledger", name)
+		assert.Equal(f, "the ledger", must(f.st.Ledger(f.ctx, "another"))(f))
 	}
 	if f.has(pruner) {
 		f.add(bt("s", "pruned"))
@@ -79,9 +77,7 @@ func reopenKeeps(f *fixture) {
 	}
 	f.pending(100, f.u(9.5))
 	c := f.take("with all")[0]
-	got, err := f.st.Payloads(f.ctx, []store.Ref{c.Ref})
-	require.NoError(f, err)
-	assert.Equal(f, [][]byte{b.Payload}, got)
+	assert.Equal(f, [][]byte{b.Payload}, must(f.st.Payloads(f.ctx, []store.Ref{c.Ref}))(f))
 	f.each(f.submitted, store.Accepted, "with all")
 
 	f.reopen()

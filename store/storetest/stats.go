@@ -38,8 +38,7 @@ func statsTests() []test {
 // stats reads what is kept.
 func (f *fixture) stats() store.Stats {
 	f.Helper()
-	s, err := f.st.Stats(f.ctx)
-	require.NoError(f, err)
+	s := must(f.st.Stats(f.ctx))(f)
 	return s
 }
 
@@ -47,8 +46,7 @@ func (f *fixture) stats() store.Stats {
 func (f *fixture) refresh(forget time.Duration) {
 	f.Helper()
 	for range 1000 {
-		did, err := f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond, By: "me", Forget: forget})
-		require.NoError(f, err)
+		did := must(f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond, By: "me", Forget: forget}))(f)
 		if did {
 			return
 		}
@@ -76,8 +74,7 @@ func (f *fixture) counted() store.Stats {
 		want.Open[s.row.State]++
 		if s.row.InDoubt(now) {
 			want.InDoubt++
-			rec, err := f.st.Get(f.ctx, s.b.Key())
-			require.NoError(f, err)
+			rec := must(f.st.Get(f.ctx, s.b.Key()))(f)
 			if since := rec.DoubtSince; want.OldestDoubt.IsZero() || since.Before(want.OldestDoubt) {
 				want.OldestDoubt = since
 			}
@@ -241,9 +238,7 @@ func statsAge(f *fixture) {
 	f.counted()
 	first := f.stats()
 	f.add(bt("s", "b"))
-	did, err := f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: f.u(5.5), By: "other"})
-	require.NoError(f, err)
-	assert.False(f, did)
+	assert.False(f, must(f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: f.u(5.5), By: "other"}))(f))
 	f.pass(2)
 	got := f.stats()
 	assert.Equal(f, first.Totals, got.Totals, "as they were")
@@ -282,8 +277,7 @@ func statsBack(f *fixture) {
 	assert.Zero(f, got.Age)
 	assert.True(f, f.nearly(f.u(3), got.Instances[0].Unseen), "%s", got.Instances[0].Unseen)
 	assert.False(f, got.Instances[0].Live, "nobody has seen it since")
-	did, err := f.st.RefreshStats(f.ctx, store.RefreshQuery{By: "me", Forget: f.u(0.5)})
-	require.NoError(f, err)
+	did := must(f.st.RefreshStats(f.ctx, store.RefreshQuery{By: "me", Forget: f.u(0.5)}))(f)
 	assert.True(f, did, "nobody waits until the clock is where it was")
 	got = f.stats()
 	assert.True(f, f.near(f.now(), got.At))
@@ -291,8 +285,7 @@ func statsBack(f *fixture) {
 	require.NoError(f, f.st.KeepInstance(f.ctx, store.Instance{ID: "i", Name: "i"}))
 	assert.True(f, f.stats().Instances[0].Live)
 	f.step(-5 * time.Minute) // less than the longest rest
-	did, err = f.st.RefreshStats(f.ctx, store.RefreshQuery{By: "me"})
-	require.NoError(f, err)
+	did = must(f.st.RefreshStats(f.ctx, store.RefreshQuery{By: "me"}))(f)
 	assert.True(f, did, "nor for the rest after the count")
 	assert.True(f, f.stats().At.Before(got.At))
 }

@@ -24,8 +24,7 @@ func summaryTests() []test {
 
 func (f *fixture) summary(name string) store.Summary {
 	f.Helper()
-	s, err := f.st.Summary(f.ctx, name)
-	require.NoError(f, err)
+	s := must(f.st.Summary(f.ctx, name))(f)
 	require.True(f, f.near(f.now(), s.Now))
 	s.Now = time.Time{}
 	return s
@@ -33,8 +32,7 @@ func (f *fixture) summary(name string) store.Summary {
 
 func (f *fixture) keepSummary(name string, turn int64, next store.Summary) bool {
 	f.Helper()
-	kept, err := f.st.KeepSummary(f.ctx, name, turn, next)
-	require.NoError(f, err)
+	kept := must(f.st.KeepSummary(f.ctx, name, turn, next))(f)
 	return kept
 }
 

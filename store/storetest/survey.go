@@ -35,8 +35,7 @@ func findTests() []test {
 // survey asks, and compares with the model.
 func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 	f.Helper()
-	got, err := f.st.Survey(f.ctx, q)
-	require.NoError(f, err)
+	got := must(f.st.Survey(f.ctx, q))(f)
 	bounded := q.Bounded()
 	require.True(f, f.near(f.now(), got.At), "%s", got.At)
 	waiting := map[batch.ServiceID]int{}
@@ -169,8 +168,7 @@ func surveyBounds(f *fixture) {
 func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 	f.Helper()
 	q.Brief = true
-	got, err := f.st.Survey(f.ctx, q)
-	require.NoError(f, err)
+	got := must(f.st.Survey(f.ctx, q))(f)
 	require.True(f, f.near(f.now(), got.At), "%s", got.At)
 	f.likeControl(f.control(batch.Everything()), got.Everything)
 	for _, l := range got.Lanes {
@@ -286,13 +284,11 @@ func findEach(f *fixture) {
 	f.add(ours, theirs, bt("s", "plain"))
 	f.committed(final)
 	for _, id := range []batch.ID{"ours", "theirs", "final", "plain"} {
-		got, err := f.st.Find(f.ctx, store.FindQuery{ID: id})
-		require.NoError(f, err)
+		got := must(f.st.Find(f.ctx, store.FindQuery{ID: id}))(f)
 		assert.Equal(f, f.get(id), got)
 	}
 	for _, b := range []batch.Batch{ours, theirs, final} {
-		got, err := f.st.Find(f.ctx, store.FindQuery{Service: b.Service, DataChangeID: b.DataChangeID})
-		require.NoError(f, err)
+		got := must(f.st.Find(f.ctx, store.FindQuery{Service: b.Service, DataChangeID: b.DataChangeID}))(f)
 		assert.Equal(f, f.get(b.ID), got)
 	}
 }

@@ -112,11 +112,8 @@ func textData(f *fixture) {
 	o := f.monitored("a", store.IsInvalid)
 	exact := bytes.Repeat([]byte{0, 255, '\'', '\\'}, 16<<10)
 	o.Receipts = []batch.Receipt{{TransactionID: "exact", Data: exact}, {TransactionID: "over", Data: append(bytes.Clone(exact), 1)}, {TransactionID: "none"}}
-	got, err := f.st.Record(f.ctx, []store.Outcome{o})
-	require.NoError(f, err)
-	require.Equal(f, store.Written, got[0].Result)
-	r, err := f.st.Get(f.ctx, o.Key)
-	require.NoError(f, err)
+	require.Equal(f, store.Written, must(f.st.Record(f.ctx, []store.Outcome{o}))(f)[0].Result)
+	r := must(f.st.Get(f.ctx, o.Key))(f)
 	require.Len(f, r.Receipts, 3)
 	assert.True(f, bytes.Equal(exact, r.Receipts[0].Data))
 	assert.True(f, bytes.Equal(exact, r.Receipts[1].Data))
@@ -132,8 +129,7 @@ func textAlone(f *fixture) {
 		os = append(os, f.submitted(id, store.Failed))
 	}
 	os[1].Error = &batch.SubmissionError{Kind: "\x00\xff", Message: strings.Repeat("\x00", 1<<20)}
-	got, err := f.st.Record(f.ctx, os)
-	require.NoError(f, err)
+	got := must(f.st.Record(f.ctx, os))(f)
 	for i, a := range got {
 		assert.Equal(f, store.Written, a.Result)
 		assert.Equal(f, batch.Delayed, a.Row.State, is[i])

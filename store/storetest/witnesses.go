@@ -37,8 +37,7 @@ func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 		}
 	}
 	for _, ref := range []store.Ref{s.ref, {Key: s.b.Key()}} {
-		got, err := f.st.Witnesses(f.ctx, ref, limit)
-		require.NoError(f, err)
+		got := must(f.st.Witnesses(f.ctx, ref, limit))(f)
 		require.Equal(f, append([]batch.ID{}, want...), append([]batch.ID{}, got...), "witnesses of %s", id)
 	}
 	return want
@@ -70,9 +69,7 @@ func witnessDecided(f *fixture) {
 	f.each(f.monitored, store.NoTrace, "s4")
 	assert.Len(f, f.witnesses("s4", 10), 3)
 	for _, ref := range []store.Ref{{Key: batch.Key{Service: "s", ID: "none"}}, {Key: batch.Key{Service: "t", ID: "s4"}}} {
-		got, err := f.st.Witnesses(f.ctx, ref, 9)
-		require.NoError(f, err)
-		assert.Empty(f, got)
+		assert.Empty(f, must(f.st.Witnesses(f.ctx, ref, 9))(f))
 	}
 }
 
