@@ -1,6 +1,6 @@
 // Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line for
 // each package. It fails when a test fails and when one is skipped: a test that is left out silently
-// protects nobody. Only three kinds may be: the parts of store/storetest that a store lacks, and
+// protects nobody. In the same way it fails when no run of "test" has heard of a test. Only three kinds may be skipped: the parts of store/storetest that a store lacks, and
 // whose test declares that it may lack them (Harness.Partial); a test that does not belong to one run
 // as it says itself by a call of internal/tier, and that passed in another; and what make soak runs.
 package main
@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -41,7 +42,12 @@ func main() {
 		all.Wait()
 	}
 	fmt.Printf("%.0f s, of %.0f s of CPU\n", time.Since(begin).Seconds(), total.cpu.Seconds())
-	if err := total.check(os.Args[1] == "quick"); err != nil {
+	quick := os.Args[1] == "quick"
+	err := total.check(quick)
+	if !quick {
+		err = errors.Join(err, total.unseen(root))
+	}
+	if err != nil {
 		fatal(err)
 	}
 }
@@ -72,8 +78,11 @@ func (r run) run(total *results) {
 	}
 	fmt.Println(title)
 	began := time.Now()
-	n := report(bufio.NewReaderSize(out, 1<<20), total)
-	err = cmd.Wait()
+	n, unread := report(bufio.NewReaderSize(out, 1<<20), total)
+	if unread != nil {
+		_, _ = io.Copy(os.Stdout, out) // else the command would wait for somebody who reads
+	}
+	err = errors.Join(unread, cmd.Wait())
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Printf("%s: %d passed, %d failed, %.0f s, of %.0f s of CPU\n", title, n.passed, n.failed, time.Since(began).Seconds(), cpu.Seconds())
 	if err != nil {

@@ -38,6 +38,13 @@ var plans = map[string]func() [][][]run{
 	},
 }
 
+// elsewhere are the modules that make test leaves out, by what runs them.
+var elsewhere = map[string]string{
+	"internal/lint":           "nothing: it has no code",
+	"internal/browser":        "make browser",
+	"dlt/evm/internal/oracle": "make fuzz",
+}
+
 // raced are the packages that make test also runs with the race detector: those in which goroutines of
 // ours share something, and those whose tests let processes and threads meet.
 var raced = []string{

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -21,16 +22,19 @@ type event struct {
 // counts are of top-level tests and subtests.
 type counts struct{ passed, failed int }
 
-// report prints the important events, counts them, and notes in total how each test ended.
-func report(r io.Reader, total *results) (n counts) {
+// report prints the important events, counts them, and notes in total how each test ended. The error is
+// about what is no event: the events behind it are lost.
+func report(r io.Reader, total *results) (n counts, err error) {
 	outputs := map[test][]string{} // kept until the test ends well
 	var took []event               // whole tests
 	defer func() { printSlowest(took) }()
 	dec := json.NewDecoder(r)
 	for {
 		var e event
-		if err := dec.Decode(&e); err != nil {
-			return n
+		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
+			return n, nil
+		} else if err != nil {
+			return n, fmt.Errorf("the events of go test: %w", err)
 		}
 		key := test{e.Package, e.Test}
 		switch e.Action {

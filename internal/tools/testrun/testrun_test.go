@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,7 +37,8 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := &results{}
-			report(strings.NewReader(c.events), total)
+			_, err := report(strings.NewReader(c.events), total)
+			require.NoError(t, err)
 			if err := total.check(c.quick); c.fails {
 				require.ErrorContains(t, err, "TestIt was skipped")
 			} else {
@@ -46,18 +48,44 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 	}
 }
 
-// The plan of make test has every module with tests, but for these.
-func TestAllModulesAreRun(t *testing.T) {
-	left := map[string]bool{
-		"internal/lint":           true, // has no code
-		"internal/browser":        true, // make browser
-		"dlt/evm/internal/oracle": true, // make fuzz
+// What is no event is an error, because events behind it are lost.
+func TestEventsAreRead(t *testing.T) {
+	total := &results{}
+	n, err := report(strings.NewReader(`{"Action":"pass","Package":"p","Test":"TestIt"}`+"\npanic\n"), total)
+	require.ErrorContains(t, err, "events")
+	require.Equal(t, counts{passed: 1}, n)
+}
+
+// A test of which no run says anything fails make test.
+func TestNoTestIsForgotten(t *testing.T) {
+	folder := t.TempDir()
+	write := func(file, text string) {
+		file = filepath.Join(folder, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
+	write("a_test.go", "package a_test\n\nfunc TestMain(m *testing.M) {}\n\nfunc Testament() {}\n\nfunc TestIt(t *testing.T) {\n}\n")
+	write("b/b_test.go", "//go:build never\n\npackage b\n\nfunc FuzzIt(f *testing.F) {\n}\n\nfunc Test(t *testing.T) {}\n")
+	write("internal/browser/b_test.go", "package browser\n\nfunc TestPages(t *testing.T) {\n}\n")
+	total := &results{}
+	total.pass(test{modules + "/b", "TestIt"})
+	err := total.unseen(folder)
+	require.EqualError(t, err, modules+" TestIt ended in no run: a_test.go\n"+
+		modules+"/b FuzzIt ended in no run: b/b_test.go\n"+modules+"/b Test ended in no run: b/b_test.go")
+	total.pass(test{modules, "TestIt"})
+	total.pass(test{modules + "/b", "FuzzIt"})
+	total.skip(test{modules + "/b", "Test"}, "tier: plain")
+	require.NoError(t, total.unseen(folder))
+}
+
+// The plan of make test has every module with tests, but for those that run elsewhere.
+func TestAllModulesAreRun(t *testing.T) {
+	run := map[string]bool{}
 	for _, stage := range plans["test"]() {
 		for _, line := range stage {
 			for _, r := range line {
 				if r.args[0] == "test" {
-					left[r.module] = true
+					run[r.module] = true
 				}
 			}
 		}
@@ -66,7 +94,7 @@ func TestAllModulesAreRun(t *testing.T) {
 		if d != nil && d.Name() == "go.mod" {
 			module, err := filepath.Rel("../"+root, filepath.Dir(path))
 			require.NoError(t, err)
-			require.True(t, left[module], module)
+			require.NotEqual(t, run[module], elsewhere[module] != "", module)
 		}
 		return err
 	}))
