@@ -10,13 +10,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -30,12 +29,7 @@ usage: go run ./examples/customledger
 func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "customledger:", err)
-		os.Exit(1)
-	}
+	demo.Main("customledger", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out) })
 }
 
 func run(ctx context.Context, w io.Writer) error {

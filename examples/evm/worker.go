@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -11,8 +9,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/queuer"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 // job is the input of a process.
@@ -31,24 +27,17 @@ type service struct {
 
 // open starts nothing: the process that adds and awaits does not call Run.
 func open(ctx context.Context, j job) (*service, error) {
-	db, err := sqliteopen.Open(j.DB)
+	st, _, done, err := demo.Open(ctx, "sqlite", j.DB)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n(SQLite needs a C compiler)", err)
-	}
-	fail := func(err error) (*service, error) { return nil, errors.Join(err, db.Close()) }
-	st, err := sqlite.New(db, nil)
-	if err == nil {
-		err = st.Migrate(ctx)
-	}
-	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	// Keep the defaults of times for real chains: these are for blocks of 250 ms.
 	ledger, err := evm.New(j.URL, j.Chain, &evm.Options{
 		Genesis: j.Genesis, Finality: evm.After(depth), HeadInterval: blockTime / 4, LateArrival: time.Second, Grace: time.Second,
 	})
 	if err != nil {
-		return fail(err)
+		done()
+		return nil, err
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
 		Strategy: queuer.Pipelined(16),
@@ -57,9 +46,10 @@ func open(ctx context.Context, j job) (*service, error) {
 		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, RetryDelay: blockTime,
 	})
 	if err != nil {
-		return fail(err)
+		done()
+		return nil, err
 	}
-	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); _ = db.Close() }}, nil
+	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); done() }}, nil
 }
 
 // work is a whole worker process: it sends until its standard input ends.

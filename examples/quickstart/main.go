@@ -14,11 +14,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
@@ -26,10 +25,8 @@ import (
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 type config struct {
@@ -55,19 +52,14 @@ func main() {
 	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, c); err != nil {
-		fmt.Fprintln(os.Stderr, "\nquickstart:", err)
-		os.Exit(1)
-	}
+	demo.Main("quickstart", func(ctx context.Context, _ io.Writer, _ bool) error { return run(ctx, c) })
 }
 
 func run(ctx context.Context, c config) error {
 	if c.batches < 1 || c.services < 1 {
 		return errors.New("-n and -services want at least 1")
 	}
-	st, where, done, err := openStore(ctx, c)
+	st, where, done, err := demo.Open(ctx, c.store, c.db)
 	if err != nil {
 		return err
 	}
@@ -154,41 +146,6 @@ func run(ctx context.Context, c config) error {
 			}
 		}
 	}
-}
-
-func openStore(ctx context.Context, c config) (st store.Store, where string, done func(), err error) {
-	nothing := func() {}
-	switch c.store {
-	case "memory":
-		return memory.New(), "memory", nothing, nil
-	case "sqlite":
-	default:
-		return nil, "", nil, fmt.Errorf("-store %q: want sqlite or memory", c.store)
-	}
-	path, clean := c.db, nothing
-	if path == "" {
-		dir, err := os.MkdirTemp("", "quickstart")
-		if err != nil {
-			return nil, "", nil, err
-		}
-		clean = func() { os.RemoveAll(dir) }
-		path = filepath.Join(dir, "queue.db")
-	}
-	db, err := sqliteopen.Open(path)
-	if err != nil {
-		clean()
-		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
-	}
-	closeAll := func() { db.Close(); clean() }
-	sq, err := sqlite.New(db, nil)
-	if err == nil {
-		err = sq.Migrate(ctx)
-	}
-	if err != nil {
-		closeAll()
-		return nil, "", nil, err
-	}
-	return sq, path, closeAll, nil
 }
 
 // show runs the Runner on, and serves the console of its store at a free port, until ctx is done.

@@ -18,16 +18,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
-	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 // Scabbard's times, scaled down with the simulated nodes'. Use the defaults for real nodes;
@@ -63,19 +57,14 @@ func main() {
 	flag.IntVar(&c.batches, "n", 600, "batches")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout, c); err != nil {
-		fmt.Fprintln(os.Stderr, "\nsplinter:", err)
-		os.Exit(1)
-	}
+	demo.Main("splinter", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out, c) })
 }
 
 func run(ctx context.Context, out io.Writer, c config) error {
 	if c.batches < 1 {
 		return errors.New("-n wants at least 1")
 	}
-	st, where, done, err := openStore(ctx, c)
+	st, where, done, err := demo.Open(ctx, c.store, c.db)
 	if err != nil {
 		return err
 	}
@@ -109,39 +98,4 @@ func run(ctx context.Context, out io.Writer, c config) error {
 	}
 	fmt.Fprintf(out, "the nodes' journal: all %d executed once, every service in order\n", len(batches))
 	return nil
-}
-
-func openStore(ctx context.Context, c config) (st store.Full, where string, done func(), err error) {
-	nothing := func() {}
-	switch c.store {
-	case "memory":
-		return memory.New(), "memory", nothing, nil
-	case "sqlite":
-	default:
-		return nil, "", nil, fmt.Errorf("-store %q: want sqlite or memory", c.store)
-	}
-	path, clean := c.db, nothing
-	if path == "" {
-		dir, err := os.MkdirTemp("", "splinter")
-		if err != nil {
-			return nil, "", nil, err
-		}
-		clean = func() { os.RemoveAll(dir) }
-		path = filepath.Join(dir, "queue.db")
-	}
-	db, err := sqliteopen.Open(path)
-	if err != nil {
-		clean()
-		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
-	}
-	closeAll := func() { db.Close(); clean() }
-	sq, err := sqlite.New(db, nil)
-	if err == nil {
-		err = sq.Migrate(ctx)
-	}
-	if err != nil {
-		closeAll()
-		return nil, "", nil, err
-	}
-	return sq, path, closeAll, nil
 }

@@ -14,8 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -37,12 +36,7 @@ func main() {
 	services := flag.Int("services", 3, "services, each a lane of its own")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout, *batches, *services); err != nil {
-		fmt.Fprintln(os.Stderr, "toystore:", err)
-		os.Exit(1)
-	}
+	demo.Main("toystore", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out, *batches, *services) })
 }
 
 func run(ctx context.Context, w io.Writer, batches, services int) error {

@@ -5,7 +5,6 @@
 // exactly once. You need not install anything.
 //
 //	go run ./examples/transfers
-//	go run ./examples/transfers -store memory       (needs no C compiler; there it is the participant that crashes)
 //	go run ./examples/transfers -db transfers.db    (keeps the file, to look into)
 //
 // Its exit status is not 0 if the books do not agree.
@@ -18,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
@@ -26,7 +24,7 @@ import (
 )
 
 type config struct {
-	store, db         string
+	db                string
 	transfers, poison int
 	parties           int
 	over, takes       time.Duration
@@ -49,7 +47,6 @@ func main() {
 		return
 	}
 	var c config
-	flag.StringVar(&c.store, "store", sqliteStore, "sqlite or memory")
 	flag.StringVar(&c.db, "db", "", "the SQLite file, which must not exist and is kept (default: one in a temporary folder)")
 	flag.IntVar(&c.transfers, "n", 10_000, "transfers")
 	flag.IntVar(&c.parties, "parties", 50, "parties, of which each pays the others")
@@ -65,11 +62,11 @@ func main() {
 const onTheWire = 100 * time.Millisecond
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
-	switch {
-	case c.transfers < 1 || c.parties < 2 || c.poison < 0 || c.over < 0 || c.takes <= 0:
+	if c.transfers < 1 || c.parties < 2 || c.poison < 0 || c.over < 0 || c.takes <= 0 {
 		return errors.New("-n wants at least 1, -parties at least 2, -poison and -over at least 0, -takes more than 0")
-	case c.store == memoryStore && c.db != "":
-		return errors.New("-db is for -store sqlite")
+	}
+	if _, err := os.Stat(c.db); err == nil {
+		return fmt.Errorf("-db %s: want a file that does not exist yet; the participant begins anew each time, and what an earlier one was sent means nothing to it", c.db)
 	}
 	// The participant is in this process, so that its books are at hand. The worker reaches it
 	// over a socket, like any other participant.
@@ -86,57 +83,27 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 		return err
 	}
 	defer participant.Close()
-	path, clean, err := file(c)
+	st, path, done, err := demo.Open(ctx, "sqlite", c.db)
 	if err != nil {
 		return err
 	}
-	defer clean()
-	j := job{Store: c.store, DB: path, URL: participant.URL()}
-	sv, err := open(ctx, j)
+	defer done()
+	sv, err := newService(st, participant.URL())
 	if err != nil {
 		return err
 	}
-	defer sv.close()
+	defer sv.ledger.CloseIdleConnections()
 
 	all := draw(c)
 	fmt.Fprintf(out, "ledger     a simulated Canton participant at %s, %s from a submission to its completion\n", participant.URL(), c.takes)
-	where := path
-	if path == "" {
-		where = "memory, which does not survive a process: so it is the participant that crashes"
-	}
-	fmt.Fprintf(out, "orders     in %s\n", where)
+	fmt.Fprintf(out, "orders     in %s\n", path)
 	fmt.Fprintf(out, "work       %d transfers of %d parties, added over %s; %d of them are poisonous\n\n", len(all), c.parties, c.over, poisonous(all))
 
 	s := &show{c: c, all: all, participant: participant, service: sv, screen: &demo.Line{Out: out, Live: live, Every: time.Second}}
-	if c.store == memoryStore {
-		s.worker = inProcess(sv)
-	} else {
-		s.worker = &demo.Process{Job: j}
-	}
+	s.worker = &demo.Process{Job: job{DB: path, URL: participant.URL()}}
 	records, err := s.run(ctx)
 	if err != nil {
 		return err
 	}
 	return prove(out, all, records, participant.Journal(), participant.Books())
-}
-
-// file returns the path of the orders: "" for memory.
-func file(c config) (path string, clean func(), err error) {
-	clean = func() {}
-	switch {
-	case c.store == memoryStore:
-		return "", clean, nil
-	case c.store != sqliteStore:
-		return "", clean, fmt.Errorf("-store %q: want %s or %s", c.store, sqliteStore, memoryStore)
-	case c.db == "":
-		dir, err := os.MkdirTemp("", "transfers")
-		if err != nil {
-			return "", clean, err
-		}
-		return filepath.Join(dir, "transfers.db"), func() { os.RemoveAll(dir) }, nil
-	}
-	if _, err := os.Stat(c.db); err == nil {
-		return "", clean, fmt.Errorf("-db %s: want a file that does not exist yet; the participant begins anew each time, and what an earlier one was sent means nothing to it", c.db)
-	}
-	return c.db, clean, nil
 }

@@ -33,15 +33,6 @@ func TestRun(t *testing.T) {
 	require.Contains(t, p.Out.String(), "does not exist yet")
 }
 
-// In memory it is the participant that crashes.
-func TestRunMemory(t *testing.T) {
-	var out demotest.Output
-	require.NoError(t, run(t.Context(), config{store: memoryStore, transfers: 400, parties: 8, poison: 200, over: time.Second, takes: 50 * time.Millisecond}, &out, true))
-	t.Log(strings.ReplaceAll(out.String(), "\r", "\n"))
-	require.Contains(t, out.String(), "the participant crashed")
-	require.Contains(t, out.String(), "THE BOOKS AGREE: 398 good transfers")
-}
-
 // Ctrl-C ends the worker and removes the file.
 func TestInterrupt(t *testing.T) {
 	p := demotest.New(t, "-over", "1m", "-takes", "50ms")
@@ -55,15 +46,13 @@ func TestInterrupt(t *testing.T) {
 }
 
 func TestWrongFlags(t *testing.T) {
-	good := config{store: memoryStore, transfers: 1, parties: 2, takes: time.Millisecond}
+	good := config{transfers: 1, parties: 2, takes: time.Millisecond}
 	for name, bend := range map[string]func(*config){
 		"no transfers":         func(c *config) { c.transfers = 0 },
 		"nobody to pay":        func(c *config) { c.parties = 1 },
 		"negative":             func(c *config) { c.poison = -1 },
 		"no time at all":       func(c *config) { c.takes = 0 },
-		"a store of paper":     func(c *config) { c.store = "paper" },
-		"a file of memory":     func(c *config) { c.db = "x.db" },
-		"a folder that is not": func(c *config) { c.store, c.db = sqliteStore, t.TempDir()+"/no/such/folder/x.db" },
+		"a folder that is not": func(c *config) { c.db = t.TempDir() + "/no/such/folder/x.db" },
 	} {
 		c := good
 		bend(&c)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,30 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
-	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
-
-const (
-	sqliteStore = "sqlite"
-	memoryStore = "memory"
-)
-
-// job is the input of a process.
-type job struct {
-	Store string `json:"store"`
-	DB    string `json:"db"`
-	URL   string `json:"url"`
-}
 
 // service is the application's part: an Engine, which makes batches of orders, and a Runner,
 // which delivers them, on one store.
 type service struct {
 	engine *autobatch.Engine
 	runner *dltbatch.Runner
-	close  func()
+	ledger *canton.Client
 }
 
 // commands is the only func that an application must write: it turns an order into commands.
@@ -48,48 +32,38 @@ func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: []json.RawMessage{t.Command()}}, nil
 }
 
-// open starts nothing: a process that only adds and awaits need not call run.
-func open(ctx context.Context, j job) (*service, error) {
-	st, closeStore, err := j.openStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &service{close: closeStore}
+// newService starts nothing: a process that only adds and awaits need not call run.
+func newService(st demo.Store, url string) (_ *service, err error) {
+	s := &service{}
 	// Keep the defaults for real participants: these values are for one that is a few times
 	// faster.
-	ledger, err := canton.New(j.URL, &canton.Options{
+	if s.ledger, err = canton.New(url, &canton.Options{
 		UserID: "transfers", LateArrival: time.Second, Grace: time.Second, IdleWait: 50 * time.Millisecond,
 		// It has no default. Without it a batch that is refused on submission while an earlier
 		// attempt of it was lost needs a person's decision, since nothing proves the outcome
 		// of that attempt.
 		DecidedWithin: 2 * time.Second,
-	})
-	if err != nil {
-		s.close()
+	}); err != nil {
 		return nil, err
 	}
-	s.close = func() { ledger.CloseIdleConnections(); closeStore() }
 	builder, err := canton.NewOrderBuilder(commands, nil)
-	if err == nil {
-		s.engine, err = autobatch.New(st, builder, &autobatch.Options{
-			BatchInterval: 100 * time.Millisecond, MonitorInterval: 250 * time.Millisecond,
-			Check: ledger.Check, // checks a new batch before it is stored
-			Wake:  func(party batch.ServiceID) { s.runner.Wake(party) },
-		})
-	}
-	if err == nil {
-		s.runner, err = dltbatch.New(st, ledger, &dltbatch.Options{
-			// A dead worker's claim expires after three seconds; by default after sixty.
-			RequestTimeout: 2 * time.Second, ClaimTTL: 3 * time.Second, Drain: 5 * time.Second,
-			FirstPoll: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
-			Observer: s.engine, // so that it hears of a batch's outcome at once
-		})
-	}
 	if err != nil {
-		s.close()
 		return nil, err
 	}
-	return s, nil
+	if s.engine, err = autobatch.New(st, builder, &autobatch.Options{
+		BatchInterval: 100 * time.Millisecond, MonitorInterval: 250 * time.Millisecond,
+		Check: s.ledger.Check, // checks a new batch before it is stored
+		Wake:  func(party batch.ServiceID) { s.runner.Wake(party) },
+	}); err != nil {
+		return nil, err
+	}
+	s.runner, err = dltbatch.New(st, s.ledger, &dltbatch.Options{
+		// A dead worker's claim expires after three seconds; by default after sixty.
+		RequestTimeout: 2 * time.Second, ClaimTTL: 3 * time.Second, Drain: 5 * time.Second,
+		FirstPoll: 50 * time.Millisecond, PollInterval: 500 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
+		Observer: s.engine, // so that it hears of a batch's outcome at once
+	})
+	return s, err
 }
 
 // run runs both until ctx is done.
@@ -106,28 +80,4 @@ func (s *service) run(ctx context.Context) error {
 	}
 	both.Wait()
 	return errors.Join(errs[:]...)
-}
-
-// openStore opens the store of orders and batches.
-func (j job) openStore(ctx context.Context) (st interface {
-	store.Full
-	store.Orders
-}, done func(), err error,
-) {
-	if j.Store == memoryStore {
-		return memory.New(), func() {}, nil
-	}
-	db, err := sqliteopen.Open(j.DB)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory)", err)
-	}
-	sq, err := sqlite.New(db, nil)
-	if err == nil {
-		err = sq.Migrate(ctx)
-	}
-	if err != nil {
-		db.Close()
-		return nil, nil, err
-	}
-	return sq, func() { db.Close() }, nil
 }

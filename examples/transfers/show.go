@@ -23,8 +23,8 @@ type show struct {
 	c           config
 	all         []transfer
 	participant *cantontest.Participant
-	service     *service // adds and awaits; in memory it is also the worker's
-	worker      worker
+	service     *service // adds and awaits
+	worker      *demo.Process
 	screen      *demo.Line
 
 	begun   time.Time
@@ -84,9 +84,8 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 			s.screen.Refresh(s.now().line())
 			if !crashed && s.ripe() {
 				crashed = true
-				if s.crash() {
-					ended, back = nil, time.After(restartAfter)
-				}
+				s.crash()
+				ended, back = nil, time.After(restartAfter)
 			}
 		}
 	}
@@ -147,8 +146,8 @@ func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- n
 
 func (s *show) start(how string) (<-chan error, error) {
 	ended, err := s.worker.Start()
-	if p, ok := s.worker.(*demo.Process); ok && err == nil {
-		s.screen.Say(time.Since(s.begun), "the worker %s: process %d", how, p.PID())
+	if err == nil {
+		s.screen.Say(time.Since(s.begun), "the worker %s: process %d", how, s.worker.PID())
 	}
 	return ended, err
 }
@@ -160,18 +159,11 @@ func (s *show) ripe() bool {
 	return 2*n >= len(s.all) && (4*n >= 3*len(s.all) || 3*inFlight(s.participant.Journal()) >= s.c.parties)
 }
 
-// crash kills the worker, and reports whether to start it again. In memory the participant
-// loses its submissions in flight instead.
-func (s *show) crash() (dead bool) {
-	at, flying := time.Since(s.begun), inFlight(s.participant.Journal())
-	if p, ok := s.worker.(*demo.Process); ok {
-		p.Kill()
-		s.screen.Say(at, "kill -9 of the worker (process %d), with %d submissions in flight", p.PID(), flying)
-		return true
-	}
-	s.participant.Crash()
-	s.screen.Say(at, "the participant crashed, and forgot what was in flight, %d submissions", flying)
-	return false
+// crash kills the worker.
+func (s *show) crash() {
+	flying := inFlight(s.participant.Journal())
+	s.worker.Kill()
+	s.screen.Say(time.Since(s.begun), "kill -9 of the worker (process %d), with %d submissions in flight", s.worker.PID(), flying)
 }
 
 // inFlight returns how many submissions are on the wire, or have no completion yet.

@@ -16,14 +16,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledger "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -37,12 +36,7 @@ usage: go run ./examples/unittest
 func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "unittest:", err)
-		os.Exit(1)
-	}
+	demo.Main("unittest", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out) })
 }
 
 // outage is how long the ledger is down when the program starts.
