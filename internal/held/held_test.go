@@ -47,6 +47,9 @@ func TestJudge(t *testing.T) {
 			m.Seen(store.InFlight{Ref: store.Ref{Key: key}, Attempt: attempt, Prepared: []byte(kept), Age: time.Minute}, start)
 		}
 	}
+	requeued := func(m *Batches) {
+		m.Seen(store.InFlight{Ref: store.Ref{Key: key}, Attempt: 2, Requeued: true, Age: time.Minute}, start)
+	}
 	for _, c := range []struct {
 		name  string
 		known []func(*Batches)
@@ -59,6 +62,11 @@ func TestJudge(t *testing.T) {
 		{"an earlier attempt", []func(*Batches){posted(3, "")}, claim(2, "", false), &Forgotten{Attempt: 3}},
 		{"an attempt of another process", []func(*Batches){seen(1, "")}, claim(1, "", false), &Forgotten{Attempt: 1}},
 		{"it was final", []func(*Batches){posted(1, ""), ended}, claim(2, "", false), &Forgotten{Attempt: 1, Final: true}},
+		{
+			"it was final, and another process has attempted it since", []func(*Batches){posted(1, ""), ended, seen(2, "")},
+			claim(3, "", false), &Forgotten{Attempt: 1, Final: true},
+		},
+		{"it was final, and another process has attempted it since a requeue", []func(*Batches){posted(1, "x"), ended, requeued}, claim(3, "", true), nil},
 		{"it was final, and requeued", []func(*Batches){posted(1, "x"), ended}, claim(2, "", true), nil},
 		{"the kept bytes are gone", []func(*Batches){posted(1, "bytes")}, claim(2, "", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
 		{"some of them are gone", []func(*Batches){seen(1, "bytes")}, claim(2, "by", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
