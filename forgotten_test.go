@@ -239,3 +239,37 @@ func TestAnotherProcessEndsTheBytes(t *testing.T) {
 		assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
 	})
 }
+
+// TestOtherBytesAreNotTheBytesThatWereSent puts the database back to the bytes of the first attempt, which are void.
+// The bytes of the second one were executed, and are in the database no more: the end of the first ones says nothing
+// about them, so the batch is not prepared anew.
+func TestOtherBytesAreNotTheBytesThatWereSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := ledgermem.New(nil)
+		st := &rewound{memory.New()}
+		r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, nil)
+		require.NoError(t, err)
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(t.Context(), b))
+		serveFor(t, r, 30*time.Minute)
+		require.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+		st.rewind(t, b)
+		claimed, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, func(batch.Lane) []batch.Run {
+			return []batch.Run{{0}}
+		})
+		require.NoError(t, err)
+		c := claimed.Runs[0].Batches[0]
+		kept, err := st.KeepPrepared(t.Context(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte("b as 1")}})
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, kept)
+		_, err = st.Record(t.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Failed}})
+		require.NoError(t, err)
+		serveFor(t, r, 30*time.Minute)
+		assert.Equal(t, []batch.ID{"b"}, ledger.Log("s"))
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Equal(t, batch.Rejected, rec.State)
+		require.NotNil(t, rec.Error)
+		assert.Equal(t, batch.KindGivenUp, rec.Error.Kind)
+	})
+}
