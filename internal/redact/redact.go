@@ -8,10 +8,11 @@
 package redact
 
 import (
+	"encoding/json"
+	"html"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -40,14 +41,25 @@ func New(secrets []string) *Redactor {
 		if s = strings.TrimSpace(s); len(s) < minSecret {
 			continue
 		}
-		quoted := strconv.Quote(s)
-		for _, form := range []string{s, url.QueryEscape(s), url.PathEscape(s), quoted[1 : len(quoted)-1]} {
+		// JSON's writers escape other characters each: Go's <, > and &, PHP's the slash.
+		for _, form := range []string{
+			s, url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), inQuotes(s), inJSON(s), strings.ReplaceAll(inQuotes(s), "/", `\/`),
+		} {
 			r.secrets = append(r.secrets, form, escapes.ReplaceAllStringFunc(form, strings.ToLower))
 		}
 	}
 	slices.Sort(r.secrets)
 	r.secrets = slices.Compact(r.secrets)
 	return r
+}
+
+// inJSON is a text as encoding/json writes it, without the quotes.
+func inJSON(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil { // that cannot be
+		return s
+	}
+	return string(text[1 : len(text)-1])
 }
 
 // escapes are the escaped bytes of an address, whose digits have either case.

@@ -87,6 +87,13 @@ func TestFormsOfSecrets(t *testing.T) {
 			assert.Equal(t, "he said <[redacted]>", strings.Replace(got, "Basic [redacted]", "[redacted]", 1))
 		}
 	}
+	for name, text := range map[string]string{
+		"Go's JSON":  `k/9 +\"z%\u0026=ü` + "abcdefghijkl",
+		"PHP's JSON": `k\/9 +\"z%&=ü` + "abcdefghijkl",
+		"HTML":       `k/9 +&#34;z%&amp;=ü` + "abcdefghijkl",
+	} {
+		assert.Equal(t, "he said [redacted].", r.Hide("he said "+text+"."), name)
+	}
 	lower := strings.ReplaceAll(strings.ReplaceAll(url.QueryEscape(key), "%2F", "%2f"), "%2B", "%2b")
 	lower = strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(lower, "%C3", "%c3"), "%BC", "%bc"), "%3D", "%3d")
 	assert.Equal(t, "[redacted]", r.Hide(lower))
@@ -94,6 +101,12 @@ func TestFormsOfSecrets(t *testing.T) {
 		assert.Equal(t, "cut off: [redacted]", r.Hide("cut off: "+key[:cut]))
 	}
 	assert.Equal(t, "the node at node.example:8443, v2", r.Hide("the node at node.example:8443, v2"))
+	u, err = url.Parse("http://node/?key=one-key-1;two-key-2&k=50%off-key-3")
+	require.NoError(t, err)
+	unread := redact.New(redact.URLSecrets(u))
+	for _, text := range []string{"one-key-1", "two-key-2", "50%off-key-3"} {
+		assert.Equal(t, "he said [redacted].", unread.Hide("he said "+text+"."), "url.ParseQuery reads none of it")
+	}
 	u, err = url.Parse("http://node:8008/k1")
 	require.NoError(t, err)
 	short := redact.New(redact.URLSecrets(u))

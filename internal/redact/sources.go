@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -76,9 +77,13 @@ func URLSecrets(u *url.URL) (out []string) {
 			out = append(out, u.Host+path) // a short path, too, where it is an address's
 		}
 	}
-	for key, values := range u.Query() {
-		if add(values...); len(values) == 1 && values[0] == "" {
-			add(key) // the key is all there is
+	for pair := range strings.FieldsFuncSeq(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
+		// Of each pair, also where url.ParseQuery reads none: providers may read them otherwise.
+		key, value, _ := strings.Cut(pair, "=")
+		value = cmp.Or(value, key) // where the key is all there is
+		add(value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			add(plain)
 		}
 	}
 	return out
