@@ -69,7 +69,6 @@ bench:
 	$(GO) test -C internal/integration ./scale -run none -bench 'Backlog|Drain' -benchtime 1x -timeout 4h -v -scale.rows=10000000 -scale.drain=100000 -scale.runs=3
 	$(GO) test -C internal/integration ./scale -run none -bench Stats -benchtime 1x -timeout 1h -v -scale.rows=900000 -scale.lanes=100000
 	$(GO) test -C internal/integration ./scale -run none -bench Causes -benchtime 5x -timeout 1h -v -scale.rows=1000000 -scale.lanes=100000
-	$(GO) test ./operator -run none -bench Causes -benchtime 3x -timeout 1h -v -operator.lanes=100000
 
 # The figures, the table and the plot of docs/performance.md, and nothing else of it: an
 # hour or more on a quiet machine. MODE names some, by comma; the others stay.

@@ -2,19 +2,19 @@ package dltbatch_test
 
 import (
 	"flag"
-	"fmt"
 	"go/ast"
-	"go/doc"
+	"go/importer"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"go/types"
+	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,8 +31,7 @@ var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
 // The exported surface changes on purpose only: a change of it is a change of the listing, too.
 func TestSurface(t *testing.T) {
 	tier.Plain(t)
-	have, err := surface(os.DirFS("."))
-	require.NoError(t, err)
+	have := surface(t)
 	require.Greater(t, len(have), 500, "identifiers that were found: is a folder left out?")
 	text, err := os.ReadFile(listing)
 	require.NoError(t, err)
@@ -127,52 +126,25 @@ func place(groups map[string][]string, have []string) map[string][]string {
 	return placed
 }
 
-// Each way to change the exported surface is seen, and no other change of the code is.
+// Each way to change what a package exports is seen, and no other change of the code is.
 func TestSurfaceSeesChanges(t *testing.T) {
-	tree := fstest.MapFS{
-		"go.mod": {}, "a.go": {Data: []byte("package dltbatch\n\ntype Runner struct{}\n")},
-		"internal/x/x.go": {Data: []byte("package x; type T struct{}; func (*T) Do() {}; func (T) do() {}; type U struct{}; func (U) Undo() {}")},
-	}
-	before, err := surface(tree)
-	require.NoError(t, err)
-	require.Equal(t, []string{"dltbatch.Runner"}, before)
-	for _, c := range []struct {
-		file, code string
-		want       []string
-	}{
-		{"b.go", "package dltbatch; func (r *Runner) Run() {}", []string{"new: dltbatch.Runner.Run"}},
-		{"b.go", "package dltbatch; func New() *Runner { return nil }", []string{"new: dltbatch.New"}},
-		{"b.go", "package dltbatch; type Alias = Runner", []string{"new: dltbatch.Alias"}},
-		{"store/a.go", "package store; var A, B, c = 1, 2, 3", []string{"new: store.A", "new: store.B"}},
-		{"store/a.go", "package store; type T int; const ( X T = iota; Y; z )", []string{"new: store.T", "new: store.X", "new: store.Y"}},
-		{"store/a.go", "package store; type t int; const X t = 1", []string{"new: store.X"}},
-		{"store/memory/a.go", "package memory; type S[T any] struct{ F int }; func (s S[T]) Do() {}; func (S[T]) do() {}", []string{"new: store/memory.S", "new: store/memory.S.Do"}},
-		{"store/a.go", "package store; type t struct{}; func (t) Do() {}; type T struct { t }", []string{"new: store.T", "new: store.T.Do"}},
-		{"store/a.go", "package store; import \"" + module + "/internal/x\"; type t = x.T; type S struct { t; n int }", []string{"new: store.S", "new: store.S.Do"}},
-		{"store/a.go", "package store; import \"" + module + "/internal/x\"; type S struct { *x.T }", []string{"new: store.S", "new: store.S.Do"}},
-		{"dlt/a.go", "package dlt; type I interface { error; sql.Result; Do(); do() }", []string{"new: dlt.I", "new: dlt.I.Do", "new: dlt.I.Result", "new: dlt.I.error"}},
-		{"dlt/a.go", "//go:build plan9\n\npackage dlt; func Do() {}", []string{"new: dlt.Do"}},
-		{"a.go", "package dltbatch; type runner struct{}", []string{"gone: dltbatch.Runner"}},
-		{"a.go", "package dltbatch; type RunnerOf struct{}", []string{"gone: dltbatch.Runner", "new: dltbatch.RunnerOf"}},
-		{"b.go", "package dltbatch; type runner struct{ Field int }; func (runner) Run() {}; func do() {}", nil},
-		{"b_test.go", "package dltbatch_test; func Do() {}", nil},
-		{"internal/a.go", "package internal; func Do() {}", nil},
-		{"dlt/internal/wire/a.go", "package wire; func Do() {}", nil},
-		{"store/testdata/a.go", "package broken; func Do() {}", nil},
-		{".cache/a.go", "package cache; func Do() {}", nil},
-		{"cmd/tool/a.go", "package main; func Do() {}", nil},
-		{"examples/a/b/a.go", "package b; func Do() {}", nil},
+	for code, want := range map[string][]string{
+		"type Runner struct{ Field int }; func (r *Runner) Run() {}; func (Runner) stop() {}":         {"p.Runner", "p.Runner.Run"},
+		"func New() int { return 0 }; func do() {}; var A, b, C = 1, 2, 3; type t int; const X t = 1": {"p.A", "p.C", "p.New", "p.X"},
+		"type S[T any] struct{ F int }; func (s S[T]) Do() {}; func (S[T]) do() {}":                   {"p.S", "p.S.Do"},
+		"type t struct{}; func (*t) Do() {}; type T struct { *t }; type Alias = T":                    {"p.Alias", "p.T", "p.T.Do"},
+		"type T struct{}; func (T) Do() {}; type U struct{ T }":                                       {"p.T", "p.T.Do", "p.U"},
+		"type I interface { error; Do(); do() }; type J interface { I }":                              {"p.I", "p.I.Do", "p.I.error", "p.J", "p.J.I"},
+		"type runner struct{}; func (runner) Run() {}; type RunnerOf struct{}":                        {"p.RunnerOf"},
 	} {
-		changed := maps.Clone(tree)
-		changed[c.file] = &fstest.MapFile{Data: []byte(c.code)}
-		after, err := surface(changed)
-		require.NoError(t, err, c.code)
-		assert.Equal(t, c.want, changes(before, after), c.code)
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "p.go", "package p; "+code, 0)
+		require.NoError(t, err, code)
+		pkg, err := new(types.Config).Check("p", fset, []*ast.File{file}, nil)
+		require.NoError(t, err, code)
+		assert.Equal(t, want, exported(pkg), code)
 	}
-	tree["other/go.mod"], tree["other/a.go"] = &fstest.MapFile{}, &fstest.MapFile{Data: []byte("package other; func Do() {}")}
-	after, err := surface(tree)
-	require.NoError(t, err)
-	assert.Equal(t, before, after, "another module")
+	assert.Equal(t, []string{"gone: a", "new: c"}, changes([]string{"a", "b"}, []string{"b", "c"}))
 }
 
 // changes names the lines that are in one listing and not in the other, in order.
@@ -190,164 +162,70 @@ func changes(listed, have []string) (all []string) {
 	return all
 }
 
-// surface lists, in order, the exported identifiers of the public packages below fsys: names
-// of the package, methods of its types, and the interfaces that an interface embeds. Fields
-// are not listed. Files of all platforms are read, and nothing is built.
-func surface(fsys fs.FS) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(fsys, ".", func(dir string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
+// surface lists, in order, the exported identifiers of the public packages of this module, as the
+// compiler has them on this platform.
+func surface(t *testing.T) (all []string) {
+	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}", "./...").Output()
+	require.NoError(t, err)
+	files := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] != "main" {
+			files[fields[1]] = fields[2]
 		}
-		base := path.Base(dir)
-		if base == "internal" || base == "testdata" || dir == "examples" || dir != "." && strings.HasPrefix(base, ".") {
-			return fs.SkipDir
+	}
+	from := importer.ForCompiler(token.NewFileSet(), "gc", func(pkg string) (io.ReadCloser, error) { return os.Open(files[pkg]) })
+	for name := range files {
+		if name+"/" != module+"/" && !strings.HasPrefix(name, module+"/") || strings.Contains(name+"/", "/internal/") || strings.HasPrefix(name, module+"/examples") {
+			continue
 		}
-		if _, err := fs.Stat(fsys, path.Join(dir, "go.mod")); err == nil && dir != "." {
-			return fs.SkipDir // another module
-		}
-		names, err := exported(fsys, dir)
-		pkg := dir
-		if dir == "." {
-			pkg = path.Base(module)
-		}
-		for _, name := range names {
-			all = append(all, pkg+"."+name)
-		}
-		return err
-	})
+		pkg, err := from.Import(name)
+		require.NoError(t, err)
+		all = append(all, exported(pkg)...)
+	}
 	slices.Sort(all)
-	return slices.Compact(all), err
+	return all
 }
 
-// exported lists what the package in dir exports; nothing where it is a command or has no Go.
-func exported(fsys fs.FS, dir string) (names []string, err error) {
-	sources, err := fs.Glob(fsys, path.Join(dir, "*.go"))
-	if err != nil {
-		return nil, err
+// exported lists, in order, what a package exports: its names, the methods of its types, also those
+// that they have from embedded types which are not exported or internal, and the interfaces that an
+// interface embeds. Fields are not listed.
+func exported(pkg *types.Package) (all []string) {
+	base := strings.TrimPrefix(pkg.Path(), module+"/")
+	if pkg.Path() == module {
+		base = path.Base(module)
 	}
-	fset := token.NewFileSet()
-	var files []*ast.File
-	for _, source := range sources {
-		if strings.HasSuffix(source, "_test.go") {
+	for _, name := range pkg.Scope().Names() {
+		of := pkg.Scope().Lookup(name)
+		if !of.Exported() {
 			continue
 		}
-		text, err := fs.ReadFile(fsys, source)
-		if err != nil {
-			return nil, err
-		}
-		file, err := parser.ParseFile(fset, source, text, 0)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	if len(files) == 0 || files[0].Name.Name == "main" {
-		return nil, nil
-	}
-	if names, err = promoted(fsys, files); err != nil {
-		return nil, err
-	}
-	pkg, err := doc.NewFromFiles(fset, files, path.Join(module, dir))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	values := func(all []*doc.Value) {
-		for _, v := range all {
-			names = append(names, slices.DeleteFunc(slices.Clone(v.Names), func(name string) bool { return !ast.IsExported(name) })...)
-		}
-	}
-	funcs := func(prefix string, all []*doc.Func) {
-		for _, f := range all {
-			names = append(names, prefix+f.Name)
-		}
-	}
-	values(pkg.Consts)
-	values(pkg.Vars)
-	funcs("", pkg.Funcs)
-	for _, typ := range pkg.Types {
-		names = append(names, typ.Name)
-		values(typ.Consts)
-		values(typ.Vars)
-		funcs("", typ.Funcs)
-		funcs(typ.Name+".", typ.Methods)
-		for _, name := range required(typ) {
-			names = append(names, typ.Name+"."+name)
-		}
-	}
-	return names, nil
-}
-
-// promoted lists the methods that structs have from types of internal packages that they embed, by
-// name or by an alias.
-func promoted(fsys fs.FS, files []*ast.File) (names []string, err error) {
-	paths, aliases := map[string]string{}, map[string]ast.Expr{}
-	structs := map[string]*ast.StructType{}
-	for _, file := range files {
-		for _, i := range file.Imports {
-			if imported := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(imported, module+"/internal/") {
-				paths[path.Base(imported)] = strings.TrimPrefix(imported, module+"/")
-			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.TypeSpec); ok {
-				if spec.Assign.IsValid() {
-					aliases[spec.Name.Name] = spec.Type
-				}
-				if of, ok := spec.Type.(*ast.StructType); ok && spec.Name.IsExported() {
-					structs[spec.Name.Name] = of
-				}
-			}
-			return true
-		})
-	}
-	for name, of := range structs {
-		for _, field := range of.Fields.List {
-			embedded := field.Type
-			if pointer, ok := embedded.(*ast.StarExpr); ok {
-				embedded = pointer.X
-			}
-			if alias, ok := embedded.(*ast.Ident); ok {
-				embedded = aliases[alias.Name]
-			}
-			selector, ok := embedded.(*ast.SelectorExpr)
-			if !ok || len(field.Names) > 0 || paths[fmt.Sprint(selector.X)] == "" {
-				continue
-			}
-			all, err := exported(fsys, paths[fmt.Sprint(selector.X)])
-			if err != nil {
-				return nil, err
-			}
-			for _, method := range all {
-				if method, is := strings.CutPrefix(method, selector.Sel.Name+"."); is {
-					names = append(names, name+"."+method)
-				}
-			}
-		}
-	}
-	return names, nil
-}
-
-// required lists the methods of an interface, and what it embeds; nothing of other types.
-func required(typ *doc.Type) (names []string) {
-	for _, spec := range typ.Decl.Specs {
-		spec, ok := spec.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != typ.Name {
+		all = append(all, base+"."+name)
+		if typ, is := of.(*types.TypeName); !is || typ.IsAlias() {
 			continue
 		}
-		if face, ok := spec.Type.(*ast.InterfaceType); ok {
-			for _, method := range face.Methods.List {
-				for _, name := range method.Names {
-					names = append(names, name.Name)
+		if face, is := of.Type().Underlying().(*types.Interface); is {
+			for method := range face.ExplicitMethods() {
+				if method.Exported() {
+					all = append(all, base+"."+name+"."+method.Name())
 				}
-				switch embedded := method.Type.(type) {
-				case *ast.Ident:
-					names = append(names, embedded.Name)
-				case *ast.SelectorExpr:
-					names = append(names, embedded.Sel.Name)
-				}
+			}
+			for embedded := range face.EmbeddedTypes() {
+				text := types.TypeString(embedded, func(*types.Package) string { return "" })
+				all = append(all, base+"."+name+"."+text)
+			}
+			continue
+		}
+		for method := range types.NewMethodSet(types.NewPointer(of.Type())).Methods() {
+			listed := false // with the embedded type that it comes from
+			if way := method.Index(); len(way) > 1 {
+				embedded := of.Type().Underlying().(*types.Struct).Field(way[0])
+				listed = embedded.Exported() && !strings.Contains(types.TypeString(embedded.Type(), nil), "/internal/")
+			}
+			if method.Obj().Exported() && !listed {
+				all = append(all, base+"."+name+"."+method.Obj().Name())
 			}
 		}
 	}
-	return names
+	slices.Sort(all)
+	return all
 }

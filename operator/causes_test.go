@@ -3,9 +3,7 @@ package operator_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,13 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 // lane adds a lane of so many batches.
@@ -237,71 +232,4 @@ func TestCausesCost(t *testing.T) {
 	assert.Equal(t, 1, st.asked[0].Window)
 	assert.LessOrEqual(t, st.asked[1].Window, 2)
 	assert.LessOrEqual(t, len(st.asked[1].Services), 3)
-}
-
-var lanesOfBenchmark = flag.Int("operator.lanes", 1000, "the lanes of BenchmarkCauses, with ten batches each")
-
-// BenchmarkCauses is about lanes of ten batches, whose first one was attempted: a third are in
-// doubt, a third are at their ledger, and a third wait for their next attempt.
-func BenchmarkCauses(b *testing.B) {
-	db, err := sqliteopen.Open(filepath.Join(b.TempDir(), "queue.db"))
-	require.NoError(b, err)
-	defer func() { require.NoError(b, db.Close()) }()
-	st, err := sqlite.New(db, nil)
-	require.NoError(b, err)
-	require.NoError(b, st.Migrate(b.Context()))
-	record := relied.Record{Settings: relied.Of("lane000000", traits, time.Minute, queuer.Serial{})}
-	var bs []batch.Batch
-	var lanes []batch.ServiceID
-	for i := range *lanesOfBenchmark {
-		s := batch.ServiceID(fmt.Sprintf("lane%06d", i))
-		lanes, record = append(lanes, s), record.Compare(s)
-		for k := range 10 {
-			bs = append(bs, one(s, batch.ID(fmt.Sprintf("%s/%064d", s, k))))
-		}
-		if len(lanes) == 500 || i == *lanesOfBenchmark-1 {
-			require.NoError(b, st.Add(b.Context(), bs...))
-			attempt(b, st, lanes)
-			bs, lanes = bs[:0], lanes[:0]
-		}
-	}
-	text, err := record.Text()
-	require.NoError(b, err)
-	_, err = st.KeepTraits(b.Context(), traits.Name, text, "")
-	require.NoError(b, err)
-	d, err := operator.New(st)
-	require.NoError(b, err)
-	for b.Loop() {
-		c, err := d.Causes(b.Context(), operator.CausesQuery{Within: time.Hour})
-		require.NoError(b, err)
-		require.Equal(b, 10**lanesOfBenchmark, c.Batches)
-	}
-	begin := time.Now()
-	_, err = d.Causes(b.Context(), operator.CausesQuery{Kept: true})
-	require.NoError(b, err)
-	b.ReportMetric(float64(time.Since(begin).Microseconds())/1000, "kept-ms")
-}
-
-// attempt makes an attempt of the first batch of each lane.
-func attempt(b *testing.B, st store.Full, lanes []batch.ServiceID) {
-	var serve []store.Served
-	for _, s := range lanes {
-		serve = append(serve, store.Served{Service: s, Ledger: traits.Name})
-	}
-	_, err := st.Serve(b.Context(), serve)
-	require.NoError(b, err)
-	claimed, err := st.Claim(b.Context(), store.ClaimQuery{Lanes: lanes, Limit: len(lanes), Window: 1, TTL: time.Minute},
-		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
-	require.NoError(b, err)
-	var outcomes []store.Outcome
-	for i, run := range claimed.Runs {
-		c := run.Batches[0]
-		outcomes = append(outcomes, store.Outcome{
-			Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Check: time.Hour, Delay: time.Hour,
-			Finding: []store.Finding{store.Doubtful, store.Accepted, store.Failed}[i%3],
-			Error:   &batch.SubmissionError{Kind: batch.KindBusy, Message: "full"},
-		})
-	}
-	_, err = st.Record(b.Context(), outcomes)
-	require.NoError(b, err)
 }
