@@ -66,30 +66,6 @@ func TestSecondExecutionDivides(t *testing.T) {
 	})
 }
 
-// Where its effect is the same, thirty seconds are lost, and nothing else.
-func TestSecondExecutionOfTheSameEffect(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
-		a := n.Service(0)
-		x, y := build(t, tx(splintertest.Set("x", 7))), inc(t)
-		send(t, n, a, x)
-		time.Sleep(2 * time.Second)
-		before := root(t, n, a)
-		begun := time.Now()
-		send(t, n, a, x)
-		send(t, n, a, y)
-		time.Sleep(29 * time.Second)
-		assert.Equal(t, "Valid", word(t, n, a, x))
-		assert.Equal(t, before, root(t, n, a))
-		assert.Equal(t, "Pending", word(t, n, a, y))
-		time.Sleep(3 * time.Second)
-		assert.Equal(t, "Committed", word(t, n, a, y))
-		assert.Equal(t, "Valid", word(t, n, a, x))
-		_, divided := n.Divided(a)
-		assert.False(t, divided)
-		assert.Less(t, time.Since(begun), 33*time.Second)
-	})
-}
-
 // What a crash at each moment of two-phase commit leaves behind.
 func TestCrashes(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -148,7 +124,7 @@ func TestCrashes(t *testing.T) {
 }
 
 // Kill -9 at half a second: the coordinator's queue and history are gone, its peer goes on
-// waiting, and the next batch pays for it.
+// waiting, and the next batch pays for it (14-half.txt).
 func TestKillWithAProposalOpen(t *testing.T) {
 	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
@@ -167,18 +143,6 @@ func TestKillWithAProposalOpen(t *testing.T) {
 		}
 		assert.Equal(t, []batch.ID{old.ID}, n.Executions(a), "what was committed stays")
 		assert.Len(t, n.Transactions(a), 1, "and its receipts")
-		y0 := inc(t)
-		send(t, n, a, y0)
-		time.Sleep(44 * time.Second)
-		assert.Equal(t, "Valid", word(t, n, a, y0))
-		assert.Equal(t, []string{"Rejected"}, words(n, y0))
-		for range 2 {
-			y := inc(t)
-			send(t, n, a, y)
-			time.Sleep(time.Second)
-			assert.Equal(t, "Committed", word(t, n, a, y))
-		}
-		assert.Equal(t, root(t, n, a), root(t, n, b))
 	})
 }
 

@@ -112,6 +112,8 @@ func idempotent(p *player) {
 	}
 	assert.InDelta(p, 28.5, time.Since(posted).Seconds(), 2)
 	require.Equal(p, fmt.Sprintf("again %s, new %s", p.n.Status(s, update.ID), p.n.Status(s, next.ID)), p.note("after")[len("after 28.571778974s: "):])
+	_, divided := p.n.Divided(s)
+	assert.False(p, divided)
 }
 
 func flood(p *player) {
