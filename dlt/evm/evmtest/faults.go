@@ -115,33 +115,15 @@ type Fault struct {
 }
 
 func (f *Faults) check() error {
-	for _, d := range [...]struct {
-		d   *time.Duration
-		def time.Duration
-	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}} {
-		if *d.d <= 0 {
-			*d.d = d.def
-		}
-	}
-	for _, d := range [...]struct {
-		n   *int
-		def int
-	}{{&f.BehindBy, 3}, {&f.ReorgDepth, 3}, {&f.SpikeTimes, 8}} {
-		if *d.n <= 0 {
-			*d.n = d.def
-		}
-	}
-	for _, group := range [...][]float64{f.sendRates(), f.queryRates(), {f.Behind}, {f.Latency}, {f.Drop}, {f.Reorg}, {f.Spike}} {
-		sum := 0.0
-		for _, r := range group {
-			if r < 0 {
-				return fmt.Errorf("evmtest: fault rate %v is negative", r)
-			}
-			sum += r
-		}
-		if sum > 1+1e-9 {
-			return fmt.Errorf("evmtest: fault rates %v add up to %v, more than 1", group, sum)
-		}
+	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
+	simnode.Default(&f.LateBy, 200*time.Millisecond)
+	simnode.Default(&f.BehindBy, 3)
+	simnode.Default(&f.ReorgDepth, 3)
+	simnode.Default(&f.SpikeTimes, 8)
+	if err := simnode.CheckRates(
+		f.sendRates(), f.queryRates(), []float64{f.Behind}, []float64{f.Latency}, []float64{f.Drop}, []float64{f.Reorg}, []float64{f.Spike},
+	); err != nil {
+		return fmt.Errorf("evmtest: %w", err)
 	}
 	return nil
 }
@@ -167,20 +149,20 @@ func (f *Faults) request(p Point) Fault {
 	if f.MaxTries > 0 && p.Try > f.MaxTries {
 		return Fault{}
 	}
-	d := draw{f.Seed, p.Method + "|" + p.Param, p.Try}
+	d := simnode.Draw{Seed: f.Seed, Of: p.Method + "|" + p.Param, Try: p.Try}
 	var x Fault
-	if d.float("latency") < f.Latency {
-		x.Delay = d.upTo("how long", f.MaxLatency)
+	if d.Float("latency") < f.Latency {
+		x.Delay = d.UpTo("how long", f.MaxLatency)
 	}
 	if p.Method == sendMethod {
-		x.Drop = d.float("drop") < f.Drop
+		x.Drop = d.Float("drop") < f.Drop
 		f.send(&x, d)
 		return x
 	}
-	if d.float("behind") < f.Behind {
-		x.Behind = 1 + int(d.float("how far")*float64(f.BehindBy))
+	if d.Float("behind") < f.Behind {
+		x.Behind = 1 + int(d.Float("how far")*float64(f.BehindBy))
 	}
-	switch simnode.Pick(f.queryRates(), d.float("kind")) {
+	switch simnode.Pick(f.queryRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
 	case 1:
@@ -195,11 +177,11 @@ func (f *Faults) request(p Point) Fault {
 	return x
 }
 
-func (f *Faults) send(x *Fault, d draw) {
-	switch simnode.Pick(f.sendRates(), d.float("kind")) {
+func (f *Faults) send(x *Fault, d simnode.Draw) {
+	switch simnode.Pick(f.sendRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
-		if d.float("taken") < 0.5 {
+		if d.Float("taken") < 0.5 {
 			x.Taken = TakenFirst
 		}
 	case 1:
@@ -214,20 +196,20 @@ func (f *Faults) send(x *Fault, d draw) {
 	case 5:
 		x.Answer, x.Code, x.Text, x.Taken = AnswerError, -32002, "request timed out", TakenFirst
 	case 6:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
 	case 7:
 		x.busy(d)
 	}
 }
 
-func (f *Fault) page(d draw) {
+func (f *Fault) page(d simnode.Draw) {
 	all := [...]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-	f.Answer, f.Status = AnswerPage, all[int(d.float("which")*float64(len(all)))]
+	f.Answer, f.Status = AnswerPage, all[int(d.Float("which")*float64(len(all)))]
 }
 
-func (f *Fault) busy(d draw) {
+func (f *Fault) busy(d simnode.Draw) {
 	f.Answer, f.Status = AnswerPage, http.StatusTooManyRequests
-	if d.float("text") < 0.5 {
+	if d.Float("text") < 0.5 {
 		f.Answer, f.Status, f.Code, f.Text = AnswerError, http.StatusOK, -32005, "daily request count exceeded, request rate limited"
 	}
 }
@@ -237,25 +219,9 @@ func (f *Faults) block(number uint64, made int) (reorg int, spike bool) {
 	if f == nil {
 		return 0, false
 	}
-	d := draw{f.Seed, fmt.Sprint(number), made}
-	if d.float("reorg") < f.Reorg {
-		reorg = 1 + int(d.float("depth")*float64(f.ReorgDepth))
+	d := simnode.Draw{Seed: f.Seed, Of: fmt.Sprint(number), Try: made}
+	if d.Float("reorg") < f.Reorg {
+		reorg = 1 + int(d.Float("depth")*float64(f.ReorgDepth))
 	}
-	return reorg, d.float("spike") < f.Spike
-}
-
-// draw is a source of numbers that depend only on its fields.
-type draw struct {
-	seed uint64
-	what string
-	try  int
-}
-
-// float returns a number in [0, 1).
-func (d draw) float(salt string) float64 {
-	return simnode.Draw(fmt.Sprintf("%d|%s|%d|%s", d.seed, d.what, d.try, salt))
-}
-
-func (d draw) upTo(salt string, limit time.Duration) time.Duration {
-	return time.Duration(d.float(salt) * float64(limit))
+	return reorg, d.Float("spike") < f.Spike
 }

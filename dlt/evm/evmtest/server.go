@@ -43,13 +43,7 @@ func Listen(o *Options) (*Node, error) {
 }
 
 // URL returns the address of the node, "http://127.0.0.1:41234"; "" before the first listen.
-func (n *Node) URL() string {
-	addr := n.front.Addr()
-	if addr == "" {
-		return ""
-	}
-	return "http://" + addr
-}
+func (n *Node) URL() string { return n.front.URL() }
 
 // Resume starts the node again after [Node.Kill] or [Node.Stop], at the same address.
 func (n *Node) Resume() error {

@@ -1,11 +1,26 @@
 package simnode
 
-import "hash/fnv"
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+)
 
-// Draw returns a number in [0, 1) that depends on the key alone.
-func Draw(key string) float64 {
+// Draw is a source of numbers that depend only on its fields.
+type Draw struct {
+	Seed uint64
+	Of   string // what the numbers are about
+	Try  int
+	Salt string
+}
+
+// Float returns a number in [0, 1).
+func (d Draw) Float(what string) float64 {
+	if d.Salt != "" {
+		what = d.Salt + "|" + what
+	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(key))
+	fmt.Fprintf(h, "%d|%s|%d|%s", d.Seed, d.Of, d.Try, what)
 	x := h.Sum64()
 	// FNV leaves the high bits of short changes alike; mix them.
 	x ^= x >> 30
@@ -14,6 +29,11 @@ func Draw(key string) float64 {
 	x *= 0x94d049bb133111eb
 	x ^= x >> 31
 	return float64(x>>11) / (1 << 53)
+}
+
+// UpTo returns a duration in [0, limit).
+func (d Draw) UpTo(what string, limit time.Duration) time.Duration {
+	return time.Duration(d.Float(what) * float64(limit))
 }
 
 // Pick returns the index of the rate that u falls into, or -1.
@@ -25,4 +45,28 @@ func Pick(rates []float64, u float64) int {
 		u -= r
 	}
 	return -1
+}
+
+// CheckRates checks the rates of faults, of which one at most of each group happens.
+func CheckRates(groups ...[]float64) error {
+	for _, group := range groups {
+		sum := 0.0
+		for _, r := range group {
+			if r < 0 {
+				return fmt.Errorf("fault rate %v is negative", r)
+			}
+			sum += r
+		}
+		if sum > 1+1e-9 {
+			return fmt.Errorf("fault rates %v add up to %v, more than 1", group, sum)
+		}
+	}
+	return nil
+}
+
+// Default sets a value that is not positive to its default.
+func Default[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
 }

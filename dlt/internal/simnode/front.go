@@ -35,6 +35,14 @@ func (f *Front) Addr() string {
 	return f.addr
 }
 
+// URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
+func (f *Front) URL() string {
+	if addr := f.Addr(); addr != "" {
+		return "http://" + addr
+	}
+	return ""
+}
+
 // Listener returns the listener while the node is up, and nil while it is down.
 func (f *Front) Listener() net.Listener {
 	f.mu.Lock()

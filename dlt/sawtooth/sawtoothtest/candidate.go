@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // execution is a batch that was executed without a failure.
@@ -98,9 +99,9 @@ func (v *validator) overtake() {
 	for i := range v.pool {
 		id := v.pool[i].batch.id
 		for j := i; j > 0; j-- {
-			d := draw{seed: f.Seed, id: id, try: i - j, salt: "overtake"}
+			d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: i - j, Salt: "overtake"}
 			a, b := v.pool[j-1].batch, v.pool[j].batch
-			if d.float("") >= f.Overtake || conflict(a, b) || depends(b, a) {
+			if d.Float("") >= f.Overtake || conflict(a, b) || depends(b, a) {
 				break
 			}
 			v.pool[j-1], v.pool[j] = v.pool[j], v.pool[j-1]

@@ -139,27 +139,14 @@ type BatchFault struct {
 }
 
 func (f *Faults) check() error {
-	for _, d := range [...]struct {
-		d   *time.Duration
-		def time.Duration
-	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}, {&f.KillFor, 200 * time.Millisecond}, {&f.LatePendingBy, 500 * time.Millisecond}} {
-		if *d.d <= 0 {
-			*d.d = d.def
-		}
-	}
-	for _, group := range [...][]float64{
-		f.submitRates(), f.statusRates(), {f.Latency}, {f.Overtake}, {f.Fork}, {f.DeadPeer}, {f.Lose}, {f.LatePending}, {f.FalseInvalid}, {f.Reexecute},
-	} {
-		sum := 0.0
-		for _, r := range group {
-			if r < 0 {
-				return fmt.Errorf("sawtoothtest: fault rate %v is negative", r)
-			}
-			sum += r
-		}
-		if sum > 1+1e-9 {
-			return fmt.Errorf("sawtoothtest: fault rates %v add up to %v, more than 1", group, sum)
-		}
+	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
+	simnode.Default(&f.LateBy, 200*time.Millisecond)
+	simnode.Default(&f.KillFor, 200*time.Millisecond)
+	simnode.Default(&f.LatePendingBy, 500*time.Millisecond)
+	if err := simnode.CheckRates(
+		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Overtake}, []float64{f.Fork}, []float64{f.DeadPeer}, []float64{f.Lose}, []float64{f.LatePending}, []float64{f.FalseInvalid}, []float64{f.Reexecute},
+	); err != nil {
+		return fmt.Errorf("sawtoothtest: %w", err)
 	}
 	return nil
 }
@@ -185,16 +172,16 @@ func (f *Faults) request(p Point) Fault {
 	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
 		return Fault{}
 	}
-	d := draw{seed: f.Seed, id: p.Batches[0], try: p.Try, salt: string(p.Operation)}
+	d := simnode.Draw{Seed: f.Seed, Of: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
 	var x Fault
-	if d.float("latency") < f.Latency {
-		x.Delay = d.upTo("how long", f.MaxLatency)
+	if d.Float("latency") < f.Latency {
+		x.Delay = d.UpTo("how long", f.MaxLatency)
 	}
 	switch p.Operation {
 	case OpSubmit:
 		f.submit(&x, d)
 	case OpStatuses:
-		switch simnode.Pick(f.statusRates(), d.float("kind")) {
+		switch simnode.Pick(f.statusRates(), d.Float("kind")) {
 		case 0:
 			x.Answer = AnswerNever
 		case 1:
@@ -210,11 +197,11 @@ func (f *Faults) request(p Point) Fault {
 	return x
 }
 
-func (f *Faults) submit(x *Fault, d draw) {
-	switch simnode.Pick(f.submitRates(), d.float("kind")) {
+func (f *Faults) submit(x *Fault, d simnode.Draw) {
+	switch simnode.Pick(f.submitRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
-		if d.float("taken") < 0.5 {
+		if d.Float("taken") < 0.5 {
 			x.Taken = TakenFirst
 		}
 	case 1:
@@ -227,8 +214,8 @@ func (f *Faults) submit(x *Fault, d draw) {
 		x.error(d)
 		x.Taken = TakenFirst
 	case 5:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
-		if d.float("reset") < 0.5 {
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
+		if d.Float("reset") < 0.5 {
 			x.Answer, x.Status, x.Code = AnswerError, http.StatusServiceUnavailable, codeTimedOut
 		}
 	case 6:
@@ -241,7 +228,7 @@ func (f *Faults) submit(x *Fault, d draw) {
 		x.Answer, x.Status, x.Code = AnswerError, http.StatusRequestTimeout, codeSendBackoff
 	case 10:
 		x.Kill = f.KillFor
-		if d.float("taken") < 0.5 {
+		if d.Float("taken") < 0.5 {
 			x.Taken = TakenFirst
 		}
 	}
@@ -249,7 +236,7 @@ func (f *Faults) submit(x *Fault, d draw) {
 
 // error picks one of the ambiguous answers of docs/ledgers/sawtooth.md#submitting, or a
 // proxy's.
-func (f *Fault) error(d draw) {
+func (f *Fault) error(d simnode.Draw) {
 	all := [...]Fault{
 		{Status: http.StatusInternalServerError, Code: codeUnknownError},
 		{Status: http.StatusInternalServerError, Code: codeResponseInvalid},
@@ -259,7 +246,7 @@ func (f *Fault) error(d draw) {
 		{Status: http.StatusServiceUnavailable, Code: codeDisconnected},
 		{Status: http.StatusGatewayTimeout},
 	}
-	pick := all[int(d.float("which")*float64(len(all)))]
+	pick := all[int(d.Float("which")*float64(len(all)))]
 	f.Answer, f.Status, f.Code = AnswerError, pick.Status, pick.Code
 }
 
@@ -273,14 +260,14 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 			return x
 		}
 	}
-	d := draw{seed: f.Seed, id: id, try: try, salt: "batch"}
+	d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: try, Salt: "batch"}
 	var x BatchFault
-	x.Lose = d.float("lose") < f.Lose
-	if d.float("late") < f.LatePending {
-		x.PublishDelay = d.upTo("pending", f.LatePendingBy)
+	x.Lose = d.Float("lose") < f.Lose
+	if d.Float("late") < f.LatePending {
+		x.PublishDelay = d.UpTo("pending", f.LatePendingBy)
 	}
-	x.FalseInvalid = d.float("false") < f.FalseInvalid
-	x.Reexecute = d.float("again") < f.Reexecute
+	x.FalseInvalid = d.Float("false") < f.FalseInvalid
+	x.Reexecute = d.Float("again") < f.Reexecute
 	return x
 }
 
@@ -289,23 +276,6 @@ func (f *Faults) block(id string) (fork, deadPeer bool) {
 	if f == nil {
 		return false, false
 	}
-	d := draw{seed: f.Seed, id: batch.ID(id), salt: "block"}
-	return d.float("fork") < f.Fork, d.float("peer") < f.DeadPeer
-}
-
-// draw is a source of numbers that depend only on its fields.
-type draw struct {
-	seed uint64
-	id   batch.ID
-	try  int
-	salt string
-}
-
-// float returns a number in [0, 1).
-func (d draw) float(what string) float64 {
-	return simnode.Draw(fmt.Sprintf("%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what))
-}
-
-func (d draw) upTo(what string, limit time.Duration) time.Duration {
-	return time.Duration(d.float(what) * float64(limit))
+	d := simnode.Draw{Seed: f.Seed, Of: id, Salt: "block"}
+	return d.Float("fork") < f.Fork, d.Float("peer") < f.DeadPeer
 }

@@ -43,13 +43,7 @@ func Listen(o *Options) (*Node, error) {
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
-func (n *Node) URL() string {
-	addr := n.front.Addr()
-	if addr == "" {
-		return ""
-	}
-	return "http://" + addr
-}
+func (n *Node) URL() string { return n.front.URL() }
 
 // Resume listens again at the same address after a [Node.Stop].
 func (n *Node) Resume() error {

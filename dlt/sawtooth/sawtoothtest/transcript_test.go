@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
@@ -127,8 +128,8 @@ func TestTranscripts(t *testing.T) {
 					}
 					// Which of a list are UNKNOWN at first comes by seed.
 					unknown := func(b *pb.Batch) bool {
-						d := draw{id: id(b), try: 1, salt: "notice"}
-						return d.float("late") < 3.0/20
+						d := simnode.Draw{Of: string(id(b)), Try: 1, Salt: "notice"}
+						return d.Float("late") < 3.0/20
 					}
 					for !unknown(list[99]) {
 						list[99] = mk(r.t, call(Set("counter", 99)))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // validator is the state machine behind the REST API. It has no goroutine and no clock:
@@ -245,14 +246,14 @@ func (v *validator) lateNotice(b *submitted) time.Duration {
 	if len(v.pool) < underLoad {
 		return 0
 	}
-	d := draw{id: b.id, try: v.accepted[b.id], salt: "notice"}
+	d := simnode.Draw{Of: string(b.id), Try: v.accepted[b.id], Salt: "notice"}
 	if v.o.Faults != nil {
-		d.seed = v.o.Faults.Seed
+		d.Seed = v.o.Faults.Seed
 	}
-	if d.float("late") >= 3.0/20 {
+	if d.Float("late") >= 3.0/20 {
 		return 0
 	}
-	return d.upTo("how long", v.o.BlockInterval)
+	return d.UpTo("how long", v.o.BlockInterval)
 }
 
 // waiting reports whether a batch is in the pool and has no outcome yet.

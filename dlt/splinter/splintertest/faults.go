@@ -115,25 +115,12 @@ type BatchFault struct {
 }
 
 func (f *Faults) check() error {
-	for _, d := range [...]struct {
-		d   *time.Duration
-		def time.Duration
-	}{{&f.MaxLatency, 50 * time.Millisecond}, {&f.LateBy, 200 * time.Millisecond}} {
-		if *d.d <= 0 {
-			*d.d = d.def
-		}
-	}
-	for _, group := range [...][]float64{f.submitRates(), f.statusRates(), {f.Latency}, {f.Lose}, {f.Reject}, {f.Evict}, {f.Crash}} {
-		sum := 0.0
-		for _, r := range group {
-			if r < 0 {
-				return fmt.Errorf("splintertest: fault rate %v is negative", r)
-			}
-			sum += r
-		}
-		if sum > 1+1e-9 {
-			return fmt.Errorf("splintertest: fault rates %v add up to %v, more than 1", group, sum)
-		}
+	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
+	simnode.Default(&f.LateBy, 200*time.Millisecond)
+	if err := simnode.CheckRates(
+		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Lose}, []float64{f.Reject}, []float64{f.Evict}, []float64{f.Crash},
+	); err != nil {
+		return fmt.Errorf("splintertest: %w", err)
 	}
 	return nil
 }
@@ -168,16 +155,16 @@ func (f *Faults) request(p Point) Fault {
 	if len(p.Batches) == 0 || (f.MaxPerBatch > 0 && p.Try > f.MaxPerBatch) {
 		return Fault{}
 	}
-	d := draw{seed: f.Seed, id: p.Batches[0], try: p.Try, salt: string(p.Operation)}
+	d := simnode.Draw{Seed: f.Seed, Of: string(p.Batches[0]), Try: p.Try, Salt: string(p.Operation)}
 	var x Fault
-	if d.float("latency") < f.Latency {
-		x.Delay = d.upTo("how long", f.MaxLatency)
+	if d.Float("latency") < f.Latency {
+		x.Delay = d.UpTo("how long", f.MaxLatency)
 	}
 	switch p.Operation {
 	case OpSubmit:
 		f.submit(&x, d)
 	case OpStatuses:
-		switch simnode.Pick(f.statusRates(), d.float("kind")) {
+		switch simnode.Pick(f.statusRates(), d.Float("kind")) {
 		case 0:
 			x.Answer = AnswerNever
 		case 1:
@@ -191,11 +178,11 @@ func (f *Faults) request(p Point) Fault {
 	return x
 }
 
-func (f *Faults) submit(x *Fault, d draw) {
-	switch simnode.Pick(f.submitRates(), d.float("kind")) {
+func (f *Faults) submit(x *Fault, d simnode.Draw) {
+	switch simnode.Pick(f.submitRates(), d.Float("kind")) {
 	case 0:
 		x.Answer = AnswerNever
-		if d.float("taken") < 0.5 {
+		if d.Float("taken") < 0.5 {
 			x.Taken = TakenFirst
 		}
 	case 1:
@@ -208,16 +195,16 @@ func (f *Faults) submit(x *Fault, d draw) {
 		x.error(d)
 		x.Taken = TakenFirst
 	case 5:
-		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.upTo("late by", f.LateBy)
+		x.Answer, x.Taken, x.After = AnswerReset, TakenLate, d.UpTo("late by", f.LateBy)
 	case 6:
 		x.Answer, x.Status = AnswerError, http.StatusTooManyRequests
 	}
 }
 
 // error picks the ambiguous answer of docs/ledgers/splinter.md#submitting, or a proxy's.
-func (f *Fault) error(d draw) {
+func (f *Fault) error(d simnode.Draw) {
 	all := [...]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
-	f.Answer, f.Status = AnswerError, all[int(d.float("which")*float64(len(all)))]
+	f.Answer, f.Status = AnswerError, all[int(d.Float("which")*float64(len(all)))]
 }
 
 // batch draws the fault of a batch after its try-th POST. f may be nil.
@@ -230,29 +217,12 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 			return x
 		}
 	}
-	d := draw{seed: f.Seed, id: id, try: try, salt: "batch"}
+	d := simnode.Draw{Seed: f.Seed, Of: string(id), Try: try, Salt: "batch"}
 	x := BatchFault{
-		Lose: d.float("lose") < f.Lose, Reject: d.float("reject") < f.Reject, Evict: d.float("evict") < f.Evict,
+		Lose: d.Float("lose") < f.Lose, Reject: d.Float("reject") < f.Reject, Evict: d.Float("evict") < f.Evict,
 	}
-	if d.float("crash") < f.Crash {
-		x.Crash = CrashProposed + CrashPoint(5*d.float("where"))
+	if d.Float("crash") < f.Crash {
+		x.Crash = CrashProposed + CrashPoint(5*d.Float("where"))
 	}
 	return x
-}
-
-// draw is a source of numbers that depend only on its fields.
-type draw struct {
-	seed uint64
-	id   batch.ID
-	try  int
-	salt string
-}
-
-// float returns a number in [0, 1).
-func (d draw) float(what string) float64 {
-	return simnode.Draw(fmt.Sprintf("%d|%s|%d|%s|%s", d.seed, d.id, d.try, d.salt, what))
-}
-
-func (d draw) upTo(what string, limit time.Duration) time.Duration {
-	return time.Duration(d.float(what) * float64(limit))
 }

@@ -65,9 +65,7 @@ type node struct {
 }
 
 // URL returns the base URL of a node, "http://127.0.0.1:41234".
-func (n *Network) URL(node int) string {
-	return "http://" + n.nodes[node].front.Addr()
-}
+func (n *Network) URL(node int) string { return n.nodes[node].front.URL() }
 
 // Resume makes a node listen again at the same address after a [Network.Stop].
 func (n *Network) Resume(i int) error {

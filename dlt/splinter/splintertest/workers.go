@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
 // worker is one of the threads that serve a node's requests. A connection belongs to one
@@ -50,7 +52,7 @@ func (v *node) work(r *http.Request) (done func(), ok bool) {
 	v.mu.Lock()
 	w, life, t := v.workers[i], v.life, &ticket{}
 	v.requests++
-	t.turn = draw{seed: v.o.Faults.seed(), try: v.requests, salt: "worker"}.float("turn")
+	t.turn = simnode.Draw{Seed: v.o.Faults.seed(), Try: v.requests, Salt: "worker"}.Float("turn")
 	w.waiting = append(w.waiting, t)
 	v.mu.Unlock()
 	err := v.await(context.Background(), nil, func() bool {
