@@ -95,6 +95,30 @@ func (a *application) end() {
 	a.done.Wait()
 }
 
+// confirmed waits until the orders are confirmed, each of which is paid once.
+func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders ...batch.Order) (out []batch.OrderRecord) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, o := range orders {
+		rec, err := a.Await(ctx, o.ID)
+		require.NoError(t, err)
+		require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+		require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
+		out = append(out, rec)
+	}
+	return out
+}
+
+// participant is one without a socket.
+func participant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
+	t.Helper()
+	p, err := cantontest.NewParticipant(o)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
 // begin starts one. It dies of its first POST where it is mortal.
 func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool, change ...func(*autobatch.Options)) *application {
 	t.Helper()
@@ -160,14 +184,12 @@ func TestDowntime(t *testing.T) {
 }
 
 func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided time.Duration) {
-	p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+	p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
 		if at.Operation == cantontest.OpSubmit {
 			return fault
 		}
 		return cantontest.Fault{}
 	}})
-	require.NoError(t, err)
-	defer p.Close()
 	st := memory.New()
 	o := canton.Options{DecidedWithin: decided}
 	orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", ""), orderOf("c", "Alice", "")}
@@ -208,14 +230,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	} else {
 		require.Empty(t, rec.Decision, "%+v", rec)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	for _, x := range orders {
-		got, err := next.Await(ctx, x.ID)
-		require.NoError(t, err, "%+v", rec)
-		assert.Equal(t, batch.OrderConfirmed, got.State, "%+v", got)
-		assert.EqualValues(t, 1, paid(p, x.ID), "%+v", got)
-	}
+	next.confirmed(t, p, orders...)
 	require.NoError(t, p.Check(nil))
 	if !sure && !isPaid {
 		assert.Equal(t, 2, p.Count(cantontest.Posted, string(key.ID)), "once more, as the person said")
@@ -225,11 +240,9 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 // A person who gives a batch in doubt up ends its orders, and they stay so.
 func TestDowntimeGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+		p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
 			return cantontest.Fault{Lose: at.Operation == cantontest.OpSubmit}
 		}})
-		require.NoError(t, err)
-		defer p.Close()
 		st := memory.New()
 		first := begin(t, p, st, canton.Options{}, true)
 		require.NoError(t, first.Add(t.Context(), orderOf("a", "Alice", "")))
@@ -238,7 +251,8 @@ func TestDowntimeGivenUp(t *testing.T) {
 		time.Sleep(8 * 24 * time.Hour)
 		next := begin(t, p, st, canton.Options{}, false)
 		defer next.end()
-		require.NoError(t, next.Add(t.Context(), orderOf("b", "Alice", "")))
+		b := orderOf("b", "Alice", "")
+		require.NoError(t, next.Add(t.Context(), b))
 		time.Sleep(4 * time.Minute)
 		key := batch.Key{Service: "Alice", ID: batch.ID(p.Journal()[0].CommandID)}
 		seen, err := st.Get(t.Context(), key)
@@ -252,11 +266,8 @@ func TestDowntimeGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.OrderFailed, given.State)
 		assert.Equal(t, batch.KindCancelled, given.Error.Kind)
-		after, err := next.Await(ctx, "b")
-		require.NoError(t, err)
-		assert.Equal(t, batch.OrderConfirmed, after.State, "the party goes on")
+		next.confirmed(t, p, b) // the party goes on
 		assert.Zero(t, paid(p, "a"))
-		assert.EqualValues(t, 1, paid(p, "b"))
 	})
 }
 
@@ -265,14 +276,12 @@ func TestDowntimeGivenUp(t *testing.T) {
 // is declared.
 func TestRefusedAfterADoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+		p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
 			if at.Operation == cantontest.OpSubmit && at.Try == 1 {
 				return cantontest.Fault{Answer: cantontest.AnswerTimeout}
 			}
 			return cantontest.Fault{}
 		}})
-		require.NoError(t, err)
-		defer p.Close()
 		st := memory.New()
 		a := begin(t, p, st, canton.Options{}, false)
 		defer a.end()
@@ -297,7 +306,7 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+				p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
 					switch {
 					case at.Operation != cantontest.OpSubmit:
 						return cantontest.Fault{}
@@ -306,8 +315,6 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 					}
 					return c.second
 				}})
-				require.NoError(t, err)
-				defer p.Close()
 				st := memory.New()
 				a := begin(t, p, st, canton.Options{}, false, func(o *autobatch.Options) { o.MaxAttempts = c.attempts })
 				defer a.end()
@@ -318,14 +325,8 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, open, 1)
 				require.NotEmpty(t, open[0].Decision, "it says that it waits")
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				for _, o := range orders {
-					rec, err := a.Await(ctx, o.ID)
-					require.NoError(t, err)
-					assert.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+				for _, rec := range a.confirmed(t, p, orders...) {
 					assert.Equal(t, 1, rec.Batches)
-					assert.EqualValues(t, 1, paid(p, o.ID))
 				}
 			})
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -22,8 +21,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/sqlite"
-	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
 var allPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, parties of which 16 and all 256 orders are poisonous")
@@ -99,9 +96,7 @@ func TestPoisonous(t *testing.T) {
 		for _, k := range counts {
 			t.Run(fmt.Sprint(poison, " ", k), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p, err := cantontest.NewParticipant(nil)
-					require.NoError(t, err)
-					defer p.Close()
+					p := participant(t, nil)
 					st := memory.New()
 					a := begin(t, p, st, canton.Options{}, false)
 					defer a.end()
@@ -120,12 +115,7 @@ func TestPoisonousOnSQLite(t *testing.T) {
 	client, err := canton.New(p.URL(), &canton.Options{UserID: "app", IdleWait: 100 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
-	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	st, err := sqlite.New(db, nil)
-	require.NoError(t, err)
-	require.NoError(t, st.Migrate(t.Context()))
+	st := openSQLite(t)
 	builder, err := canton.NewOrderBuilder(commandOf, nil)
 	require.NoError(t, err)
 	var runner *dltbatch.Runner
@@ -166,14 +156,12 @@ func TestMisconfigurationNeverSplits(t *testing.T) {
 		} {
 			t.Run(id+" "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p, err := cantontest.NewParticipant(&cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
+					p := participant(t, &cantontest.Options{Fault: func(at cantontest.Point) cantontest.Fault {
 						if at.Operation != cantontest.OpSubmit {
 							return cantontest.Fault{}
 						}
 						return fault
 					}})
-					require.NoError(t, err)
-					defer p.Close()
 					st := memory.New()
 					a := begin(t, p, st, canton.Options{}, false)
 					defer a.end()
@@ -181,15 +169,9 @@ func TestMisconfigurationNeverSplits(t *testing.T) {
 					require.NoError(t, a.Add(t.Context(), l.orders...))
 					time.Sleep(time.Minute)
 					p.SetFault(nil)
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-					defer cancel()
-					for _, o := range l.orders {
-						rec, err := a.Await(ctx, o.ID)
-						require.NoError(t, err)
-						require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
-						require.EqualValues(t, 1, paid(p, o.ID))
+					for _, rec := range a.confirmed(t, p, l.orders...) {
 						require.Empty(t, rec.Group)
-						all, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Batch: rec.Batch, Limit: 1000})
+						all, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{Batch: rec.Batch, Limit: 1000})
 						require.NoError(t, err)
 						require.Len(t, all, len(l.orders), "all of them together")
 					}

@@ -20,7 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-func openSQLite(t *testing.T) store.Full {
+func openSQLite(t *testing.T) *sqlite.Store {
 	t.Helper()
 	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 func TestPreparedOutlivesItsProcess(t *testing.T) {
 	for name, posted := range map[string]bool{"before its POST": false, "after its POST": true} {
 		for driver, open := range map[string]func(*testing.T) store.Full{
-			"memory": func(*testing.T) store.Full { return memory.New() }, "SQLite": openSQLite,
+			"memory": func(*testing.T) store.Full { return memory.New() }, "SQLite": func(t *testing.T) store.Full { return openSQLite(t) },
 		} {
 			t.Run(name+", "+driver, func(t *testing.T) {
 				ctx := t.Context()
