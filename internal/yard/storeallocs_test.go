@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"math"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +20,9 @@ import (
 // lanes. The figures include the driver's own.
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
-	const warm, counted = 3, 5
+	// A look at the beginning of the open work, each half second, costs more. On a busy machine each
+	// round takes longer, and few are without one.
+	const warm, counted, most = 3, 5, 50
 	dsn, drop, err := ownDatabase(t.Context(), pgtest.Start(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, drop()) }()
@@ -46,19 +48,29 @@ func TestAllocationsOfStores(t *testing.T) {
 			st, shut, err := d.store(ctx, true)
 			require.NoError(t, err)
 			defer shut()
-			got := map[string][]float64{}
-			for round := range warm + counted {
+			least := map[string]float64{}
+			for part := range s.budget {
+				least[part] = math.Inf(1)
+			}
+			within := func() bool {
+				for part, n := range least {
+					if n > s.budget[part] {
+						return false
+					}
+				}
+				return true
+			}
+			for round := 0; round < warm+counted || round < most && !within(); round++ {
 				w := newWork(uint64(round), addGroup, lanes, payloadSize)
 				for part, n := range storeRound(ctx, t, st, w) {
 					if round >= warm {
-						got[part] = append(got[part], n)
+						least[part] = min(least[part], n) // what other goroutines allocate meanwhile comes on top
 					}
 				}
 			}
-			for part, most := range s.budget {
-				n := slices.Min(got[part]) // what other goroutines allocate meanwhile comes on top
+			for part, n := range least {
 				t.Logf("%s: %.2f a batch", part, n)
-				assert.LessOrEqual(t, n, most, "allocations a batch of %s", part)
+				assert.LessOrEqual(t, n, s.budget[part], "allocations a batch of %s", part)
 			}
 		})
 	}
