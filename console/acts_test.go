@@ -124,7 +124,7 @@ func TestActsUponABatch(t *testing.T) {
 		assert.Equal(p, http.StatusConflict, again.status)
 		assert.Contains(p, again.text(), "is rejected at version")
 		moved := p.follow(again, "Go on to the batch as it is now")
-		after = p.submit(moved, "Requeue", reason("confirm", "requeue"))
+		p.submit(moved, "Requeue", reason("confirm", "requeue"))
 		assert.Equal(p, batch.Queued, p.see("s", "b1").State)
 		acts, err := p.st.History(p.ctx(), key)
 		p.done(acts, err, batch.ActionRequeue)

@@ -20,7 +20,7 @@ func TestAsOf(t *testing.T) {
 	posted := []Finding{Accepted, Doubtful, Failed, Unposted}
 	asked := []Finding{IsPending, IsValid, NoTrace, NotCommitted, Doubtful, IsInvalid, Settled, Failed}
 	for seed := range uint64(20_000) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+		r := rand.New(rand.NewPCG(seed, 1))
 		rule := Resend{HarmlessFor: windows[r.IntN(len(windows))], LateArrival: time.Minute}
 		forEver := rule.HarmlessFor == windows[3]
 		now, row, stepped := time.Unix(1_700_000_000, 0).UTC(), NewRow(), false

@@ -116,7 +116,7 @@ func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested ti
 		mu     sync.Mutex
 	)
 	for s := range 4 {
-		a := &asker{g: g, n: n, service: s, rnd: rand.New(rand.NewPCG(seed, uint64(s)))} //nolint:gosec // small, and no secret
+		a := &asker{g: g, n: n, service: s, rnd: rand.New(rand.NewPCG(seed, uint64(s)))}
 		phase := time.Duration(a.rnd.IntN(3)) * 200 * time.Millisecond
 		idle := time.Duration(a.rnd.IntN(2)*a.rnd.IntN(20)) * time.Second
 		askers.Go(func() {

@@ -71,7 +71,7 @@ func (i identity) mkdir(name string) error {
 }
 
 func (i identity) write(name string, text []byte) error {
-	if err := os.WriteFile(name, text, 0o600); err != nil {
+	if err := os.WriteFile(name, text, 0o600); err != nil { //nolint:gosec // a folder that the tests made
 		return err
 	}
 	return i.own(name)
