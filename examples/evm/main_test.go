@@ -108,11 +108,3 @@ func TestProof(t *testing.T) {
 		require.ErrorContains(t, prove(t.Output(), p), c.says, name)
 	}
 }
-
-func TestRuns(t *testing.T) {
-	var r runs
-	for nonce := range uint64(7) {
-		r.add(nonce, nonce == 4)
-	}
-	require.Equal(t, "0-3 4* 5-6", r.String())
-}

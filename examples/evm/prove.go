@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -107,79 +106,27 @@ func prove(out io.Writer, p proof) error {
 	return nil
 }
 
-// printChain prints the blocks that executed something: a column for each account, and in it the
-// nonces.
+// printChain prints the blocks that executed something, with the nonces that each account used.
 func printChain(out io.Writer, p proof, accounts map[string]int) {
 	fmt.Fprintf(out, "\nThe chain, block by block: the nonces that each account used. A * is another wallet's.\n\n")
-	type row struct {
-		b     block
-		cells []string
-	}
-	n, width := len(p.books.next), 5
-	var rows []row
 	for _, b := range p.blocks {
-		if len(b.Transactions) == 0 {
-			continue
-		}
-		columns := make([]runs, n)
+		first, used := map[int]number{}, make([]string, len(p.books.next))
+		marks := make([]string, len(used))
 		for _, tx := range b.Transactions {
 			account, ours := accounts[strings.ToLower(tx.From)]
 			if !ours {
 				continue
 			}
-			_, foreign := p.books.foreign[tx.Hash]
-			columns[account].add(uint64(tx.Nonce), foreign)
+			if _, again := first[account]; !again {
+				first[account] = tx.Nonce
+			}
+			if _, foreign := p.books.foreign[tx.Hash]; foreign {
+				marks[account] += fmt.Sprintf(" %d*", tx.Nonce)
+			}
+			used[account] = fmt.Sprintf("  a%d: %d-%d%s", account, first[account], tx.Nonce, marks[account])
 		}
-		r := row{b: b}
-		for _, one := range columns {
-			r.cells = append(r.cells, one.String())
-			width = max(width, len(one.String()))
+		if len(first) > 0 {
+			fmt.Fprintf(out, "  %5d  %.10s%s\n", b.Number, b.Hash, strings.Join(used, ""))
 		}
-		rows = append(rows, r)
 	}
-	fmt.Fprintf(out, "  %5s  %-10s", "block", "hash")
-	for account := range n {
-		fmt.Fprintf(out, "  %-*s", width, "a"+strconv.Itoa(account))
-	}
-	fmt.Fprintln(out)
-	for _, r := range rows {
-		var line strings.Builder
-		fmt.Fprintf(&line, "  %5d  %.10s", r.b.Number, r.b.Hash)
-		for _, cell := range r.cells {
-			fmt.Fprintf(&line, "  %-*s", width, cell)
-		}
-		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
-	}
-}
-
-// runs are nonces that follow one another, as in "4-9 10* 11".
-type runs []stretch
-
-type stretch struct {
-	first, last uint64
-	foreign     bool
-}
-
-func (r *runs) add(nonce uint64, foreign bool) {
-	if i := len(*r) - 1; i >= 0 && (*r)[i].last+1 == nonce && (*r)[i].foreign == foreign {
-		(*r)[i].last = nonce
-		return
-	}
-	*r = append(*r, stretch{nonce, nonce, foreign})
-}
-
-// String implements [fmt.Stringer].
-func (r runs) String() string {
-	var all []string
-	for _, one := range r {
-		text := strconv.FormatUint(one.first, 10)
-		if one.last > one.first {
-			text += "-" + strconv.FormatUint(one.last, 10)
-		}
-		if one.foreign {
-			text += "*"
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, " ")
 }
