@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"net/url"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
@@ -16,8 +17,13 @@ type sqlPool struct {
 	sessions *conns.Sessions
 }
 
+var errUnreadableDSN = errors.New("the data source name is no URL that can be read; it is not shown, since it may hold a password")
+
 func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 	c, err := p.db.Conn(ctx)
+	if u, is := errors.AsType[*url.Error](err); is && u.Op == "parse" { // it quotes all of it
+		return nil, errUnreadableDSN
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (s *Store) makeSchema(ctx context.Context) error {
 		if err == nil && !found {
 			_, err = t.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS "`+s.names.schema+`"`)
 		}
-		return err
+		return s.names.in(err)
 	})
 }
 
