@@ -59,7 +59,7 @@ func TestSettle(t *testing.T) {
 	}
 	kinds := []batch.ErrorKind{
 		"", batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt,
-		batch.KindFailed, batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, "of tomorrow",
+		batch.KindFailed, batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp, "of tomorrow",
 	}
 	for _, state := range batch.States() {
 		for _, kind := range kinds {
@@ -87,7 +87,9 @@ func TestSettle(t *testing.T) {
 								if n == 1 {
 									w.state = batch.OrderQuarantined
 								}
-							case state == batch.Rejected && (kind == batch.KindCancelled || kind == "" || kind == "of tomorrow"):
+							case state == batch.Rejected && (kind == batch.KindCancelled || kind == batch.KindGivenUp || kind == "" || kind == "of tomorrow"):
+								// Above all not put back: what was given up may yet be executed, and another batch would
+								// have the orders' effect once more.
 								w.state = batch.OrderFailed
 							case state == batch.Rejected:
 								w.state = batch.OrderQueued
