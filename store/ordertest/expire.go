@@ -22,8 +22,7 @@ func (f *fixture) expire(limit int) int {
 	f.Helper()
 	all := must(f.st.ExpireOrders(f.ctx, limit))(f)
 	for _, v := range all {
-		found, _, err := f.st.FinalOrders(f.ctx, []batch.OrderID{v.ID})
-		require.NoError(f, err)
+		found, _ := must2(f.st.FinalOrders(f.ctx, []batch.OrderID{v.ID}))(f)
 		require.Len(f, found, 1)
 		r := found[0]
 		want := store.OrderVerdict{OrderRef: store.OrderRef{ID: r.ID, Version: r.Version, TraceParent: r.TraceParent, Created: r.CreatedAt}, State: r.State, Error: r.Error}

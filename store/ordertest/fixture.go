@@ -199,8 +199,7 @@ func (f *fixture) settle(s store.Settlement) bool {
 // list is the records of a party's orders, in their order.
 func (f *fixture) list(party batch.ServiceID) []batch.OrderRecord {
 	f.Helper()
-	rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &party, Limit: 1000})
-	require.NoError(f, err)
+	rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &party, Limit: 1000}))(f)
 	require.Empty(f, next)
 	return rs
 }
@@ -238,5 +237,14 @@ func must[T any](v T, err error) func(testing.TB) T {
 		t.Helper()
 		require.NoError(t, err)
 		return v
+	}
+}
+
+// must2 is must for two values.
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) {
+		t.Helper()
+		require.NoError(t, err)
+		return a, b
 	}
 }

@@ -44,8 +44,7 @@ func listSelects(f *fixture) {
 	f.add(ord("q", "other"))
 	for state, id := range is {
 		for _, p := range []*batch.ServiceID{nil, &party} {
-			rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: p, States: []batch.OrderState{state, 99}})
-			require.NoError(f, err)
+			rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: p, States: []batch.OrderState{state, 99}}))(f)
 			assert.Empty(f, next)
 			want := []batch.OrderID{id}
 			if p == nil && state == batch.OrderQueued {
@@ -58,22 +57,18 @@ func listSelects(f *fixture) {
 	for b, want := range map[batch.ID][]batch.OrderID{
 		"committed": {is[batch.OrderConfirmed]}, "refused": {is[batch.OrderFailed]}, "open": {is[batch.OrderDequeued]}, "none": {}, "nul\x00": {},
 	} {
-		rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: b})
-		require.NoError(f, err)
+		rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: b}))(f)
 		assert.Equal(f, want, recordIDs(rs), "%s", b)
 	}
 	q := batch.ServiceID("q")
-	rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &q, Batch: "open"})
-	require.NoError(f, err)
+	rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &q, Batch: "open"}))(f)
 	assert.Empty(f, rs)
 	bad := batch.ServiceID("\xff")
-	rs, _, err = f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &bad})
-	require.NoError(f, err)
+	rs, _ = must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &bad}))(f)
 	assert.Empty(f, rs)
 	f.end(bt(party, "open"), store.Refused)
 	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
-	rs, _, err = f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: "open"})
-	require.NoError(f, err)
+	rs, _ = must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: "open"}))(f)
 	assert.Equal(f, []batch.OrderID{is[batch.OrderDequeued]}, recordIDs(rs), "its last, though it is queued again")
 }
 
@@ -87,8 +82,7 @@ func listPages(f *fixture) {
 	}
 	var got []batch.OrderID
 	for q := (store.ListOrdersQuery{Limit: 7}); ; {
-		rs, next, err := f.st.ListOrders(f.ctx, q)
-		require.NoError(f, err)
+		rs, next := must2(f.st.ListOrders(f.ctx, q))(f)
 		got = append(got, recordIDs(rs)...)
 		if q.After = next; next == "" {
 			break
@@ -98,8 +92,7 @@ func listPages(f *fixture) {
 	assert.Equal(f, want, got)
 	f.add(many("many", "m", 1100)...)
 	for limit, n := range map[int]int{0: 100, 5000: 1000} {
-		rs, next, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{Limit: limit})
-		require.NoError(f, err)
+		rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Limit: limit}))(f)
 		assert.Len(f, rs, n)
 		assert.NotEmpty(f, next)
 	}
@@ -120,16 +113,14 @@ func listFinals(f *fixture) {
 	for i := range 1200 {
 		ask = append(ask, batch.OrderID(fmt.Sprint("missing", i)))
 	}
-	final, missing, err := f.st.FinalOrders(f.ctx, ask)
-	require.NoError(f, err)
+	final, missing := must2(f.st.FinalOrders(f.ctx, ask))(f)
 	assert.ElementsMatch(f, want, recordIDs(final))
 	for _, r := range final {
 		assert.Equal(f, f.record(party, r.ID), r)
 	}
 	assert.Len(f, missing, 1203)
 	assert.Subset(f, missing, []batch.OrderID{"none", "nul\x00", "", "missing1199"})
-	final, missing, err = f.st.FinalOrders(f.ctx, nil)
-	require.NoError(f, err)
+	final, missing = must2(f.st.FinalOrders(f.ctx, nil))(f)
 	assert.Empty(f, final)
 	assert.Empty(f, missing)
 }
@@ -158,8 +149,7 @@ func listCounts(f *fixture) {
 	got := counted()
 	assert.Equal(f, map[batch.OrderState]int{batch.OrderQueued: 2, batch.OrderDequeued: 1}, got.Orders)
 	oldest := named[batch.OrderDequeued]
-	rs, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}})
-	require.NoError(f, err)
+	rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}}))(f)
 	assert.Equal(f, oldest, rs[0].ID)
 	assert.Equal(f, rs[0].CreatedAt, got.OldestOrder)
 }

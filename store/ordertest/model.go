@@ -54,8 +54,7 @@ func modelWalk(f *fixture) {
 		w.settleAll()
 		for _, s := range w.orders {
 			if s.row.State == batch.OrderQueued {
-				_, err := f.st.FailOrders(f.ctx, verdicts([]store.OrderRef{{ID: s.ID, Version: s.row.Version}}, store.OrderVerdict{State: batch.OrderFailed}))
-				require.NoError(f, err)
+				must(f.st.FailOrders(f.ctx, verdicts([]store.OrderRef{{ID: s.ID, Version: s.row.Version}}, store.OrderVerdict{State: batch.OrderFailed})))(f)
 			}
 		}
 	}

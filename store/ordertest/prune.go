@@ -40,8 +40,7 @@ func pruneLimit(f *fixture) {
 	f.add(many("p", "o", 250)...)
 	rs := refs(f.next("p", 250))
 	for _, part := range [][]store.OrderRef{rs[200:], rs[:200]} {
-		_, err := f.st.FailOrders(f.ctx, verdicts(part, store.OrderVerdict{State: batch.OrderFailed}))
-		require.NoError(f, err)
+		must(f.st.FailOrders(f.ctx, verdicts(part, store.OrderVerdict{State: batch.OrderFailed})))(f)
 		f.pass(1)
 	}
 	assert.Equal(f, 10, f.prune(store.PruneQuery{Limit: 10}))
@@ -68,12 +67,10 @@ func pruneForgets(f *fixture) {
 	o := ord("p", "a")
 	o.Key = "k"
 	f.add(o)
-	_, err := f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderFailed}))
-	require.NoError(f, err)
+	must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderFailed})))(f)
 	f.pass(1)
 	require.Equal(f, 1, f.prune(store.PruneQuery{}))
-	_, missing, err := f.st.FinalOrders(f.ctx, []batch.OrderID{"a"})
-	require.NoError(f, err)
+	_, missing := must2(f.st.FinalOrders(f.ctx, []batch.OrderID{"a"}))(f)
 	assert.Equal(f, []batch.OrderID{"a"}, missing)
 	o.Payload = []byte("other")
 	f.add(o)

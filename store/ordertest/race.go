@@ -64,8 +64,7 @@ func racePrepare(f *fixture) {
 		}
 		assert.Equal(f, 4, dequeued)
 		assert.Len(f, bs, 1)
-		stored, _, err := f.st.List(f.ctx, store.ListQuery{Service: &party})
-		require.NoError(f, err)
+		stored, _ := must2(f.st.List(f.ctx, store.ListQuery{Service: &party}))(f)
 		assert.Len(f, stored, 1)
 	}
 }

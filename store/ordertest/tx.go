@@ -25,11 +25,9 @@ func txTests() []test {
 }
 
 func txEnds(f *fixture) {
-	_, rollback, err := f.h.AddOrdersTx(f.ctx, many("p", "no", 3)...)
-	require.NoError(f, err)
+	_, rollback := must2(f.h.AddOrdersTx(f.ctx, many("p", "no", 3)...))(f)
 	require.NoError(f, rollback())
-	commit, _, err := f.h.AddOrdersTx(f.ctx, many("p", "yes", 3)...)
-	require.NoError(f, err)
+	commit, _ := must2(f.h.AddOrdersTx(f.ctx, many("p", "yes", 3)...))(f)
 	require.NoError(f, commit())
 	assert.Equal(f, ids(many("p", "yes", 3)), queuedIDs(f.next("p", 9)))
 }
@@ -44,8 +42,7 @@ func txError(f *fixture) {
 }
 
 func txOpen(f *fixture) {
-	commit, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "z early"))
-	require.NoError(f, err)
+	commit, _ := must2(f.h.AddOrdersTx(f.ctx, ord("p", "z early")))(f)
 	f.add(ord("p", "a late"))
 	assert.Equal(f, []batch.OrderID{"a late"}, queuedIDs(f.next("p", 9)))
 	f.prepare("p", "b", 9)
@@ -54,8 +51,7 @@ func txOpen(f *fixture) {
 }
 
 func txWaits(f *fixture) {
-	commit, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "a"))
-	require.NoError(f, err)
+	commit, _ := must2(f.h.AddOrdersTx(f.ctx, ord("p", "a")))(f)
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
 	require.Error(f, f.st.AddOrders(ctx, ord("p", "b")))

@@ -81,8 +81,7 @@ func (f *fixture) stored() []batch.ID {
 	var all []batch.Record
 	if f.has(lister) {
 		for q := (store.ListQuery{Limit: 1000}); ; {
-			rs, next, err := f.st.List(f.ctx, q)
-			require.NoError(f, err)
+			rs, next := must2(f.st.List(f.ctx, q))(f)
 			all = append(all, rs...)
 			if next == "" {
 				break

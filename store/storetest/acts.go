@@ -21,8 +21,7 @@ func actsTests() []test {
 func (f *fixture) allActs(limit int) (all []batch.Act) {
 	f.Helper()
 	for q := (store.ActsQuery{Limit: limit}); ; {
-		page, next, err := f.st.Acts(f.ctx, q)
-		require.NoError(f, err)
+		page, next := must2(f.st.Acts(f.ctx, q))(f)
 		if limit > 0 {
 			require.LessOrEqual(f, len(page), limit)
 		}

@@ -142,16 +142,13 @@ func controlTwice(f *fixture) {
 		f.pause(scope)
 		f.pass(1)
 		st := store.Steering{Scope: scope, Action: batch.ActionPause, By: batch.By{Actor: "another"}}
-		c, changed, err := f.st.Steer(f.ctx, st)
-		require.NoError(f, err)
+		c, changed := must2(f.st.Steer(f.ctx, st))(f)
 		assert.False(f, changed)
 		assert.Equal(f, "somebody", c.PausedBy.Actor, "who was first")
 		f.sameControl(scope)
 		f.resume(scope)
 		f.resume(scope)
-		acts, err := f.st.LaneHistory(f.ctx, scope)
-		require.NoError(f, err)
-		assert.Len(f, acts, 2)
+		assert.Len(f, must(f.st.LaneHistory(f.ctx, scope))(f), 2)
 	}
 }
 

@@ -174,8 +174,7 @@ func fencePause(f *fixture) {
 		}
 		// A pause asks for no version, and changes none where it is paused already.
 		before := f.seeControl(scope)
-		_, changed, err := f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by("at once"), Seen: 1})
-		require.NoError(f, err)
+		_, changed := must2(f.st.Steer(f.ctx, store.Steering{Scope: scope, Action: batch.ActionPause, By: by("at once"), Seen: 1}))(f)
 		assert.False(f, changed)
 		assert.Equal(f, before, f.seeControl(scope))
 		f.resume(scope)

@@ -46,8 +46,7 @@ func finalFound(f *fixture) {
 	named := f.oneOfEach()
 	open := map[batch.ID]bool{}
 	if f.has(lister) {
-		rs, _, err := f.st.List(f.ctx, store.ListQuery{Open: true})
-		require.NoError(f, err)
+		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{Open: true}))(f)
 		for _, r := range rs {
 			assert.False(f, r.Final())
 			open[r.ID] = true
@@ -62,8 +61,7 @@ func finalFound(f *fixture) {
 	if !f.has(lister) {
 		return
 	}
-	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
-	require.NoError(f, err)
+	rs, _ := must2(f.st.List(f.ctx, store.ListQuery{}))(f)
 	assert.Len(f, rs, len(named))
 	for _, r := range rs {
 		f.sameRecord(f.rows[r.ID], r)
@@ -190,8 +188,7 @@ func finalKept(f *fixture) {
 	f.each(f.monitored, store.Settled, "a")
 	kept()
 	if f.has(lister) {
-		rs, _, err := f.st.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}})
-		require.NoError(f, err)
+		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}}))(f)
 		require.Len(f, rs, 1)
 		assert.Equal(f, o.Error, rs[0].Error)
 		assert.Len(f, rs[0].Receipts, 3)

@@ -23,8 +23,7 @@ func finalsTests() []test {
 // finals asks for these keys, and compares with the model.
 func (f *fixture) finals(keys ...batch.Key) (final []batch.ID, missing []batch.Key) {
 	f.Helper()
-	rs, missing, err := f.st.Finals(f.ctx, keys)
-	require.NoError(f, err)
+	rs, missing := must2(f.st.Finals(f.ctx, keys))(f)
 	for _, r := range rs {
 		if f.tombs[r.ID] != nil {
 			f.remains(r)
@@ -75,8 +74,7 @@ func finalsSorts(f *fixture) {
 	}
 	assert.ElementsMatch(f, want, final)
 	assert.ElementsMatch(f, []batch.Key{none, other}, missing, "an id under another service is not it")
-	final, missing, err := f.justFinals()
-	require.NoError(f, err)
+	final, missing = must2(f.justFinals())(f)
 	assert.Empty(f, final)
 	assert.Empty(f, missing)
 }
@@ -89,8 +87,7 @@ func (f *fixture) justFinals(keys ...batch.Key) ([]batch.ID, []batch.Key, error)
 func finalsOnce(f *fixture) {
 	f.committed(bt("s", "a"))
 	a, none := bt("s", "a").Key(), bt("s", "none").Key()
-	final, missing, err := f.justFinals(a, none, a, none, a)
-	require.NoError(f, err)
+	final, missing := must2(f.justFinals(a, none, a, none, a))(f)
 	assert.Equal(f, []batch.ID{"a"}, final)
 	assert.Equal(f, []batch.Key{none}, missing)
 }

@@ -235,3 +235,12 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// must2 is must for two values.
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) {
+		t.Helper()
+		require.NoError(t, err)
+		return a, b
+	}
+}

@@ -142,17 +142,14 @@ func historyText(f *fixture) {
 		require.NoError(f, f.cancel(id, text))
 		f.clean(name, text, f.history(id)[0].Reason)
 		service := batch.Only(batch.ServiceID("lane of " + name))
-		c, _, err := f.st.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: by(text)})
-		require.NoError(f, err)
+		c, _ := must2(f.st.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: by(text)}))(f)
 		f.clean(name, text, c.PausedBy.Reason)
-		acts, err := f.st.LaneHistory(f.ctx, service)
-		require.NoError(f, err)
+		acts := must(f.st.LaneHistory(f.ctx, service))(f)
 		require.Len(f, acts, 1)
 		f.clean(name, text, acts[0].Reason)
 	}
 	longest := batch.By{Actor: strings.Repeat("日", batch.MaxActorLen/3), Reason: "'"}
-	c, _, err := f.st.Steer(f.ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: longest})
-	require.NoError(f, err)
+	c, _ := must2(f.st.Steer(f.ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: longest}))(f)
 	assert.Equal(f, longest, c.PausedBy)
 }
 

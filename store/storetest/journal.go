@@ -40,8 +40,7 @@ func journalTests() []test {
 // lease gets a lease.
 func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 	f.Helper()
-	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(ttl))
-	require.NoError(f, err)
+	epoch, held := must2(f.st.LeaseStream(f.ctx, stream, holder, f.u(ttl)))(f)
 	require.True(f, held, "the lease of %s for %s", stream, holder)
 	require.Positive(f, epoch)
 	return epoch
@@ -49,8 +48,7 @@ func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 
 func (f *fixture) notHeld(stream, holder string) {
 	f.Helper()
-	epoch, held, err := f.st.LeaseStream(f.ctx, stream, holder, f.u(90.5))
-	require.NoError(f, err)
+	epoch, held := must2(f.st.LeaseStream(f.ctx, stream, holder, f.u(90.5)))(f)
 	require.False(f, held)
 	require.Zero(f, epoch)
 }
@@ -300,12 +298,10 @@ func journalPrune(f *fixture) {
 	f.pass(5)
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"new", "old"}, Cursor: "c"})
 	f.entry(batch.StreamEntry{Stream: "others", Epoch: other, IDs: []string{"new"}})
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)})
-	require.NoError(f, err)
+	p := must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(6)}))(f)
 	assert.Zero(f, p)
 	f.covers(f.find("events", "old"), 8, 0)
-	p, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)})
-	require.NoError(f, err)
+	p = must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(2)}))(f)
 	assert.Equal(f, store.Pruned{StreamIDs: 2}, p)
 	found := f.find("events", "old", "old too", "new")
 	assert.Equal(f, []string{"new"}, found.IDs)
@@ -315,8 +311,7 @@ func journalPrune(f *fixture) {
 	assert.Equal(f, []string{"new"}, found.IDs)
 	f.covers(found, 6, 0) // nothing was removed from it
 	f.pass(3)
-	_, err = f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(1)})
-	require.NoError(f, err)
+	must(f.st.Prune(f.ctx, store.PruneQuery{OlderThan: f.u(1)}))(f)
 	assert.False(f, f.find("events", "new").Covered, "nothing is left of the span")
 	f.entry(batch.StreamEntry{Stream: "events", Epoch: epoch})
 	f.covers(f.find("events", "new"), 1, 0) // since the pruning's horizon, and without a gap

@@ -30,13 +30,11 @@ func lateTests() []test {
 }
 
 func lateCommit(f *fixture) {
-	commit, _, err := f.h.AddTx(f.ctx, bt("s", "a"), bt("s", "b"))
-	require.NoError(f, err)
+	commit, _ := must2(f.h.AddTx(f.ctx, bt("s", "a"), bt("s", "b")))(f)
 	now := f.now()
 	require.NoError(f, commit())
 	f.added(now, bt("s", "a"), bt("s", "b"))
-	_, rollback, err := f.h.AddTx(f.ctx, bt("s", "c"))
-	require.NoError(f, err)
+	_, rollback := must2(f.h.AddTx(f.ctx, bt("s", "c")))(f)
 	require.NoError(f, rollback())
 	f.absent(bt("s", "c"))
 	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 9)))
@@ -60,8 +58,7 @@ func lateBehind(f *fixture) {
 // lateOneWriter checks the declaration: if another write got through while the transaction is
 // open, a batch could become visible late.
 func lateOneWriter(f *fixture) {
-	commit, _, err := f.h.AddTx(f.ctx, bt("s", "a"))
-	require.NoError(f, err)
+	commit, _ := must2(f.h.AddTx(f.ctx, bt("s", "a")))(f)
 	ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)
 	defer cancel()
 	require.Error(f, f.st.Add(ctx, bt("s", "b")))

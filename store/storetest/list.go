@@ -28,8 +28,7 @@ func (f *fixture) list(q store.ListQuery) []batch.ID {
 	f.Helper()
 	got := []batch.ID{}
 	for {
-		rs, next, err := f.st.List(f.ctx, q)
-		require.NoError(f, err)
+		rs, next := must2(f.st.List(f.ctx, q))(f)
 		for _, r := range rs {
 			f.sameRecord(f.rows[r.ID], r)
 		}
@@ -45,11 +44,9 @@ func (f *fixture) list(q store.ListQuery) []batch.ID {
 
 func listBehind(f *fixture) {
 	f.oneOfEach()
-	all, _, err := f.st.List(f.ctx, store.ListQuery{Limit: 1000})
-	require.NoError(f, err)
+	all, _ := must2(f.st.List(f.ctx, store.ListQuery{Limit: 1000}))(f)
 	for i, r := range all {
-		rest, _, err := f.st.List(f.ctx, store.ListQuery{Limit: 1000, After: store.CursorAfter(r.CreatedAt, string(r.ID))})
-		require.NoError(f, err)
+		rest, _ := must2(f.st.List(f.ctx, store.ListQuery{Limit: 1000, After: store.CursorAfter(r.CreatedAt, string(r.ID))}))(f)
 		require.Equal(f, recordIDs(all[i+1:]), recordIDs(rest), "behind %s", r.Key)
 	}
 }
@@ -101,8 +98,7 @@ func listOrder(f *fixture) {
 func listLimits(f *fixture) {
 	f.add(many("s", "b", 1001)...)
 	for limit, want := range map[int]int{0: 100, -1: 100, 1: 1, 999: 999, 1000: 1000, 5000: 1000} {
-		rs, next, err := f.st.List(f.ctx, store.ListQuery{Limit: limit})
-		require.NoError(f, err)
+		rs, next := must2(f.st.List(f.ctx, store.ListQuery{Limit: limit}))(f)
 		assert.Len(f, rs, want, "limit %d", limit)
 		assert.NotEmpty(f, next)
 	}
@@ -112,22 +108,17 @@ func listCursor(f *fixture) {
 	bs := many("s", "b", 10)
 	f.add(bs...)
 	is := ids(bs)
-	rs, next, err := f.st.List(f.ctx, store.ListQuery{Limit: 4})
-	require.NoError(f, err)
+	rs, next := must2(f.st.List(f.ctx, store.ListQuery{Limit: 4}))(f)
 	assert.Equal(f, is[:4], recordIDs(rs))
 	f.committed(bt("s", "later"))
 	f.take(is[3], is[5])
 	f.each(f.submitted, store.Refused, is[3], is[5])
 	f.pass(1)
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.u(2.5)})
-	require.NoError(f, err)
-	require.Zero(f, p)
-	rs, _, err = f.st.List(f.ctx, store.ListQuery{After: next})
-	require.NoError(f, err)
+	require.Zero(f, must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.u(2.5)}))(f))
+	rs, _ = must2(f.st.List(f.ctx, store.ListQuery{After: next}))(f)
 	assert.Equal(f, append(is[4:], "later"), recordIDs(rs), "what is final, and what came since, has its place")
 	require.Equal(f, 3, f.prune(0, false), "the cursor's own record, too")
-	rs, _, err = f.st.List(f.ctx, store.ListQuery{After: next})
-	require.NoError(f, err)
+	rs, _ = must2(f.st.List(f.ctx, store.ListQuery{After: next}))(f)
 	assert.Equal(f, append([]batch.ID{is[4]}, is[6:10]...), recordIDs(rs))
 }
 
@@ -153,8 +144,7 @@ func listReceipts(f *fixture) {
 	}
 	q := store.ListQuery{Limit: 1000}
 	for _, want := range [][]batch.ID{{"b0", "b1"}, {"b2"}, {"b3"}, {"b4", "b5"}} {
-		rs, next, err := f.st.List(f.ctx, q)
-		require.NoError(f, err)
+		rs, next := must2(f.st.List(f.ctx, q))(f)
 		require.Equal(f, want, recordIDs(rs))
 		for _, r := range rs {
 			f.sameRecord(f.rows[r.ID], r)

@@ -313,8 +313,7 @@ func (h history) everything() {
 	}
 	all := h.inOrder(func(*shadow) bool { return true })
 	if h.has(lister) {
-		rs, next, err := h.st.List(h.ctx, store.ListQuery{Limit: 1000})
-		require.NoError(h, err)
+		rs, next := must2(h.st.List(h.ctx, store.ListQuery{Limit: 1000}))(h)
 		require.Empty(h, next)
 		require.Len(h, rs, len(all))
 		for i, s := range all {

@@ -55,8 +55,7 @@ func pruneLimit(f *fixture) {
 	f.tick()
 	f.each(f.monitored, store.IsCommitted, is[:591]...)
 	f.pass(1)
-	p, err := f.st.Prune(f.ctx, store.PruneQuery{Limit: 5})
-	require.NoError(f, err)
+	p := must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 5}))(f)
 	require.Equal(f, store.Pruned{Batches: 5}, p)
 	for _, id := range is[595:] {
 		f.absent(bt("s", id))
@@ -64,14 +63,11 @@ func pruneLimit(f *fixture) {
 	for _, id := range is[590:595] {
 		f.get(id)
 	}
-	p, err = f.st.Prune(f.ctx, store.PruneQuery{})
-	require.NoError(f, err)
+	p = must(f.st.Prune(f.ctx, store.PruneQuery{}))(f)
 	require.Equal(f, store.Pruned{Batches: store.DefaultPrune}, p)
-	p, err = f.st.Prune(f.ctx, store.PruneQuery{Limit: 1000})
-	require.NoError(f, err)
+	p = must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 1000}))(f)
 	require.Equal(f, store.Pruned{Batches: 95}, p)
-	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
-	require.NoError(f, err)
+	rs, _ := must2(f.st.List(f.ctx, store.ListQuery{}))(f)
 	assert.Empty(f, rs)
 }
 
@@ -96,8 +92,7 @@ func pruneTombstone(f *fixture) {
 		require.ErrorIs(f, f.st.Add(f.ctx, b), batch.ErrConflict)
 	}
 	assert.Zero(f, f.prune(0, true))
-	rs, _, err := f.st.List(f.ctx, store.ListQuery{})
-	require.NoError(f, err)
+	rs, _ := must2(f.st.List(f.ctx, store.ListQuery{}))(f)
 	assert.Equal(f, []batch.ID{"new"}, recordIDs(rs))
 }
 

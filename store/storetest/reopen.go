@@ -19,8 +19,7 @@ func volatile(h Harness) bool { return h.Volatile }
 
 func reopenKeeps(f *fixture) {
 	if f.has(ledgers) {
-		_, err := f.st.Ledger(f.ctx, "the ledger")
-		require.NoError(f, err)
+		must(f.st.Ledger(f.ctx, "the ledger"))(f)
 	}
 	if f.has(pruner) {
 		f.committed(bt("s", "pruned"))

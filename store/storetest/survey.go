@@ -139,8 +139,7 @@ func surveyControls(f *fixture) {
 
 func surveyServed(f *fixture) {
 	f.add(bt("s", "a"), bt("t", "b"))
-	_, err := f.st.Serve(f.ctx, []store.Served{{Service: "t", Ledger: "one"}})
-	require.NoError(f, err)
+	must(f.st.Serve(f.ctx, []store.Served{{Service: "t", Ledger: "one"}}))(f)
 	got := f.survey(store.SurveyQuery{Start: true})
 	assert.Empty(f, got.Lanes[0].Ledger)
 	assert.Equal(f, "one", got.Lanes[1].Ledger)

@@ -55,11 +55,9 @@ func textHostile(f *fixture) {
 		o := f.monitored(id, store.IsInvalid)
 		o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: text}
 		o.Receipts = []batch.Receipt{{TransactionID: text, Message: text, Data: []byte(text)}}
-		got, err := f.st.Record(f.ctx, []store.Outcome{o})
-		require.NoError(f, err)
+		got := must(f.st.Record(f.ctx, []store.Outcome{o}))(f)
 		require.Equal(f, store.Written, got[0].Result)
-		r, err := f.st.Get(f.ctx, o.Key)
-		require.NoError(f, err)
+		r := must(f.st.Get(f.ctx, o.Key))(f)
 		for _, kept := range []struct {
 			e  *batch.SubmissionError
 			rs []batch.Receipt
@@ -79,14 +77,11 @@ func textHostile(f *fixture) {
 		f.take(undecided)
 		o = f.submitted(undecided, store.Doubtful)
 		o.Error = &batch.SubmissionError{Kind: batch.ErrorKind(text), Message: text}
-		_, err = f.st.Record(f.ctx, []store.Outcome{o})
-		require.NoError(f, err)
+		must(f.st.Record(f.ctx, []store.Outcome{o}))(f)
 		o.By, o.Version, o.Finding = batch.ByMonitor, o.Version+1, store.Undecidable
-		got, err = f.st.Record(f.ctx, []store.Outcome{o})
-		require.NoError(f, err)
+		got = must(f.st.Record(f.ctx, []store.Outcome{o}))(f)
 		require.Equal(f, store.Written, got[0].Result)
-		r, err = f.st.Get(f.ctx, o.Key)
-		require.NoError(f, err)
+		r = must(f.st.Get(f.ctx, o.Key))(f)
 		assert.True(f, utf8.ValidString(r.Decision), name)
 		assert.NotContains(f, r.Decision, "\x00", name)
 		assert.LessOrEqual(f, len(r.Decision), 2*batch.MaxErrorText)
