@@ -10,8 +10,6 @@ import (
 type Options struct {
 	// Addr is the host:port to listen on. Defaults to "127.0.0.1:0", any free port.
 	Addr string
-	// PathPrefix comes before /v2, like a participant's path-prefix. Defaults to "".
-	PathPrefix string
 
 	// CompleteAfter is the time from acceptance to the completion. Defaults to 10 ms.
 	CompleteAfter time.Duration

@@ -15,11 +15,7 @@ import (
 
 // ServeHTTP implements [http.Handler]: the JSON Ledger API (docs/ledgers/canton.md#endpoints).
 func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path, ok := strings.CutPrefix(r.URL.Path, p.o.PathPrefix)
-	if !ok {
-		path = ""
-	}
-	switch r.Method + " " + path {
+	switch r.Method + " " + r.URL.Path {
 	case "POST /v2/commands/async/submit":
 		p.submit(w, r)
 	case "POST /v2/commands/completions":

@@ -56,13 +56,7 @@ type sockets struct {
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
-func (p *Participant) URL() string {
-	addr := p.front.Addr()
-	if addr == "" {
-		return ""
-	}
-	return "http://" + addr + p.o.PathPrefix
-}
+func (p *Participant) URL() string { return p.front.URL() }
 
 // Resume listens again at the same address after a [Participant.Stop].
 func (p *Participant) Resume() error {

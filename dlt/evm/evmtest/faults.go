@@ -50,10 +50,6 @@ type Faults struct {
 	Reorg float64
 	// ReorgDepth is for Reorg. Defaults to 3.
 	ReorgDepth int
-	// Spike is the probability that the base fee of the next block is SpikeTimes as high.
-	Spike float64
-	// SpikeTimes is for Spike. Defaults to 8.
-	SpikeTimes int
 
 	// MaxTries ends the faults of a request after this many requests that are the same. Defaults to
 	// 0, no bound.
@@ -119,9 +115,8 @@ func (f *Faults) check() error {
 	simnode.Default(&f.LateBy, 200*time.Millisecond)
 	simnode.Default(&f.BehindBy, 3)
 	simnode.Default(&f.ReorgDepth, 3)
-	simnode.Default(&f.SpikeTimes, 8)
 	if err := simnode.CheckRates(
-		f.sendRates(), f.queryRates(), []float64{f.Behind}, []float64{f.Latency}, []float64{f.Drop}, []float64{f.Reorg}, []float64{f.Spike},
+		f.sendRates(), f.queryRates(), []float64{f.Behind}, []float64{f.Latency}, []float64{f.Drop}, []float64{f.Reorg},
 	); err != nil {
 		return fmt.Errorf("evmtest: %w", err)
 	}
@@ -215,13 +210,13 @@ func (f *Fault) busy(d simnode.Draw) {
 }
 
 // block draws the faults of a block. f may be nil.
-func (f *Faults) block(number uint64, made int) (reorg int, spike bool) {
+func (f *Faults) block(number uint64, made int) (reorg int) {
 	if f == nil {
-		return 0, false
+		return 0
 	}
 	d := simnode.Draw{Seed: f.Seed, Of: fmt.Sprint(number), Try: made}
 	if d.Float("reorg") < f.Reorg {
 		reorg = 1 + int(d.Float("depth")*float64(f.ReorgDepth))
 	}
-	return reorg, d.Float("spike") < f.Spike
+	return reorg
 }

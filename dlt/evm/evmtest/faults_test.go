@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,11 +159,11 @@ func TestKillLosesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// Reorgs and spikes by seed: the same seed makes the same chain, whatever is asked meanwhile, and all
+// Reorgs by seed: the same seed makes the same chain, whatever is asked meanwhile, and all
 // that was sent is mined in the end, once each.
 func TestFaultsOfBlocks(t *testing.T) {
 	run := func(ask bool) (out []string) {
-		f := &Faults{Seed: 3, Reorg: 0.2, Spike: 0.1, SpikeTimes: 3}
+		f := &Faults{Seed: 3, Reorg: 0.2}
 		bubble(t, Options{BlockTime: 2 * time.Second, Faults: f}, func(t *testing.T, n *Node) {
 			for nonce := range uint64(40) {
 				send(t, n, a, nonce)
@@ -186,14 +185,4 @@ func TestFaultsOfBlocks(t *testing.T) {
 	first := run(false)
 	require.Equal(t, first, run(true))
 	require.Contains(t, strings.Join(first, " "), string(Unmined))
-}
-
-// A spike is there for one block, from which the fee falls again.
-func TestSpike(t *testing.T) {
-	bubble(t, Options{BlockTime: -1, Faults: &Faults{Spike: 1}}, func(t *testing.T, n *Node) {
-		n.Mine()
-		n.Mine()
-		blocks := n.Blocks()
-		require.Positive(t, blocks[2].BaseFee.Cmp(new(big.Int).Mul(blocks[1].BaseFee, big.NewInt(6))))
-	})
 }

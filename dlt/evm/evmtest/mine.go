@@ -3,7 +3,6 @@ package evmtest
 import (
 	"cmp"
 	"fmt"
-	"math/big"
 	"slices"
 	"time"
 )
@@ -35,12 +34,8 @@ func (n *Node) mine(now time.Time) {
 	n.seal(now, b)
 	n.settle(b)
 	n.made++
-	reorg, spike := n.o.Faults.block(b.number, n.made)
-	if reorg > 0 {
+	if reorg := n.o.Faults.block(b.number, n.made); reorg > 0 {
 		n.reorg(now, reorg, nil)
-	}
-	if spike {
-		n.c.next = new(big.Int).Mul(n.c.next, big.NewInt(int64(n.o.Faults.SpikeTimes)))
 	}
 	n.arm(now)
 }

@@ -80,13 +80,6 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 	v.limit.update(before, len(c.done))
 	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
-	fork, deadPeer := v.o.Faults.block(v.chain.head())
-	if fork {
-		v.fork(now, 1, 0)
-	}
-	if deadPeer {
-		v.chain.breakEvents()
-	}
 }
 
 // overtake moves batches ahead of others with which they do not conflict, by inputs and

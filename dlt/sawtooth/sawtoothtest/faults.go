@@ -26,7 +26,6 @@ type Faults struct {
 	NonJSON     float64 // accepted; 202 with a page that is not JSON
 	Busy        float64 // 429/31, not accepted
 	SendFailed  float64 // 408/19, not accepted
-	Kill        float64 // the validator dies while the POST waits, which gets 503/18, and starts again after KillFor
 
 	// Faults of a status query, one at most; their sum is at most 1.
 	StatusHang, StatusReset, StatusError, StatusTruncated, StatusNonJSON float64
@@ -38,18 +37,6 @@ type Faults struct {
 	MaxLatency time.Duration
 	// LateBy is for Late. Defaults to 200 ms.
 	LateBy time.Duration
-	// KillFor is for Kill. Defaults to 200 ms.
-	KillFor time.Duration
-
-	// Faults of a block, drawn from (Seed, its id).
-
-	// Fork is the probability that an empty block of another validator, with the same number,
-	// replaces the block at once, as with two validators of the developer mode. Its batches
-	// wait in the pool again ([Node.Fork]).
-	Fork float64
-	// DeadPeer is the probability that a dead peer ends the event stream for all subscribers
-	// when the block is reported ([Node.BreakEvents]).
-	DeadPeer float64
 
 	// Overtake is the probability, place by place, that a batch is executed ahead of the one
 	// before it in the pool, if they do not conflict (docs/ledgers/sawtooth.md#order).
@@ -121,7 +108,6 @@ type Fault struct {
 	Code   int // the node's own code; 0 gives a page that is not JSON, like a proxy's
 	Taken  Taken
 	After  time.Duration
-	Kill   time.Duration // OpSubmit: kills the validator for this long; ignores all else except TakenFirst
 }
 
 // BatchFault is a fault of an accepted batch.
@@ -141,10 +127,9 @@ type BatchFault struct {
 func (f *Faults) check() error {
 	simnode.Default(&f.MaxLatency, 50*time.Millisecond)
 	simnode.Default(&f.LateBy, 200*time.Millisecond)
-	simnode.Default(&f.KillFor, 200*time.Millisecond)
 	simnode.Default(&f.LatePendingBy, 500*time.Millisecond)
 	if err := simnode.CheckRates(
-		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Overtake}, []float64{f.Fork}, []float64{f.DeadPeer}, []float64{f.Lose}, []float64{f.LatePending}, []float64{f.FalseInvalid}, []float64{f.Reexecute},
+		f.submitRates(), f.statusRates(), []float64{f.Latency}, []float64{f.Overtake}, []float64{f.Lose}, []float64{f.LatePending}, []float64{f.FalseInvalid}, []float64{f.Reexecute},
 	); err != nil {
 		return fmt.Errorf("sawtoothtest: %w", err)
 	}
@@ -152,7 +137,7 @@ func (f *Faults) check() error {
 }
 
 func (f *Faults) submitRates() []float64 {
-	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Truncated, f.NonJSON, f.Busy, f.SendFailed, f.Kill}
+	return []float64{f.Hang, f.ResetBefore, f.ResetAfter, f.ErrorBefore, f.ErrorAfter, f.Late, f.Truncated, f.NonJSON, f.Busy, f.SendFailed}
 }
 
 func (f *Faults) statusRates() []float64 {
@@ -226,11 +211,6 @@ func (f *Faults) submit(x *Fault, d simnode.Draw) {
 		x.Answer, x.Status, x.Code = AnswerError, http.StatusTooManyRequests, codeQueueFull
 	case 9:
 		x.Answer, x.Status, x.Code = AnswerError, http.StatusRequestTimeout, codeSendBackoff
-	case 10:
-		x.Kill = f.KillFor
-		if d.Float("taken") < 0.5 {
-			x.Taken = TakenFirst
-		}
 	}
 }
 
@@ -269,13 +249,4 @@ func (f *Faults) batch(id batch.ID, try int) BatchFault {
 	x.FalseInvalid = d.Float("false") < f.FalseInvalid
 	x.Reexecute = d.Float("again") < f.Reexecute
 	return x
-}
-
-// block draws the faults of a block. f may be nil.
-func (f *Faults) block(id string) (fork, deadPeer bool) {
-	if f == nil {
-		return false, false
-	}
-	d := simnode.Draw{Seed: f.Seed, Of: id, Salt: "block"}
-	return d.Float("fork") < f.Fork, d.Float("peer") < f.DeadPeer
 }

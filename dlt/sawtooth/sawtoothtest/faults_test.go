@@ -297,7 +297,6 @@ func TestConcurrentLanes(t *testing.T) {
 func TestWrongOptions(t *testing.T) {
 	for name, f := range map[string]*Faults{
 		"negative": {Busy: -.1}, "too much": {Busy: .6, Hang: .6}, "latency": {Latency: 1.1}, "statuses": {StatusHang: .6, StatusError: .6},
-		"a fork": {Fork: 1.5}, "a kill": {Kill: .6, Hang: .6}, "a peer": {DeadPeer: -1},
 	} {
 		_, err := Listen(&Options{Faults: f})
 		require.Error(t, err, name)

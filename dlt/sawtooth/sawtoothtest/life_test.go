@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -248,59 +247,4 @@ func TestDeadPeerEndsEvents(t *testing.T) {
 	n.StartValidator()
 	commit(t, n, "x", 6)
 	assert.Equal(t, "6", again.hear()["block_num"])
-}
-
-// Faults of blocks and crashes come by seed, and the journal tells the truth about them.
-func TestBlockAndCrashFaults(t *testing.T) {
-	run := func(seed uint64) (kills, forks, broken int) {
-		inBubble(t, Options{Faults: &Faults{Seed: seed, Kill: .2, KillFor: 3 * time.Second, Fork: .2, DeadPeer: .1}, RESTTimeout: 5 * time.Second}, func(t *testing.T, n *Node) {
-			nonce.Store(1 << 20) // so that ids depend on nothing before
-			var want []batch.ID
-			for i := range 30 {
-				b := mk(t, call(Set("x", int64(i))))
-				want = append(want, id(b))
-				for n.Status(id(b)) != Committed {
-					if n.Status(id(b)) == Unknown && !strings.Contains(poolOf(n), b.GetHeaderSignature()) {
-						r := bubblePost(t, n, b)
-						if r.status != http.StatusAccepted {
-							assert.Contains(t, []int{codeTimedOut, codeDisconnected}, r.code())
-						}
-					}
-					time.Sleep(time.Second)
-				}
-			}
-			time.Sleep(time.Minute)
-			for _, e := range n.Journal() {
-				switch e.Kind {
-				case Killed:
-					kills++
-				case Forked:
-					forks++
-				}
-			}
-			if n.v.chain.broken != nil {
-				broken = 1
-			}
-			assert.Len(t, n.Chain(), len(want))
-			require.NoError(t, n.Check(Expect{}))
-		})
-		return kills, forks, broken
-	}
-	kills, forks, broken := run(3)
-	assert.Positive(t, kills)
-	assert.Positive(t, forks)
-	assert.Equal(t, 1, broken)
-	again, forksAgain, _ := run(3)
-	assert.Equal(t, []int{kills, forks}, []int{again, forksAgain}, "the same seed, the same faults")
-}
-
-// poolOf is what waits for a block, told PENDING or not.
-func poolOf(n *Node) string {
-	var ids []string
-	n.locked(func(time.Time) {
-		for _, p := range n.v.pool {
-			ids = append(ids, string(p.batch.id))
-		}
-	})
-	return strings.Join(ids, " ")
 }

@@ -52,9 +52,6 @@ type Options struct {
 	// RESTTimeout is how long the REST API waits for the validator before it answers 503/17
 	// (docs/ledgers/sawtooth.md#submitting). Defaults to 300 s.
 	RESTTimeout time.Duration
-	// ClientThreads is how many waiting status queries stall all clients
-	// (docs/ledgers/sawtooth.md#asking-for-statuses). Defaults to 5.
-	ClientThreads int
 	// MaxBody is the shortest body length that gets a 413
 	// (docs/ledgers/sawtooth.md#requests-and-limits). Defaults to 10 MiB.
 	MaxBody int64
@@ -78,9 +75,6 @@ type Options struct {
 
 	// SkipVerify trusts signatures and payload digests, for benchmarks.
 	SkipVerify bool
-	// NoJournal keeps no journal, for benchmarks.
-	NoJournal bool
-
 	// Faults to inject. Defaults to none.
 	Faults *Faults
 }
@@ -120,12 +114,9 @@ func (o *Options) withDefaults() (Options, error) {
 		c.StartTime = c.BlockInterval * 65 / 100
 	}
 	c.PublishDelay = max(c.PublishDelay, 0)
-	if c.MaxBatchesPerBlock < 0 || c.PoolLimit < 0 || c.ClientThreads < 0 || c.MaxBody < 0 {
-		return Options{}, fmt.Errorf("sawtoothtest: MaxBatchesPerBlock (%d), PoolLimit (%d), ClientThreads (%d), MaxBody (%d): none may be negative",
-			c.MaxBatchesPerBlock, c.PoolLimit, c.ClientThreads, c.MaxBody)
-	}
-	if c.ClientThreads == 0 {
-		c.ClientThreads = 5
+	if c.MaxBatchesPerBlock < 0 || c.PoolLimit < 0 || c.MaxBody < 0 {
+		return Options{}, fmt.Errorf("sawtoothtest: MaxBatchesPerBlock (%d), PoolLimit (%d), MaxBody (%d): none may be negative",
+			c.MaxBatchesPerBlock, c.PoolLimit, c.MaxBody)
 	}
 	if c.MaxBody == 0 {
 		c.MaxBody = 10 << 20

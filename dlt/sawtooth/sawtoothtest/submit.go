@@ -50,10 +50,6 @@ func (n *Node) submit(w http.ResponseWriter, r *http.Request) {
 		n.v.journal.named(p.at, p.ids, try)
 	})
 
-	if p.fault.Kill > 0 {
-		p.kill(list)
-		return
-	}
 	if !n.pause(r.Context(), p.fault.Delay) {
 		p.fault.Answer = AnswerReset // no client is left
 		p.end(0)
@@ -232,24 +228,6 @@ func (p *post) fail(list *pb.BatchList) {
 		p.fault.Answer = AnswerReset
 	}
 	p.answer(answer{})
-}
-
-// kill makes the validator die while the POST waits for it. By the draw, half of the POSTs are
-// accepted before, and then forgotten.
-func (p *post) kill(list *pb.BatchList) {
-	n := p.n
-	if bs, err := decode(list); err == nil && p.fault.Taken == TakenFirst && permitted(bs, n.o.Permitted) && verify(bs, n.o.SkipVerify) == nil {
-		n.locked(func(now time.Time) { n.v.hand(now, n.take(bs)) })
-	}
-	n.KillValidator()
-	n.locked(func(now time.Time) {
-		if n.v.startAt.IsZero() {
-			n.v.chain.deaf = false
-			n.v.startAt = now.Add(p.fault.Kill + n.o.StartTime)
-			n.wake()
-		}
-	})
-	p.answer(codeAnswer(codeDisconnected))
 }
 
 // late makes a list reach the validator at a later time. The caller holds the lock.

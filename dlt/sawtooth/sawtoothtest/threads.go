@@ -6,16 +6,18 @@ import "time"
 // its wait is over, even when the REST API has given up on it. When all are held all clients
 // stall, submissions too (docs/ledgers/sawtooth.md#asking-for-statuses).
 
+const clientThreads = 5
+
 // busy reports whether a request has to queue.
 func (v *validator) busy() bool {
-	return len(v.waits) >= v.o.ClientThreads || len(v.backlog) > 0
+	return len(v.waits) >= clientThreads || len(v.backlog) > 0
 }
 
 // freeThreads ends the waits without a pending batch and runs the requests that queue for a
 // thread.
 func (v *validator) freeThreads(now time.Time) {
 	v.endWaits(func(w *wait) bool { return !v.anyPending(now, w) })
-	for len(v.backlog) > 0 && len(v.waits) < v.o.ClientThreads {
+	for len(v.backlog) > 0 && len(v.waits) < clientThreads {
 		t := v.backlog[0]
 		v.backlog = v.backlog[1:]
 		v.do(now, t)

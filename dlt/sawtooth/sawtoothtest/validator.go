@@ -73,7 +73,7 @@ type wait struct {
 }
 
 func newValidator(now time.Time, o *Options) *validator {
-	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{off: o.NoJournal, lastWord: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
+	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{lastWord: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
 	v.forget(now)
 	return v
 }
