@@ -175,41 +175,36 @@ func TestBulkCancelledInABrowser(t *testing.T) {
 	assert.Equal(t, batch.Queued, p.see("s", names(250)[200]).State)
 }
 
-// Where the store fails the page says so, and not how.
+// Where the store fails, or it or its driver panics, the action ends and not the process. The page says
+// so, and not how, and a person goes on.
 func TestBulkEndsEarly(t *testing.T) {
-	st := memory.New()
-	s := &slow{Full: st, do: func(context.Context) error { return errors.New("dial postgres://ada:" + secret + "@db: refused") }}
-	s.left.Store(2)
-	p := visits(t, st, s, byHeader)
-	p.serves(nil, "s")
-	p.add("s", names(3)...)
-	page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "3"))
-	assert.Contains(t, page.text(), "It ended early here. It was not reached, or gave an error.")
-	assert.Contains(t, p.log.String(), "refused")
-	still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
-	end := p.until(p.submit(still, "Go on", reason("confirm", "3")), "It is finished")
-	assert.Contains(t, end.text(), "it was done to 3 of them")
-	p.once(names(3))
-}
-
-// A panic of the store, or of its driver, ends the action and not the process. The page says so, and a
-// person goes on.
-func TestBulkThatPanics(t *testing.T) {
-	st := memory.New()
-	s := &slow{Full: st, do: func(context.Context) error { panic("driver of postgres://ada:" + secret + "@db") }}
-	s.left.Store(2)
-	p := visits(t, st, s, byHeader)
-	p.serves(nil, "s")
-	p.add("s", names(3)...)
-	page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "3"))
-	assert.Contains(t, page.text(), "It ended early here. The store or its driver panicked.")
-	assert.Contains(t, p.log.String(), "panic: driver of")
-	assert.Contains(t, p.log.String(), "stack=")
-	assert.Contains(t, p.log.String(), "slow")
-	still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
-	end := p.until(p.submit(still, "Go on", reason("confirm", "3")), "It is finished")
-	assert.Contains(t, end.text(), "it was done to 3 of them")
-	p.once(names(3))
+	const broken = "dial postgres://ada:" + secret + "@db: refused"
+	for name, c := range map[string]struct {
+		do   func(context.Context) error
+		page string
+		log  []string
+	}{
+		"fails":  {func(context.Context) error { return errors.New(broken) }, "It was not reached, or gave an error.", []string{"refused"}},
+		"panics": {func(context.Context) error { panic(broken) }, "The store or its driver panicked.", []string{"panic: dial", "stack=", "slow"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := memory.New()
+			s := &slow{Full: st, do: c.do}
+			s.left.Store(2)
+			p := visits(t, st, s, byHeader)
+			p.serves(nil, "s")
+			p.add("s", names(3)...)
+			page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "3"))
+			assert.Contains(t, page.text(), "It ended early here. "+c.page)
+			for _, words := range c.log {
+				assert.Contains(t, p.log.String(), words)
+			}
+			still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
+			end := p.until(p.submit(still, "Go on", reason("confirm", "3")), "It is finished")
+			assert.Contains(t, end.text(), "it was done to 3 of them")
+			p.once(names(3))
+		})
+	}
 }
 
 // One process carries out four at once, and a selection that waits for its turn is kept.

@@ -53,6 +53,26 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 	}
 }
 
+// claimed adds and claims a batch in each of n lanes, and returns an outcome of each.
+func claimed(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.Outcome) {
+	var in []batch.Batch
+	var lanes []batch.ServiceID
+	for i := range n {
+		lanes = append(lanes, batch.ServiceID(fmt.Sprint("lane", i)))
+		in = append(in, newBatch(string(lanes[i]), i))
+	}
+	require.NoError(t, s.Add(t.Context(), in...))
+	got, err := s.Claim(t.Context(), query(lanes...), serial)
+	require.NoError(t, err)
+	require.Len(t, got.Runs, n)
+	for _, r := range got.Runs {
+		c := r.Batches[0]
+		o.Ref, o.Version, o.Was = c.Ref, c.Version, c.Was
+		outcomes = append(outcomes, o)
+	}
+	return outcomes
+}
+
 // Many commits are written at once. Where one of their rows has moved on since, it alone is read
 // first, and what became of it stays.
 func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
@@ -82,21 +102,7 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, clk, path := fresh(t)
 			ctx := t.Context()
-			var in []batch.Batch
-			var lanes []batch.ServiceID
-			for i := range n {
-				lanes = append(lanes, batch.ServiceID(fmt.Sprint("lane", i)))
-				in = append(in, newBatch(string(lanes[i]), i))
-			}
-			require.NoError(t, s.Add(ctx, in...))
-			got, err := s.Claim(ctx, query(lanes...), serial)
-			require.NoError(t, err)
-			require.Len(t, got.Runs, n)
-			outcomes := make([]store.Outcome, n)
-			for i, r := range got.Runs {
-				c := r.Batches[0]
-				outcomes[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.IsCommitted}
-			}
+			outcomes := claimed(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.IsCommitted})
 			c.move(t, reopen(t, path, clk), outcomes)
 			applied, err := s.Record(ctx, outcomes)
 			require.NoError(t, err)
@@ -124,20 +130,8 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, clk, path := fresh(t)
 			ctx := t.Context()
-			var in []batch.Batch
-			var lanes []batch.ServiceID
-			for i := range n {
-				lanes = append(lanes, batch.ServiceID(fmt.Sprint("lane", i)))
-				in = append(in, newBatch(string(lanes[i]), i))
-			}
-			require.NoError(t, s.Add(ctx, in...))
-			got, err := s.Claim(ctx, query(lanes...), serial)
-			require.NoError(t, err)
-			outcomes := make([]store.Outcome, n)
-			for i, r := range got.Runs {
-				c := r.Batches[0]
-				outcomes[i] = store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour}
-			}
+			outcomes := claimed(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour})
+			var err error
 			switch name {
 			case "put back":
 				o := outcomes[moved]

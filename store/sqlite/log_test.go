@@ -124,6 +124,22 @@ func TestASmallLogIsLeftAlone(t *testing.T) {
 	assert.Equal(t, size, logBytes(t, path))
 }
 
+// upkeepSoon wants Upkeep to wait for no reader and no writer: the connections' busy_timeout is 20 s.
+func upkeepSoon(t *testing.T, s *Store) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Upkeep(t.Context())
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(15 * time.Second):
+		t.Error("it waits for somebody")
+	}
+}
+
 // Where a reader came after all was copied, the file cannot be cut off: nothing waits for that
 // reader, least of all under the lock that other writers need.
 func TestCuttingTheLogWaitsForNobody(t *testing.T) {
@@ -135,17 +151,7 @@ func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 	}
 	late := holdReader(t, path) // sees all of it, and needs the log for that
 	early()
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Upkeep(ctx)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		require.NoError(t, err)
-	case <-time.After(15 * time.Second): // the connections' busy_timeout is 20 s
-		t.Error("it waits for a reader")
-	}
+	upkeepSoon(t, s)
 	assert.Greater(t, logBytes(t, path), int64(1<<20))
 	late()
 	warnings, err := s.Upkeep(ctx)
@@ -167,17 +173,7 @@ func TestCuttingTheLogBesideAWriter(t *testing.T) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.AddTx(ctx, tx, newBatch("tx", 99)))
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Upkeep(ctx)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		require.NoError(t, err)
-	case <-time.After(15 * time.Second):
-		t.Error("it waits for a writer")
-	}
+	upkeepSoon(t, s)
 	require.NoError(t, tx.Commit())
 }
 

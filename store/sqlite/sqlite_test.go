@@ -4,11 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -107,81 +105,6 @@ func TestPanicOfChoose(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 2)
 	assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt, "the attempt that was counted before the panic is undone")
-}
-
-// Two stores on one file, as two processes have them, never claim the same batch.
-func TestTwoStoresRaceForClaims(t *testing.T) {
-	const lanes, each = 20, 10
-	a, _, path := fresh(t)
-	db, err := sqliteopen.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	b, err := New(db, nil)
-	require.NoError(t, err)
-	var services []batch.ServiceID
-	var in []batch.Batch
-	for i := range lanes * each {
-		in = append(in, newBatch(fmt.Sprint("lane", i%lanes), i))
-	}
-	for i := range lanes {
-		services = append(services, batch.ServiceID(fmt.Sprint("lane", i)))
-	}
-	require.NoError(t, a.Add(t.Context(), in...))
-	var mu sync.Mutex
-	order := map[batch.ServiceID][]batch.ID{}
-	left := lanes * each
-	var g errgroup.Group
-	for _, s := range []*Store{a, b, a, b} {
-		g.Go(func() error {
-			for {
-				q := query(services...)
-				q.Limit = 7
-				got, err := s.Claim(t.Context(), q, serial)
-				if err != nil {
-					return err
-				}
-				var out []store.Outcome
-				for _, r := range got.Runs {
-					for _, c := range r.Batches {
-						mu.Lock()
-						order[r.Service] = append(order[r.Service], c.Key.ID)
-						mu.Unlock()
-						out = append(out, store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter})
-					}
-				}
-				applied, err := s.Record(t.Context(), out)
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				for _, x := range applied {
-					if x.Result != store.Written {
-						mu.Unlock()
-						return fmt.Errorf("%s: %v", x.Key, x.Result)
-					}
-				}
-				left -= len(applied)
-				done := left <= 0
-				mu.Unlock()
-				if done {
-					return nil
-				}
-			}
-		})
-	}
-	require.NoError(t, g.Wait())
-	for _, service := range services {
-		var want []batch.ID
-		for _, b := range in {
-			if b.Service == service {
-				want = append(want, b.ID)
-			}
-		}
-		assert.Equal(t, want, order[service], service)
-	}
-	n, err := a.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 10})
-	require.NoError(t, err)
-	assert.Empty(t, n)
 }
 
 // AddTx is part of the application's transaction, and fails alone.
