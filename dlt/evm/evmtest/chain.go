@@ -94,7 +94,7 @@ type chain struct {
 
 func newChain(o *Options, salt uint64, now time.Time) *chain {
 	c := &chain{
-		id: o.ChainID, versions: map[evmtx.Address][]version{}, txs: map[evmtx.Hash]*mined{}, next: new(big.Int).SetUint64(o.BaseFee), salt: salt << 32,
+		id: o.ChainID, versions: map[evmtx.Address][]version{}, txs: map[evmtx.Hash]*mined{}, next: big.NewInt(1e9), salt: salt << 32,
 	}
 	genesis := &block{time: now, baseFee: c.next, gasLimit: o.GasLimit, writes: map[evmtx.Address]account{}}
 	for text, funds := range o.Accounts {

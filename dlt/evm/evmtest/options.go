@@ -24,8 +24,6 @@ type Options struct {
 	// Accounts are the balances at the beginning, in wei, by address. Defaults to 10,000 ether for
 	// each of the accounts [Dev].
 	Accounts map[string]*big.Int
-	// BaseFee is the genesis block's, in wei. Defaults to 1 gwei.
-	BaseFee uint64
 	// GasLimit is the genesis block's. All but Anvil raise it block by block, to 60 million.
 	// Defaults to 30 million for Anvil and 11.5 million for all others.
 	GasLimit uint64
@@ -64,12 +62,6 @@ type Options struct {
 
 	// Lag is how many blocks one of the two backends of a Provider is behind. Defaults to 1.
 	Lag int
-	// Prefix is the text that a Provider puts before the text of each error. Defaults to
-	// "proxy-nodefleet.error: ".
-	Prefix string
-	// MaxBatch is how many requests an array may have. Negative means any number. Defaults to 1000,
-	// 100 for a Provider, and any number for Anvil.
-	MaxBatch int
 
 	// Faults to inject. Defaults to none.
 	Faults *Faults
@@ -108,7 +100,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	either(&c.ChainID, 31337, 1337)
 	either(&c.GasLimit, 30_000_000, 11_500_000)
-	either(&c.BaseFee, 1e9, 1e9)
 	either(&c.SlotsInAnEpoch, 32, 32)
 	for _, d := range [...]struct {
 		n   *int
@@ -119,17 +110,8 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	c.KillUnmines = max(c.KillUnmines, 0)
-	if c.MaxBatch == 0 {
-		c.MaxBatch = map[Personality]int{Anvil: -1, Provider: 100}[c.Personality]
-		if c.MaxBatch == 0 {
-			c.MaxBatch = 1000
-		}
-	}
 	if c.MineDelay == 0 {
 		c.MineDelay = 2 * time.Millisecond
-	}
-	if c.Prefix == "" {
-		c.Prefix = "proxy-nodefleet.error: "
 	}
 	if c.Addr == "" {
 		c.Addr = "127.0.0.1:0"

@@ -55,11 +55,14 @@ func result(id json.RawMessage, v any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "result": v}
 }
 
+// providerPrefix is what a Provider puts before the text of each error.
+const providerPrefix = "proxy-nodefleet.error: "
+
 // failed is the answer of an error, in the words of the node.
 func (n *Node) failed(id json.RawMessage, e *rpcError) map[string]any {
 	x := *e
 	if n.r.behind {
-		x.Code, x.Message = -32603, n.o.Prefix+x.Message
+		x.Code, x.Message = -32603, providerPrefix+x.Message
 	}
 	return map[string]any{"jsonrpc": "2.0", "id": id, "error": x}
 }
@@ -143,7 +146,11 @@ func (n *Node) parse(body []byte) (list []request, isArray bool, bad *answer) {
 		}
 		list = append(list, r)
 	}
-	if n.o.MaxBatch >= 0 && len(list) > n.o.MaxBatch {
+	most := 1000
+	if n.o.Personality == Provider {
+		most = 100
+	}
+	if n.o.Personality != Anvil && len(list) > most {
 		a := jsonAnswer([]any{n.failed(list[0].ID, &rpcError{Code: -32600, Message: "batch too large"})})
 		return nil, false, &a
 	}

@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 					require.NotNil(t, w, "taken")
 					if p == Provider {
 						require.Equal(t, -32603, w.Code)
-						require.True(t, strings.HasPrefix(w.Text, n.o.Prefix), w.Text)
+						require.True(t, strings.HasPrefix(w.Text, providerPrefix), w.Text)
 					} else {
 						require.Equal(t, want.Code, w.Code)
 					}

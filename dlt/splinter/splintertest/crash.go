@@ -59,7 +59,7 @@ func (n *Network) forget(v *node, down bool) {
 	v.up = !down
 	close(v.life)
 	v.life = make(chan struct{})
-	v.workers = newWorkers(n.o.Workers)
+	v.workers = newWorkers()
 	n.wake()
 }
 

@@ -46,9 +46,13 @@ func (n *Network) take(s *service, b *submitted, late bool) {
 	})
 }
 
+// The lengths of the coordinator's queue in version 2 at which its 429s start, and below which
+// they end.
+const queueStop, queueResume = 30, 15
+
 func (n *Network) enqueue(c *service, b *submitted) {
 	c.queue = append(c.queue, b)
-	if c.Version == 2 && !c.stop && len(c.queue) >= n.o.QueueStop {
+	if c.Version == 2 && !c.stop && len(c.queue) >= queueStop {
 		n.refuse(c, true)
 	}
 	n.wake()
@@ -58,7 +62,7 @@ func (n *Network) enqueue(c *service, b *submitted) {
 func (n *Network) dequeue(c *service) *submitted {
 	b := c.queue[0]
 	c.queue = c.queue[1:]
-	if c.Version == 2 && c.stop && len(c.queue) < n.o.QueueResume {
+	if c.Version == 2 && c.stop && len(c.queue) < queueResume {
 		n.refuse(c, false)
 	}
 	return b

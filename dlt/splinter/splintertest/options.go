@@ -48,18 +48,11 @@ type Options struct {
 	// Hop is the delay of a message between services that carries a batch, or stops the
 	// sending of batches. Defaults to none.
 	Hop time.Duration
-	// Workers is how many requests a node serves at once. It is also how many requests may
-	// wait for a stalled service until the node answers nothing at all. Real nodes have as
-	// many as cores. Defaults to 2.
-	Workers int
 	// PoisonStall is how long an unserved batch holds submissions and statuses of its service.
 	// Defaults to 300 s.
 	PoisonStall time.Duration
 	// HistorySize is how many batches a service remembers. Defaults to 100.
 	HistorySize int
-	// QueueStop and QueueResume are lengths of the coordinator's queue in version 2: 429
-	// starts at the first, and ends below the second. Default to 30 and 15.
-	QueueStop, QueueResume int
 	// WaitDefault is the meaning of a `wait` without a number. Defaults to 300 s.
 	WaitDefault time.Duration
 	// KeepAlive is how long a silent connection lives. Defaults to 5 s.
@@ -131,16 +124,8 @@ func (o *Options) withDefaults() (Options, error) {
 			*d.d = d.def
 		}
 	}
-	for _, d := range [...]struct {
-		n   *int
-		def int
-	}{{&c.HistorySize, 100}, {&c.QueueStop, 30}, {&c.QueueResume, 15}, {&c.Workers, 2}} {
-		if *d.n <= 0 {
-			*d.n = d.def
-		}
-	}
-	if c.QueueResume > c.QueueStop {
-		return Options{}, fmt.Errorf("splintertest: QueueResume (%d) is more than QueueStop (%d)", c.QueueResume, c.QueueStop)
+	if c.HistorySize <= 0 {
+		c.HistorySize = 100
 	}
 	if len(c.Addrs) == 0 {
 		c.Addrs = []string{"127.0.0.1:0", "127.0.0.1:0"}

@@ -16,7 +16,7 @@ import (
 func newNode(n *Network) *node {
 	v := &node{
 		Network: n, front: simnode.Front{CutHijacked: true}, mux: http.NewServeMux(),
-		up: true, life: make(chan struct{}), workers: newWorkers(n.o.Workers), receipts: map[string]bool{},
+		up: true, life: make(chan struct{}), workers: newWorkers(), receipts: map[string]bool{},
 	}
 	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guarded(OpSubmit, v.submit))
 	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guarded(OpStatuses, v.statuses))

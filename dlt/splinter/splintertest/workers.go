@@ -20,8 +20,13 @@ type worker struct {
 
 type ticket struct{ turn float64 }
 
-func newWorkers(n int) []*worker {
-	out := make([]*worker, n)
+// workersOfANode is how many requests a node serves at once. It is also how many requests may
+// wait for a stalled service until the node answers nothing at all. Real nodes have as many as
+// cores.
+const workersOfANode = 2
+
+func newWorkers() []*worker {
+	out := make([]*worker, workersOfANode)
 	for i := range out {
 		out[i] = &worker{}
 	}
@@ -39,7 +44,7 @@ func (v *node) nextWorker() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.connections++
-	return v.connections % v.o.Workers
+	return v.connections % workersOfANode
 }
 
 // work waits until the worker of a request is free and returns the func that releases it. ok
