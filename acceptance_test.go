@@ -24,19 +24,16 @@ import (
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, unsalted{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
-		stop := running(t, r)
+		r := started(t, unsalted{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
 		synctest.Wait() // while it starts, the first question may have to wait
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
-		require.NoError(t, stop())
 	})
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()
-			r := newRunner(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
-			stop := running(t, r)
+			r := started(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
 			synctest.Wait()
 			b := one("s", "a")
 			require.NoError(t, r.Add(t.Context(), b))
@@ -47,7 +44,6 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			assert.Equal(t, batch.Pending, rec.State, hangs)
-			require.NoError(t, stop())
 		})
 	}
 }
@@ -77,14 +73,12 @@ func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &holding{Full: memory.New(), until: time.Now().Add(10 * time.Second)}
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}})
-		r := newRunner(t, st, ledger, nil)
-		stop := running(t, r)
+		r := started(t, st, ledger, nil)
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		assert.InDelta(t, 40, st.held.Load(), 20, "four writes a second")
 		assert.LessOrEqual(t, time.Since(st.until), time.Second)
-		require.NoError(t, stop())
 	})
 }
 
@@ -97,8 +91,7 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
 			}}), early: early, told: make(chan batch.ID, 10)}
 			st := unsalted{memory.New(), new(atomic.Int64)}
-			r := newRunner(t, st, l, nil)
-			stop := running(t, r)
+			r := started(t, st, l, nil)
 			first := one("s", "first") // it opens the stream, and is reported
 			require.NoError(t, r.Add(t.Context(), first))
 			await(t, r, first)
@@ -109,7 +102,6 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 				assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed; early: %t", early)
 				assert.EqualValues(t, 1, st.outcomes.Load()-before, "and recorded once; early: %t", early)
 			}
-			require.NoError(t, stop())
 		})
 	}
 }
@@ -172,7 +164,7 @@ func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
 			Name: "test", ResendHarmlessFor: dlt.Forever, KeepsOrder: true,
 		}})}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
-		stop := running(t, r)
+		keepRunning(t, r)
 		synctest.Wait()
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
@@ -180,7 +172,6 @@ func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 		rec, err := r.Get(t.Context(), b.Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Pending, rec.State)
-		require.NoError(t, stop())
 	})
 }
 
@@ -197,8 +188,7 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 		{dlt.Forever, batch.Submitting},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRunner(t, memory.New(), &slow{Ledger: forgiving(c.harmless)}, nil)
-			stop := running(t, r)
+			r := started(t, memory.New(), &slow{Ledger: forgiving(c.harmless)}, nil)
 			synctest.Wait()
 			b := one("s", "a")
 			require.NoError(t, r.Add(t.Context(), b))
@@ -206,7 +196,6 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			assert.Equal(t, c.want, rec.State, c.harmless)
-			require.NoError(t, stop())
 		})
 	}
 }

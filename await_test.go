@@ -52,7 +52,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 			})
 		}
 		begin := time.Now()
-		stop := running(t, elsewhere)
+		keepRunning(t, elsewhere)
 		wg.Wait()
 		seconds := int64(time.Since(begin)/time.Second) + 1
 		assert.LessOrEqual(t, mine.finals.Load(), seconds+2)
@@ -60,7 +60,6 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, asked, mine.finals.Load(), "nobody waits")
-		require.NoError(t, stop())
 	})
 }
 
@@ -69,8 +68,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 func TestAwaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
-		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
-		stop := running(t, r)
+		r := started(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
 		for i := range 20 { // each is the only waiter: the reader starts and stops
 			b := one("s", batch.ID(fmt.Sprint(i)))
 			begin := time.Now()
@@ -78,7 +76,6 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 			await(t, r, b)
 			assert.Less(t, time.Since(begin), time.Second)
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -103,8 +100,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
 		st := &between{Full: memory.New()}
-		r := newRunner(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
-		stop := running(t, r)
+		r := started(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
 		time.Sleep(time.Second)
 		b := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
@@ -129,7 +125,6 @@ func TestAwaitMissesNothing(t *testing.T) {
 		begin := time.Now()
 		await(t, r, b)
 		assert.Less(t, time.Since(begin), time.Second, "final before")
-		require.NoError(t, stop())
 	})
 }
 
@@ -165,7 +160,7 @@ func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 		}
 		ask()
 		require.NoError(t, r.Add(t.Context(), b))
-		stop := running(t, r)
+		keepRunning(t, r)
 		rec, err := r.Await(t.Context(), b.Key())
 		require.NoError(t, err, "it is stored")
 		require.Equal(t, batch.Rejected, rec.State)
@@ -178,6 +173,5 @@ func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State, "and not the end before the requeue")
 		require.NoError(t, <-early)
-		require.NoError(t, stop())
 	})
 }

@@ -46,7 +46,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 					}})
 					r, err := dltbatch.New(st, l, nil)
 					require.NoError(t, err)
-					stop := running(t, r)
+					keepRunning(t, r)
 					time.Sleep(time.Minute)
 					st.StepClock(by)
 					bad.Store(true)
@@ -66,7 +66,6 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 						require.NoError(t, err)
 						t.Errorf("%s is %s: %s", rec.Key, rec.State, x.Text)
 					}
-					require.NoError(t, stop())
 				})
 			})
 		}
@@ -88,7 +87,7 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 			st.StepClock(-by)
 			r, err := dltbatch.New(st, ledger.New(nil), nil)
 			require.NoError(t, err)
-			stop := running(t, r)
+			keepRunning(t, r)
 			time.Sleep(3*time.Minute - time.Second)
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
@@ -97,7 +96,6 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 			rec, err = r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			assert.Equal(t, batch.Committed, rec.State, by)
-			require.NoError(t, stop())
 		})
 	}
 }
@@ -123,13 +121,12 @@ func TestAResendWindowFromAnAheadClock(t *testing.T) {
 			require.NoError(t, err)
 			st.StepClock(by)
 			require.NoError(t, r.Add(t.Context(), batch.Batch{ID: "a", Service: "s", Payload: []byte("pay 100")}))
-			stop := running(t, r)
+			keepRunning(t, r)
 			time.Sleep(5 * time.Millisecond)
 			l.Restart()
 			st.StepClock(-by)
 			time.Sleep(30 * time.Hour)
 			assert.Len(t, l.Log("s"), 1, by)
-			require.NoError(t, stop())
 		})
 	}
 }

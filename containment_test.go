@@ -196,7 +196,7 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 				r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 					Strategy: sulking{bad, sulks}, Observer: seen,
 				})
-				stop := running(t, r)
+				keepRunning(t, r)
 				require.NoError(t, r.Add(t.Context(), one("bad", "a"), one("good", "b")))
 				assert.Equal(t, batch.Committed, await(t, r, one("good", "b")).State)
 				time.Sleep(10 * time.Second)
@@ -211,7 +211,6 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 				require.Error(t, r.Health().Trouble)
 				sulks.Store(false)
 				assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
-				require.NoError(t, stop())
 			})
 		})
 	}
@@ -247,11 +246,10 @@ func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 				looked <- err
 			}),
 		})
-		stop := running(t, r)
+		keepRunning(t, r)
 		require.NoError(t, r.Add(t.Context(), one("bad", "a")))
 		require.NoError(t, <-looked)
 		assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
-		require.NoError(t, stop())
 	})
 }
 
@@ -325,12 +323,10 @@ func (brokenHandler) WithGroup(string) slog.Handler             { panic("boom") 
 // A panic in the handler of Options.Logger hinders nobody, and Health shows it.
 func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(brokenHandler{})})
-		stop := running(t, r)
+		r := started(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(brokenHandler{})})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
 		require.ErrorContains(t, r.Health().Trouble, "boom in the log's handler")
-		require.NoError(t, stop())
 	})
 }
 
@@ -338,8 +334,7 @@ func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 func TestAPanicOfReliesOnOrderStopsNoClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := &atomic.Int64{}
-		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: reliant{left: left}})
-		stop := running(t, r)
+		r := started(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: reliant{left: left}})
 		require.NoError(t, r.Add(t.Context(), one("old", "a")))
 		assert.Equal(t, batch.Committed, await(t, r, one("old", "a")).State)
 		left.Store(1)
@@ -349,7 +344,6 @@ func TestAPanicOfReliesOnOrderStopsNoClaims(t *testing.T) {
 		for _, b := range []batch.Batch{one("new", "b"), one("old", "c")} {
 			assert.Equal(t, batch.Committed, await(t, r, b).State)
 		}
-		require.NoError(t, stop())
 	})
 }
 

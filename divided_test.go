@@ -161,7 +161,7 @@ func TestAnExecutionWithoutATrace(t *testing.T) {
 				at = time.Now()
 			}
 		})})
-		stop := running(t, r)
+		keepRunning(t, r)
 		b := one("s", "a")
 		begin := time.Now()
 		require.NoError(t, r.Add(t.Context(), b))
@@ -177,6 +177,5 @@ func TestAnExecutionWithoutATrace(t *testing.T) {
 		x, err := r.Explain(t.Context(), b.Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.CauseDecision, x.Cause)
-		require.NoError(t, stop())
 	})
 }

@@ -29,7 +29,7 @@ func TestFlows(t *testing.T) {
 		b := one("s", "first")
 		require.NoError(t, r.Add(ctx, b))
 		time.Sleep(4 * time.Second)
-		stop := running(t, r)
+		keepRunning(t, r)
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		cancelled := one("s", "cancelled")
 		_, err := r.Pause(ctx, batch.Only("s"), batch.By{Actor: "ada", Reason: "r"})
@@ -65,7 +65,6 @@ func TestFlows(t *testing.T) {
 			assert.Zero(t, f.Final, "it is long ago")
 			assert.InDelta(t, float64(15*(store.MaxFlows-1-n)), f.Ago.Seconds(), 20, fmt.Sprint(n))
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -79,8 +78,7 @@ func TestInstanceShowsWhyItIsPaused(t *testing.T) {
 				tr := ledgermem.Unforgiving(0)
 				tr.PressureScope = dlt.ScopeEndpoint
 				ledger := ledgermem.New(&ledgermem.Options{Traits: &tr, Fault: func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: fault} }})
-				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
-				stop := running(t, r)
+				r := started(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
 				require.NoError(t, r.Add(t.Context(), one("s", "b")))
 				var i store.Instance
 				for range 1000 {
@@ -93,7 +91,6 @@ func TestInstanceShowsWhyItIsPaused(t *testing.T) {
 				require.True(t, i.Paused)
 				assert.Equal(t, kind, i.PausedKind)
 				assert.Equal(t, kind == batch.KindBusy, i.PausedWhy == "", i.PausedWhy)
-				require.NoError(t, stop())
 			})
 		})
 	}

@@ -39,8 +39,7 @@ func TestTombstonesGoByService(t *testing.T) {
 				t.ResendHarmlessFor, t.AddAgainHarmless = dlt.Forever, true
 			}
 		})
-		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
-		stop := running(t, r)
+		r := started(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		_, err := r.Await(t.Context(), one("s", "a").Key())
 		require.NoError(t, err)
@@ -51,7 +50,6 @@ func TestTombstonesGoByService(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), one("s", "a")), "the caller adds it once more")
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, inner.Log("s"), "executed once")
-		require.NoError(t, stop())
 	})
 }
 

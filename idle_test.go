@@ -43,8 +43,7 @@ func (a *opCounts) forget() map[string]int {
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &opCounts{by: map[string]int{}}
-		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
-		stop := running(t, r)
+		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		idle(t, r)
 		time.Sleep(time.Minute) // the batch's own work has passed
@@ -65,7 +64,6 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 			assert.Less(t, time.Since(since), 2500*time.Millisecond, "a scan, and Await's own look")
 			time.Sleep(time.Minute + 123*time.Millisecond)
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -80,12 +78,10 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Runs, 1)
 		seen := &opCounts{by: map[string]int{}}
-		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
-		stop := running(t, r)
+		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		_, err = r.Pause(ctx, batch.Everything(), somebody)
 		require.NoError(t, err)
 		time.Sleep(time.Minute + 6*time.Second)
 		assert.Positive(t, seen.forget()["statuses"], "nobody else asks about it")
-		require.NoError(t, stop())
 	})
 }

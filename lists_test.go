@@ -35,7 +35,7 @@ func TestPipelinedGoesInLists(t *testing.T) {
 			all = append(all, b)
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
-		stop := running(t, r)
+		keepRunning(t, r)
 		idle(t, r)
 		assert.Equal(t, good, ledger.Log("s"))
 		assert.Equal(t, batch.Rejected, await(t, r, all[7]).State)
@@ -46,6 +46,5 @@ func TestPipelinedGoesInLists(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[int]int{0: 2, 2: 2, 5: 15}, lists, "accepted, by the length of the list: 00-04, 05, 06 alone, and 08-19 as they come")
-		require.NoError(t, stop())
 	})
 }

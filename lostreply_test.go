@@ -81,8 +81,7 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
 			}}), told: make(chan batch.ID, 10)}
 			st, seen := newLosing(commits(id)), &events{}
-			r := newRunner(t, st, refusing{l}, &dltbatch.Options{Observer: seen})
-			stop := running(t, r)
+			r := started(t, st, refusing{l}, &dltbatch.Options{Observer: seen})
 			first, bad, busy, waiting := one("s", "first"), one("s", "bad"), one("s", "busy"), one("s", "waiting")
 			require.NoError(t, r.Add(t.Context(), first, bad))
 			await(t, r, first)
@@ -113,7 +112,6 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 					assert.ErrorContains(t, breach[0].Err, "answer was lost")
 				}
 			}
-			require.NoError(t, stop())
 		})
 	}
 }
@@ -128,15 +126,13 @@ func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			st, seen := newLosing(func(o store.Outcome) bool { return o.Finding == store.Refused }), &events{}
 			ledger, _ := refuse("bad")
-			r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: policy})
-			stop := running(t, r)
+			r := started(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: policy})
 			bad := one("s", "bad")
 			require.NoError(t, r.Add(t.Context(), bad))
 			assert.Equal(t, batch.Rejected, await(t, r, bad).State)
 			time.Sleep(5 * time.Second)
 			require.True(t, st.lost.Load())
 			assert.Equal(t, want, seen.kinds(bad, batch.EventFinal, batch.EventHalted, batch.EventQuarantined), policy)
-			require.NoError(t, stop())
 		})
 	}
 }
@@ -146,8 +142,7 @@ func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{}}
 		st, seen := newLosing(func(o store.Outcome) bool { return o.Halt != "" }), &events{}
-		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
+		r := started(t, st, ledger, &dltbatch.Options{Observer: seen})
 		a := one("s", "a")
 		a.Budget = batch.Budget{Attempts: 9, EveryTry: true}
 		require.NoError(t, r.Add(t.Context(), a))
@@ -157,7 +152,6 @@ func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			assert.ErrorContains(t, halts[0].Err, "the nodes of this circuit disagree")
 		}
 		assert.Equal(t, []batch.ServiceID{"s"}, r.Health().HaltedServices)
-		require.NoError(t, stop())
 	})
 }
 
@@ -168,14 +162,13 @@ func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 		st, seen := newLosing(commits("01")), &events{}
 		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		ids := lane(t, r, "s", 6)
-		stop := running(t, r)
+		keepRunning(t, r)
 		idle(t, r)
 		require.True(t, st.lost.Load())
 		if breach := seen.of(batch.EventOrderBreach); assert.Len(t, breach, 1) {
 			assert.Equal(t, ids[1], breach[0].Key.ID)
 			assert.ErrorContains(t, breach[0].Err, "behind 02")
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -192,8 +185,7 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			return o.StuckAfter > 0 && time.Since(begin) > time.Hour
 		})
 		seen := &events{}
-		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
-		stop := running(t, r)
+		r := started(t, st, ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
 		a := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), a))
 		time.Sleep(3 * time.Hour)
@@ -201,7 +193,6 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 		if asked := seen.of(batch.EventDecision); assert.Len(t, asked, 1) {
 			assert.ErrorContains(t, asked[0].Err, "not its turn")
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -283,8 +274,7 @@ func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
 		way := &cutOff{Full: st, after: func(a store.Applied) bool { return a.Row.State == batch.Rejected }, cut: make(chan struct{})}
 		seen := &events{}
 		ledger, _ := refuse("a")
-		r := newRunner(t, way, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
-		stop := running(t, r)
+		r := started(t, way, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
 		a := one("s", "a")
 		require.NoError(t, r.Add(t.Context(), a))
 		<-way.cut
@@ -299,6 +289,5 @@ func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
 		if final := seen.of(batch.EventFinal); assert.NotEmpty(t, final) {
 			assert.Equal(t, batch.Rejected, final[0].State)
 		}
-		require.NoError(t, stop())
 	})
 }

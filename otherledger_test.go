@@ -81,14 +81,13 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 				moved.Store(true) // between the claim and the request
 			}
 		})})
-		stop := running(t, r)
+		keepRunning(t, r)
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		time.Sleep(10 * time.Minute)
 		moved.Store(false)
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
 		assert.NotContains(t, asked, "second")
 		assert.Equal(t, []string{"first with offset of first"}, posted)
-		require.NoError(t, stop())
 	})
 }
 

@@ -73,14 +73,13 @@ func TestPipelinedDoesNotWaitForCommits(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 10 * time.Millisecond, CommitAfter: 10 * time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
 		ids := lane(t, r, "s", 100)
-		stop := running(t, r)
+		keepRunning(t, r)
 		begin := time.Now()
 		idle(t, r)
 		assert.Less(t, time.Since(begin), time.Minute, "five commits of 10 s, not a hundred")
 		assert.Equal(t, ids, posts(ledger), "each once, in order")
 		assert.Equal(t, ids, ledger.Log("s"))
 		assert.Equal(t, 20, underWay(ledger))
-		require.NoError(t, stop())
 	})
 }
 
@@ -92,11 +91,10 @@ func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
 		ids := lane(t, r, "s", 50)
-		stop := running(t, r)
+		keepRunning(t, r)
 		idle(t, r)
 		assert.Equal(t, ids, ledger.Log("s"))
 		assert.Equal(t, 7, underWay(ledger))
-		require.NoError(t, stop())
 	})
 }
 
@@ -119,7 +117,7 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 				seen := &events{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20), QuickRetries: -1, Observer: seen})
 				ids := lane(t, r, "s", 10)
-				stop := running(t, r)
+				keepRunning(t, r)
 				idle(t, r)
 				assert.Equal(t, ids, ledger.Log("s"))
 				require.NoError(t, ledger.Check(map[batch.ServiceID][]batch.ID{"s": ids}))
@@ -130,7 +128,6 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 					assert.Zero(t, rec.Spent)
 				}
 				assert.Empty(t, seen.of(batch.EventOrderBreach))
-				require.NoError(t, stop())
 			})
 		})
 	}
@@ -147,13 +144,12 @@ func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 			all = append(all, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte(verb + " payload")})
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
-		stop := running(t, r)
+		keepRunning(t, r)
 		idle(t, r)
 		assert.Equal(t, []batch.ID{"0", "1", "3", "5"}, ledger.Log("s"))
 		assert.Equal(t, batch.Rejected, await(t, r, all[2]).State)
 		assert.Equal(t, batch.Invalid, await(t, r, all[4]).State)
 		assert.Equal(t, []batch.ID{"0", "1", "2", "3", "4", "5"}, posts(ledger))
-		require.NoError(t, stop())
 	})
 }
 
@@ -287,7 +283,7 @@ func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 		st := memory.New()
 		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		lane(t, r, "s", 8)
-		stop := running(t, r)
+		keepRunning(t, r)
 		idle(t, r)
 		assert.Equal(t, []batch.ID{"00", "02", "03", "04", "01", "05", "06", "07"}, ledger.Log("s"))
 		breach := seen.of(batch.EventOrderBreach)
@@ -295,7 +291,6 @@ func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 		assert.Equal(t, batch.Key{Service: "s", ID: "01"}, breach[0].Key)
 		assert.Equal(t, 2, breach[0].Attempt)
 		assert.ErrorContains(t, breach[0].Err, "behind 02")
-		require.NoError(t, stop())
 	})
 }
 
@@ -307,7 +302,7 @@ func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 		seen := &events{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(6), Observer: seen})
 		ids := lane(t, r, "s", 20)
-		stop := running(t, r)
+		keepRunning(t, r)
 		time.Sleep(10 * time.Second)
 		require.Equal(t, ids[:6], posts(ledger))
 		ledger.Restart()
@@ -315,7 +310,6 @@ func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 		assert.Equal(t, ids, ledger.Log("s"))
 		assert.Equal(t, slices.Concat(ids[:6], ids), posts(ledger))
 		assert.Empty(t, seen.of(batch.EventOrderBreach))
-		require.NoError(t, stop())
 	})
 }
 
@@ -341,7 +335,7 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 				seen := &events{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen, FirstPoll: 20 * time.Second, PollInterval: 20 * time.Second})
 				lane(t, r, "s", 2)
-				stop := running(t, r)
+				keepRunning(t, r)
 				time.Sleep(3 * time.Second)
 				ledger.Restart() // loses the first
 				time.Sleep(4 * time.Second)
@@ -356,7 +350,6 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 					assert.Equal(t, batch.ID("00"), breach[0].Key.ID)
 					assert.ErrorContains(t, breach[0].Err, "perhaps behind 01")
 				}
-				require.NoError(t, stop())
 			})
 		})
 	}
@@ -370,7 +363,7 @@ func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 		seen := &events{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		ids := lane(t, r, "s", 6)
-		stop := running(t, r)
+		keepRunning(t, r)
 		time.Sleep(9 * time.Second)
 		assert.Equal(t, ids[:4], posts(ledger), "none leaves while it is not settled")
 		idle(t, r)
@@ -380,7 +373,6 @@ func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 		assert.Equal(t, ids[1], breach[0].Key.ID)
 		assert.Equal(t, batch.Committed, breach[0].State)
 		assert.ErrorContains(t, breach[0].Err, "behind 02")
-		require.NoError(t, stop())
 	})
 }
 
@@ -422,10 +414,9 @@ func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 				s := fmt.Sprint("s", i)
 				require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(s), batch.ID(s+"-first")), one(batch.ServiceID(s), batch.ID(s+"-second"))))
 			}
-			stop := running(t, r)
+			keepRunning(t, r)
 			assert.Less(t, finals(seen, 2*lanes), ttl)
 			assert.Len(t, seen.of(batch.EventOrderBreach), lanes)
-			require.NoError(t, stop())
 		})
 	})
 	t.Run("posts", func(t *testing.T) {
@@ -434,14 +425,13 @@ func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 			seen := &events{}
 			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
 			ids := lane(t, r, "s", 8)
-			stop := running(t, r)
+			keepRunning(t, r)
 			time.Sleep(10 * time.Second)
 			ledger.Restart()
 			assert.Less(t, finals(seen, len(ids)), 2*ttl)
 			assert.Equal(t, ids, ledger.Log("s"))
 			assert.Equal(t, slices.Concat(ids, ids), posts(ledger))
 			assert.Len(t, seen.of(batch.EventOrderBreach), 8)
-			require.NoError(t, stop())
 		})
 	})
 }

@@ -190,8 +190,7 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 			return ledgermem.Fault{}
 		}})
 		seen := &events{}
-		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
-		stop := running(t, r)
+		r := started(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
 		order := fill(t, r, 20, batch.Budget{Attempts: 1, EveryTry: true})
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -228,7 +227,6 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 			assert.Equal(t, batch.Committed, rec.State)
 			assert.Empty(t, rec.Decision)
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -255,8 +253,7 @@ func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 				return next(ctx, a)
 			},
 		})
-		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
+		r := started(t, memory.New(), ledger, nil)
 		require.NoError(t, r.Add(t.Context(), one("first", "first")))
 		time.Sleep(time.Minute)
 		for i := range 40 {
@@ -267,6 +264,5 @@ func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 		_, err := r.Await(t.Context(), one("healthy", "b").Key())
 		require.NoError(t, err)
 		assert.Less(t, time.Since(began), time.Minute)
-		require.NoError(t, stop())
 	})
 }

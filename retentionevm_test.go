@@ -40,15 +40,13 @@ func TestAnIntentIsPaidOnce(t *testing.T) {
 		for range 3 { // each time another process: one process knows for a while what it has posted
 			l, err := evm.NewSigner(node.URL(), 1337, signer, &evm.SignerOptions{Options: evm.Options{Client: client, Finality: evm.After(2)}})
 			require.NoError(t, err)
-			r := newRunner(t, st, l, &dltbatch.Options{Retention: time.Hour})
-			stop := running(t, r)
+			r := started(t, st, l, &dltbatch.Options{Retention: time.Hour})
 			require.NoError(t, r.Add(t.Context(), b))
 			require.NoError(t, r.Add(t.Context(), again), "of the same key")
 			rec, err := r.Await(t.Context(), b.Key())
 			require.NoError(t, err)
 			require.Equal(t, batch.Committed, rec.State)
 			time.Sleep(2 * time.Hour)
-			require.NoError(t, stop())
 		}
 		nonce, _ := node.Nonce(from)
 		require.EqualValues(t, 1, nonce, "transactions of the payer in blocks")

@@ -67,12 +67,10 @@ func TestADelayForEverIsNotNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ledger := &turnsAway{Ledger: ledgermem.New(nil)}
-				r := newRunner(t, memory.New(), ledger, &o)
-				stop := running(t, r)
+				r := started(t, memory.New(), ledger, &o)
 				require.NoError(t, r.Add(t.Context(), one("s", "a")))
 				time.Sleep(time.Hour)
 				assert.Len(t, ledger.posts, 1)
-				require.NoError(t, stop())
 			})
 		})
 	}

@@ -48,8 +48,7 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 				down := named("down", func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
 					func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: ledgermem.Unavailable} })
 				up := named("up", func(t *dlt.Traits) { t.PressureScope = scope }, nil)
-				r := newRunner(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
-				stop := running(t, r)
+				r := started(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
 				require.NoError(t, r.Add(t.Context(), one("d1", "d")))
 				time.Sleep(10 * time.Minute) // as long as the longest pause
 				for _, id := range []batch.ID{"a", "b", "c"} {
@@ -59,7 +58,6 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 					require.NoError(t, err)
 					assert.Less(t, time.Since(at), 3*time.Second)
 				}
-				require.NoError(t, stop())
 			})
 		})
 	}
@@ -114,13 +112,12 @@ func TestNoRoute(t *testing.T) {
 		r := newRunner(t, st, newRouter(t, prefixed(named("one", nil, nil), "one")), nil)
 		require.ErrorIs(t, r.Add(t.Context(), one("nobody's", "a")), batch.ErrInvalidInput)
 		require.NoError(t, st.Add(t.Context(), one("nobody's", "a"), one("one", "b")))
-		stop := running(t, r)
+		keepRunning(t, r)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ServiceID{"nobody's"}, r.Health().HeldServices)
 		rec, err := r.Get(t.Context(), one("one", "b").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
-		require.NoError(t, stop())
 	})
 }
 
@@ -150,8 +147,7 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 				return next(ctx, s, as)
 			}})})
 		seen := &events{}
-		r := newRunner(t, memory.New(), router, &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
+		r := started(t, memory.New(), router, &dltbatch.Options{Observer: seen})
 		require.NoError(t, r.Add(t.Context(), one("t", "c")))
 		time.Sleep(time.Second)
 		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
@@ -168,6 +164,5 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 		}
 		assert.Equal(t, []batch.ID{"a", "b"}, first.Log("s"))
 		assert.Empty(t, r.Health().HeldServices)
-		require.NoError(t, stop())
 	})
 }

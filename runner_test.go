@@ -64,6 +64,20 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func() error) {
 	}
 }
 
+// keepRunning runs r until the test, or its bubble, ends.
+func keepRunning(t *testing.T, r *dltbatch.Runner) {
+	stop := running(t, r)
+	t.Cleanup(func() { assert.NoError(t, stop()) })
+}
+
+// started is a Runner that runs until the test, or its bubble, ends.
+func started(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
+	t.Helper()
+	r := newRunner(t, st, l, o)
+	keepRunning(t, r)
+	return r
+}
+
 // one is a batch of a service, with a payload that names it.
 func one(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
@@ -280,15 +294,13 @@ func TestAwait(t *testing.T) {
 
 func TestManyMayAwaitTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
-		stop := running(t, r)
+		r := started(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() { assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State) })
 		}
 		all.Wait()
-		require.NoError(t, stop())
 	})
 }
 
@@ -302,14 +314,13 @@ func TestIdle(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, r.Idle(ctx), context.DeadlineExceeded)
-		stop := running(t, r)
+		keepRunning(t, r)
 		require.NoError(t, r.Idle(t.Context()))
 		for i := range 3 {
 			rec, err := r.Get(t.Context(), batch.Key{Service: batch.ServiceID(fmt.Sprint(i)), ID: batch.ID(fmt.Sprint(i))})
 			require.NoError(t, err)
 			assert.Equal(t, batch.Committed, rec.State)
 		}
-		require.NoError(t, stop())
 	})
 }
 
@@ -341,8 +352,7 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st, seen := &slowClaims{Full: memory.New(), takes: c.takes}, &events{}
 				c.o.Observer = seen
-				r := newRunner(t, st, ledgermem.New(nil), &c.o)
-				stop := running(t, r)
+				r := started(t, st, ledgermem.New(nil), &c.o)
 				time.Sleep(time.Minute)
 				r.Wake("s")
 				time.Sleep(time.Minute)
@@ -357,7 +367,6 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, batch.Queued, rec.State)
 				assert.Zero(t, rec.Spent)
-				require.NoError(t, stop())
 			})
 		})
 	}
@@ -368,7 +377,7 @@ func TestWake(t *testing.T) {
 		st := memory.New()
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{ScanInterval: time.Hour})
 		r.Wake("s") // without a Run it does nothing
-		stop := running(t, r)
+		keepRunning(t, r)
 		time.Sleep(time.Minute)
 		require.NoError(t, st.Add(t.Context(), one("s", "a")))
 		begin := time.Now()
@@ -380,6 +389,5 @@ func TestWake(t *testing.T) {
 		begin = time.Now()
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
 		assert.Less(t, time.Since(begin), time.Hour+time.Second, "without it a scan finds the batch")
-		require.NoError(t, stop())
 	})
 }

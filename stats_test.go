@@ -231,14 +231,12 @@ func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.Misconfigured}
 		}})
-		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
+		r := started(t, memory.New(), ledger, nil)
 		require.NoError(t, r.Add(t.Context(), one("s", "b")))
 		time.Sleep(time.Minute)
 		got := stats(t, r)
 		require.Len(t, got.Instances, 1)
 		assert.True(t, got.Instances[0].Paused)
-		require.NoError(t, stop())
 	})
 }
 
