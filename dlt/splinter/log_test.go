@@ -75,6 +75,35 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 	})
 }
 
+// More ids than one entry takes are written in several. Until the last of them is written, the log ends where it
+// did before: a process that reads it in between would have a proof against the ids that are not in it yet.
+func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &notes{}
+		l, p := newLog(j)
+		l.open(t.Context(), time.Now())
+		l.work(t.Context(), p)
+		require.Len(t, j.entries, 1)
+		for i := range 2*maxEntry + 1 {
+			l.add(fmt.Sprint("id ", i))
+		}
+		time.Sleep(10 * time.Second)
+		p.settled = time.Now()
+		l.work(t.Context(), p)
+		require.Len(t, j.entries, 4)
+		for i, e := range j.entries[1:] {
+			assert.False(t, e.Restart)
+			if i < 2 {
+				assert.Len(t, e.IDs, maxEntry)
+				assert.Equal(t, 10*time.Second, e.Age, "entry %d", i)
+				continue
+			}
+			assert.Len(t, e.IDs, 1)
+			assert.Zero(t, e.Age)
+		}
+	})
+}
+
 // slept is t as a machine sees it that slept for d since: its monotonic clock stood still.
 func slept(t time.Time, d time.Duration) time.Time {
 	t = t.Add(-d)
