@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -159,6 +160,7 @@ func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.O
 // not its completion was pruned, nothing is sent again unless it is certain that the
 // batch has not taken effect and never will, or a person says so; nothing is paid twice.
 func TestDowntime(t *testing.T) {
+	tier.Plain(t)
 	type fate struct {
 		name  string
 		fault cantontest.Fault

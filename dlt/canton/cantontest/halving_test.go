@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -92,6 +93,7 @@ func (l lot) check(t *testing.T, p *cantontest.Participant, st store.OrderStore,
 
 // TestPoisonous: orders that the participant refuses, at the door or later, on virtual time.
 func TestPoisonous(t *testing.T) {
+	tier.Plain(t)
 	for poison, counts := range map[cantontest.Poison][]int{cantontest.PoisonSync: {1, 16}, cantontest.PoisonAsync: {0, 1, 3, 16, 256}} {
 		for _, k := range counts {
 			t.Run(fmt.Sprint(poison, " ", k), func(t *testing.T) {
@@ -111,6 +113,7 @@ func TestPoisonous(t *testing.T) {
 
 // TestPoisonousOnSQLite: the same over a socket and with a database, all parties at once.
 func TestPoisonousOnSQLite(t *testing.T) {
+	tier.Plain(t)
 	p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond})
 	client, err := canton.New(p.URL(), &canton.Options{UserID: "app", IdleWait: 100 * time.Millisecond})
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
 
@@ -41,6 +42,7 @@ func none(*testing.T, *replay) []step { return nil }
 //   - the contents of /blocks, which the record cuts off
 //   - remarks, but for those of what was done (a flood, polls, sizes), which the scenario does
 func TestTranscripts(t *testing.T) {
+	tier.Plain(t)
 	quarter := 15 * time.Second // the timeout of the REST API of that node
 	all := []scenario{
 		{

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // A second execution that changes the state divides the circuit for good: it stalls for 30
@@ -167,6 +168,7 @@ func TestPeerDown(t *testing.T) {
 // Crashes by seed: the journal's truth is that of the states, and the same seed gives the
 // same faults.
 func TestCrashesBySeed(t *testing.T) {
+	tier.Plain(t)
 	points := func(seed uint64) (out []string) {
 		o := splintertest.Real()
 		for i := range 12 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // Poison of every kind stalls for 300 s, stays Pending, and lets the next one commit;
@@ -194,6 +195,7 @@ func TestPostedAtAPeer(t *testing.T) {
 // Through a peer the word to stop comes late; version 1 takes all, and forgets what it has yet
 // to execute. What version 2 does itself is in 05-flood.txt.
 func TestFlood(t *testing.T) {
+	tier.Plain(t)
 	flood := func(t *testing.T, n *splintertest.Network, s batch.ServiceID, count int) (took int) {
 		t.Helper()
 		for range count {

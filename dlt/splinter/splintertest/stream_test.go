@@ -23,6 +23,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func dial(t testing.TB, n *splintertest.Network, s batch.ServiceID, query string, o *websocket.DialOptions) *websocket.Conn {
@@ -130,6 +131,7 @@ func replayed(t *testing.T, n *splintertest.Network, s batch.ServiceID, query st
 // A page is the first 64, in the order of their commits, of those whose id is greater than
 // the last id of the page before; the last page is empty. A restart changes nothing of it.
 func TestReplay(t *testing.T) {
+	tier.Plain(t)
 	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 100 * time.Microsecond})
 	s := n.Service(0)
 	var txs []sawtooth.Transaction

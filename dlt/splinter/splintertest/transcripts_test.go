@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // scenery is how remarks begin that say nothing of the node: headings, dates, and what
@@ -46,6 +47,7 @@ func options(version int, circuits ...string) *splintertest.Options {
 // TestTranscripts holds the simulator's answers against those of real nodes: status,
 // content type, and the body's keys, types and texts.
 func TestTranscripts(t *testing.T) {
+	tier.Plain(t)
 	play(t, "02-errors.txt", options(2, "aaaaa-bbbbb"), errorsOf)
 	play(t, "03-dup.txt", options(2, "aaaaa-bbbbb"), duplicates)
 	play(t, "03-idem.txt", options(2, "idem0-00001"), idempotent)

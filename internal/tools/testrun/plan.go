@@ -52,5 +52,7 @@ var raced = []string{
 	"./internal/inhand", "./internal/keeper", "./internal/lanes", "./internal/loop", "./internal/pool", "./internal/recorder",
 	"./internal/sim",
 	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
+	// Here dlt/dlttest calls the methods of a client from many goroutines.
+	"./dlt/sawtooth/sawtoothtest", "./dlt/splinter/splintertest", "./dlt/canton/cantontest",
 	"./otelbatch", "./probe", "./console",
 }
