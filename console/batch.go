@@ -56,6 +56,12 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	l, err := v.inspect.Look(ctx, key, 1)
+	if errors.Is(err, batch.ErrNotFound) {
+		rec, kept := v.desk.Get(ctx, key)
+		if kept == nil && !rec.PrunedAt.IsZero() {
+			return removedBatch(v, rec), nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +91,13 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.Offers = v.batchOffers(l, remedy)
 	return &answer{page: "batch", title: "Batch " + short(key.ID), body: b}, nil
+}
+
+// removedBatch shows what is kept of a batch that retention removed.
+func removedBatch(v *visit, rec batch.Record) *answer {
+	return &answer{page: "batch", title: "Batch " + short(rec.ID), body: batchBody{
+		Rec: rec, Facts: facts(v.now, rec), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
+	}}
 }
 
 // follow follows the batches in the way to the front.
@@ -122,9 +135,12 @@ func facts(now time.Time, r batch.Record) []fact {
 	if r.Budget.Attempts > 0 {
 		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
 	}
-	set := "no"
+	set, payload, attempts := "no", "not shown", fmt.Sprintf("%d; %s", r.Attempt, budget)
 	if r.Quarantined {
 		set = "yes, by the policy of its lane"
+	}
+	if !r.PrunedAt.IsZero() {
+		set, payload, attempts = "", "", fmt.Sprint(r.Attempt) // nothing more is known
 	}
 	all := []fact{
 		{Name: "State", Text: state},
@@ -134,7 +150,7 @@ func facts(now time.Time, r batch.Record) []fact {
 		{Name: "In doubt since", At: past(now, r.DoubtSince)},
 		{Name: "A resend is harmless until", At: due(now, r.ResendUntil)},
 		{Name: "Set aside", Text: set, Alarm: r.Quarantined},
-		{Name: "Attempts", Text: fmt.Sprintf("%d; %s", r.Attempt, budget)},
+		{Name: "Attempts", Text: attempts},
 		{Name: "Claimed by", Text: r.ClaimedBy},
 		{Name: "The claim ends", At: due(now, r.ClaimExpires)},
 		{Name: "Not sent before", At: due(now, r.NotBefore)},
@@ -142,9 +158,10 @@ func facts(now time.Time, r batch.Record) []fact {
 		{Name: "Settles", At: due(now, r.SettlesAt)},
 		{Name: "Added", At: past(now, r.CreatedAt)},
 		{Name: "Final since", At: past(now, r.FinalAt)},
+		{Name: "Removed by retention", At: past(now, r.PrunedAt)},
 		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},
 		{Name: "Version", Text: fmt.Sprint(r.Version)},
-		{Name: "Payload", Text: "not shown"},
+		{Name: "Payload", Text: payload},
 	}
 	kept := all[:0]
 	for _, f := range all {

@@ -417,6 +417,26 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// Of a batch that retention removed, the search and the page show what is kept, and offer no act.
+func TestARemovedBatch(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "s")
+		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
+		p.ends("s", store.Refused, "not valid")
+		pruned, err := p.st.Prune(p.ctx(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
+		require.NoError(p, err)
+		require.Equal(p, 1, pruned.Batches)
+		for _, page := range []string{"search?q=b1", "search?q=change+7&service=s"} {
+			text := p.get(page).text()
+			assert.Contains(p, text, "Retention has removed the batch")
+			assert.Contains(p, text, "rejected, final")
+			assert.Contains(p, text, "not valid")
+			assert.NotContains(p, text, "Requeue")
+			assert.NotContains(p, text, "Nobody has acted")
+		}
+	})
+}
+
 // Acts of all batches and lanes are on one list, the newest first, a hundred on a page.
 func TestAudit(t *testing.T) {
 	inStores(t, func(p *person) {

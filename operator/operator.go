@@ -119,7 +119,8 @@ func (d *Desk) Controls(ctx context.Context, q store.ControlsQuery) ([]batch.Con
 	return d.store.ControlsOf(ctx, q)
 }
 
-// Get returns the record of a batch, or [batch.ErrNotFound].
+// Get returns the record of a batch, or [batch.ErrNotFound]. Of a batch that retention removed, the record
+// is what is kept of it, with PrunedAt.
 func (d *Desk) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := d.store.Get(ctx, key)
 	if err != nil {
@@ -178,7 +179,8 @@ func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, err
 }
 
 // Find returns the record of one batch by its id alone, or by its service and DataChangeID; or
-// [batch.ErrNotFound]. It needs a store with [store.Surveyor].
+// [batch.ErrNotFound]. Of a batch that retention removed, the record is what is kept of it, with PrunedAt.
+// It needs a store with [store.Surveyor].
 func (d *Desk) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
 	rec, err := d.store.Find(ctx, q)
 	if err != nil {

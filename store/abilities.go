@@ -234,8 +234,8 @@ type Surveyor interface {
 	// there are no more; a lane that became empty meanwhile may be among them. Its cost grows with the lanes returned, with the batches in flight in
 	// them, with Window and Cap, never with the backlog or with history. It locks nothing.
 	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
-	// Find returns the record of the batch that q names, open or final, or
-	// [batch.ErrNotFound].
+	// Find returns the record of the batch that q names, open or final, or what its tombstone
+	// keeps ([Remains]), or [batch.ErrNotFound].
 	Find(ctx context.Context, q FindQuery) (batch.Record, error)
 }
 

@@ -99,7 +99,7 @@ func (a *app) upon(c *cobra.Command, args int, asks bool, does func(args []strin
 			return err
 		}
 		id := given[:len(given)-args]
-		rec, err := n.find(ctx, db, id)
+		rec, err := n.stored(ctx, db, id)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ command that moves that. The JSON is batch.Explanation, and "row" with those of 
 	}
 	n.flags(c)
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
-		rec, err := n.find(ctx, db, args)
+		rec, err := n.stored(ctx, db, args)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ The JSON is an object with "history", each a batch.Act, and "next" for --after.`
 			acts, err = db.desk.LaneHistory(ctx, batch.Everything())
 		default:
 			var rec batch.Record
-			if rec, err = n.find(ctx, db, args); err == nil {
+			if rec, err = n.stored(ctx, db, args); err == nil {
 				acts, err = db.desk.History(ctx, rec.Key)
 			}
 		}

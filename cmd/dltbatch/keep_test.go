@@ -59,10 +59,23 @@ func TestPruneKeepsIDs(t *testing.T) {
 	s.ends("s", store.Refused)
 	s.st.(steps).StepClock(2 * time.Hour)
 	assert.Equal(t, 1, reads[pruned](s, "prune", "--older-than", "1h", "--yes").Batches)
-	s.fails(exitNotFound, "show", "b1")
+	shows := func() {
+		got := reads[shown](s, "show", "b1")
+		assert.Equal(t, batch.Rejected, got.Batch.State)
+		assert.False(t, got.Batch.PrunedAt.IsZero())
+		assert.Empty(t, got.Attempts)
+		assert.Empty(t, got.History)
+		text := s.does("show", "--service", "s", "b1")
+		assert.Regexp(t, `(?m)^removed .* by retention`, text)
+		assert.Regexp(t, `(?m)^error +rejected`, text)
+	}
+	shows()
+	for _, of := range [][]string{{"explain", "b1"}, {"history", "b1"}, {"requeue", "b1", "--reason", "r"}} {
+		assert.Regexp(t, `retention removed batch s/b1 at .*, after it had ended as rejected`, s.fails(exitNotFound, of...))
+	}
 	b := batch.Batch{Service: "s", ID: "b1", Payload: []byte("payload of b1")}
 	require.ErrorIs(t, s.st.Add(t.Context(), b), batch.ErrEnded, "how it ended is kept")
-	s.fails(exitNotFound, "show", "b1")
+	shows()
 }
 
 func TestMigrate(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,18 @@ func (n *naming) flags(c *cobra.Command) {
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID, with --service: the batch with this `KEY`")
 }
 
-// find returns the batch that the first of args, or flags, name.
+// stored is find for a command about what retention removes with a batch, or that acts upon the batch.
+func (n *naming) stored(ctx context.Context, db *database, args []string) (batch.Record, error) {
+	rec, err := n.find(ctx, db, args)
+	if err == nil && !rec.PrunedAt.IsZero() {
+		err = fmt.Errorf("%w: retention removed batch %s at %s, after it had ended as %s: \"show\" has what is kept of it",
+			batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 80), when(rec.PrunedAt), rec.State)
+	}
+	return rec, err
+}
+
+// find returns the batch that the first of args, or flags, name, or what is kept of it after retention
+// removed it (PrunedAt).
 func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
 	switch given := n.c.Flags().Changed("service"); {
@@ -50,7 +62,8 @@ func (a *app) show() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [flags] [ID]", Short: "One batch: its record, failed attempts and history", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a batch without its payload. The JSON is an object with "batch" (batch.Record), "attempts"
-(batch.Report) and "history" (batch.Act).`,
+(batch.Report) and "history" (batch.Act). Of a batch that retention removed, it shows what is kept: how the
+batch ended and when, with "pruned_at".`,
 	}
 	n.flags(c)
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
@@ -59,11 +72,13 @@ func (a *app) show() *cobra.Command {
 			return err
 		}
 		s := shown{Batch: rec}
-		if s.Attempts, err = db.desk.Attempts(ctx, rec.Key); err != nil {
-			return err
-		}
-		if s.History, err = db.desk.History(ctx, rec.Key); err != nil {
-			return err
+		if rec.PrunedAt.IsZero() { // these go with the batch
+			if s.Attempts, err = db.desk.Attempts(ctx, rec.Key); err != nil {
+				return err
+			}
+			if s.History, err = db.desk.History(ctx, rec.Key); err != nil {
+				return err
+			}
 		}
 		s.Attempts, s.History = some(s.Attempts), some(s.History)
 		return a.print(s, func(p *page) {
@@ -97,7 +112,12 @@ func (p *page) record(r batch.Record) {
 	}
 	t.row(plain, "state", state)
 	t.row(plain, "version", r.Version)
-	t.row(plain, "attempts", fmt.Sprintf("%d, %d count against the budget", r.Attempt, r.Spent))
+	attempts := fmt.Sprintf("%d, %d count against the budget", r.Attempt, r.Spent)
+	if !r.PrunedAt.IsZero() {
+		attempts = strconv.Itoa(r.Attempt)
+		t.row(red, "removed", when(r.PrunedAt)+", by retention: only what stands here is kept")
+	}
+	t.row(plain, "attempts", attempts)
 	for _, x := range []struct{ what, text string }{
 		{"data_change_id", r.DataChangeID}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
 		{"claimed by", r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},

@@ -102,6 +102,8 @@ const (
 	BuryFrom = `b.header_signature, b.service_id, b.payload_hash, $2::bigint,
 	b.data_change_id, b.created_at, f.state, f.version, f.attempt, f.final_at, f.submission_error, f.submission_error_message`
 
+	sqlTombOfChange = `SELECT ` + ColsTombstone + ` FROM {tombstones} p
+	WHERE p.service_id = $1::text AND p.data_change_id = $2::text AND p.data_change_id <> ''`
 	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`

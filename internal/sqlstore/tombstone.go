@@ -63,10 +63,21 @@ func (c *TombCols) OfChange(a *Addition) error {
 
 // remains are the records of the removed batches of these keys.
 func (s *Store) remains(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
-	var found []batch.Record
-	err := Each(ctx, t, func(c *TombCols) error {
+	return tombs(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
+}
+
+// removed is the record of the removed batch that a query names, if there is one.
+func (s *Store) removed(ctx context.Context, t Tx, q store.FindQuery) ([]batch.Record, error) {
+	if q.ID != "" {
+		return s.remains(ctx, t, []batch.Key{{ID: q.ID}})
+	}
+	return tombs(ctx, t, sqlTombOfChange, string(q.Service), q.DataChangeID)
+}
+
+// tombs are the records of the tombstones that a statement finds.
+func tombs(ctx context.Context, t Tx, statement string, args ...any) (found []batch.Record, err error) {
+	return found, Each(ctx, t, func(c *TombCols) error {
 		found = append(found, c.Record())
 		return nil
-	}, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
-	return found, err
+	}, statement, args...)
 }

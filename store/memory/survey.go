@@ -50,12 +50,17 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byID[q.ID]
+	e, t := s.byID[q.ID], s.tombs[q.ID]
 	if q.ID == "" {
-		e = s.byChange[changeKey{q.Service, q.DataChangeID}]
+		change := changeKey{q.Service, q.DataChangeID}
+		e, t = s.byChange[change], s.tombOf[change]
 	}
-	if e == nil {
-		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, q)
+	switch {
+	case e != nil:
+		return e.record(), nil
+	case t != nil:
+		r, _ := s.remains(t.Key)
+		return r, nil
 	}
-	return e.record(), nil
+	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, q)
 }

@@ -29,6 +29,7 @@ func findTests() []test {
 	return []test{
 		{name: "by id alone, and by the caller's own key", run: findEach},
 		{name: "what is not there", run: findNothing},
+		{name: "what a tombstone keeps", run: findRemoved, needs: []string{pruner}},
 	}
 }
 

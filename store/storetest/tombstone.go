@@ -148,6 +148,26 @@ func tombEnded(f *fixture) {
 	assert.NotContains(f, laneIDs(f.view("s", 9)), batch.ID("new"))
 }
 
+func findRemoved(f *fixture) {
+	f.add(ch("s", "a", "paid", "p"), ch("s", "b", "refused", "q"))
+	f.take("a", "b")
+	f.each(f.submitted, store.Accepted, "a")
+	f.each(f.monitored, store.IsCommitted, "a")
+	f.each(f.submitted, store.Refused, "b")
+	f.pass(1)
+	require.Equal(f, 2, f.prune(0, true))
+	for id, change := range map[batch.ID]string{"a": "paid", "b": "refused"} {
+		f.remains(must(f.st.Find(f.ctx, store.FindQuery{ID: id}))(f))
+		f.remains(must(f.st.Find(f.ctx, store.FindQuery{Service: "s", DataChangeID: change}))(f))
+		for _, q := range []store.FindQuery{{ID: id + "2"}, {Service: "t", DataChangeID: change}, {Service: "s", DataChangeID: string(id)}} {
+			_, err := f.st.Find(f.ctx, q)
+			require.ErrorIs(f, err, batch.ErrNotFound, "%+v", q)
+		}
+	}
+	f.add(ch("s", "c", "", "r"))
+	assert.Equal(f, f.get("c"), must(f.st.Find(f.ctx, store.FindQuery{ID: "c"}))(f))
+}
+
 func tombChange(f *fixture) {
 	f.add(ch("s", "a", "paid", "p"), ch("s", "b", "refused", "q"))
 	f.take("a", "b")
