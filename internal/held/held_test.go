@@ -102,6 +102,19 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestTheFirstAttemptIsTheOldestThatIsKnown lets another process have attempted the batch an hour before
+// this one claimed it. This one reads that only later: the doubt is as old as the other's attempt.
+func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
+	c := claim(2, "", false)
+	m := New(DefaultBytes)
+	m.Claimed(c, start)
+	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: time.Minute, Age: time.Hour}, start.Add(time.Minute))
+	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: 2 * time.Minute}, start.Add(2*time.Minute)) // younger
+	got := m.Judge(claim(1, "", false), start.Add(2*time.Minute))
+	require.NotNil(t, got)
+	assert.Equal(t, time.Hour+time.Minute, got.For)
+}
+
 // TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was mentioned last
 // stays.
 func TestTheMemoryIsBounded(t *testing.T) {
