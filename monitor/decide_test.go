@@ -301,6 +301,18 @@ func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 	}
 }
 
+// A stalled batch is sent again only once its last POST has arrived, or never will: also on a
+// ledger whose nodes need no quiet.
+func TestDecideStalledWaitsForTheLastPost(t *testing.T) {
+	f, tr := dueRow(batch.Pending), ledgerTraits
+	f.ResendLeft, tr.ResendQuiet = dlt.Forever, 0
+	k := monitor.Known{Status: said(batch.ReportedStalled)}
+	f.PostedAgo = late - 1
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)))
+	f.PostedAgo = late
+	assert.Equal(t, store.NoTrace.String(), verdictWord(monitor.Decide(f, k, tr, rules)))
+}
+
 // An execution that was taken back is counted at once, and once, and the second in a row halts the
 // lane. So a node that is killed before the attempt is resolved hides nothing.
 func TestDecideRollbacks(t *testing.T) {

@@ -1,0 +1,31 @@
+package monitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// TestANodeForgetsOnlyWhatItHasShown: a node that does not know a batch has lost its memory only
+// if it has shown this attempt itself. Another node has perhaps never had it.
+func TestANodeForgetsOnlyWhatItHasShown(t *testing.T) {
+	var r restarts
+	posted := time.Unix(1_000_000, 0)
+	now := posted
+	says := func(endpoint string, word batch.Reported) (forgotten bool) {
+		now = now.Add(time.Second)
+		row := store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "s", ID: "b"}}, Attempt: 2, Resends: 1, PostedAgo: now.Sub(posted)}
+		g := &group{traits: dlt.Traits{ResendQuiet: time.Hour}, rows: []store.InFlight{row}}
+		return r.learn(g, map[batch.ID]*batch.Status{"b": {ID: "b", Reported: word, Endpoint: endpoint}}, now, now)["b"]
+	}
+	assert.False(t, says("one", batch.ReportedPending))
+	assert.False(t, says("other", batch.ReportedUnknown))
+	assert.False(t, says("one", batch.ReportedPending))
+	assert.True(t, says("one", batch.ReportedUnknown))
+	assert.False(t, says("other", batch.ReportedUnknown))
+}
