@@ -3,6 +3,7 @@ package dltbatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -137,6 +138,39 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		st.demoted.Store(false)
 		time.Sleep(20 * time.Second)
 		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+	})
+}
+
+func (s *standby) Ledger(ctx context.Context, name string) (string, error) {
+	if s.demoted.Load() {
+		return "", fmt.Errorf("ledger: %w", store.ErrReadOnly)
+	}
+	return s.Store.Ledger(ctx, name)
+}
+
+// A Run that begins during a failover waits, says so, and delivers once the database takes writes.
+func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := &standby{Store: memory.New()}, &events{}
+		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen})
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		st.demoted.Store(true)
+		stop := running(t, r)
+		time.Sleep(10 * time.Minute)
+		require.ErrorIs(t, r.Health().Trouble, store.ErrReadOnly)
+		require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
+		require.NotEmpty(t, seen.of(batch.EventTrouble))
+		require.ErrorIs(t, seen.of(batch.EventTrouble)[0].Err, store.ErrReadOnly)
+		require.NoError(t, stop(), "it can be stopped meanwhile")
+
+		stop = running(t, r)
+		time.Sleep(time.Minute)
+		st.demoted.Store(false)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, batch.Committed, await(t, r, b).State)
+		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		require.NoError(t, stop())
 	})
 }
 

@@ -114,7 +114,8 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error
 // about the ledger's traits, the store's error if the first look at the database fails, or
 // [ErrDrain]. It reports and retries all other failures of the store, the ledger and the
-// caller's code.
+// caller's code. While the first look finds a database that takes no writes ([store.ErrReadOnly]), as
+// during a failover, Run reports that (EventTrouble, [Health].Trouble) and looks again.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -124,7 +125,12 @@ func (r *Runner) Run(ctx context.Context) error {
 	reporter := func(e batch.Event) { r.observe(values, e) }
 	r.reporter.Store(&reporter)
 	defer r.reporter.Store(nil)
-	if err := r.checkLedger(ctx); err != nil {
+	err := r.checkLedger(ctx)
+	for pause := loop.Brief(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = r.checkLedger(ctx) {
+		r.trouble("run", err)
+		loop.Sleep(ctx, pause.NextBackOff())
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
@@ -135,7 +141,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	e := newEngine(r)
 	r.engine.Store(e)
 	defer r.engine.Store(nil)
-	err := e.run(ctx)
+	err = e.run(ctx)
 	r.rest()
 	r.sums.End()
 	e.logStop(values, err)

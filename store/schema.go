@@ -16,6 +16,9 @@ var (
 	// ErrUnreleasedSchema means that a version from before the first release made the database. No
 	// version migrates it: make a new database.
 	ErrUnreleasedSchema = errors.New("dltbatch: a version from before the first release made the database, and nothing migrates it: make a new one")
+	// ErrReadOnly means that the database takes no writes at present, as a standby does during a failover. A
+	// Runner waits until it takes writes.
+	ErrReadOnly = errors.New("dltbatch: the database takes no writes")
 )
 
 // Schema compares the version of a database's schema with the code's.

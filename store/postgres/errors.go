@@ -6,13 +6,15 @@ import (
 	"reflect"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has made it
 // read-only (default_transaction_read_only), as some providers do where the disk is almost full. The
 // store obeys. It closes connections that say so, so that calls soon succeed where the name of the server
 // leads to another one. Calls that only read work on a standby, in a process that has seen no other server.
-var ErrReadOnly = errors.New("dltbatch: the database takes no writes")
+// It is [store.ErrReadOnly].
+var ErrReadOnly = store.ErrReadOnly
 
 // SettingError names a setting of a connection, or of an application's transaction, that does not keep the
 // promises of a store.
