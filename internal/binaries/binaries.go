@@ -179,7 +179,7 @@ func folder() (string, error) {
 
 // own refuses a cache in which another user may put a program: this process would run it as its own user.
 func own(cache string) error {
-	info, err := os.Lstat(cache)
+	info, err := os.Lstat(cache) //nolint:gosec // a folder of the tests
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -73,7 +73,7 @@ func Built(t *testing.T, args ...string) *Program {
 	binary := filepath.Join(t.TempDir(), "program")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
-	temp, err := os.MkdirTemp("", "example-")
+	temp, err := os.MkdirTemp("", "example-") //nolint:usetesting // t.TempDir lies in a folder that only its owner may look into
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
 	require.NoError(t, os.Chmod(temp, 0o711))
