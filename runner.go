@@ -127,7 +127,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer r.reporter.Store(nil)
 	err := r.checkLedger(ctx)
 	for pause := loop.Brief(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = r.checkLedger(ctx) {
-		r.trouble("run", err)
+		r.trouble("store", err)
 		loop.Sleep(ctx, pause.NextBackOff())
 	}
 	if err != nil {
