@@ -47,10 +47,10 @@ func (c *Client) show(text string) string {
 }
 
 // refusal makes a [*dlt.Error] of a response.
-func (c *Client) refusal(op string, resp *http.Response, e envelope, v verdict) error {
+func (c *Client) refusal(op string, resp *http.Response, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.show(e.message),
-		RetryAfter: v.retryAfter, Kind: v.kind,
+		RetryAfter: v.RetryAfter, Kind: v.Kind,
 	}
 }
 

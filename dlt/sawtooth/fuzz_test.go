@@ -129,10 +129,10 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		e := parseEnvelope(contentType, body)
 		v := classify(status, e.code, nil, e.form, time.Time{})
-		if (v.kind == nil) != (status == http.StatusAccepted) {
-			t.Fatalf("%d is %v", status, v.kind)
+		if (v.Kind == nil) != (status == http.StatusAccepted) {
+			t.Fatalf("%d is %v", status, v.Kind)
 		}
-		if status/100 == 5 && !errors.Is(v.kind, dlt.ErrDoubt) {
+		if status/100 == 5 && !errors.Is(v.Kind, dlt.ErrDoubt) {
 			t.Fatalf("%d is certain", status)
 		}
 	})

@@ -82,7 +82,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 		env = readEnvelope(resp.Header, resp.Body, cancel)
 	}
 	v := classify(resp.StatusCode, env.code, resp.Header, env.form, time.Now())
-	if v.kind == nil {
+	if v.Kind == nil {
 		return nil
 	}
 	return c.refusal(opSubmit, resp, env, v)

@@ -75,25 +75,10 @@ func look(table []word, status, code int) (error, bool) { //nolint:revive // the
 	return dlt.ErrDoubt, false
 }
 
-// verdict is the meaning of a response for the attempt.
-type verdict struct {
-	kind       error // nil: accepted
-	retryAfter time.Duration
-}
-
-// after adds the time that a busy side asks for.
-func after(kind error, h http.Header, now time.Time) verdict {
-	v := verdict{kind: kind}
-	if kind == dlt.ErrBusy { //nolint:errorlint // it is a word of the table
-		v.retryAfter = wire.RetryAfter(h, now)
-	}
-	return v
-}
-
 // classify returns the meaning of a response to POST /batches. An unknown response is doubt: a 5xx,
 // above all with 17, may still execute; 303 means "done, look there"; another 2xx or 4xx is not the
 // node's.
-func classify(status, code int, h http.Header, f form, now time.Time) verdict {
+func classify(status, code int, h http.Header, f form, now time.Time) wire.Verdict {
 	kind, known := look(submitWords, status, code)
 	switch {
 	case known:
@@ -104,11 +89,11 @@ func classify(status, code int, h http.Header, f form, now time.Time) verdict {
 	case status == http.StatusBadRequest && code == 0 && f != isJSON:
 		kind = dlt.ErrMisconfigured // seen: request line or headers too long; or a proxy's refusal
 	}
-	return after(kind, h, now)
+	return wire.After(kind, h, now)
 }
 
 // classifyStatuses returns the meaning of a response to POST /batch_statuses other than 200.
-func classifyStatuses(status, code int, h http.Header, now time.Time) verdict {
+func classifyStatuses(status, code int, h http.Header, now time.Time) wire.Verdict {
 	kind, _ := look(queryWords, status, code)
-	return after(kind, h, now)
+	return wire.After(kind, h, now)
 }

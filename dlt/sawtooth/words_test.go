@@ -17,7 +17,7 @@ func TestWords(t *testing.T) {
 	for status := range 1000 {
 		for _, code := range []int{none, 1, 10, 17, 19, 30, 31, 34, 35, 42, 43, 46, 60, 66, 71, 99} {
 			for _, f := range []form{isOther, isText, isJSON} {
-				kind := classify(status, code, nil, f, time.Time{}).kind
+				kind := classify(status, code, nil, f, time.Time{}).Kind
 				want, known := look(submitWords, status, code)
 				switch {
 				case known:
@@ -37,11 +37,11 @@ func TestWords(t *testing.T) {
 				}
 			}
 			_, known := look(queryWords, status, code)
-			assert.Equal(t, !known, classifyStatuses(status, code, nil, time.Time{}).kind == dlt.ErrDoubt, "HTTP %d, code %d", status, code) //nolint:errorlint // likewise
+			assert.Equal(t, !known, classifyStatuses(status, code, nil, time.Time{}).Kind == dlt.ErrDoubt, "HTTP %d, code %d", status, code) //nolint:errorlint // likewise
 		}
 	}
 	for _, w := range submitWords {
-		assert.Equal(t, w.kind, classify(w.status, max(w.code, 0), nil, isJSON, time.Time{}).kind)
+		assert.Equal(t, w.kind, classify(w.status, max(w.code, 0), nil, isJSON, time.Time{}).Kind)
 		assert.False(t, wire.Refuses(w.status), "one table only")
 	}
 }

@@ -93,8 +93,8 @@ func (c *Client) show(text string) string {
 }
 
 // refusal makes a [*dlt.Error] of a response.
-func (c *Client) refusal(op string, status int, e envelope, v verdict) error {
+func (c *Client) refusal(op string, status int, e envelope, v wire.Verdict) error {
 	return &dlt.Error{
-		Op: op, StatusCode: status, Code: e.code, Message: c.show(e.message), RetryAfter: v.retryAfter, Kind: v.kind,
+		Op: op, StatusCode: status, Code: e.code, Message: c.show(e.message), RetryAfter: v.RetryAfter, Kind: v.Kind,
 	}
 }

@@ -100,9 +100,9 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		for _, status := range []int{200, 408, 418, 500, 502, 503, 504} {
 			v := classify(status, e, nil, nil, time.Time{})
-			require.Equal(t, dlt.ErrDoubt, v.kind, "HTTP %d", status)
+			require.Equal(t, dlt.ErrDoubt, v.Kind, "HTTP %d", status)
 		}
-		require.NoError(t, classify(202, e, nil, nil, time.Time{}).kind)
+		require.NoError(t, classify(202, e, nil, nil, time.Time{}).Kind)
 	})
 }
 

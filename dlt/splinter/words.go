@@ -30,24 +30,9 @@ var queryWords = map[int]error{
 	http.StatusBadRequest:      dlt.ErrMisconfigured, // seen: repeating it changes nothing
 }
 
-// verdict is the meaning of a response for the attempt.
-type verdict struct {
-	kind       error // nil: accepted
-	retryAfter time.Duration
-}
-
-// after adds the time that a busy side asks for.
-func after(kind error, h http.Header, now time.Time) verdict {
-	v := verdict{kind: kind}
-	if kind == dlt.ErrBusy { //nolint:errorlint // it is a word of the table
-		v.retryAfter = wire.RetryAfter(h, now)
-	}
-	return v
-}
-
 // classify returns the meaning of a response to POST batches, for a list of one batch. absent is
 // the meaning of a 404.
-func classify(status int, e envelope, h http.Header, absent error, now time.Time) verdict {
+func classify(status int, e envelope, h http.Header, absent error, now time.Time) wire.Verdict {
 	kind, known := submitWords[status]
 	switch {
 	case known:
@@ -60,11 +45,11 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 	default:
 		kind = dlt.ErrDoubt
 	}
-	return after(kind, h, now)
+	return wire.After(kind, h, now)
 }
 
 // classifyStatuses returns the meaning of a response to GET batch_statuses other than 200.
-func classifyStatuses(status int, h http.Header, absent error, now time.Time) verdict {
+func classifyStatuses(status int, h http.Header, absent error, now time.Time) wire.Verdict {
 	kind, known := queryWords[status]
 	switch {
 	case known:
@@ -75,5 +60,5 @@ func classifyStatuses(status int, h http.Header, absent error, now time.Time) ve
 	default:
 		kind = dlt.ErrDoubt
 	}
-	return after(kind, h, now)
+	return wire.After(kind, h, now)
 }

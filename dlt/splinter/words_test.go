@@ -19,7 +19,7 @@ func TestWords(t *testing.T) {
 			``: false, `<html>`: false, `{}`: false, `{"message":"m"}`: false, `{"code":400,"message":"Bad Request"}`: false, `{"code":"401"}`: false,
 			`{"code":"400x"}`: false, `{"code":["400"]}`: false, `{"error":{"code":"400"}}`: false, `{"code":"400","message":"Invalid body"}`: true,
 		} {
-			kind := classify(status, parseEnvelope("application/json", []byte(body)), nil, dlt.ErrUnavailable, time.Time{}).kind
+			kind := classify(status, parseEnvelope("application/json", []byte(body)), nil, dlt.ErrUnavailable, time.Time{}).Kind
 			want, known := submitWords[status]
 			switch {
 			case known:
@@ -34,7 +34,7 @@ func TestWords(t *testing.T) {
 			}
 			assert.Equal(t, want, kind, fmt.Sprint("HTTP ", status, " ", body))
 		}
-		kind := classifyStatuses(status, nil, dlt.ErrUnavailable, time.Time{}).kind
+		kind := classifyStatuses(status, nil, dlt.ErrUnavailable, time.Time{}).Kind
 		want, known := queryWords[status]
 		switch {
 		case known:

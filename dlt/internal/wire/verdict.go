@@ -1,0 +1,23 @@
+package wire
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// Verdict is the meaning of a response for an attempt.
+type Verdict struct {
+	Kind       error // nil: accepted
+	RetryAfter time.Duration
+}
+
+// After is the verdict of a kind, with the time that a busy side asks for.
+func After(kind error, h http.Header, now time.Time) Verdict {
+	v := Verdict{Kind: kind}
+	if kind == dlt.ErrBusy { //nolint:errorlint // it is a word of the table
+		v.RetryAfter = RetryAfter(h, now)
+	}
+	return v
+}
