@@ -31,28 +31,21 @@ import (
 // door stands before a node, counts what comes in, and does what a node never does but a proxy
 // may. A batch that the suite makes and never sends would leave a gap: door fills it.
 type door struct {
+	*dlttest.Door
 	t    dlttest.TB
 	node *evmtest.Node
 
-	mu      sync.Mutex
-	fault   dlttest.Fault
-	posts   map[batch.ID]int
-	largest int
-	made    map[batch.ServiceID]uint64 // and so the next nonce
-	nonce   map[batch.ID]uint64
-	by      map[batch.ID]evmtest.Account
-
-	addr   string
-	server *http.Server
-	served sync.WaitGroup
-	forget func()   // the client's idle connections
-	lost   batch.ID // somebody else uses its nonce once the client looks for who did
+	mu    sync.Mutex
+	made  map[batch.ServiceID]uint64 // and so the next nonce
+	nonce map[batch.ID]uint64
+	by    map[batch.ID]evmtest.Account
+	lost  batch.ID            // somebody else uses its nonce once the client looks for who did
+	named map[string]batch.ID // by their data
 
 	// intents says that the batches are intents: nobody needs to fill gaps, since the client leaves
 	// none.
 	intents bool
-	named   map[string]batch.ID // by their data
-	lists   bool                // the batches are alternatives
+	lists   bool // the batches are alternatives
 }
 
 // contract is where code lies that takes back every call.
@@ -60,11 +53,11 @@ const contract = "0x00000000000000000000000000000000000c0de0"
 
 func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool) *dlttest.Harness {
 	d := &door{
-		t: t, lists: lists, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
-		by: map[batch.ID]evmtest.Account{}, addr: "127.0.0.1:0", named: map[string]batch.ID{},
+		t: t, lists: lists, made: map[batch.ServiceID]uint64{}, nonce: map[batch.ID]uint64{},
+		by: map[batch.ID]evmtest.Account{}, named: map[string]batch.ID{},
 	}
 	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
-		client, err := evm.New("http://"+d.addr, 1337, &o)
+		client, err := evm.New(d.URLs()[0], 1337, &o)
 		require.NoError(t, err)
 		if lists {
 			return keepingOf(client, false), client.CloseIdleConnections
@@ -75,11 +68,11 @@ func openDoor(t dlttest.TB, o *evmtest.Options, heads time.Duration, lists bool)
 
 // openIntents is openDoor for a client that signs.
 func openIntents(t dlttest.TB, o *evmtest.Options, heads time.Duration) *dlttest.Harness {
-	d := &door{t: t, posts: map[batch.ID]int{}, made: map[batch.ServiceID]uint64{}, addr: "127.0.0.1:0", intents: true, named: map[string]batch.ID{}}
+	d := &door{t: t, made: map[batch.ServiceID]uint64{}, intents: true, named: map[string]batch.ID{}}
 	return d.open(o, func(o evm.Options) (dlt.Ledger, func()) {
 		signer, err := evm.NewKeySigner(evmtest.Dev(0).Key(), evmtest.Dev(1).Key())
 		require.NoError(t, err)
-		client, err := evm.NewSigner("http://"+d.addr, 1337, signer, &evm.SignerOptions{Options: o})
+		client, err := evm.NewSigner(d.URLs()[0], 1337, signer, &evm.SignerOptions{Options: o})
 		require.NoError(t, err)
 		return keepingOf(client, true), client.CloseIdleConnections
 	}, heads)
@@ -91,56 +84,18 @@ func (d *door) open(o *evmtest.Options, client func(evm.Options) (dlt.Ledger, fu
 	d.node = evmtest.NewNode(o)
 	d.node.SetCode(contract, []byte{0x60, 0, 0x60, 0, 0xfd})
 	t.Cleanup(d.node.Close)
-	d.listen()
-	t.Cleanup(d.shut)
+	d.Door = dlttest.NewDoor(t, 1, d)
 	var ledger dlt.Ledger
-	ledger, d.forget = client(evm.Options{Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads})
-	t.Cleanup(d.forget)
+	ledger, d.Forget = client(evm.Options{Finality: evm.Instant(), LateArrival: 50 * time.Millisecond, Grace: 50 * time.Millisecond, HeadInterval: heads})
+	t.Cleanup(d.Forget)
 	off := map[string]string{}
 	if heads == 0 {
 		off["Streams"] = "Options.HeadInterval is 0"
 	}
 	return &dlttest.Harness{
-		Off: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneWordEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
+		Off: off, Lacks: map[dlttest.Fault]string{dlttest.Refused: "one refusal ends no batch: TestOneWordEndsNothing has the second"}, Ledger: ledger, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 		Services: []batch.ServiceID{batch.ServiceID(evmtest.Dev(0).Address()), batch.ServiceID(evmtest.Dev(1).Address())},
 	}
-}
-
-func (d *door) listen() {
-	l, err := net.Listen("tcp", d.addr)
-	require.NoError(d.t, err)
-	d.addr = l.Addr().String()
-	s := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
-	d.server = s
-	d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
-}
-
-func (d *door) shut() {
-	if d.server != nil {
-		_ = d.server.Close()
-	}
-	d.server = nil
-	d.served.Wait()
-}
-
-func (d *door) set(f dlttest.Fault) {
-	d.mu.Lock()
-	d.fault = f
-	d.mu.Unlock()
-	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
-	switch {
-	case down && d.server != nil:
-		d.shut()
-		d.forget() // else the next request may still go out on a connection that is being closed
-	case !down && d.server == nil:
-		d.listen()
-	}
-}
-
-func (d *door) current() dlttest.Fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fault
 }
 
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
@@ -149,7 +104,7 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 		from = evmtest.Dev(1)
 	}
 	to := evmtest.Dev(5).Address()
-	if d.current() == dlttest.Decided {
+	if d.Fault() == dlttest.Decided {
 		to = contract
 	}
 	d.mu.Lock()
@@ -175,18 +130,6 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 		raw = payload
 	}
 	return batch.Batch{ID: batch.ID(hash), Service: s, Payload: raw}
-}
-
-func (d *door) count(id batch.ID) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.posts[id]
-}
-
-func (d *door) largestQuery() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.largest
 }
 
 type call struct {
@@ -217,11 +160,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			receipts++
 		}
 	}
-	d.mu.Lock()
-	d.largest = max(d.largest, receipts)
-	d.mu.Unlock()
+	d.Asked(receipts)
 	switch {
-	case d.current() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
+	case d.Fault() == dlttest.StreamCut && calls[0].Method == "eth_blockNumber":
 		panic(http.ErrAbortHandler)
 	case send >= 0:
 		d.send(w, r, d.id(fromHex(calls[send].Params[0].(string))), body)
@@ -341,14 +282,12 @@ func (d *door) pass(r *http.Request, body []byte, bend func([]map[string]any) []
 }
 
 func (d *door) send(w http.ResponseWriter, r *http.Request, id batch.ID, body []byte) {
-	fault := d.current()
+	fault := d.Fault()
 	taken := slices.Contains([]dlttest.Fault{dlttest.None, dlttest.Decided, dlttest.LostReply, dlttest.Hang}, fault) || strings.HasPrefix(string(fault), "status")
 	if taken && !d.intents {
 		d.fill(id, 0)
 	}
-	d.mu.Lock()
-	d.posts[id]++
-	d.mu.Unlock()
+	d.Posted(id)
 	var answer []byte
 	if taken || (fault == dlttest.Redirect && r.URL.Path == "/elsewhere") {
 		answer = d.pass(r, body, nil)
@@ -417,7 +356,7 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 			return ok && result["transactionHash"] != nil
 		})
 	}
-	switch fault := d.current(); fault {
+	switch fault := d.Fault(); fault {
 	case dlttest.StatusLost:
 		panic(http.ErrAbortHandler)
 	case dlttest.StatusHang:

@@ -8,11 +8,9 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
@@ -21,19 +19,13 @@ import (
 // TestConformance is the whole suite, against a notary that goes wrong on demand.
 func TestConformance(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
-		d := &door{notary: NewNotary(5 * time.Millisecond), posts: map[batch.ID]int{}}
-		office, err := NewOffice(d)
-		require.NoError(t, err)
-		d.office = office
-		client := NewClient(office.URL())
-		d.forget = client.http.CloseIdleConnections
-		t.Cleanup(func() {
-			d.forget()
-			require.NoError(t, office.Shut())
-		})
+		d := &door{notary: NewNotary(5 * time.Millisecond)}
+		d.Door = dlttest.NewDoor(t, 1, d)
+		client := NewClient(d.URLs()[0])
+		d.Forget = client.http.CloseIdleConnections
+		t.Cleanup(d.Forget)
 		return &dlttest.Harness{
-			Ledger: client, Batch: d.batch, Posts: d.count, LargestQuery: d.largestQuery, RetryAfter: 7 * time.Second,
-			Set:   func(f dlttest.Fault) { require.NoError(t, d.set(f)) },
+			Ledger: client, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 			Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 		}
 	})
@@ -41,53 +33,20 @@ func TestConformance(t *testing.T) {
 
 // door stands before the notary and does what goes wrong.
 type door struct {
+	*dlttest.Door
 	notary *Notary
-	office *Office
-	forget func() // the client's idle connections
-
-	mu      sync.Mutex
-	fault   dlttest.Fault
-	made    int
-	posts   map[batch.ID]int
-	largest int
-}
-
-func (d *door) set(f dlttest.Fault) error {
-	d.mu.Lock()
-	d.fault = f
-	d.mu.Unlock()
-	if f != dlttest.Unreachable && f != dlttest.StatusUnreachable {
-		return d.office.Open()
-	}
-	err := d.office.Shut()
-	d.forget() // else a request may still go out on a connection that is being closed
-	return err
+	made   atomic.Int64
 }
 
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.made++
 	text := "text of " + content
-	switch d.fault {
+	switch d.Fault() {
 	case dlttest.Decided:
 		text = "void " + text
 	case dlttest.Refused:
 		text += strings.Repeat(".", maxText)
 	}
-	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", d.made)), Service: s, Payload: []byte(text)}
-}
-
-func (d *door) count(id batch.ID) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.posts[id]
-}
-
-func (d *door) largestQuery() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.largest
+	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", d.made.Add(1))), Service: s, Payload: []byte(text)}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -95,14 +54,12 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	redirected := strings.HasPrefix(r.URL.Path, "/elsewhere")
 	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
 	ids := r.URL.Query()["id"]
-	d.mu.Lock()
-	fault := d.fault
+	fault := d.Fault()
 	if r.Method == http.MethodPost {
-		d.posts[batch.ID(ids[0])]++
+		d.Posted(batch.ID(ids[0]))
 	} else {
-		d.largest = max(d.largest, len(ids))
+		d.Asked(len(ids))
 	}
-	d.mu.Unlock()
 	switch {
 	case r.Method != http.MethodPost:
 		d.states(w, r, fault)

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,37 +26,27 @@ import (
 // door stands before a participant, counts what comes in, and does what a
 // participant never does but a proxy may: redirect, or bend an answer.
 type door struct {
-	t dlttest.TB
-	p *cantontest.Participant
-
-	mu    sync.Mutex
-	fault dlttest.Fault
-	posts map[batch.ID]int
-	made  int
-
-	addr   string
-	server *http.Server // nil while nobody listens
-	served sync.WaitGroup
-	forget func() // the client's idle connections
+	*dlttest.Door
+	p    *cantontest.Participant
+	made atomic.Int64
 }
 
 func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
-	d := &door{t: t, posts: map[batch.ID]int{}, addr: "127.0.0.1:0"}
+	d := &door{}
 	var err error
 	d.p, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: d.request})
 	require.NoError(t, err)
 	t.Cleanup(d.p.Close)
-	d.listen()
-	t.Cleanup(d.shut)
-	client, err := canton.New("http://"+d.addr, &canton.Options{
+	d.Door = dlttest.NewDoor(t, 1, d)
+	client, err := canton.New(d.URLs()[0], &canton.Options{
 		UserID: "app", IdleWait: 15 * time.Millisecond,
 		LateArrival: 50 * time.Millisecond, DecidedWithin: 250 * time.Millisecond,
 	})
 	require.NoError(t, err)
-	d.forget = client.CloseIdleConnections
+	d.Forget = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	h := &dlttest.Harness{
-		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, RetryAfter: time.Second,
+		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.Posts, RetryAfter: time.Second,
 		Lacks: map[dlttest.Fault]string{
 			dlttest.NotYet:        "no answer of it says of one batch that it cannot be now",
 			dlttest.QuerySize:     "a query names a party and an offset, and no ids",
@@ -112,65 +102,23 @@ func (p *preparing) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, err
 	return p.Client.Resolve(ctx, d)
 }
 
-func (d *door) listen() {
-	l, err := net.Listen("tcp", d.addr)
-	require.NoError(d.t, err)
-	d.addr = l.Addr().String()
-	d.server = &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
-	server := d.server
-	d.served.Go(func() { _ = server.Serve(l) }) // it ends when the server is closed
-}
-
-func (d *door) shut() {
-	if d.server != nil {
-		_ = d.server.Close()
-	}
-	d.server = nil
-	d.served.Wait()
-}
-
 func (d *door) set(f dlttest.Fault) {
-	d.mu.Lock()
-	d.fault = f
-	d.mu.Unlock()
 	if f == dlttest.StreamCut {
 		d.p.DropStreams()
 	}
-	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
-	switch {
-	case down && d.server != nil:
-		d.shut()
-		d.forget() // else the next request may still go out on a connection that is being closed
-	case !down && d.server == nil:
-		d.listen()
-	}
-}
-
-func (d *door) current() dlttest.Fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fault
+	d.Set(f)
 }
 
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	t := cantontest.Transfer{To: "Bob", Amount: 1, Note: content}
-	switch d.current() {
+	switch d.Fault() {
 	case dlttest.Decided:
 		t.Poison = cantontest.PoisonAsync
 	case dlttest.Refused:
 		t.Poison = cantontest.PoisonSync
 	}
-	d.mu.Lock()
-	d.made++
-	id := batch.ID(fmt.Sprintf("batch-%d", d.made))
-	d.mu.Unlock()
+	id := batch.ID(fmt.Sprintf("batch-%d", d.made.Add(1)))
 	return batch.Batch{ID: id, Service: s, Payload: cantontest.Payload(t)}
-}
-
-func (d *door) count(id batch.ID) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.posts[id]
 }
 
 // request has the participant do what it can do by itself.
@@ -190,9 +138,9 @@ func (d *door) request(p cantontest.Point) cantontest.Fault {
 	}
 	switch p.Operation {
 	case cantontest.OpSubmit:
-		return submits[d.current()]
+		return submits[d.Fault()]
 	case cantontest.OpCompletions:
-		return queries[d.current()]
+		return queries[d.Fault()]
 	}
 	return cantontest.Fault{}
 }
@@ -213,10 +161,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			CommandID batch.ID `json:"commandId"`
 		}
 		_ = json.Unmarshal(body, &doc) // the participant says what is wrong with it
-		d.mu.Lock()
-		d.posts[doc.CommandID]++
-		d.mu.Unlock()
-		if d.current() == dlttest.Redirect && !elsewhere {
+		d.Posted(doc.CommandID)
+		if d.Fault() == dlttest.Redirect && !elsewhere {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 			return
@@ -241,7 +187,7 @@ func (d *door) query(w http.ResponseWriter, r *http.Request) {
 			}}}}
 			return append(l, other)
 		},
-	}[d.current()]
+	}[d.Fault()]
 	if !bent {
 		d.p.ServeHTTP(w, r)
 		return

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,95 +24,47 @@ import (
 // door stands before a node, counts what comes in, and does what a node never
 // does but a proxy may: redirect, or bend an answer.
 type door struct {
+	*dlttest.Door
 	t    dlttest.TB
 	node *sawtoothtest.Node
 	key  *sawtooth.PrivateKey
-
-	mu      sync.Mutex
-	fault   dlttest.Fault
-	posts   map[batch.ID]int
-	largest int
-
-	addrs   []string
-	servers []*http.Server // none while nobody listens
-	served  sync.WaitGroup
-	forget  func() // the client's idle connections
 }
 
 // openDoors is a harness of a client that knows one node by so many addresses.
 func openDoors(t dlttest.TB, n int) *dlttest.Harness {
-	d := &door{t: t, posts: map[batch.ID]int{}, addrs: slices.Repeat([]string{"127.0.0.1:0"}, n)}
+	d := &door{t: t}
 	d.node = sawtoothtest.NewNode(&sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{Request: d.request},
 	})
 	t.Cleanup(d.node.Close)
-	d.listen()
-	t.Cleanup(d.shut)
+	d.Door = dlttest.NewDoor(t, n, d)
 	var err error
 	d.key, err = sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
-	urls := make([]string, n)
-	for i, a := range d.addrs {
-		urls[i] = "http://" + a
-	}
+	urls := d.URLs()
 	client, err := sawtooth.New(urls[0], &sawtooth.Options{
 		Fallbacks: urls[1:], ResendQuiet: 400 * time.Millisecond, Settle: 200 * time.Millisecond, // NotCommitted is certain after the longer
 	})
 	require.NoError(t, err)
-	d.forget = client.CloseIdleConnections
+	d.Forget = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	return &dlttest.Harness{
-		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery,
+		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.Posts, LargestQuery: d.LargestQuery,
 		RetryAfter: 7 * time.Second,
 		Lacks:      map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}
 }
 
-func (d *door) listen() {
-	for i, addr := range d.addrs {
-		l, err := net.Listen("tcp", addr)
-		require.NoError(d.t, err)
-		d.addrs[i] = l.Addr().String()
-		s := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
-		d.servers = append(d.servers, s)
-		d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
-	}
-}
-
-func (d *door) shut() {
-	for _, s := range d.servers {
-		_ = s.Close()
-	}
-	d.servers = nil
-	d.served.Wait()
-}
-
 func (d *door) set(f dlttest.Fault) {
-	d.mu.Lock()
-	d.fault = f
-	d.mu.Unlock()
 	if f == dlttest.StreamCut {
 		d.node.DropSockets()
 	}
-	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
-	switch {
-	case down && d.servers != nil:
-		d.shut()
-		d.forget() // else the next request may still go out on a connection that is being closed
-	case !down && d.servers == nil:
-		d.listen()
-	}
-}
-
-func (d *door) current() dlttest.Fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fault
+	d.Set(f)
 }
 
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := sawtoothtest.Set(content, 1)
-	if d.current() == dlttest.Decided {
+	if d.Fault() == dlttest.Decided {
 		payload, address = sawtoothtest.Dec(content, 1) // of a name that was never set
 	}
 	b, err := sawtooth.Build(d.key, s, sawtooth.Transaction{
@@ -123,18 +73,6 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	})
 	require.NoError(d.t, err)
 	return b
-}
-
-func (d *door) count(id batch.ID) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.posts[id]
-}
-
-func (d *door) largestQuery() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.largest
 }
 
 // request has the node do what it can do by itself.
@@ -155,9 +93,9 @@ func (d *door) request(p sawtoothtest.Point) sawtoothtest.Fault {
 	}
 	switch p.Operation {
 	case sawtoothtest.OpSubmit:
-		return submits[d.current()]
+		return submits[d.Fault()]
 	case sawtoothtest.OpStatuses:
-		return queries[d.current()]
+		return queries[d.Fault()]
 	}
 	return sawtoothtest.Fault{}
 }
@@ -169,17 +107,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
-	fault := d.current()
+	fault := d.Fault()
 	if r.URL.Path == "/batch_statuses" {
 		d.query(w, r, body, fault)
 		return
 	}
 	if list, err := sawtooth.SplitBatchList(body, ""); err == nil {
-		d.mu.Lock()
 		for _, b := range list {
-			d.posts[b.ID]++
+			d.Posted(b.ID)
 		}
-		d.mu.Unlock()
 	}
 	switch {
 	case fault == dlttest.Redirect && !strings.HasPrefix(r.RequestURI, "/elsewhere"):
@@ -195,9 +131,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
 	var ids []string
 	_ = json.Unmarshal(body, &ids) // the node says what is wrong with it
-	d.mu.Lock()
-	d.largest = max(d.largest, len(ids))
-	d.mu.Unlock()
+	d.Asked(len(ids))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusWord:     func(l []any) []any { l[0].(map[string]any)["status"] = "SUBLIME"; return l },
 		dlttest.StatusMissing:  func(l []any) []any { return l[1:] },

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,38 +23,28 @@ import (
 // door stands before a node, counts what comes in, and does what a node never
 // does but a proxy may: redirect, or bend an answer.
 type door struct {
+	*dlttest.Door
 	t    dlttest.TB
 	net  *splintertest.Network
 	key  *sawtooth.PrivateKey
 	node http.Handler
-
-	mu      sync.Mutex
-	fault   dlttest.Fault
-	largest int
-	extra   map[batch.ID]int // POSTs that the node did not see
-
-	addr   string
-	server *http.Server // nil while nobody listens
-	served sync.WaitGroup
-	forget func() // the client's idle connections
 }
 
 func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
-	d := &door{t: t, addr: "127.0.0.1:0", extra: map[batch.ID]int{}}
+	d := &door{t: t}
 	o.Faults = &splintertest.Faults{Request: d.request}
 	d.net = splintertest.Start(t, &o)
 	d.node = d.net.Handler(0)
-	d.listen()
-	t.Cleanup(d.shut)
+	d.Door = dlttest.NewDoor(t, 1, d)
 	var err error
 	d.key, err = sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
-	client, err := splinter.New("http://"+d.addr, &splinter.Options{
+	client, err := splinter.New(d.URLs()[0], &splinter.Options{
 		LateArrival: 30 * time.Millisecond, Margin: time.Millisecond,
 		Token: splinter.CylinderToken(d.key),
 	})
 	require.NoError(t, err)
-	d.forget = client.CloseIdleConnections
+	d.Forget = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	var services []batch.ServiceID
 	for _, s := range d.net.Services() {
@@ -65,55 +53,23 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 		}
 	}
 	return &dlttest.Harness{
-		Ledger: client, Batch: d.batch, Set: d.set, Posts: d.count, LargestQuery: d.largestQuery,
+		Ledger: client, Batch: d.batch, Set: d.set, LargestQuery: d.LargestQuery,
+		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) }, // those that the node did not see
 		Services: services, RetryAfter: 7 * time.Second,
 		Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}
 }
 
-func (d *door) listen() {
-	l, err := net.Listen("tcp", d.addr)
-	require.NoError(d.t, err)
-	d.addr = l.Addr().String()
-	s := &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}
-	d.server = s
-	d.served.Go(func() { _ = s.Serve(l) }) // it ends when the server is closed
-}
-
-func (d *door) shut() {
-	if d.server != nil {
-		_ = d.server.Close()
-	}
-	d.server = nil
-	d.served.Wait()
-}
-
 func (d *door) set(f dlttest.Fault) {
-	d.mu.Lock()
-	d.fault = f
-	d.mu.Unlock()
 	if f == dlttest.StreamCut {
 		d.net.CutStreams(0)
 	}
-	down := f == dlttest.Unreachable || f == dlttest.StatusUnreachable
-	switch {
-	case down && d.server != nil:
-		d.shut()
-		d.forget() // else the next request may still go out on a connection that is being closed
-	case !down && d.server == nil:
-		d.listen()
-	}
-}
-
-func (d *door) current() dlttest.Fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.fault
+	d.Set(f)
 }
 
 func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := splintertest.Set(content, 1)
-	if d.current() == dlttest.Decided {
+	if d.Fault() == dlttest.Decided {
 		payload, address = splintertest.Fail(content)
 	}
 	b, err := sawtooth.Build(d.key, s, sawtooth.Transaction{
@@ -122,18 +78,6 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	})
 	require.NoError(d.t, err)
 	return b
-}
-
-func (d *door) count(id batch.ID) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.net.Posts(id) + d.extra[id]
-}
-
-func (d *door) largestQuery() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.largest
 }
 
 // request is the faults that a node has itself.
@@ -154,15 +98,15 @@ func (d *door) request(p splintertest.Point) splintertest.Fault {
 	}
 	switch p.Operation {
 	case splintertest.OpSubmit:
-		return submits[d.current()]
+		return submits[d.Fault()]
 	case splintertest.OpStatuses:
-		return queries[d.current()]
+		return queries[d.Fault()]
 	}
 	return splintertest.Fault{}
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fault := d.current()
+	fault := d.Fault()
 	if strings.HasSuffix(r.URL.Path, "/batch_statuses") {
 		d.query(w, r, fault)
 		return
@@ -191,20 +135,16 @@ func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if bs, err := sawtooth.SplitBatchList(list[:n], ""); err == nil {
-		d.mu.Lock()
 		for _, b := range bs {
-			d.extra[b.ID]++
+			d.Posted(b.ID)
 		}
-		d.mu.Unlock()
 	}
 	w.Header().Set("Location", "/elsewhere"+r.URL.Path)
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 func (d *door) query(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
-	d.mu.Lock()
-	d.largest = max(d.largest, len(strings.Split(r.URL.Query().Get("ids"), ",")))
-	d.mu.Unlock()
+	d.Asked(len(strings.Split(r.URL.Query().Get("ids"), ",")))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusWord: func(l []any) []any {
 			l[0].(map[string]any)["status"].(map[string]any)["statusType"] = "Sublime"
