@@ -33,18 +33,18 @@ import (
 // callbook notes all calls.
 type callbook struct {
 	mu  sync.Mutex
-	all []dltbatch.Call
+	all []batch.Call
 	ctx []any // the callers' tenants
 }
 
-func (b *callbook) ObserveCall(ctx context.Context, c dltbatch.Call) {
+func (b *callbook) ObserveCall(ctx context.Context, c batch.Call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all, b.ctx = append(b.all, c), append(b.ctx, ctx.Value(tenant{}))
 }
 
 // of returns the calls of an operation.
-func (b *callbook) of(part, op string) (out []dltbatch.Call) {
+func (b *callbook) of(part, op string) (out []batch.Call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.all {
@@ -56,7 +56,7 @@ func (b *callbook) of(part, op string) (out []dltbatch.Call) {
 }
 
 // items returns the sum of the items.
-func items(calls []dltbatch.Call) (n int) {
+func items(calls []batch.Call) (n int) {
 	for _, c := range calls {
 		n += c.Items
 	}
@@ -82,7 +82,7 @@ func (careful) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) { ret
 // documented returns the operations that the documentation of Call names.
 func documented(t *testing.T) (ops []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "calls.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "batch/call.go", nil, parser.ParseComments)
 	require.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		f, ok := n.(*ast.Field)
@@ -193,7 +193,7 @@ func TestCallsAreReported(t *testing.T) {
 		require.ErrorIs(t, last[len(last)-1].Err, batch.ErrNotFound)
 		require.Error(t, told.of("store", "decide")[0].Err)
 		assert.Equal(t, 1, items(told.of("store", "upkeep")[:1]), "the warning that came back")
-		i := slices.IndexFunc(told.all, func(c dltbatch.Call) bool { return c.Op == "steer" })
+		i := slices.IndexFunc(told.all, func(c batch.Call) bool { return c.Op == "steer" })
 		assert.Equal(t, "pause", told.ctx[i], "with the caller's context")
 	})
 }
@@ -228,4 +228,4 @@ func TestCallObserversThatPanicAreContained(t *testing.T) {
 
 type panickyCalls struct{}
 
-func (panickyCalls) ObserveCall(context.Context, dltbatch.Call) { panic("boom in the call observer") }
+func (panickyCalls) ObserveCall(context.Context, batch.Call) { panic("boom in the call observer") }

@@ -197,10 +197,10 @@ func (e *engine) run(ctx context.Context) error {
 		})
 	}
 
-	e.r.health.started(e.vitals)
+	e.r.news.started(e.vitals)
 	defer func() {
 		e.over.Store(true) // before Health is cleared
-		e.r.health.stopped()
+		e.r.news.stopped()
 	}()
 	<-ctx.Done()
 	e.end.begin()

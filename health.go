@@ -1,251 +1,35 @@
 package dltbatch
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Condition is the state of a part that a Runner needs.
-type Condition uint8
-
-// The conditions.
-const (
-	// ConditionIdle: nothing is known. The part was not used yet, or not for so long that an
-	// old failure means nothing any more.
-	ConditionIdle Condition = iota
-	// ConditionOK: the last call succeeded.
-	ConditionOK
-	// ConditionFailing: nothing has succeeded since FailingSince.
-	ConditionFailing
-)
-
-var conditionNames = [...]string{ConditionIdle: "idle", ConditionOK: "ok", ConditionFailing: "failing"}
-
-// String returns the condition in lower case.
-func (c Condition) String() string {
-	if c > ConditionFailing {
-		return fmt.Sprintf("condition(%d)", uint8(c))
-	}
-	return conditionNames[c]
-}
-
-// MarshalText returns the condition in lower case. The error is a [*batch.InputError].
-func (c Condition) MarshalText() ([]byte, error) {
-	if c > ConditionFailing {
-		return nil, &batch.InputError{Field: "Condition", Value: c.String(), Want: "idle, ok or failing"}
-	}
-	return []byte(conditionNames[c]), nil
-}
-
-// UnmarshalText reads the output of MarshalText. The error is a [*batch.InputError].
-func (c *Condition) UnmarshalText(text []byte) error {
-	i := slices.Index(conditionNames[:], string(text))
-	if i < 0 {
-		return &batch.InputError{Field: "Condition", Value: batch.Excerpt(string(text), 64), Want: "idle, ok or failing"}
-	}
-	*c = Condition(i)
-	return nil
-}
-
-// PartHealth is the health of one part. Times are this process's.
-type PartHealth struct {
-	Condition Condition `json:"condition"`
-	// LastSuccess is zero where no call succeeded since Run began.
-	LastSuccess time.Time `json:"last_success,omitzero"`
-	// FailingSince is when the first call began that failed after the last success; zero where
-	// the part does not fail. The next success clears it and the two fields below. So does a
-	// pause of [HealthMemory] without calls.
-	FailingSince time.Time `json:"failing_since,omitzero"`
-	Failures     int       `json:"failures,omitzero"` // failed calls since then
-	// NoAnswerSince is since when calls to the database are under way without any answer; zero
-	// for a shorter time than three seconds. A failure is an answer. Calls to a ledger have their
-	// own timeouts, and it stays zero for them.
-	NoAnswerSince time.Time `json:"no_answer_since,omitzero"`
-	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as error.
-	Err error `json:"-"`
-}
-
-// HealthMemory is how long a failure counts if no call follows it. It is longer than any pause
-// of a loop.
-const HealthMemory = 5 * time.Minute
-
-// Health is how a Runner is doing: data for readiness probes and for people. Its verdict, in sentences, is
-// [Health.Attention].
-//
-// An idle Runner looks at the store every Options.ScanInterval, which keeps Store current, and its
-// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call makes a part ConditionFailing
-// until the next success. To ignore short failures, look at the age of FailingSince.
-type Health struct {
-	Running bool `json:"running"`
-	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
-	// refuses this client. PausedServices names single services.
-	// A pause that is over does not count, once nothing has waited for [PauseMemory]: nobody knows
-	// then whether the ledger takes batches again.
-	Paused         bool              `json:"paused"`
-	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
-	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
-	// PausedBecause is the last reason for the pause of all, which may have changed since it began.
-	PausedBecause error `json:"-"` // in JSON its text, as paused_because
-	// HaltedServices are the services whose lanes this Runner halted because the ledger
-	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
-	// service leaves the list once the ledger accepts or commits something of it again.
-	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
-	// HeldServices are the services that this Run does not serve: options, ledger and store do
-	// not fit, or another ledger has them. A lane held for another reason is not among them. Explain of a batch and
-	// batch.EventLaneHeld give the reason.
-	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
-	// Store is the database, as all loops see it: any successful call clears a failure, but only a write
-	// clears the failure of a write. While nothing is to be done, no loop writes, but the Runner writes its
-	// own row every 15 s (where the store is a [store.StatsKeeper]), which counts alike.
-	Store PartHealth `json:"store"`
-	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
-	// an answer. An unreachable ledger, a refusal of this client and no answer count as
-	// failures.
-	Ledger PartHealth `json:"ledger"`
-	// Streams covers the ledger's own events, where it has them. It fails while any stream is
-	// lost; batches are then polled, more slowly. LostStreams names the services of lost
-	// streams, "" for the stream of a whole ledger.
-	Streams     PartHealth        `json:"streams"`
-	LostStreams []batch.ServiceID `json:"lost_streams,omitempty"`
-	// Loops are this Runner's loops, by name. "queuer", "monitor", "recorder", "keeper" and
-	// "retention" fail with the store. "submitter" fails with submissions to the ledger,
-	// "statuses" with queries to it.
-	Loops map[string]PartHealth `json:"loops,omitempty"`
-	// Pool are the POSTs under way, of Options.Pool, and StatusConnections the status requests, of
-	// Options.StatusConnections. A request that hangs gives its place to others, so that Busy may
-	// be above Size.
-	Pool              Use `json:"pool,omitzero"`
-	StatusConnections Use `json:"status_connections,omitzero"`
-	// Claims is how many batches this Runner has claimed whose outcome it has not written yet.
-	Claims int `json:"claims,omitzero"`
-	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
-	OpenStreams int `json:"open_streams,omitzero"`
-	// Counts are what this Runner read last of all batches of the database.
-	Counts Counts `json:"counts,omitzero"`
-	// Warnings are the store's own warnings about something that is not wrong yet but gets
-	// worse by itself: for example that SQLite's log is larger than its option allows. They
-	// are refreshed once a second. Each warning is an EventTrouble when it begins, and stands
-	// here until it is over.
-	Warnings []error `json:"-"` // in JSON their texts, as warnings
-	// LostEvents says of each of Options.Observers how many events it has lost since New,
-	// because it was too slow. It is nil while none has lost any.
-	LostEvents []uint64 `json:"lost_events,omitempty"`
-	// DroppedTraces is how many trace contexts this Runner has dropped since New because they were
-	// not valid: of batches, and of Options.TraceParent. Their batches were added without.
-	DroppedTraces uint64 `json:"dropped_traces,omitzero"`
-	// Trouble is the last unexpected failure of any kind, and TroubleAt its time. It is nil if
-	// there was no failure for [HealthMemory]. It may be over: it is no part of the verdict.
-	Trouble   error     `json:"-"` // in JSON its text, as trouble
-	TroubleAt time.Time `json:"trouble_at,omitzero"`
-}
-
-// Use is how much of something bounded is in use.
-type Use struct {
-	Busy int `json:"busy"`
-	Size int `json:"size"`
-}
-
-// PauseMemory is how long [Health] shows a pause that is over while nothing waits. It is longer than a
-// waiting batch takes to be found and sent as a probe.
-const PauseMemory = time.Minute
-
 // Health returns how this Runner is doing. It does no I/O.
-func (r *Runner) Health() Health {
-	h := r.health.look(time.Now())
+func (r *Runner) Health() health.Health {
+	h := r.news.look(time.Now())
 	if e := r.engine.Load(); e != nil && h.Running {
-		memory := max(PauseMemory, 2*r.o.ScanInterval)
+		memory := max(health.PauseMemory, 2*r.o.ScanInterval)
 		if h.Paused && e.submitter.PauseOver("", true, memory) {
 			h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
 		}
 		h.PausedServices = slices.DeleteFunc(h.PausedServices, func(s batch.ServiceID) bool { return e.submitter.PauseOver(s, false, memory) })
-		h.Pool = Use{e.submitter.Busy(), r.o.Pool}
-		h.StatusConnections = Use{e.monitor.Busy(), r.o.StatusConnections}
+		h.Pool = health.Use{Busy: e.submitter.Busy(), Size: r.o.Pool}
+		h.StatusConnections = health.Use{Busy: e.monitor.Busy(), Size: r.o.StatusConnections}
 		h.Claims = e.table.Unfinished()
 	}
 	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.droppedTraces.Load()
 	return h
 }
 
-// MarshalJSON writes errors as their texts, and leaves out fields that do not apply.
-func (h Health) MarshalJSON() ([]byte, error) {
-	type plain Health
-	return json.Marshal(struct {
-		plain
-		Warnings []string `json:"warnings,omitempty"`
-		Trouble  string   `json:"trouble,omitzero"`
-		Because  string   `json:"paused_because,omitzero"`
-	}{plain(h), errorTexts(h.Warnings), errorText(h.Trouble), errorText(h.PausedBecause)})
-}
-
-// UnmarshalJSON reads the output of MarshalJSON. Errors come back as texts only.
-func (h *Health) UnmarshalJSON(data []byte) error {
-	type plain Health
-	v := struct {
-		*plain
-		Warnings []string `json:"warnings"`
-		Trouble  string   `json:"trouble"`
-		Because  string   `json:"paused_because"`
-	}{plain: (*plain)(h)}
-	err := json.Unmarshal(data, &v)
-	h.Warnings, h.Trouble, h.PausedBecause = nil, textError(v.Trouble), textError(v.Because)
-	for _, text := range v.Warnings {
-		h.Warnings = append(h.Warnings, textError(text))
-	}
-	return err
-}
-
-// MarshalJSON writes the error as its text, and leaves out fields that do not apply.
-func (p PartHealth) MarshalJSON() ([]byte, error) {
-	type plain PartHealth
-	return json.Marshal(struct {
-		plain
-		Err string `json:"error,omitzero"`
-	}{plain(p), errorText(p.Err)})
-}
-
-// UnmarshalJSON reads the output of MarshalJSON. The error comes back as a text only.
-func (p *PartHealth) UnmarshalJSON(data []byte) error {
-	type plain PartHealth
-	v := struct {
-		*plain
-		Err string `json:"error"`
-	}{plain: (*plain)(p)}
-	err := json.Unmarshal(data, &v)
-	p.Err = textError(v.Err)
-	return err
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-func errorTexts(errs []error) (texts []string) {
-	for _, err := range errs {
-		texts = append(texts, errorText(err))
-	}
-	return texts
-}
-
-func textError(text string) error {
-	if text == "" {
-		return nil
-	}
-	return errors.New(text)
-}
-
-// health collects the data for a Runner's Health.
-type health struct {
+// news collects the data for a Runner's Health.
+type news struct {
 	mu        sync.Mutex
 	vitals    *vitals   // of the present Run
 	paused    time.Time // since when everything is
@@ -258,26 +42,26 @@ type health struct {
 	troubleAt time.Time
 }
 
-func (h *health) started(v *vitals) {
+func (h *news) started(v *vitals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.vitals = v
 }
 
-func (h *health) stopped() {
+func (h *news) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.vitals, h.paused, h.because, h.services, h.halted, h.held, h.warnings = nil, time.Time{}, nil, nil, nil, nil, nil
 }
 
-func (h *health) troubled(err error) {
+func (h *news) troubled(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.trouble, h.troubleAt = err, time.Now()
 }
 
 // mark puts a service into one of the sets, or takes it out.
-func (h *health) mark(set *map[batch.ServiceID]struct{}, s batch.ServiceID, on bool) {
+func (h *news) mark(set *map[batch.ServiceID]struct{}, s batch.ServiceID, on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !on {
@@ -290,7 +74,7 @@ func (h *health) mark(set *map[batch.ServiceID]struct{}, s batch.ServiceID, on b
 	(*set)[s] = struct{}{}
 }
 
-func (h *health) pause(s batch.ServiceID, all, paused bool, why error) {
+func (h *news) pause(s batch.ServiceID, all, paused bool, why error) {
 	if !all {
 		h.mark(&h.services, s, paused)
 		return
@@ -307,7 +91,7 @@ func (h *health) pause(s batch.ServiceID, all, paused bool, why error) {
 }
 
 // warned replaces the store's earlier warnings, and returns the warnings that are new.
-func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
+func (h *news) warned(all []store.Warning) (fresh []store.Warning) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := make(map[string]bool, len(h.warnings))
@@ -324,10 +108,10 @@ func (h *health) warned(all []store.Warning) (fresh []store.Warning) {
 }
 
 // look returns the present health.
-func (h *health) look(now time.Time) Health {
+func (h *news) look(now time.Time) health.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused, PausedBecause: h.because}
+	all := health.Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused, PausedBecause: h.because}
 	all.PausedServices = slices.Sorted(maps.Keys(h.services))
 	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
 	all.HeldServices = slices.Sorted(maps.Keys(h.held))
@@ -337,7 +121,7 @@ func (h *health) look(now time.Time) Health {
 	for _, w := range h.warnings {
 		all.Warnings = append(all.Warnings, w.Err)
 	}
-	if h.trouble != nil && now.Sub(h.troubleAt) < HealthMemory {
+	if h.trouble != nil && now.Sub(h.troubleAt) < health.Memory {
 		all.Trouble, all.TroubleAt = h.trouble, h.troubleAt
 	}
 	return all

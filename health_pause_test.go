@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
@@ -192,7 +193,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
 		causes := r.Health().Attention(time.Now())
 		require.Len(t, causes, 1)
-		assert.Equal(t, dltbatch.PartDatabase, causes[0].Part)
+		assert.Equal(t, health.PartDatabase, causes[0].Part)
 		st.demoted.Store(false)
 		time.Sleep(17 * time.Second)
 		assert.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
@@ -226,8 +227,8 @@ func TestAttentionToBatches(t *testing.T) {
 		go func() { done <- other.Run(ctx) }()
 		time.Sleep(time.Minute)
 		for _, r := range []*dltbatch.Runner{r, other} {
-			require.Contains(t, r.Health().Attention(time.Now()), dltbatch.Attention{
-				Part: dltbatch.PartBatches, Text: "batches that wait for a person's decision: 1",
+			require.Contains(t, r.Health().Attention(time.Now()), health.Attention{
+				Part: health.PartBatches, Text: "batches that wait for a person's decision: 1",
 			})
 		}
 		rec, err := r.Get(ctx, b.Key())

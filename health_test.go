@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -98,7 +99,7 @@ func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, err
 var errDown = errors.New("connection refused")
 
 // until looks at the health twice a second until it is as wanted, for d at most.
-func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(dltbatch.Health) bool) (dltbatch.Health, time.Duration) {
+func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(health.Health) bool) (health.Health, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
 		synctest.Wait() // until everything of this moment has happened
@@ -125,15 +126,15 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 						time.Sleep(time.Minute)
 						h := r.Health()
 						require.True(t, h.Running)
-						require.Equal(t, dltbatch.ConditionOK, h.Store.Condition, "%+v", h)
+						require.Equal(t, health.ConditionOK, h.Store.Condition, "%+v", h)
 						require.LessOrEqual(t, time.Since(h.Store.LastSuccess), time.Second)
-						require.Equal(t, dltbatch.ConditionOK, h.Loops["queuer"].Condition)
-						require.Equal(t, dltbatch.ConditionOK, h.Loops["monitor"].Condition)
-						require.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "nothing was asked of it")
+						require.Equal(t, health.ConditionOK, h.Loops["queuer"].Condition)
+						require.Equal(t, health.ConditionOK, h.Loops["monitor"].Condition)
+						require.Equal(t, health.ConditionIdle, h.Ledger.Condition, "nothing was asked of it")
 					}
 					last, since := r.Health().Store.LastSuccess, time.Now()
 					st.set(errDown, hangs)
-					h, took := until(t, r, 5*time.Second, func(h dltbatch.Health) bool { return h.Store.Condition == dltbatch.ConditionFailing })
+					h, took := until(t, r, 5*time.Second, func(h health.Health) bool { return h.Store.Condition == health.ConditionFailing })
 					t.Logf("seen after %s", took)
 					assert.Equal(t, last, h.Store.LastSuccess)
 					assert.WithinDuration(t, since, h.Store.FailingSince, time.Second, "a look a second")
@@ -141,29 +142,29 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 						require.ErrorIs(t, h.Store.Err, errDown)
 						require.ErrorIs(t, h.Trouble, errDown)
 					}
-					assert.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "it is not the ledger")
+					assert.Equal(t, health.ConditionIdle, h.Ledger.Condition, "it is not the ledger")
 					for time.Since(since) < lasts {
 						time.Sleep(time.Second)
 						now := r.Health()
-						require.Equal(t, dltbatch.ConditionFailing, now.Store.Condition, "%s: %+v", time.Since(since), now)
+						require.Equal(t, health.ConditionFailing, now.Store.Condition, "%s: %+v", time.Since(since), now)
 						require.Equal(t, h.Store.FailingSince, now.Store.FailingSince)
 						require.Error(t, now.Store.Err)
 						if time.Since(since) > 30*time.Second {
-							require.NotEqual(t, dltbatch.ConditionOK, now.Loops["queuer"].Condition)
-							require.NotEqual(t, dltbatch.ConditionOK, now.Loops["monitor"].Condition)
+							require.NotEqual(t, health.ConditionOK, now.Loops["queuer"].Condition)
+							require.NotEqual(t, health.ConditionOK, now.Loops["monitor"].Condition)
 						}
 					}
 					st.set(nil, false)
-					_, took = until(t, r, 2*time.Minute, func(h dltbatch.Health) bool {
-						return h.Store.Condition == dltbatch.ConditionOK && h.Loops["queuer"].Condition == dltbatch.ConditionOK &&
-							h.Loops["monitor"].Condition == dltbatch.ConditionOK
+					_, took = until(t, r, 2*time.Minute, func(h health.Health) bool {
+						return h.Store.Condition == health.ConditionOK && h.Loops["queuer"].Condition == health.ConditionOK &&
+							h.Loops["monitor"].Condition == health.ConditionOK
 					})
 					t.Logf("cleared after %s", took)
 					h = r.Health()
 					assert.Zero(t, h.Store.FailingSince)
 					assert.Zero(t, h.Store.Failures)
 					require.NoError(t, h.Store.Err)
-					time.Sleep(dltbatch.HealthMemory)
+					time.Sleep(health.Memory)
 					require.NoError(t, r.Health().Trouble, "an old trouble does not stay for ever")
 					require.NoError(t, stop())
 					assert.Empty(t, r.Health().Loops)
@@ -214,21 +215,21 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 				first, second := one("s", "a"), one("s", "b")
 				require.NoError(t, r.Add(t.Context(), first))
 				await(t, r, first)
-				require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition)
+				require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
 				time.Sleep(time.Hour)
-				require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition, "it was not asked since")
+				require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition, "it was not asked since")
 				ledger.set(c.err, c.hangs)
 				require.NoError(t, r.Add(t.Context(), second))
 				since := time.Now()
-				h, took := until(t, r, 20*time.Second, func(h dltbatch.Health) bool { return h.Ledger.Condition == dltbatch.ConditionFailing })
+				h, took := until(t, r, 20*time.Second, func(h health.Health) bool { return h.Ledger.Condition == health.ConditionFailing })
 				t.Logf("seen after %s", took)
 				assert.WithinDuration(t, since, h.Ledger.FailingSince, time.Second)
-				assert.Equal(t, dltbatch.ConditionFailing, h.Loops["submitter"].Condition)
+				assert.Equal(t, health.ConditionFailing, h.Loops["submitter"].Condition)
 				for range 600 {
 					time.Sleep(time.Second)
 					h := r.Health()
-					require.Equal(t, dltbatch.ConditionOK, h.Store.Condition, "%+v", h)
-					require.Equal(t, dltbatch.ConditionFailing, h.Ledger.Condition, "%+v", h)
+					require.Equal(t, health.ConditionOK, h.Store.Condition, "%+v", h)
+					require.Equal(t, health.ConditionFailing, h.Ledger.Condition, "%+v", h)
 					require.False(t, h.Ledger.FailingSince.After(since.Add(time.Second)))
 				}
 				ledger.set(nil, false)
@@ -237,7 +238,7 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 					t.Fatalf("%+v", rec)
 				}
 				h = r.Health()
-				assert.Equal(t, dltbatch.ConditionOK, h.Ledger.Condition, "%+v", h)
+				assert.Equal(t, health.ConditionOK, h.Ledger.Condition, "%+v", h)
 				assert.Zero(t, h.Ledger.FailingSince)
 			})
 		})
@@ -255,20 +256,20 @@ func TestHealthForgets(t *testing.T) {
 		refused := one("s", "refused")
 		require.NoError(t, r.Add(t.Context(), refused))
 		await(t, r, refused)
-		require.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition)
+		require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
 		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, false)
 		b := one("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
-		require.Equal(t, dltbatch.ConditionFailing, r.Health().Ledger.Condition)
+		require.Equal(t, health.ConditionFailing, r.Health().Ledger.Condition)
 		for see(t, r, b).State != batch.Delayed {
 			time.Sleep(10 * time.Millisecond)
 		}
 		_, err := r.Cancel(t.Context(), see(t, r, b), somebody)
 		require.NoError(t, err)
-		time.Sleep(dltbatch.HealthMemory + time.Minute)
+		time.Sleep(health.Memory + time.Minute)
 		h := r.Health()
-		assert.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition, "%+v", h)
+		assert.Equal(t, health.ConditionIdle, h.Ledger.Condition, "%+v", h)
 		assert.Zero(t, h.Ledger.FailingSince)
 		require.NoError(t, h.Ledger.Err)
 	})
@@ -310,7 +311,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
 		stop := running(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		require.Equal(t, dltbatch.ConditionIdle, r.Health().Streams.Condition)
+		require.Equal(t, health.ConditionIdle, r.Health().Streams.Condition)
 		deliver := func(id batch.ID) {
 			for _, s := range []batch.ServiceID{"s", "t"} {
 				b := one(s, id+batch.ID(s))
@@ -320,7 +321,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		}
 		deliver("a")
 		synctest.Wait()
-		require.Equal(t, dltbatch.ConditionOK, r.Health().Streams.Condition)
+		require.Equal(t, health.ConditionOK, r.Health().Streams.Condition)
 		require.Equal(t, 2, r.Health().OpenStreams)
 		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		since := time.Now()
@@ -329,13 +330,13 @@ func TestHealthShowsALostStream(t *testing.T) {
 		for i := range 3 {
 			deliver(batch.ID(rune('b' + i))) // without it, by polling
 			h := r.Health()
-			assert.Equal(t, dltbatch.ConditionFailing, h.Streams.Condition)
+			assert.Equal(t, health.ConditionFailing, h.Streams.Condition)
 			assert.Equal(t, since, h.Streams.FailingSince)
 			require.ErrorIs(t, h.Streams.Err, dlt.ErrStreamLost)
 			require.Len(t, h.LostStreams, 1)
 			require.Equal(t, 1, h.OpenStreams)
-			assert.Equal(t, dltbatch.ConditionOK, h.Store.Condition)
-			assert.Equal(t, dltbatch.ConditionOK, h.Ledger.Condition)
+			assert.Equal(t, health.ConditionOK, h.Store.Condition)
+			assert.Equal(t, health.ConditionOK, h.Ledger.Condition)
 			time.Sleep(time.Minute)
 		}
 		told := seen.of(batch.EventTrouble)
@@ -344,7 +345,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		assert.Contains(t, told[0].Err.Error(), "unexpected EOF")
 		require.NotErrorIs(t, told[0].Err, dlt.ErrDoubt, "of no batch")
 		ledger.set(nil, false)
-		h, took := until(t, r, time.Minute, func(h dltbatch.Health) bool { return h.Streams.Condition == dltbatch.ConditionOK })
+		h, took := until(t, r, time.Minute, func(h health.Health) bool { return h.Streams.Condition == health.ConditionOK })
 		t.Logf("cleared after %s", took)
 		assert.Empty(t, h.LostStreams)
 		// Lost again, and never followed again.
@@ -352,7 +353,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		ledger.broken <- struct{}{}
 		time.Sleep(20 * time.Minute)
 		h = r.Health()
-		assert.Equal(t, dltbatch.ConditionIdle, h.Streams.Condition, "%+v", h)
+		assert.Equal(t, health.ConditionIdle, h.Streams.Condition, "%+v", h)
 		assert.Empty(t, h.LostStreams)
 	})
 }
@@ -360,13 +361,13 @@ func TestHealthShowsALostStream(t *testing.T) {
 // A probe's handler writes it as it is, and a tool reads it back.
 func TestHealthInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := dltbatch.Health{
+	h := health.Health{
 		Running: true, Paused: true, PausedServices: []batch.ServiceID{"s"}, PausedSince: at,
-		Pool: dltbatch.Use{Busy: 2, Size: 64}, Claims: 3, OpenStreams: 1,
-		Store:  dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: at},
-		Ledger: dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: at, Failures: 3, Err: errDown},
-		Loops: map[string]dltbatch.PartHealth{
-			"queuer": {Condition: dltbatch.ConditionOK, LastSuccess: at}, "retention": {},
+		Pool: health.Use{Busy: 2, Size: 64}, Claims: 3, OpenStreams: 1,
+		Store:  health.PartHealth{Condition: health.ConditionOK, LastSuccess: at},
+		Ledger: health.PartHealth{Condition: health.ConditionFailing, FailingSince: at, Failures: 3, Err: errDown},
+		Loops: map[string]health.PartHealth{
+			"queuer": {Condition: health.ConditionOK, LastSuccess: at}, "retention": {},
 		},
 		Warnings: []error{errDown}, LostEvents: []uint64{0, 3},
 		Trouble: errors.Join(errDown, errDown), TroubleAt: at,
@@ -381,7 +382,7 @@ func TestHealthInJSON(t *testing.T) {
 		"loops": {"queuer": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"}, "retention": {"condition": "idle"}},
 		"warnings": ["connection refused"], "lost_events": [0, 3],
 		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
-	var back dltbatch.Health
+	var back health.Health
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.EqualError(t, back.Ledger.Err, "connection refused")
 	require.EqualError(t, back.Trouble, h.Trouble.Error())
@@ -393,14 +394,14 @@ func TestHealthInJSON(t *testing.T) {
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &back), &in)
 	assert.Equal(t, "Condition", in.Field)
 	assert.Equal(t, "fine", in.Value)
-	_, err = json.Marshal(dltbatch.PartHealth{Condition: 9})
+	_, err = json.Marshal(health.PartHealth{Condition: 9})
 	require.ErrorAs(t, err, &in)
 	assert.Equal(t, "condition(9)", in.Value)
-	for c := dltbatch.ConditionIdle; c <= dltbatch.ConditionFailing; c++ {
+	for c := health.ConditionIdle; c <= health.ConditionFailing; c++ {
 		text, err := c.MarshalText()
 		require.NoError(t, err)
 		assert.Equal(t, c.String(), string(text))
-		var back dltbatch.Condition
+		var back health.Condition
 		require.NoError(t, back.UnmarshalText(text))
 		assert.Equal(t, c, back)
 	}
@@ -409,17 +410,17 @@ func TestHealthInJSON(t *testing.T) {
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		assert.Equal(t, dltbatch.Health{}, r.Health())
+		assert.Equal(t, health.Health{}, r.Health())
 		stop := running(t, r)
 		synctest.Wait()
-		now := dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
-		assert.Equal(t, dltbatch.Health{
-			Running: true, Store: now, Loops: map[string]dltbatch.PartHealth{"queuer": now, "monitor": now},
-			Pool: dltbatch.Use{Size: 64}, StatusConnections: dltbatch.Use{Size: 8}, Counts: dltbatch.Counts{ReadAt: time.Now()},
+		now := health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}
+		assert.Equal(t, health.Health{
+			Running: true, Store: now, Loops: map[string]health.PartHealth{"queuer": now, "monitor": now},
+			Pool: health.Use{Size: 64}, StatusConnections: health.Use{Size: 8}, Counts: health.Counts{ReadAt: time.Now()},
 		}, r.Health())
 		assert.Empty(t, r.Health().Attention(time.Now()))
 		require.NoError(t, stop())
-		assert.Equal(t, dltbatch.Health{}, r.Health())
+		assert.Equal(t, health.Health{}, r.Health())
 	})
 }
 
@@ -436,15 +437,15 @@ func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 		}
 		synctest.Wait()
 		h := r.Health()
-		assert.Equal(t, dltbatch.Use{Busy: 2, Size: 2}, h.Pool)
-		assert.Equal(t, dltbatch.Use{Size: 3}, h.StatusConnections)
+		assert.Equal(t, health.Use{Busy: 2, Size: 2}, h.Pool)
+		assert.Equal(t, health.Use{Size: 3}, h.StatusConnections)
 		assert.Equal(t, 2, h.Claims)
 		time.Sleep(10*time.Second + 500*time.Millisecond)
 		h = r.Health()
-		assert.Equal(t, dltbatch.Use{Size: 2}, h.Pool)
-		assert.Equal(t, dltbatch.Use{Busy: 2, Size: 3}, h.StatusConnections)
+		assert.Equal(t, health.Use{Size: 2}, h.Pool)
+		assert.Equal(t, health.Use{Busy: 2, Size: 3}, h.StatusConnections)
 		assert.Zero(t, h.Claims, "their acceptance is written")
 		require.NoError(t, stop())
-		assert.Equal(t, dltbatch.Health{}, r.Health())
+		assert.Equal(t, health.Health{}, r.Health())
 	})
 }

@@ -23,7 +23,7 @@ type opCounts struct {
 	by map[string]int
 }
 
-func (a *opCounts) ObserveCall(_ context.Context, c dltbatch.Call) {
+func (a *opCounts) ObserveCall(_ context.Context, c batch.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.by[c.Op]++

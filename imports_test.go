@@ -45,8 +45,9 @@ var house = []struct {
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
 	{"internal/whole", []string{"batch", "store"}},
-	{"probe", []string{"store"}},                                        // and the root
-	{"otelbatch", []string{"batch", "batch/autobatch", "store", "dlt"}}, // and the root
+	{"health", []string{"batch", "dlt"}},
+	{"probe", []string{"health", "store"}},
+	{"otelbatch", []string{"batch", "batch/autobatch", "store", "dlt", "health"}}, // and the root
 	{"internal/loop", nil},
 	{"internal/lossy", nil},
 	{"internal/repeats", nil},

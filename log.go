@@ -254,7 +254,7 @@ func (o Options) others() (attrs []slog.Attr) {
 			if len(v) > 0 {
 				attrs = append(attrs, slog.Any(name, types))
 			}
-		case batch.Observer, CallObserver:
+		case batch.Observer, batch.CallObserver:
 			attrs = append(attrs, slog.String(name, fmt.Sprintf("%T", v)))
 		default:
 			if f := own.Field(i); f.Kind() == reflect.Func && !f.IsNil() {

@@ -23,7 +23,7 @@ import (
 type secretive struct{ token string }
 
 func (*secretive) Observe(context.Context, batch.Event)    {}
-func (*secretive) ObserveCall(context.Context, Call)       {}
+func (*secretive) ObserveCall(context.Context, batch.Call) {}
 func (*secretive) Retry(s batch.ServiceID) (p RetryPolicy) { return p }
 func (s *secretive) TraceParent(context.Context) string    { return s.token }
 func (s *secretive) TraceRequest(ctx context.Context, _ []string) (context.Context, func(error)) {
@@ -63,7 +63,7 @@ func TestTheLogNamesOptions(t *testing.T) {
 			*v, want = app, "*dltbatch.secretive"
 		case *[]batch.Observer:
 			*v, want = []batch.Observer{app, batch.ObserverFunc(app.Observe)}, "[*dltbatch.secretive batch.ObserverFunc]"
-		case *CallObserver:
+		case *batch.CallObserver:
 			*v, want = app, "*dltbatch.secretive"
 		default:
 			t.Fatalf("the log does not know options like %s (%T)", name, v)

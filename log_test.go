@@ -300,5 +300,5 @@ type confidential struct {
 }
 
 func (*confidential) Observe(context.Context, batch.Event)           {}
-func (*confidential) ObserveCall(context.Context, dltbatch.Call)     {}
+func (*confidential) ObserveCall(context.Context, batch.Call)        {}
 func (*confidential) Retry(batch.ServiceID) (p dltbatch.RetryPolicy) { return p }

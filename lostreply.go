@@ -112,7 +112,7 @@ func (n *notices) reportHalt(ctx context.Context, w inhand.Recorded, event batch
 	event.Kind = batch.EventHalted
 	if c.HaltReason != "" {
 		event.Err = errors.New(c.HaltReason)
-		n.r.health.mark(&n.r.health.halted, w.Key.Service, true)
+		n.r.news.mark(&n.r.news.halted, w.Key.Service, true)
 	}
 	n.r.report(event)
 }

@@ -50,7 +50,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if row.State == batch.Committed {
-		n.r.health.mark(&n.r.health.halted, key.Service, false)
+		n.r.news.mark(&n.r.news.halted, key.Service, false)
 	}
 	if w.Finding == store.Unposted {
 		n.end.putBackClaim()
@@ -77,7 +77,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	case row.Final():
 		n.r.final(key)
 	case w.Finding == store.Accepted:
-		n.r.health.mark(&n.r.health.halted, key.Service, false) // somebody released it
+		n.r.news.mark(&n.r.news.halted, key.Service, false) // somebody released it
 	}
 	if w.Applied.Stuck || !quietly(w) {
 		n.r.report(event)
@@ -86,7 +86,7 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 		event.Kind = batch.EventHalted
 		if w.Applied.Halt != "" {
 			event.Err = errors.New(w.Applied.Halt)
-			n.r.health.mark(&n.r.health.halted, key.Service, true)
+			n.r.news.mark(&n.r.news.halted, key.Service, true)
 		}
 		n.r.report(event)
 	}

@@ -94,7 +94,7 @@ func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) 
 func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
 	if changed {
 		if act.Action == batch.ActionRelease {
-			r.health.mark(&r.health.halted, act.Scope.Service, false)
+			r.news.mark(&r.news.halted, act.Scope.Service, false)
 		}
 		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 	}

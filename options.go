@@ -129,16 +129,16 @@ type Options struct {
 	Observer batch.Observer
 	// Observers receive every event, too, each in the order of the events, but later: on a
 	// goroutine that exists only while events wait, 4,096 at most for each of them. An observer
-	// that is slower than that loses events, and delays nobody. [Health].LostEvents counts them.
+	// that is slower than that loses events, and delays nobody. [health.Health].LostEvents counts them.
 	// At the end of Run the events that wait get half a second. No element may be nil.
 	Observers []batch.Observer
 	// Calls observes each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
-	Calls CallObserver
+	Calls batch.CallObserver
 	// TraceParent returns the trace context of a caller of Add or AddTx, which is stored with the
 	// batches that have none of their own ([batch.Batch].TraceParent), or "". It must be quick, and
 	// may be called concurrently. otelbatch.TraceParent is one. A text that is no context
-	// ([batch.ValidTraceParent]) and a panic count in [Health].DroppedTraces, and the batch is
+	// ([batch.ValidTraceParent]) and a panic count in [health.Health].DroppedTraces, and the batch is
 	// added all the same. Defaults to none, which costs nothing.
 	TraceParent func(ctx context.Context) string
 	// TraceRequest is called before each POST to the ledger, with the trace contexts of its
@@ -150,7 +150,7 @@ type Options struct {
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
 	// at its lines of Warn and Error, which sum up repeated troubles. A panic of its handler is
-	// contained, and loses the line; [Health].Trouble shows it. Defaults to silence.
+	// contained, and loses the line; [health.Health].Trouble shows it. Defaults to silence.
 	Logger *slog.Logger
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -33,7 +34,7 @@ func recordedTraits(t *testing.T, st store.Full, name string) (fields map[string
 }
 
 // runFor runs a Runner on st, and returns the troubles that it reported, and its health.
-func runFor(t *testing.T, st store.Full, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, dltbatch.Health) {
+func runFor(t *testing.T, st store.Full, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, health.Health) {
 	seen := &events{}
 	o.Observer = seen
 	r := newRunner(t, st, l, &o)

@@ -34,12 +34,12 @@ func (r *Runner) report(e batch.Event) {
 }
 
 func (r *Runner) trouble(where string, err error) {
-	r.health.troubled(err)
+	r.news.troubled(err)
 	r.report(batch.Event{Kind: batch.EventTrouble, Part: where, Err: fmt.Errorf("%s: %w", where, err)})
 }
 
 func (r *Runner) laneHeld(s batch.ServiceID, err error) {
-	r.health.troubled(err)
+	r.news.troubled(err)
 	r.report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
@@ -68,14 +68,14 @@ func (e *engine) resumed(s batch.ServiceID, all bool) {
 }
 
 func (r *Runner) unserved(s batch.ServiceID, err error) {
-	r.health.mark(&r.health.held, s, err != nil)
+	r.news.mark(&r.news.held, s, err != nil)
 	if err != nil {
 		r.laneHeld(s, err)
 	}
 }
 
 func (r *Runner) paused(s batch.ServiceID, all bool, err error) {
-	r.health.pause(s, all, true, err)
+	r.news.pause(s, all, true, err)
 	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
 	if err != nil {
 		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
@@ -103,6 +103,6 @@ func blame(e *batch.Event, r batch.Report) {
 }
 
 func (r *Runner) resumed(s batch.ServiceID, all bool) {
-	r.health.pause(s, all, false, nil)
+	r.news.pause(s, all, false, nil)
 	r.report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
 }

@@ -44,7 +44,7 @@ type Runner struct {
 	reporter atomic.Pointer[func(batch.Event)] // while Run runs: observe with its context's values
 	waiters  *await.Waiters[batch.Key, batch.Record]
 	idlers   idlers
-	health   health
+	news     news
 	queues   []*lossy.Queue[delivery] // of Options.Observers
 	calls    calls
 	flow     flow
@@ -93,7 +93,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	}
 	r := &Runner{o: opts, sums: newSums(), held: held.New(held.DefaultBytes)}
 	if o != nil && o.Logger != nil {
-		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.health.troubled})
+		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.news.troubled})
 	}
 	r.queues, r.calls = r.newQueues(), r.newCalls()
 	r.store = watchedStore{Store: wholeStore(s), calls: r.calls}
@@ -115,7 +115,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // about the ledger's traits, the store's error if the first look at the database fails, or
 // [ErrDrain]. It reports and retries all other failures of the store, the ledger and the
 // caller's code. While the first look finds a database that takes no writes ([store.ErrReadOnly]), as
-// during a failover, Run reports that (EventTrouble, [Health].Trouble) and looks again.
+// during a failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
 func (r *Runner) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning

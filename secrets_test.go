@@ -228,7 +228,7 @@ func tell(out *logged, err error) {
 // told prints what a CallObserver gets.
 type told struct{ out *logged }
 
-func (o told) ObserveCall(_ context.Context, c dltbatch.Call) {
+func (o told) ObserveCall(_ context.Context, c batch.Call) {
 	fmt.Fprintf(o.out, "%v\n%+v\n", c, c)
 	tell(o.out, c.Err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -42,7 +43,7 @@ type presence struct {
 	vitals *vitals
 	kept   store.Instance // the unchanging fields
 	forget time.Duration
-	health func() Health
+	health func() health.Health
 	claims func() int
 	flow   *flow
 	flows  []stretch // only run uses it
@@ -125,8 +126,8 @@ func (p *presence) now() store.Instance {
 }
 
 // pausedFor returns why nothing is posted: the ledger's last failure, or else it is busy.
-func pausedFor(ledger PartHealth) (batch.ErrorKind, string) {
-	if ledger.Condition != ConditionFailing || ledger.Err == nil {
+func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
+	if ledger.Condition != health.ConditionFailing || ledger.Err == nil {
 		return batch.KindBusy, ""
 	}
 	why := batch.Excerpt(ledger.Err.Error(), batch.MaxErrorText)

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -180,7 +181,7 @@ func TestStatsFail(t *testing.T) {
 		time.Sleep(17 * time.Second)
 		assert.Len(t, stats(t, r).Instances, 1)
 		assert.Less(t, stats(t, r).Age, 17*time.Second)
-		assert.Equal(t, dltbatch.ConditionOK, r.Health().Store.Condition)
+		assert.Equal(t, health.ConditionOK, r.Health().Store.Condition)
 		// The row of an instance that could not take its leave stays, and shows it.
 		st.fail(errDown)
 		require.NoError(t, stop())

@@ -26,7 +26,7 @@ func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
 		if err != nil {
 			return // Run stops
 		}
-		for _, w := range e.r.health.warned(warnings) {
+		for _, w := range e.r.news.warned(warnings) {
 			e.r.trouble("store", w.Err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -19,7 +20,7 @@ type vitals struct {
 	writes        part      // to the store, of the loops: a read that succeeds says nothing about them
 	row           part      // the write of this instance's own row, which an idle Runner makes, too
 	accepted      time.Time // when the ledger last took a batch
-	counts        Counts
+	counts        health.Counts
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
 	calls         calls
@@ -32,18 +33,18 @@ func newVitals(to calls) *vitals {
 }
 
 // look fills in the health of the parts.
-func (v *vitals) look(now time.Time, h *Health) {
+func (v *vitals) look(now time.Time, h *health.Health) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h.Store, h.Ledger = v.store.look(now), v.ledger.look(now)
 	for _, p := range []*part{&v.writes, &v.row} {
-		if w := p.look(now); w.Condition == ConditionFailing && (h.Store.Condition != ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
+		if w := p.look(now); w.Condition == health.ConditionFailing && (h.Store.Condition != health.ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
 			w.LastSuccess = h.Store.LastSuccess
 			h.Store = w
 		}
 	}
 	h.Counts = v.counts
-	h.Loops = make(map[string]PartHealth, len(v.loops))
+	h.Loops = make(map[string]health.PartHealth, len(v.loops))
 	for name, p := range v.loops {
 		h.Loops[name] = p.look(now)
 	}
@@ -59,13 +60,13 @@ func (v *vitals) look(now time.Time, h *Health) {
 
 // worse merges two parts into one: it takes the condition of the part that has failed for
 // longer.
-func worse(a, b PartHealth) PartHealth {
+func worse(a, b health.PartHealth) health.PartHealth {
 	last := a.LastSuccess
 	if b.LastSuccess.After(last) {
 		last = b.LastSuccess
 	}
 	failures := a.Failures + b.Failures
-	if b.Condition > a.Condition || b.Condition == ConditionFailing && b.FailingSince.Before(a.FailingSince) {
+	if b.Condition > a.Condition || b.Condition == health.ConditionFailing && b.FailingSince.Before(a.FailingSince) {
 		a = b
 	}
 	a.LastSuccess, a.Failures = last, failures
@@ -75,10 +76,6 @@ func worse(a, b PartHealth) PartHealth {
 // silence is how long calls may be in flight without any answer before that counts as a
 // failure. A frozen database refuses nothing, so no error would show it.
 const silence = 3 * time.Second
-
-// ErrNoAnswer is the error of a part in [Health] whose calls to the database have had no answer for
-// seconds, and are still under way.
-var ErrNoAnswer = errors.New("no answer")
 
 // part records how the calls of one part went.
 type part struct {
@@ -109,7 +106,7 @@ func (p *part) end(began, now time.Time, err error, brokenOff bool) {
 		p.failing, p.n, p.err = time.Time{}, 0, nil
 	default:
 		p.since = now
-		if p.failing.IsZero() || now.Sub(p.failed) >= HealthMemory {
+		if p.failing.IsZero() || now.Sub(p.failed) >= health.Memory {
 			p.failing, p.n = began, 0
 		}
 		p.failed, p.err = now, err
@@ -117,26 +114,26 @@ func (p *part) end(began, now time.Time, err error, brokenOff bool) {
 	}
 }
 
-func (p *part) look(now time.Time) PartHealth {
-	h := PartHealth{LastSuccess: p.success}
+func (p *part) look(now time.Time) health.PartHealth {
+	h := health.PartHealth{LastSuccess: p.success}
 	if !p.patient && p.under > 0 && now.Sub(p.since) >= silence {
 		h.NoAnswerSince = p.since
 	}
 	switch {
-	case !p.failing.IsZero() && (p.under > 0 || now.Sub(p.failed) < HealthMemory):
-		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, p.failing, p.n, p.err
+	case !p.failing.IsZero() && (p.under > 0 || now.Sub(p.failed) < health.Memory):
+		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, p.failing, p.n, p.err
 	case !h.NoAnswerSince.IsZero():
-		h.Condition, h.FailingSince, h.Failures = ConditionFailing, p.since, p.under
-		h.Err = fmt.Errorf("%w for %s", ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
+		h.Condition, h.FailingSince, h.Failures = health.ConditionFailing, p.since, p.under
+		h.Err = fmt.Errorf("%w for %s", health.ErrNoAnswer, now.Sub(p.since).Round(time.Millisecond))
 	case p.failing.IsZero() && !p.success.IsZero():
-		h.Condition = ConditionOK
+		h.Condition = health.ConditionOK
 	}
 	return h
 }
 
 // call runs f, a loop's call to the store or to the ledger, and records how it went. f sets c.Err, the
-// error as the application's CallObserver sees it. also is a further part that the call belongs to, or nil.
-func (v *vitals) call(ctx context.Context, whole, also *part, loop string, c *Call, f func() error) {
+// error as the application's batch.CallObserver sees it. also is a further part that the call belongs to, or nil.
+func (v *vitals) call(ctx context.Context, whole, also *part, loop string, c *batch.Call, f func() error) {
 	began := time.Now()
 	v.mu.Lock()
 	own := v.loops[loop]
@@ -181,7 +178,7 @@ func (v *vitals) keepsRow(ctx context.Context, f func() error) (err error) {
 func (v *vitals) counted(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.counts = v.counts.next(time.Now(), s, v.accepted)
+	v.counts = nextCounts(v.counts, time.Now(), s, v.accepted)
 }
 
 func (v *vitals) end(ctx context.Context, whole, own, also *part, began, now time.Time, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -20,7 +21,7 @@ type watchedLedger struct {
 // asked runs a call to the ledger, about n batches, and records how it went. A refusal of a batch,
 // for good or for now, and busy count as answers.
 func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() error) (err error) {
-	c := Call{Part: "ledger", Op: op, Items: n}
+	c := batch.Call{Part: "ledger", Op: op, Items: n}
 	v.call(ctx, &v.ledger, nil, loop, &c, func() error {
 		err = f()
 		c.Err = err
@@ -99,13 +100,13 @@ type stream struct {
 	err      error
 }
 
-func (s *stream) look() PartHealth {
-	h := PartHealth{LastSuccess: s.received}
+func (s *stream) look() health.PartHealth {
+	h := health.PartHealth{LastSuccess: s.received}
 	switch {
 	case !s.lost.IsZero():
-		h.Condition, h.FailingSince, h.Failures, h.Err = ConditionFailing, s.lost, s.n, s.err
+		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, s.lost, s.n, s.err
 	case !s.received.IsZero():
-		h.Condition = ConditionOK
+		h.Condition = health.ConditionOK
 	}
 	return h
 }

@@ -28,7 +28,7 @@ var writing = map[string]bool{"claim": true, "record": true, "checked": true, "k
 // watch calls the store, about n items, or about as many as came back. For a loop invalid input
 // and not found count as answers, not as failures.
 func watch[T any](ctx context.Context, w watchedStore, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
-	c := Call{Part: "store", Op: op, Items: n}
+	c := batch.Call{Part: "store", Op: op, Items: n}
 	ask := func() {
 		got, err = f()
 		if c.Err = err; back != nil {

@@ -53,7 +53,7 @@ const (
 	EventLaneHeld EventKind = "lane_held"
 	// EventTrouble: a loop failed unexpectedly and starts again after a pause. Two kinds of
 	// trouble pause nothing: the ledger's traits differ from the recorded ones (Err is
-	// dltbatch.ErrOtherTraits), or the store warns (dltbatch.Health.Warnings).
+	// dltbatch.ErrOtherTraits), or the store warns (health.Health.Warnings).
 	EventTrouble EventKind = "trouble"
 )
 

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // call measures a call to the store or to the ledger.
-func (m *Metrics) call(ctx context.Context, c dltbatch.Call) {
+func (m *Metrics) call(ctx context.Context, c batch.Call) {
 	took := c.Took.Seconds()
 	if c.Part == "ledger" {
 		failed := ledgerError(c.Err)

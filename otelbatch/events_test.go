@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/store"
@@ -148,40 +147,40 @@ func TestEvents(t *testing.T) {
 // Each call counts in the metrics of its part.
 func TestCalls(t *testing.T) {
 	for name, c := range map[string]struct {
-		call dltbatch.Call
+		call batch.Call
 		want map[string]float64
 	}{
-		"add": {dltbatch.Call{Part: "store", Op: "add", Items: 7}, map[string]float64{
+		"add": {batch.Call{Part: "store", Op: "add", Items: 7}, map[string]float64{
 			"dltbatch.batches.added{dltbatch.operation=add}":                                                                            7,
 			"dltbatch.store.operation.batches{dltbatch.operation=add}":                                                                  7,
 			"dltbatch.store.operation.duration{dltbatch.operation=add}":                                                                 2,
 			"messaging.client.operation.duration{messaging.operation.name=add,messaging.operation.type=send,messaging.system=dltbatch}": 2,
 		}},
-		"add that failed": {dltbatch.Call{Part: "store", Op: "add_tx", Items: 7, Err: batch.ErrConflict}, map[string]float64{
+		"add that failed": {batch.Call{Part: "store", Op: "add_tx", Items: 7, Err: batch.ErrConflict}, map[string]float64{
 			"dltbatch.store.operation.duration{dltbatch.operation=add_tx,error.type=conflict}":                                                                 2,
 			"messaging.client.operation.duration{error.type=conflict,messaging.operation.name=add_tx,messaging.operation.type=send,messaging.system=dltbatch}": 2,
 		}},
-		"an empty claim": {dltbatch.Call{Part: "store", Op: "claim"}, map[string]float64{
+		"an empty claim": {batch.Call{Part: "store", Op: "claim"}, map[string]float64{
 			"dltbatch.claims.empty": 1,
 			"dltbatch.store.operation.duration{dltbatch.operation=claim}":                                                                    2,
 			"messaging.client.operation.duration{messaging.operation.name=claim,messaging.operation.type=receive,messaging.system=dltbatch}": 2,
 		}},
-		"prune": {dltbatch.Call{Part: "store", Op: "prune", Items: 9}, map[string]float64{
+		"prune": {batch.Call{Part: "store", Op: "prune", Items: 9}, map[string]float64{
 			"dltbatch.pruned": 9, "dltbatch.store.operation.duration{dltbatch.operation=prune}": 2,
 		}},
-		"record": {dltbatch.Call{Part: "store", Op: "record", Items: 3}, map[string]float64{
+		"record": {batch.Call{Part: "store", Op: "record", Items: 3}, map[string]float64{
 			"dltbatch.store.operation.batches{dltbatch.operation=record}":                                                                    3,
 			"dltbatch.store.operation.duration{dltbatch.operation=record}":                                                                   2,
 			"messaging.client.operation.duration{messaging.operation.name=record,messaging.operation.type=settle,messaging.system=dltbatch}": 2,
 		}},
-		"a list of a busy ledger": {dltbatch.Call{Part: "ledger", Op: "submit_list", Items: 20, Err: dlt.ErrBusy}, map[string]float64{
+		"a list of a busy ledger": {batch.Call{Part: "ledger", Op: "submit_list", Items: 20, Err: dlt.ErrBusy}, map[string]float64{
 			"dltbatch.request.batches": 20,
 			"messaging.client.operation.duration{error.type=busy,messaging.operation.name=submit_list,messaging.operation.type=send,messaging.system=dltbatch}": 2,
 		}},
-		"a question": {dltbatch.Call{Part: "ledger", Op: "statuses", Items: 20}, map[string]float64{
+		"a question": {batch.Call{Part: "ledger", Op: "statuses", Items: 20}, map[string]float64{
 			"dltbatch.ledger.operation.duration{dltbatch.operation=statuses}": 2,
 		}},
-		"an operation that nobody knows": {dltbatch.Call{Part: "store", Op: "of tomorrow", Err: errors.New("?")}, map[string]float64{
+		"an operation that nobody knows": {batch.Call{Part: "store", Op: "of tomorrow", Err: errors.New("?")}, map[string]float64{
 			"dltbatch.store.operation.duration{dltbatch.operation=_OTHER,error.type=_OTHER}": 2,
 		}},
 	} {

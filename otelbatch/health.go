@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/health"
 )
 
 // collect observes the counters, and the present state of all Runners: numbers are added up, and of
@@ -70,13 +70,13 @@ func using(all []runner) []runner {
 }
 
 // failingParts are the values of the label parts, by the part of Health's verdict.
-var failingParts = map[string]string{dltbatch.PartDatabase: "store", dltbatch.PartLedger: "ledger", dltbatch.PartStreams: "streams"}
+var failingParts = map[string]string{health.PartDatabase: "store", health.PartLedger: "ledger", health.PartStreams: "streams"}
 
 // totals are the Healths of several Runners.
 type totals struct {
 	running, claims, streams, warnings int
-	pools                              [2]dltbatch.Use // as in pools
-	closed                             [3]int          // as in reasons
+	pools                              [2]health.Use // as in pools
+	closed                             [3]int        // as in reasons
 	ledgerClosed                       float64
 	failing, ages                      map[string]float64 // seconds
 	lost                               map[int]int
@@ -84,7 +84,7 @@ type totals struct {
 	dropped                            int            // trace contexts
 }
 
-func (t *totals) add(now time.Time, h dltbatch.Health) {
+func (t *totals) add(now time.Time, h health.Health) {
 	for i, n := range h.LostEvents {
 		t.lost[min(i, len(observers.values))] += int(n)
 	}
@@ -93,7 +93,7 @@ func (t *totals) add(now time.Time, h dltbatch.Health) {
 		return
 	}
 	t.running++
-	for i, use := range [...]dltbatch.Use{h.Pool, h.StatusConnections} {
+	for i, use := range [...]health.Use{h.Pool, h.StatusConnections} {
 		t.pools[i].Busy += use.Busy
 		t.pools[i].Size += use.Size
 	}

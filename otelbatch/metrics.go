@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -32,7 +33,7 @@ type engine interface{ DroppedTraces() uint64 }
 
 // runner is a *dltbatch.Runner.
 type runner interface {
-	Health() dltbatch.Health
+	Health() health.Health
 	Stats(ctx context.Context) (store.Stats, error)
 }
 
@@ -107,11 +108,11 @@ func (o observer) Observe(ctx context.Context, e batch.Event) {
 // calls stands before the application's own CallObserver.
 type calls struct {
 	m    *Metrics
-	next dltbatch.CallObserver
+	next batch.CallObserver
 }
 
-// ObserveCall is [dltbatch.CallObserver].
-func (c calls) ObserveCall(ctx context.Context, call dltbatch.Call) {
+// ObserveCall is [batch.CallObserver].
+func (c calls) ObserveCall(ctx context.Context, call batch.Call) {
 	if c.next != nil {
 		defer c.next.ObserveCall(ctx, call)
 	}

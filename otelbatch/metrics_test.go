@@ -22,6 +22,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -43,7 +44,7 @@ func (c *counted) Observe(_ context.Context, e batch.Event) {
 	c.events[e.Kind]++
 }
 
-func (c *counted) ObserveCall(_ context.Context, call dltbatch.Call) {
+func (c *counted) ObserveCall(_ context.Context, call batch.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[call.Op]++
@@ -256,7 +257,7 @@ func TestObserversThatPanic(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) ObserveCall(context.Context, dltbatch.Call) { panic("mine") }
+func (panicking) ObserveCall(context.Context, batch.Call) { panic("mine") }
 
 // The options that are given stay as they are.
 func TestOptionsAreCopied(t *testing.T) {
@@ -269,9 +270,9 @@ func TestOptionsAreCopied(t *testing.T) {
 }
 
 // fixed is a Runner with a given Health.
-type fixed dltbatch.Health
+type fixed health.Health
 
-func (f fixed) Health() dltbatch.Health { return dltbatch.Health(f) }
+func (f fixed) Health() health.Health { return health.Health(f) }
 
 func (f fixed) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{}, store.ErrUnsupported
@@ -290,18 +291,18 @@ func TestGauges(t *testing.T) {
 		assert.Contains(t, b.values, "dltbatch.batches.final{dltbatch.state=rejected}")
 		assert.NotContains(t, b.values, "dltbatch.batches.final{dltbatch.state=_OTHER}")
 		assert.Empty(t, b.series())
-		failing := dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: ago(time.Minute)}
+		failing := health.PartHealth{Condition: health.ConditionFailing, FailingSince: ago(time.Minute)}
 		for range 2 {
 			m.watch(fixed{
 				Running: true, Paused: true, PausedSince: ago(time.Hour), PausedServices: []batch.ServiceID{"a", "b"}, HaltedServices: []batch.ServiceID{"c"},
-				HeldServices: []batch.ServiceID{"d", "e", "f"}, Ledger: failing, Store: dltbatch.PartHealth{Condition: dltbatch.ConditionOK},
-				Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(2 * time.Second)}, "keeper": {}},
-				Pool:  dltbatch.Use{Busy: 3, Size: 64}, StatusConnections: dltbatch.Use{Busy: 1, Size: 8}, Claims: 5, OpenStreams: 6,
+				HeldServices: []batch.ServiceID{"d", "e", "f"}, Ledger: failing, Store: health.PartHealth{Condition: health.ConditionOK},
+				Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(2 * time.Second)}, "keeper": {}},
+				Pool:  health.Use{Busy: 3, Size: 64}, StatusConnections: health.Use{Busy: 1, Size: 8}, Claims: 5, OpenStreams: 6,
 				Warnings: []error{errors.New("worn")}, LostEvents: []uint64{0, 4, 0, 0, 0, 0, 0, 0, 1, 1},
 				DroppedTraces: 2,
 			})
 		}
-		m.watch(fixed{Running: true, PausedSince: ago(2 * time.Hour), Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
+		m.watch(fixed{Running: true, PausedSince: ago(2 * time.Hour), Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
 		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // does not run, and has lost what it has lost
 		require.NoError(t, b.collect())
 		for name, want := range map[string]float64{
@@ -349,7 +350,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	ctx := t.Context()
 	e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, From: batch.Pending, By: batch.ByMonitor, SinceAdded: 1, SincePosted: 1, InRequest: 1}
-	c := dltbatch.Call{Part: "store", Op: "record", Items: 3}
+	c := batch.Call{Part: "store", Op: "record", Items: 3}
 	if n := testing.AllocsPerRun(100, func() { m.event(e); m.call(ctx, c) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -3,8 +3,8 @@ package otelbatch
 import (
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
 )
 
 // The bounds of histograms. requestBounds are the bounds in the convention for messaging.
@@ -32,7 +32,7 @@ var (
 	pools       = label{key: "dltbatch.pool", values: []string{"submit", "status"}}
 	parts       = label{key: "dltbatch.part", values: []string{"store", "ledger", "streams"}}
 	attentions  = label{key: "dltbatch.part", values: []string{
-		dltbatch.PartDatabase, dltbatch.PartLedger, dltbatch.PartStreams, dltbatch.PartPosting, dltbatch.PartBatches, dltbatch.PartLoops, dltbatch.PartWarnings,
+		health.PartDatabase, health.PartLedger, health.PartStreams, health.PartPosting, health.PartBatches, health.PartLoops, health.PartWarnings,
 	}}
 	troubled = label{key: "dltbatch.part", values: []string{
 		"queuer", "monitor", "recorder", "retention", "stats", "upkeep", "store", "ledger", "gate", "order", "lost reply",

@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -61,7 +62,7 @@ func (c counted) Stats(ctx context.Context) (store.Stats, error) { return c.stat
 // a mistake that shows at once.
 func TestReadyWithoutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := fixed(dltbatch.Health{Running: true, Store: dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}})
+		h := fixed(health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}})
 		o := &probe.Options{Oldest: time.Minute}
 		since := time.Now()
 		assert.Empty(t, ask(t, probe.Ready(counted{h, func(ctx context.Context) (store.Stats, error) {

@@ -1,5 +1,5 @@
 // Package probe answers whether a process that runs a Runner is alive, and whether it is ready, over
-// HTTP: for Kubernetes, for a load balancer, for curl. It looks at [dltbatch.Health], so that an answer
+// HTTP: for Kubernetes, for a load balancer, for curl. It looks at [health.Health], so that an answer
 // costs no call to the database or the ledger, and changes with the Runner's own work. With
 // [Options].Oldest it also reads the counts of the database.
 package probe
@@ -11,13 +11,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Source has a Health: a [*dltbatch.Runner].
+// Source has a Health: a dltbatch.Runner.
 type Source interface {
-	Health() dltbatch.Health
+	Health() health.Health
 }
 
 // Options of the handlers. The zero value of every field means its default. A negative duration
@@ -37,7 +37,7 @@ type Options struct {
 	Streams time.Duration
 	// Oldest is how old the oldest batch that is not final may be before [Ready] says 503, in the
 	// whole database: so all instances say it together. The age is of the time of the last count
-	// ([dltbatch.Runner].Stats), which running instances repeat. Each answer reads the counts
+	// (dltbatch.Runner.Stats), which running instances repeat. Each answer reads the counts
 	// once, for a second at most; where they cannot be read, Store decides. The source must have
 	// Stats, as a Runner has. Defaults to no limit. A service that takes requests mostly wants the
 	// alert DltbatchOldestBatch in its place (docs/operations.md#alerts).
@@ -73,8 +73,8 @@ func (o *Options) withDefaults() Options {
 // a call to the database ignores its deadline. A database or a ledger that is down is no reason to
 // restart. nil options mean the defaults.
 //
-// The body is JSON: ok, why (a list of sentences, if it is not), health ([dltbatch.Health]), and attention
-// (the whole verdict, [dltbatch.Health.Attention], which may have more than why). It names services and
+// The body is JSON: ok, why (a list of sentences, if it is not), health ([health.Health]), and attention
+// (the whole verdict, [health.Health.Attention], which may have more than why). It names services and
 // hosts, so serve it where only operators look.
 func Live(s Source, o *Options) http.Handler {
 	c := o.withDefaults()
@@ -84,7 +84,7 @@ func Live(s Source, o *Options) http.Handler {
 
 // Ready answers 200 while Run runs, has reached the database (with a schema that its code knows), and
 // neither the database (which also has to take writes) nor the ledger nor any of its streams of events has
-// failed for longer than the options allow, as [dltbatch.Health.Attention] says, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
+// failed for longer than the options allow, as [health.Health.Attention] says, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
 // options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
 	return handler{s, o.withDefaults(), ready}
@@ -93,7 +93,7 @@ func Ready(s Source, o *Options) http.Handler {
 type handler struct {
 	source Source
 	o      Options
-	why    func(h dltbatch.Health, o Options, now time.Time) []string
+	why    func(h health.Health, o Options, now time.Time) []string
 }
 
 // old says that a batch has been open for longer than it may.
@@ -119,14 +119,14 @@ func (h handler) old(ctx context.Context) []string {
 
 // ServeHTTP answers any request alike.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	health, now := h.source.Health(), time.Now()
-	why := append(h.why(health, h.o, now), h.old(r.Context())...)
+	now, all := time.Now(), h.source.Health()
+	why := append(h.why(all, h.o, now), h.old(r.Context())...)
 	body, err := json.Marshal(struct {
-		OK        bool                 `json:"ok"`
-		Why       []string             `json:"why,omitempty"`
-		Health    dltbatch.Health      `json:"health"`
-		Attention []dltbatch.Attention `json:"attention,omitempty"`
-	}{len(why) == 0, why, health, health.Attention(now)})
+		OK        bool               `json:"ok"`
+		Why       []string           `json:"why,omitempty"`
+		Health    health.Health      `json:"health"`
+		Attention []health.Attention `json:"attention,omitempty"`
+	}{len(why) == 0, why, all, all.Attention(now)})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -141,7 +141,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // live says which loops have stopped. The loops that look at the database all the time are queuer
 // and monitor; the others wait for work.
-func live(h dltbatch.Health, o Options, now time.Time) (why []string) {
+func live(h health.Health, o Options, now time.Time) (why []string) {
 	if !h.Running || o.Silence < 0 {
 		return nil
 	}
@@ -150,9 +150,9 @@ func live(h dltbatch.Health, o Options, now time.Time) (why []string) {
 		switch since := p.NoAnswerSince; {
 		case !since.IsZero():
 			if now.Sub(since) > o.Silence {
-				why = append(why, fmt.Sprintf("%s: %v for %s", name, dltbatch.ErrNoAnswer, age(now, since)))
+				why = append(why, fmt.Sprintf("%s: %v for %s", name, health.ErrNoAnswer, age(now, since)))
 			}
-		case p.Condition != dltbatch.ConditionFailing:
+		case p.Condition != health.ConditionFailing:
 			if last := p.LastSuccess; !last.IsZero() && now.Sub(last) > o.Silence {
 				why = append(why, fmt.Sprintf("%s: has done nothing for %s", name, age(now, last)))
 			}
@@ -163,9 +163,9 @@ func live(h dltbatch.Health, o Options, now time.Time) (why []string) {
 
 // ready is the verdict of Health about the parts whose patience the options give. The other causes are no
 // reason to send requests elsewhere.
-func ready(h dltbatch.Health, o Options, now time.Time) (why []string) {
+func ready(h health.Health, o Options, now time.Time) (why []string) {
 	may := map[string]time.Duration{
-		dltbatch.PartRun: 0, dltbatch.PartDatabase: o.Store, dltbatch.PartLedger: o.Ledger, dltbatch.PartStreams: o.Streams,
+		health.PartRun: 0, health.PartDatabase: o.Store, health.PartLedger: o.Ledger, health.PartStreams: o.Streams,
 	}
 	for _, a := range h.Attention(now) {
 		patience, known := may[a.Part]
@@ -176,8 +176,8 @@ func ready(h dltbatch.Health, o Options, now time.Time) (why []string) {
 	return why
 }
 
-func readyText(a dltbatch.Attention) string {
-	if a.Part == dltbatch.PartRun {
+func readyText(a health.Attention) string {
+	if a.Part == health.PartRun {
 		return a.Text
 	}
 	return a.String()

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
@@ -117,9 +118,9 @@ func (n *node) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.E
 }
 
 type answer struct {
-	OK     bool            `json:"ok"`
-	Why    []string        `json:"why"`
-	Health dltbatch.Health `json:"health"`
+	OK     bool          `json:"ok"`
+	Why    []string      `json:"why"`
+	Health health.Health `json:"health"`
 }
 
 // parse reads an answer, and requires that it does not contradict itself.
@@ -262,8 +263,8 @@ func TestReadyIsPatient(t *testing.T) {
 					time.Sleep(20 * time.Minute)
 					a := ask(t, h)
 					assert.True(t, a.OK)
-					failing := map[string]dltbatch.PartHealth{"database": a.Health.Store, "ledger": a.Health.Ledger, "streams": a.Health.Streams}[part]
-					assert.Equal(t, dltbatch.ConditionFailing, failing.Condition, "it is shown")
+					failing := map[string]health.PartHealth{"database": a.Health.Store, "ledger": a.Health.Ledger, "streams": a.Health.Streams}[part]
+					assert.Equal(t, health.ConditionFailing, failing.Condition, "it is shown")
 				} else {
 					time.Sleep(c.may - time.Second)
 					assert.True(t, ask(t, h).OK)
@@ -339,31 +340,31 @@ func TestLive(t *testing.T) {
 }
 
 // fixed is a Source that says the same each time.
-type fixed dltbatch.Health
+type fixed health.Health
 
-func (f fixed) Health() dltbatch.Health { return dltbatch.Health(f) }
+func (f fixed) Health() health.Health { return health.Health(f) }
 
 // A loop that makes no call any more has stopped, even if its last call went well. A loop that waits
 // for work has not.
 func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		long, ok := time.Now().Add(-time.Hour), dltbatch.PartHealth{Condition: dltbatch.ConditionOK, LastSuccess: time.Now()}
+		long, ok := time.Now().Add(-time.Hour), health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}
 		for _, c := range []struct {
-			h   dltbatch.Health
+			h   health.Health
 			why []string
 		}{
-			{dltbatch.Health{Running: true}, nil},
-			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{"queuer": ok, "monitor": ok}}, nil},
-			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
-				"queuer": ok, "monitor": {Condition: dltbatch.ConditionOK, LastSuccess: long}, "recorder": {Condition: dltbatch.ConditionOK, LastSuccess: long},
+			{health.Health{Running: true}, nil},
+			{health.Health{Running: true, Loops: map[string]health.PartHealth{"queuer": ok, "monitor": ok}}, nil},
+			{health.Health{Running: true, Loops: map[string]health.PartHealth{
+				"queuer": ok, "monitor": {Condition: health.ConditionOK, LastSuccess: long}, "recorder": {Condition: health.ConditionOK, LastSuccess: long},
 			}}, []string{"monitor: has done nothing for 1h0m0s"}},
-			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
+			{health.Health{Running: true, Loops: map[string]health.PartHealth{
 				"queuer": {LastSuccess: long}, // it failed long ago, and nothing came after that
 			}}, []string{"queuer: has done nothing for 1h0m0s"}},
-			{dltbatch.Health{Running: true, Loops: map[string]dltbatch.PartHealth{
-				"queuer": {Condition: dltbatch.ConditionFailing, LastSuccess: long, FailingSince: long, Err: errDown},
+			{health.Health{Running: true, Loops: map[string]health.PartHealth{
+				"queuer": {Condition: health.ConditionFailing, LastSuccess: long, FailingSince: long, Err: errDown},
 			}}, nil},
-			{dltbatch.Health{Loops: map[string]dltbatch.PartHealth{"queuer": {LastSuccess: long}}}, nil},
+			{health.Health{Loops: map[string]health.PartHealth{"queuer": {LastSuccess: long}}}, nil},
 		} {
 			assert.Equal(t, c.why, ask(t, probe.Live(fixed(c.h), nil)).Why)
 		}
@@ -373,9 +374,9 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 // A Runner that has not reached the database yet is not ready, even if it fails only since now.
 func TestReadyWantsTheDatabaseOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := dltbatch.Health{Running: true}
+		h := health.Health{Running: true}
 		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
-		h.Store = dltbatch.PartHealth{Condition: dltbatch.ConditionFailing, FailingSince: time.Now(), Err: errDown}
+		h.Store = health.PartHealth{Condition: health.ConditionFailing, FailingSince: time.Now(), Err: errDown}
 		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
 		h.Store.LastSuccess = time.Now()
 		assert.Empty(t, ask(t, probe.Ready(fixed(h), nil)).Why)

@@ -396,8 +396,8 @@ type counted struct {
 	ids  int // asked about
 }
 
-// ObserveCall implements dltbatch.CallObserver.
-func (c *counted) ObserveCall(_ context.Context, call dltbatch.Call) {
+// ObserveCall implements batch.CallObserver.
+func (c *counted) ObserveCall(_ context.Context, call batch.Call) {
 	if call.Part != "ledger" {
 		return
 	}

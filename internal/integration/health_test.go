@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -36,27 +37,27 @@ func TestHealthWithoutPostgreSQL(t *testing.T) {
 		cancel()
 		require.NoError(t, <-ended)
 	}()
-	is := func(c dltbatch.Condition) func() bool {
+	is := func(c health.Condition) func() bool {
 		return func() bool { return r.Health().Store.Condition == c }
 	}
-	require.Eventually(t, is(dltbatch.ConditionOK), time.Minute, 10*time.Millisecond)
+	require.Eventually(t, is(health.ConditionOK), time.Minute, 10*time.Millisecond)
 
 	require.NoError(t, cluster.Crash())
 	begin := time.Now()
-	require.Eventually(t, is(dltbatch.ConditionFailing), time.Minute, 10*time.Millisecond)
+	require.Eventually(t, is(health.ConditionFailing), time.Minute, 10*time.Millisecond)
 	t.Logf("seen after %s", time.Since(begin))
 	since := r.Health().Store.FailingSince
 	for time.Since(begin) < 5*time.Second {
 		h := r.Health()
-		require.Equal(t, dltbatch.ConditionFailing, h.Store.Condition, "%+v", h)
+		require.Equal(t, health.ConditionFailing, h.Store.Condition, "%+v", h)
 		require.Equal(t, since, h.Store.FailingSince)
 		require.Error(t, h.Store.Err)
-		assert.Equal(t, dltbatch.ConditionIdle, h.Ledger.Condition)
+		assert.Equal(t, health.ConditionIdle, h.Ledger.Condition)
 		time.Sleep(100 * time.Millisecond)
 	}
 	require.NoError(t, cluster.Restart())
 	begin = time.Now()
-	require.Eventually(t, is(dltbatch.ConditionOK), 2*time.Minute, 10*time.Millisecond)
+	require.Eventually(t, is(health.ConditionOK), 2*time.Minute, 10*time.Millisecond)
 	t.Logf("over after %s", time.Since(begin))
 	assert.Zero(t, r.Health().Store.FailingSince)
 	b := batch.Batch{Service: "s", ID: "a", Payload: []byte("p")}
@@ -64,5 +65,5 @@ func TestHealthWithoutPostgreSQL(t *testing.T) {
 	rec, err := r.Await(ctx, b.Key())
 	require.NoError(t, err)
 	assert.Equal(t, batch.Committed, rec.State)
-	assert.Equal(t, dltbatch.ConditionOK, r.Health().Ledger.Condition)
+	assert.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
 }

@@ -1,4 +1,4 @@
-package dltbatch
+package health
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // The verdict is a function of Health and the time: each cause is one sentence, and nothing else is.
@@ -73,47 +72,6 @@ func TestAttention(t *testing.T) {
 			h.Counts.ReadAt = before(5 * time.Second)
 			c.change(&h)
 			assert.Equal(t, c.want, h.Attention(now))
-		})
-	}
-}
-
-// A standstill begins when batches wait in a lane that nobody holds and nothing in the whole database shows
-// that one moves. It lasts until something does.
-func TestCountsOfAStandstill(t *testing.T) {
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	since := now.Add(-time.Hour)
-	stats := func(change func(s *store.Stats)) store.Stats {
-		s := store.Stats{Totals: store.Totals{At: now, Lanes: 3, Open: map[batch.State]int{batch.Queued: 2, batch.Delayed: 1, batch.Submitting: 1}}}
-		change(&s)
-		return s
-	}
-	moves := func(live bool) func(s *store.Stats) {
-		return func(s *store.Stats) {
-			s.Instances = []store.Instance{{Live: live, Flows: []store.Flow{{}, {Final: 1}}}}
-		}
-	}
-	for name, c := range map[string]struct {
-		before   time.Time
-		change   func(s *store.Stats)
-		accepted time.Time
-		want     time.Time
-	}{
-		"it begins":                           {time.Time{}, func(*store.Stats) {}, time.Time{}, now},
-		"it goes on":                          {since, func(*store.Stats) {}, time.Time{}, since},
-		"nothing waits":                       {since, func(s *store.Stats) { s.Open = map[batch.State]int{batch.Submitting: 1} }, time.Time{}, time.Time{}},
-		"the ledger has one in hand":          {since, func(s *store.Stats) { s.Open[batch.Pending] = 1 }, time.Time{}, time.Time{}},
-		"the ledger has one in its hand":      {since, func(s *store.Stats) { s.Open[batch.Valid] = 1 }, time.Time{}, time.Time{}},
-		"everything is paused":                {since, func(s *store.Stats) { s.AllPaused = true }, time.Time{}, time.Time{}},
-		"as many lanes are held as have work": {since, func(s *store.Stats) { s.Paused, s.Halted = 2, 1 }, time.Time{}, time.Time{}},
-		"one lane is not held":                {since, func(s *store.Stats) { s.Paused, s.Halted = 1, 1 }, time.Time{}, since},
-		"an instance sees one end":            {since, moves(true), time.Time{}, time.Time{}},
-		"an instance that died saw one end":   {since, moves(false), time.Time{}, since},
-		"this one had one accepted":           {since, func(*store.Stats) {}, now.Add(-time.Minute), now.Add(-time.Minute)},
-		"nobody has counted":                  {since, func(s *store.Stats) { *s = store.Stats{} }, time.Time{}, time.Time{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := Counts{StandingSince: c.before}.next(now, stats(c.change), c.accepted)
-			assert.Equal(t, c.want, got.StandingSince)
 		})
 	}
 }

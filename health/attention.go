@@ -1,4 +1,4 @@
-package dltbatch
+package health
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // Attention is one cause for which a Runner does not do all that it should. [Health.Attention] lists
@@ -166,40 +165,4 @@ func (c Counts) attention(now time.Time) (all []Attention) {
 		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})
 	}
 	return all
-}
-
-// next returns the counts after a read. accepted is when the ledger last took a batch of this process.
-func (c Counts) next(now time.Time, s store.Stats, accepted time.Time) Counts {
-	if s.At.IsZero() {
-		return Counts{}
-	}
-	n := Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted}
-	if !stands(n.Waiting, s) {
-		return n
-	}
-	n.StandingSince = now
-	if !c.StandingSince.IsZero() {
-		n.StandingSince = c.StandingSince
-	}
-	if accepted.After(n.StandingSince) {
-		n.StandingSince = accepted
-	}
-	return n
-}
-
-// stands reports whether batches wait and nothing shows that one moves. Where as many lanes are paused or
-// halted as have open batches, the batches that wait may all be theirs.
-func stands(waiting int, s store.Stats) bool {
-	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
-	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {
-		return false
-	}
-	for _, i := range s.Instances {
-		for _, f := range i.Flows {
-			if i.Live && f.Final > 0 {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -1,0 +1,45 @@
+package dltbatch
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// nextCounts returns the counts after a read, and after those before. accepted is when the ledger last took a batch of this process.
+func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Time) health.Counts {
+	if s.At.IsZero() {
+		return health.Counts{}
+	}
+	n := health.Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted}
+	if !stands(n.Waiting, s) {
+		return n
+	}
+	n.StandingSince = now
+	if !c.StandingSince.IsZero() {
+		n.StandingSince = c.StandingSince
+	}
+	if accepted.After(n.StandingSince) {
+		n.StandingSince = accepted
+	}
+	return n
+}
+
+// stands reports whether batches wait and nothing shows that one moves. Where as many lanes are paused or
+// halted as have open batches, the batches that wait may all be theirs.
+func stands(waiting int, s store.Stats) bool {
+	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
+	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {
+		return false
+	}
+	for _, i := range s.Instances {
+		for _, f := range i.Flows {
+			if i.Live && f.Final > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
