@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,27 @@ func TestEventsOfOthersAreNotReported(t *testing.T) {
 	r.executed("carols")
 	require.NoError(t, r.submit(attempt(transfer("mine"), 1, nil)))
 	assert.Equal(t, batch.ID("mine"), receive(t, events).Statuses[0].ID)
+}
+
+type roundTrips func(*http.Request) (*http.Response, error)
+
+func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// The application's HTTP client opens the stream, too: its proxy and its certificates are needed there
+// as well.
+func TestEventsComeThroughTheClientOfTheOptions(t *testing.T) {
+	r := newRig(t, nil, nil)
+	var opened atomic.Int64
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	r.c = r.client(&canton.Options{Client: &http.Client{Transport: roundTrips(func(req *http.Request) (*http.Response, error) {
+		if req.Header.Get("Upgrade") == "websocket" {
+			opened.Add(1)
+		}
+		return transport.RoundTrip(req)
+	})}})
+	r.follow("Alice")
+	assert.EqualValues(t, 1, opened.Load())
 }
 
 func TestEventsEnd(t *testing.T) {

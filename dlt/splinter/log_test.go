@@ -104,6 +104,24 @@ func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 	})
 }
 
+// The service sends old events again when a stream is opened anew. The log has each id once.
+func TestALogHasARepeatedIDOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &notes{}
+		l, p := newLog(j)
+		l.open(t.Context(), time.Now())
+		var ids []string
+		for _, id := range []string{"one", "one", "two"} {
+			l.add(id)
+			l.work(t.Context(), p)
+		}
+		for _, e := range j.entries {
+			ids = append(ids, e.IDs...)
+		}
+		assert.Equal(t, []string{"one", "two"}, ids)
+	})
+}
+
 // slept is t as a machine sees it that slept for d since: its monotonic clock stood still.
 func slept(t time.Time, d time.Duration) time.Time {
 	t = t.Add(-d)

@@ -1,8 +1,11 @@
 package wire_test
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 
@@ -24,4 +27,16 @@ func TestSendTraceParent(t *testing.T) {
 	h = http.Header{"Traceparent": {"my own"}}
 	wire.SendTraceParent(ctx, h)
 	assert.Equal(t, http.Header{"Traceparent": {"my own"}}, h)
+}
+
+// An answer of just the bound is read whole, and a longer one is an error, not a shorter answer.
+func TestBounded(t *testing.T) {
+	whole, err := io.ReadAll(&wire.Bounded{R: strings.NewReader("1234"), Left: 4})
+	assert.NoError(t, err)
+	assert.Equal(t, "1234", string(whole))
+	b := &wire.Bounded{R: iotest.OneByteReader(strings.NewReader("123456")), Left: 4}
+	_, err = io.ReadAll(b)
+	assert.ErrorIs(t, err, wire.ErrTooLarge)
+	_, err = b.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, wire.ErrTooLarge, "read once more")
 }
