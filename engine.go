@@ -9,10 +9,9 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/internal/inhand"
-	"github.com/dltbatch/dltbatch/internal/keeper"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/internal/recorder"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -25,9 +24,9 @@ type engine struct {
 	queuer    *queuer.Queuer
 	submitter *submitter.Submitter
 	monitor   *monitor.Monitor
-	recorder  *recorder.Recorder
+	recorder  *groups.Recorder
 	table     *inhand.Table
-	keeper    *keeper.Keeper
+	keeper    *groups.Keeper
 	vitals    *vitals
 	gate      *gate
 	notices   notices
@@ -57,26 +56,9 @@ func newEngine(r *Runner) *engine {
 	e.gate = newGate(r, e.unserved)
 	e.notices = notices{r, e.end, queuer.ReliesOnOrder(o.Strategy)}
 	e.table = inhand.New(e.tableOptions())
-	e.recorder = recorder.New(e.store("recorder"), recorder.Options{
-		Linger: linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4,
-		Done: func(group []inhand.Recorded) {
-			e.holds(group)
-			e.table.Written(group)
-			e.wantReceipts(group)
-			// The next group waits for the notices, which may ask the store.
-			ctx, cancel := context.WithTimeout(context.Background(), o.ClaimTTL/8)
-			defer cancel()
-			for _, w := range group {
-				e.notices.written(ctx, w)
-			}
-		},
-		Lost: func(all []store.Outcome) {
-			e.end.lostOutcomes(len(all))
-			e.table.Lost(all)
-		},
-		Trouble: func(err error) { r.trouble("recorder", err) },
-	})
-	e.keeper = keeper.New(e.store("keeper"), keeper.Options{Max: groupSize, Timeout: o.ClaimTTL / 4})
+	settings := groups.Settings{Linger: linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
+	e.recorder = groups.NewRecorder(e.store("recorder"), settings, e.written, e.lost, func(err error) { r.trouble("recorder", err) })
+	e.keeper = groups.NewKeeper(e.store("keeper"), groupSize, o.ClaimTTL/4)
 	var lists dlt.ListSubmitter
 	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
 		lists = gatedLists{watchedLists{listGuard{l, r}, e.vitals}, e.gate}
@@ -137,6 +119,25 @@ func newEngine(r *Runner) *engine {
 		},
 	})
 	return e
+}
+
+// written takes outcomes that the store has answered about.
+func (e *engine) written(group []inhand.Recorded) {
+	e.holds(group)
+	e.table.Written(group)
+	e.wantReceipts(group)
+	// The next group waits for the notices, which may ask the store.
+	ctx, cancel := context.WithTimeout(context.Background(), e.r.o.ClaimTTL/8)
+	defer cancel()
+	for _, w := range group {
+		e.notices.written(ctx, w)
+	}
+}
+
+// lost takes outcomes that the recorder gave up.
+func (e *engine) lost(all []store.Outcome) {
+	e.end.lostOutcomes(len(all))
+	e.table.Lost(all)
 }
 
 // wantReceipts tells the monitor of commits that this process was the first to record, without
@@ -254,15 +255,12 @@ func (e *engine) tableOptions() inhand.Options {
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
 		TTL:    o.ClaimTTL,
 		Traits: e.r.ledger.Traits, Events: events, Runs: reliant, MayWait: e.outlivesCrash,
-		Write: func(all []store.Outcome) {
-			for i := range all {
-				e.complete(&all[i])
+		Write: func(first store.Outcome, rest ...store.Outcome) {
+			e.complete(&first)
+			for i := range rest {
+				e.complete(&rest[i])
 			}
-			e.recorder.PutAll(all)
-		},
-		WriteOne: func(o store.Outcome) {
-			e.complete(&o)
-			e.recorder.Put(o)
+			e.recorder.Put(first, rest...)
 		},
 		Due:   func(d time.Duration) { e.monitor.DueIn(d) },
 		Free:  func(lanes ...batch.ServiceID) { e.queuer.Hint(lanes...) },

@@ -53,7 +53,6 @@ var house = []struct {
 	{"internal/repeats", nil},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
-	{"internal/keeper", []string{"store", "internal/loop"}},
 	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},
 	{"internal/explain", []string{"batch", "store"}},
 	{"internal/acts", []string{"batch", "store"}},
@@ -61,7 +60,7 @@ var house = []struct {
 	{"console", []string{"batch", "store", "operator", "internal/loop"}},
 	{"cmd/dltbatch", []string{"batch", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/pgsettings", "internal/redact"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
-	{"internal/recorder", []string{"batch", "store", "internal/loop", "internal/inhand"}},
+	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 }
 
 type listed struct {

@@ -249,9 +249,9 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second},
 		TTL:   o.Rules.TTL, Traits: o.Traits, Events: o.Events != nil,
 		MayWait: func(store.Outcome) bool { return w.mayWait },
-		Write:   w.Put, WriteOne: func(o store.Outcome) { w.Put([]store.Outcome{o}) },
-		Due:  func(d time.Duration) { m.DueIn(d) },
-		Free: func(...batch.ServiceID) {}, Over: func(batch.ServiceID) {}, Later: func(batch.ServiceID, time.Duration) {},
+		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },
+		Due:     func(d time.Duration) { m.DueIn(d) },
+		Free:    func(...batch.ServiceID) {}, Over: func(batch.ServiceID) {}, Later: func(batch.ServiceID, time.Duration) {},
 	})
 	m = monitor.New(w, w, w.table, o)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -56,7 +56,8 @@ func (r *rig) took(list *[]string) []string {
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *rig {
 	r := &rig{begin: time.Now(), traits: dlt.Traits{Name: "l"}}
-	write := func(all []store.Outcome) {
+	write := func(first store.Outcome, rest ...store.Outcome) {
+		all := append([]store.Outcome{first}, rest...)
 		text := ""
 		for i, o := range all {
 			if i > 0 {
@@ -71,10 +72,9 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 	}
 	o := inhand.Options{
 		Rules: rules, TTL: time.Minute, Events: true,
-		Traits:   func(batch.ServiceID) dlt.Traits { return r.traits },
-		MayWait:  func(store.Outcome) bool { return true },
-		Write:    write,
-		WriteOne: func(o store.Outcome) { write([]store.Outcome{o}) },
+		Traits:  func(batch.ServiceID) dlt.Traits { return r.traits },
+		MayWait: func(store.Outcome) bool { return true },
+		Write:   write,
 		Due: func(d time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

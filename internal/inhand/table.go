@@ -2,6 +2,7 @@ package inhand
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Options of a table; all must be set except Events. The functions are called without a lock,
-// and may block, but not on the table; Written and Lost call neither Write nor WriteOne.
+// and may block, but not on the table; Written and Lost do not call Write.
 type Options struct {
 	Rules
 	TTL    time.Duration // of this process's claims
@@ -23,10 +24,8 @@ type Options struct {
 	Runs bool
 	// MayWait says whether an acceptance may wait for the ledger's next word.
 	MayWait func(store.Outcome) bool
-	// Write writes outcomes that became known together, and may keep the slice. WriteOne is
-	// Write for one.
-	Write    func([]store.Outcome)
-	WriteOne func(store.Outcome)
+	// Write writes outcomes that became known together, and may keep the slice.
+	Write func(first store.Outcome, rest ...store.Outcome)
 	// Due says that a row will be due in the store after d.
 	Due func(d time.Duration)
 	// Free says that lanes may go on, Over that this process has nothing under way in a lane,
@@ -56,7 +55,7 @@ func (o *Options) about(s batch.ServiceID) about {
 // write writes outcomes, if there are any.
 func (o *Options) write(all []store.Outcome) {
 	if len(all) > 0 {
-		o.Write(all)
+		o.Write(all[0], all[1:]...)
 	}
 }
 
@@ -111,12 +110,8 @@ func (t *Table) Answered(o store.Outcome, took time.Duration) {
 	t.mu.Lock()
 	out := t.entries.step(t.entries.slot(o.Key, about, now), &ev, now)
 	t.mu.Unlock()
-	switch all := out.Write(); len(all) {
-	case 0:
-	case 1:
-		t.o.WriteOne(all[0])
-	default:
-		t.o.Write(append([]store.Outcome(nil), all...))
+	if all := out.Write(); len(all) > 0 {
+		t.o.Write(all[0], slices.Clone(all[1:])...)
 	}
 }
 

@@ -15,7 +15,7 @@ var stages = [...]struct{ name, frame string }{
 	{"add", "dltbatch.(*Runner).Add"},
 	{"claim", "dltbatch/queuer."},
 	{"post", "dltbatch/submitter."},
-	{"record", "dltbatch/internal/recorder."},
+	{"record", "dltbatch/internal/groups."},
 	{"poll", "dltbatch/monitor."},
 	{"http", "net/http."},
 	{"rest", ""},

@@ -49,7 +49,7 @@ var elsewhere = map[string]string{
 // ours share something, and those whose tests let processes and threads meet.
 var raced = []string{
 	".", "./batch/autobatch", "./queuer", "./submitter", "./monitor", "./store/memory", "./store/sqlite",
-	"./internal/inhand", "./internal/keeper", "./internal/lanes", "./internal/loop", "./internal/pool", "./internal/recorder",
+	"./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",
 	"./internal/sim",
 	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
 	// Here dlt/dlttest calls the methods of a client from many goroutines.

@@ -1,4 +1,4 @@
-package recorder_test
+package groups_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -64,7 +64,7 @@ func (l *locks) findings(id string) (all []store.Finding) {
 }
 
 // asByDefault are the times and numbers of a Runner with its defaults.
-func asByDefault(o *recorder.Options) {
+func asByDefault(o *groups.Settings) {
 	o.Max, o.Timeout, o.Retry = 500, 15*time.Second, time.Minute
 }
 
@@ -73,7 +73,7 @@ func asByDefault(o *recorder.Options) {
 func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newLocks("locked")
-		r := start(t, &f.fake, func(o *recorder.Options) { asByDefault(o); o.Retry = time.Hour })
+		r := start(t, &f.fake, func(o *groups.Settings) { asByDefault(o); o.Retry = time.Hour })
 		r.put("locked")
 		time.Sleep(20 * time.Second)
 		worst := time.Duration(0)
@@ -122,7 +122,7 @@ func TestLockedRowsAreSortedOut(t *testing.T) {
 			for _, id := range all {
 				together = append(together, outcome(id))
 			}
-			r.PutAll(together)
+			r.Put(together[0], together[1:]...)
 			time.Sleep(20 * time.Second)
 			r.verdict("later")
 			time.Sleep(35 * time.Second)
@@ -183,7 +183,7 @@ func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 		r := start(t, f, nil)
 		first, last := outcome("a"), outcome("a")
 		last.Finding, last.By = store.IsCommitted, batch.ByMonitor
-		r.PutAll([]store.Outcome{first, outcome("b"), last, outcome("c")})
+		r.Put(first, outcome("b"), last, outcome("c"))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []store.Finding{store.Accepted, store.IsCommitted}, got)
@@ -211,9 +211,9 @@ func TestALaterOutcomeThatComesAloneWaits(t *testing.T) {
 		r := start(t, f, nil)
 		last := outcome("a")
 		last.Finding, last.By = store.IsCommitted, batch.ByMonitor
-		r.PutAll([]store.Outcome{outcome("a")})
+		r.Put(outcome("a"))
 		time.Sleep(20 * time.Millisecond)
-		r.PutAll([]store.Outcome{last})
+		r.Put(last)
 		time.Sleep(20 * time.Millisecond)
 		down.Store(false)
 		time.Sleep(10 * time.Second)

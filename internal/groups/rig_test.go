@@ -1,4 +1,4 @@
-package recorder_test
+package groups_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/internal/inhand"
-	"github.com/dltbatch/dltbatch/internal/recorder"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -71,7 +71,7 @@ func ids(outcomes []store.Outcome) (out []string) {
 
 // rig is a recorder that runs, and a record of its calls.
 type rig struct {
-	*recorder.Recorder
+	*groups.Recorder
 	stop  context.CancelFunc
 	ended chan struct{}
 
@@ -83,34 +83,32 @@ type rig struct {
 	lost    []string
 }
 
-func start(t *testing.T, f *fake, change func(*recorder.Options)) *rig {
+func start(t *testing.T, f *fake, change func(*groups.Settings)) *rig {
 	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
-	o := recorder.Options{
-		Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute,
-		Done: func(group []inhand.Recorded) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			for _, w := range group {
-				id := string(w.Key.ID)
-				r.done = append(r.done, id)
-				r.results[id], r.doneAt[id] = w.Applied.Result, time.Now()
-			}
-		},
-		Lost: func(all []store.Outcome) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.lost = append(r.lost, ids(all)...)
-		},
-		Trouble: func(err error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.trouble = append(r.trouble, err)
-		},
-	}
+	o := groups.Settings{Linger: 2 * time.Millisecond, Max: 4, Timeout: time.Minute, Retry: time.Minute}
 	if change != nil {
 		change(&o)
 	}
-	r.Recorder = recorder.New(f, o)
+	done := func(group []inhand.Recorded) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, w := range group {
+			id := string(w.Key.ID)
+			r.done = append(r.done, id)
+			r.results[id], r.doneAt[id] = w.Applied.Result, time.Now()
+		}
+	}
+	lost := func(all []store.Outcome) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lost = append(r.lost, ids(all)...)
+	}
+	trouble := func(err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.trouble = append(r.trouble, err)
+	}
+	r.Recorder = groups.NewRecorder(f, o, done, lost, trouble)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() {

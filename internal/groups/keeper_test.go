@@ -1,10 +1,8 @@
-package keeper_test
+package groups_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,24 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/keeper"
-	"github.com/dltbatch/dltbatch/internal/leak"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
-
-var errTest = errors.New("database down")
-
-// fake is a store that takes 10 ms, and answers with answer.
-type fake struct {
+// keeping is a store that takes 10 ms, and answers with answer.
+type keeping struct {
 	answer func(ids []string) ([]bool, error)
 
 	mu     sync.Mutex
 	groups [][]string
 }
 
-func (f *fake) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+func (f *keeping) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	var ids []string
 	for _, p := range kept {
 		ids = append(ids, string(p.Key.ID))
@@ -52,7 +45,7 @@ func (f *fake) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool,
 	return slices.Repeat([]bool{true}, len(ids)), nil
 }
 
-func (f *fake) calls() int {
+func (f *keeping) calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.groups)
@@ -62,10 +55,10 @@ func prepared(id string) store.Prepared {
 	return store.Prepared{Ref: store.Ref{Key: batch.Key{Service: "s", ID: batch.ID(id)}}, Version: 1, Bytes: []byte("x")}
 }
 
-func run(t *testing.T, f *fake, test func(t *testing.T, k *keeper.Keeper, stop func())) {
+func run(t *testing.T, f *keeping, test func(t *testing.T, k *groups.Keeper, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(f, keeper.Options{Max: 50, Timeout: time.Second})
+		k := groups.NewKeeper(f, 50, time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { k.Run(ctx) })
@@ -81,7 +74,7 @@ type said struct {
 }
 
 // all keeps n requests at once, and returns the answer to each.
-func all(ctx context.Context, k *keeper.Keeper, n int) map[string]said {
+func all(ctx context.Context, k *groups.Keeper, n int) map[string]said {
 	out := map[string]said{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -99,7 +92,7 @@ func all(ctx context.Context, k *keeper.Keeper, n int) map[string]said {
 }
 
 func TestOneAloneWaitsForNobody(t *testing.T) {
-	run(t, &fake{}, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	run(t, &keeping{}, func(t *testing.T, k *groups.Keeper, _ func()) {
 		start := time.Now()
 		did, err := k.Keep(t.Context(), prepared("b"))
 		require.NoError(t, err)
@@ -109,8 +102,8 @@ func TestOneAloneWaitsForNobody(t *testing.T) {
 }
 
 func TestManyShareAWrite(t *testing.T) {
-	f := &fake{}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	f := &keeping{}
+	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		for id, s := range all(t.Context(), k, 200) {
 			assert.Equal(t, said{true, nil}, s, id)
 		}
@@ -129,13 +122,13 @@ func TestManyShareAWrite(t *testing.T) {
 
 // Each caller gets the answer about its own row.
 func TestWhatHasMovedOn(t *testing.T) {
-	f := &fake{answer: func(ids []string) (did []bool, err error) {
+	f := &keeping{answer: func(ids []string) (did []bool, err error) {
 		for _, id := range ids {
 			did = append(did, !strings.HasSuffix(id, "7"))
 		}
 		return did, nil
 	}}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		for id, s := range all(t.Context(), k, 200) {
 			assert.Equal(t, said{!strings.HasSuffix(id, "7"), nil}, s, id)
 		}
@@ -166,8 +159,8 @@ func TestAWriteThatFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{answer: answer}
-			run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+			f := &keeping{answer: answer}
+			run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 				failed := 0
 				for id, s := range all(t.Context(), k, 200) {
 					assert.Equal(t, s.err == nil, s.did, id)
@@ -185,8 +178,8 @@ func TestAWriteThatFails(t *testing.T) {
 }
 
 func TestNothingSpoilsAGroup(t *testing.T) {
-	f := &fake{}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	f := &keeping{}
+	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		p := prepared("b")
 		p.Bytes = make([]byte, store.MaxPrepared+1)
 		_, err := k.Keep(t.Context(), p)
@@ -196,8 +189,8 @@ func TestNothingSpoilsAGroup(t *testing.T) {
 }
 
 func TestAWriteThatHangs(t *testing.T) {
-	f := &fake{}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	f := &keeping{}
+	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		hang := make(chan struct{})
 		f.answer = func([]string) ([]bool, error) { <-hang; return nil, errTest }
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -211,8 +204,8 @@ func TestAWriteThatHangs(t *testing.T) {
 
 // A request whose caller has gone is not written.
 func TestWhoHasGone(t *testing.T) {
-	f := &fake{}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, _ func()) {
+	f := &keeping{}
+	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		for range 50 {
@@ -229,8 +222,8 @@ func TestWhoHasGone(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	f := &fake{}
-	run(t, f, func(t *testing.T, k *keeper.Keeper, stop func()) {
+	f := &keeping{}
+	run(t, f, func(t *testing.T, k *groups.Keeper, stop func()) {
 		results := make(chan map[string]said)
 		go func() { results <- all(t.Context(), k, 200) }()
 		time.Sleep(5 * time.Millisecond)
@@ -240,6 +233,6 @@ func TestStopped(t *testing.T) {
 			assert.Error(t, s.err, id)
 		}
 		_, err := k.Keep(t.Context(), prepared("late"))
-		assert.ErrorIs(t, err, keeper.ErrStopped)
+		assert.ErrorIs(t, err, groups.ErrStopped)
 	})
 }

@@ -1,4 +1,4 @@
-package recorder_test
+package groups_test
 
 import (
 	"context"

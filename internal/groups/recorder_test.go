@@ -1,4 +1,4 @@
-package recorder_test
+package groups_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -53,8 +53,7 @@ func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 			o.Finding, o.By = store.IsCommitted, batch.ByMonitor
 			return o
 		}
-		r.PutAll(nil)
-		r.PutAll([]store.Outcome{verdict("a"), verdict("b"), verdict("c")})
+		r.Put(verdict("a"), verdict("b"), verdict("c"))
 		synctest.Wait()
 		require.Equal(t, [][]string{{"a", "b", "c"}}, f.calls())
 		r.close()
@@ -104,7 +103,7 @@ func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return written(o), nil
 		}}
-		r := start(t, f, func(o *recorder.Options) { o.Max = 100 })
+		r := start(t, f, func(o *groups.Settings) { o.Max = 100 })
 		begin := time.Now()
 		r.verdict("first")
 		synctest.Wait()
@@ -134,7 +133,7 @@ func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 func TestCloseFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		r := start(t, f, func(o *recorder.Options) { o.Linger = time.Hour })
+		r := start(t, f, func(o *groups.Settings) { o.Linger = time.Hour })
 		begin := time.Now()
 		r.put("a", "b", "c", "d", "e", "f")
 		r.close()
@@ -155,7 +154,7 @@ func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
 					}
 					return written(o), nil
 				}}
-				r := start(t, f, func(o *recorder.Options) { o.Max = 8; o.Retry = 10 * time.Second })
+				r := start(t, f, func(o *groups.Settings) { o.Max = 8; o.Retry = 10 * time.Second })
 				var all []string
 				for i := range 8 {
 					all = append(all, fmt.Sprint("r", i))
@@ -342,7 +341,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, &fake{answer: answer}, func(o *recorder.Options) { o.Retry = 24 * time.Hour })
+				r := start(t, &fake{answer: answer}, func(o *groups.Settings) { o.Retry = 24 * time.Hour })
 				r.put("a", "b", "c")
 				time.Sleep(time.Minute)
 				r.Close()

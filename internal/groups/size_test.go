@@ -1,4 +1,4 @@
-package recorder_test
+package groups_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/recorder"
+	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -31,12 +31,12 @@ func large(id string, bytes int) store.Outcome {
 func TestAGroupHasSoManyBytes(t *testing.T) {
 	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
 	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}
-	bounded := func(o *recorder.Options) { o.Max, o.MaxBytes = 100, 100 }
+	bounded := func(o *groups.Settings) { o.Max, o.MaxBytes = 100, 100 }
 	t.Run("found together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{}
 			r := start(t, f, bounded)
-			r.PutAll(all)
+			r.Put(all[0], all[1:]...)
 			r.close()
 			assert.Equal(t, want, f.calls())
 		})
@@ -67,7 +67,7 @@ func TestAGroupHasSoManyBytes(t *testing.T) {
 				return written(o), nil
 			}}
 			r := start(t, f, bounded)
-			r.PutAll(all)
+			r.Put(all[0], all[1:]...)
 			time.Sleep(time.Minute)
 			r.close()
 			size := map[string]int{"a": 60, "b": 40, "c": 1, "d": 500, "f": 100}

@@ -1,0 +1,119 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// PreparedStore is the part of a store that the keeper writes to.
+type PreparedStore interface {
+	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
+}
+
+// ErrStopped is the error of a Keep that came too late.
+var ErrStopped = errors.New("keeper: stopped")
+
+// keeperWorkers is how many groups are written at once: a row that somebody has locked holds up only
+// the rows of its group.
+const keeperWorkers = 4
+
+// Keeper keeps prepared bytes. No request waits for company.
+type Keeper struct {
+	w *Writer[*request]
+}
+
+type request struct {
+	p        store.Prepared
+	left     <-chan struct{} // closed once nobody waits for the answer any more
+	did      bool            // may be read after the answer
+	answered chan error      // has room for one
+}
+
+func (r *request) gone() bool {
+	select {
+	case <-r.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// NewKeeper returns a keeper of groups of at most so many; Run makes it work. timeout bounds one write.
+// A request that failed is retried for an eighth of that: meanwhile its caller's claim runs out.
+func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
+	return &Keeper{newWriter(Settings{Max: most, Timeout: timeout, Retry: timeout / 8}, rules[*request]{
+		workers: keeperWorkers,
+		key:     func(r **request) batch.Key { return (*r).p.Key },
+		lingers: func(**request) bool { return false },
+		size:    func(r **request) int { return len((*r).p.Bytes) },
+		write:   func(ctx context.Context, group []*request) error { return keep(ctx, s, group) },
+		done:    answer, lost: answer,
+		trouble: func(error) {}, // the callers get it
+	})}
+}
+
+// answer answers the requests of a group.
+func answer(group []item[*request]) {
+	for _, it := range group {
+		it.of.answered <- it.err
+	}
+}
+
+// keep writes the requests of which somebody waits for the answer.
+func keep(ctx context.Context, s PreparedStore, group []*request) error {
+	group = slices.DeleteFunc(slices.Clone(group), (*request).gone)
+	if len(group) == 0 {
+		return nil
+	}
+	kept := make([]store.Prepared, len(group))
+	for i, r := range group {
+		kept[i] = r.p
+	}
+	did, err := s.KeepPrepared(ctx, kept)
+	if err == nil && len(did) != len(kept) {
+		err = fmt.Errorf("keeper: %d answers about %d batches", len(did), len(kept))
+	}
+	for i := 0; err == nil && i < len(group); i++ {
+		group[i].did = did[i]
+	}
+	return err
+}
+
+// Keep stores p while Run runs, alone or with others. true says that p is stored, as
+// [store.PreparedKeeper].KeepPrepared does; after an error that is not known. Keep returns when ctx is
+// done. It may be called concurrently.
+func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err // before it spoils a group
+	}
+	r := &request{p: p, left: ctx.Done(), answered: make(chan error, 1)}
+	select {
+	case k.w.in <- arrival[*request]{first: r}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-k.w.ended:
+		return false, ErrStopped
+	}
+	select {
+	case err := <-r.answered:
+		return r.did, err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-k.w.ended:
+	}
+	select {
+	case err := <-r.answered:
+		return r.did, err
+	default:
+		return false, ErrStopped
+	}
+}
+
+// Run writes until ctx is done, which cuts off the writes under way. It is called once.
+func (k *Keeper) Run(ctx context.Context) { k.w.Run(ctx) }

@@ -1,0 +1,376 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// Settings are those of every writer. Max, Timeout and Retry must be set.
+type Settings struct {
+	// Linger is how long items wait for others to share a write: items that nobody waits for, and
+	// all items while much is written.
+	Linger time.Duration
+	Max    int // items in a group
+	// MaxBytes bounds the sizes of a group's items; one item may be larger. 0 is no bound.
+	MaxBytes int
+	// Timeout bounds one write; a write that hangs fails. A write that is repeated has a sixteenth
+	// of it, since all other items of its worker wait meanwhile.
+	Timeout time.Duration
+	// Retry is how long a failed write is retried.
+	Retry time.Duration
+}
+
+// rules of a writer for its kind of items.
+type rules[T any] struct {
+	write   func(context.Context, []T) error
+	key     func(*T) batch.Key // of the batch that an item is about
+	lingers func(*T) bool      // nobody waits for the item to be written
+	size    func(*T) int       // of an item, in bytes
+	workers int
+	// done is called with every group that was written, lost with items that were given up, and
+	// trouble for failed writes. None of them may keep the slice.
+	done, lost func([]item[T])
+	trouble    func(error)
+}
+
+// Writer writes items in groups. Each of its workers writes one group at a time. Items that come
+// while all workers are busy share the next write.
+//
+// A row that somebody has locked, or that cannot be written, must not hold up the others: a worker
+// repeats failed items in short rounds, and writes the next group between two rounds. While an
+// item waits to be repeated, later items of that worker about its batch wait behind it: they would
+// hang, too, and hold up the items that they share a write with, or overtake it.
+type Writer[T any] struct {
+	o     Settings
+	r     rules[T]
+	in    chan arrival[T]
+	ended chan struct{} // closed when Run returns
+}
+
+// arrival is items that became known together.
+type arrival[T any] struct {
+	first T
+	rest  []T
+}
+
+type item[T any] struct {
+	of      T
+	retried bool      // an earlier write of it failed, and may have been applied all the same
+	err     error     // of that write
+	most    int       // items in a group with it, after a repetition that hung; 0 for any number
+	until   time.Time // when it is given up; zero before the first failure
+}
+
+func newWriter[T any](o Settings, r rules[T]) *Writer[T] {
+	return &Writer[T]{o: o, r: r, in: make(chan arrival[T], 4*o.Max), ended: make(chan struct{})}
+}
+
+// Put hands items over that became known together: up to Max of them are written together. It
+// may be called concurrently, and waits while the workers are far behind. Once Run has returned,
+// Put does not wait, and the items are given up. It keeps rest.
+func (w *Writer[T]) Put(first T, rest ...T) {
+	select {
+	case w.in <- arrival[T]{first, rest}:
+	case <-w.ended:
+	}
+}
+
+// Close lets Run end once every item is written. No Put may follow.
+func (w *Writer[T]) Close() { close(w.in) }
+
+// Run writes until Close, or until ctx is done, which gives up the items that are left. It
+// is called once.
+func (w *Writer[T]) Run(ctx context.Context) {
+	defer close(w.ended)
+	var all sync.WaitGroup
+	for range w.r.workers {
+		all.Go(func() { (&worker[T]{Writer: w}).run(ctx) })
+	}
+	all.Wait()
+}
+
+// worker is a goroutine that writes.
+type worker[T any] struct {
+	*Writer[T]
+	busyUntil time.Time // until when all items linger, after a write of many
+	// stuck has the batches of which an item failed and is to be repeated, and how it failed; nil for
+	// none.
+	stuck map[batch.Key]error
+	moved bool      // the round was not in vain, it wrote items or made groups smaller
+	room  []item[T] // memory for the next group
+	items []T       // memory for the next write
+}
+
+func (w *worker[T]) run(ctx context.Context) {
+	in := w.in
+	pause := loop.Brief()
+	var again []item[T] // failed, or behind a failed one, to be written again
+	var retry <-chan time.Time
+	var hung time.Duration // how long the last round took, if it was in vain
+	open := true
+	for open || (len(again) > 0 && ctx.Err() == nil) {
+		select {
+		case a, ok := <-in:
+			if open = ok; !ok {
+				in = nil // no more comes; only retries are left
+				continue
+			}
+			w.room = w.gather(appendAll(w.room[:0], a))
+			again = append(again, w.writeAll(ctx, w.room)...)
+			w.busyUntil = time.Time{}
+			if len(w.room) >= min(many, w.o.Max) {
+				w.busyUntil = time.Now().Add(w.o.Linger)
+			}
+		case <-retry:
+			retry = nil
+			began := time.Now()
+			if again = w.repeat(ctx, again); w.moved {
+				pause.Reset() // the rest is tried soon
+				hung = 0
+			} else {
+				hung = time.Since(began)
+			}
+		case <-ctx.Done():
+			return
+		}
+		switch {
+		case len(again) == 0:
+			pause.Reset()
+		case retry == nil:
+			retry = time.After(max(pause.NextBackOff(), share*hung))
+		}
+	}
+}
+
+// share is how many times longer than a round in vain the pause after it is at least: while a row
+// is locked, all others have three quarters of the time.
+const share = 3
+
+// many is the number of outcomes from which on a write is worth waiting for: a transaction's
+// fixed cost is then the smaller part.
+const many = 16
+
+// gather fills the group with items that came meanwhile, or come while the group may
+// linger.
+func (w *worker[T]) gather(group []item[T]) []item[T] {
+	now := time.Now()
+	until, busy := now.Add(w.o.Linger), w.busyUntil.After(now)
+	if busy {
+		until = w.busyUntil
+	}
+	linger := time.NewTimer(until.Sub(now))
+	defer linger.Stop()
+	counted := 0 // of the group
+	for wait, size := w.r.lingers(&group[0].of), 0; len(group) < w.o.Max; {
+		if size += w.sizeOf(group[counted:]); w.o.MaxBytes > 0 && size >= w.o.MaxBytes {
+			return group
+		}
+		counted = len(group)
+		a, ok := w.next(wait || busy, linger.C)
+		if !ok {
+			return group
+		}
+		wait = wait && w.r.lingers(&a.first)
+		group = appendAll(group, a)
+	}
+	return group
+}
+
+// fits returns how many of the first items may be one group, at least one of any.
+func (w *worker[T]) fits(items []item[T]) (n int) {
+	size := 0
+	for ; n < min(len(items), max(1, w.o.Max)); n++ {
+		size += w.sizeOf(items[n : n+1])
+		if n > 0 && w.o.MaxBytes > 0 && size > w.o.MaxBytes {
+			break
+		}
+	}
+	return n
+}
+
+func (w *worker[T]) sizeOf(items []item[T]) (n int) {
+	for i := range items {
+		n += w.r.size(&items[i].of)
+	}
+	return n
+}
+
+func appendAll[T any](group []item[T], a arrival[T]) []item[T] {
+	group = append(group, item[T]{of: a.first})
+	for _, of := range a.rest {
+		group = append(group, item[T]{of: of})
+	}
+	return group
+}
+
+// next returns items that are there, or come before a wait ends; ok is false for none.
+func (w *worker[T]) next(wait bool, end <-chan time.Time) (a arrival[T], ok bool) {
+	select {
+	case a, ok = <-w.in:
+		return a, ok
+	default:
+	}
+	if wait {
+		select {
+		case a, ok = <-w.in:
+		case <-end:
+		}
+	}
+	return a, ok
+}
+
+// writeAll writes items, in groups that fit. It splits a group that fails, so that a bad
+// row does not hold up the others: into halves only, since in an outage every row fails and more
+// splits would add to the load. It returns the items that are to be repeated.
+func (w *worker[T]) writeAll(ctx context.Context, items []item[T]) (again []item[T]) {
+	for len(items) > 0 {
+		n := w.fits(items)
+		again = append(again, w.split(ctx, items[:n], 1, w.o.Timeout, time.Time{})...)
+		items = items[n:]
+	}
+	return again
+}
+
+// least is the shortest time limit of a repeated write, where Timeout is not shorter.
+const least = 250 * time.Millisecond
+
+// brief is the time limit of a repeated write.
+func (w *worker[T]) brief() time.Duration { return max(w.o.Timeout/16, min(w.o.Timeout, least)) }
+
+// repeat is one round of repetitions. A group that fails is split down to single rows. The round
+// begins no write after its time is over: a write that hangs ends it. The items that had no
+// turn are the first of the next round. repeat gives up items that are too old.
+func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]) {
+	w.stuck, w.moved = nil, false
+	end := time.Now().Add(w.brief())
+	var failed []item[T]
+	for len(items) > 0 && time.Now().Before(end) {
+		n := w.together(items)
+		failed = append(failed, w.split(ctx, items[:n], n, w.brief(), end)...)
+		items = items[n:]
+	}
+	left, behind := w.aside(slices.Clone(items))
+	left = append(append(left, failed...), behind...)
+	left = w.giveUp(left)
+	w.stuck = nil
+	w.stick(left)
+	return left
+}
+
+// together returns how many of the first items may share a write.
+func (w *worker[T]) together(items []item[T]) (n int) {
+	most := w.fits(items)
+	for ; n < most; n++ {
+		if m := items[n].most; m > 0 && m < most {
+			if most = m; n >= most {
+				break
+			}
+		}
+	}
+	return n
+}
+
+// stick notes that later items about the same batches must wait.
+func (w *worker[T]) stick(items []item[T]) {
+	for i := range items {
+		if w.stuck == nil {
+			w.stuck = map[batch.Key]error{}
+		}
+		w.stuck[w.r.key(&items[i].of)] = items[i].err
+	}
+}
+
+// aside takes the items about batches that are stuck out of a group.
+func (w *worker[T]) aside(group []item[T]) (now, behind []item[T]) {
+	if len(w.stuck) == 0 {
+		return group, nil
+	}
+	now = group[:0]
+	for _, it := range group {
+		err, ok := w.stuck[w.r.key(&it.of)]
+		if !ok {
+			now = append(now, it)
+			continue
+		}
+		if it.until.IsZero() {
+			it.until, it.err = time.Now().Add(w.o.Retry), err
+		}
+		behind = append(behind, it)
+	}
+	return now, behind
+}
+
+// split writes a group, and if that fails its parts. After end, unless it is zero, a failure is
+// not followed by another write. It returns the items that are to be repeated.
+func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, timeout time.Duration, end time.Time) (again []item[T]) {
+	if group, again = w.aside(group); len(group) == 0 {
+		return again
+	}
+	w.items = w.items[:0]
+	for i := range group {
+		group[i].err = nil
+		w.items = append(w.items, group[i].of)
+	}
+	if err := w.call(ctx, w.items, timeout); err != nil {
+		late := !end.IsZero() && !time.Now().Before(end)
+		for i := range group { // it may have been committed all the same: then the halves are repeats, too
+			group[i].retried, group[i].err = true, err
+			if late {
+				group[i].most = max(1, len(group)/16)
+			}
+		}
+		w.moved = w.moved || late && len(group) > 1
+		if len(group) == 1 || splits == 0 || late {
+			return append(again, w.failed(group, err)...)
+		}
+		half := len(group) / 2
+		again = append(again, w.split(ctx, group[:half], splits-1, w.brief(), end)...)
+		return append(again, w.split(ctx, group[half:], splits-1, w.brief(), end)...)
+	}
+	w.moved = true
+	w.r.done(group)
+	return again
+}
+
+func (w *worker[T]) call(ctx context.Context, items []T, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return loop.Contain(func() error { return w.r.write(ctx, items) })
+}
+
+// failed marks items for another try.
+func (w *worker[T]) failed(group []item[T], err error) []item[T] {
+	w.r.trouble(fmt.Errorf("write about %d batches: %w", len(group), err))
+	until := time.Now().Add(w.o.Retry)
+	for i := range group {
+		if group[i].until.IsZero() {
+			group[i].until = until
+		}
+	}
+	w.stick(group)
+	return slices.Clone(group) // its memory is the next group's
+}
+
+// giveUp returns the items that are not too old.
+func (w *worker[T]) giveUp(items []item[T]) (keep []item[T]) {
+	now := time.Now()
+	var lost []item[T]
+	keep = items[:0]
+	for _, it := range items {
+		if now.Before(it.until) {
+			keep = append(keep, it)
+		} else {
+			lost = append(lost, it)
+		}
+	}
+	if len(lost) > 0 {
+		w.r.lost(lost)
+	}
+	return keep
+}
