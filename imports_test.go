@@ -51,6 +51,7 @@ var house = []struct {
 	{"internal/loop", nil},
 	{"internal/lossy", nil},
 	{"internal/repeats", nil},
+	{"internal/events", []string{"batch", "store", "dlt", "health", "internal/loop", "internal/inhand"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},

@@ -1,0 +1,149 @@
+// Package events makes the events of a Runner and hands them on: to the application's observers, to the
+// log, and to what Health says of pauses, held services, warnings and troubles.
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Options of a [Reporter]. Package dltbatch explains those of the same name.
+type Options struct {
+	Instance     string
+	Observer     batch.Observer
+	Observers    []batch.Observer
+	Calls        batch.CallObserver
+	TraceParent  func(ctx context.Context) string
+	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
+	Logger       *slog.Logger    // nil: silence
+	Final        func(batch.Key) // called when this process saw a batch become final
+}
+
+// Reporter makes the events of one Runner and hands them on. Its methods may be called concurrently.
+type Reporter struct {
+	o        Options
+	log      *slog.Logger
+	run      atomic.Pointer[func(batch.Event)] // observe with the values of the present Run's context
+	queues   []*queue[delivery]                // of Options.Observers
+	sums     *repeats[topic, write]
+	flow     flow
+	standing standing
+
+	droppedTraces atomic.Uint64
+}
+
+// New returns a Reporter. It starts nothing.
+func New(o Options) *Reporter {
+	r := &Reporter{o: o, log: slog.New(slog.DiscardHandler), sums: newSums()}
+	if o.Logger != nil {
+		r.log = slog.New(logHandler{o.Logger.Handler(), r.standing.troubled})
+	}
+	r.queues = r.newQueues()
+	return r
+}
+
+// Logger returns Options.Logger, whose panics are contained.
+func (r *Reporter) Logger() *slog.Logger { return r.log }
+
+// Observe passes an event to the application's observers and to the log. It contains a panic in an
+// observer.
+func (r *Reporter) Observe(ctx context.Context, e batch.Event) {
+	e.At, e.Instance = time.Now(), r.o.Instance
+	r.flow.saw(e)
+	if len(r.queues) > 0 {
+		r.queue(ctx, e)
+	}
+	if r.o.Observer != nil {
+		r.give(ctx, r.o.Observer, "Observer", e)
+	}
+	r.logEvent(ctx, e)
+}
+
+// Report is Observe for an event that no caller's context belongs to: the work of a Run.
+func (r *Reporter) Report(e batch.Event) {
+	if f := r.run.Load(); f != nil {
+		(*f)(e)
+		return
+	}
+	r.Observe(context.Background(), e) // a client panicked while no Run runs
+}
+
+// Trouble reports that a part failed unexpectedly and goes on.
+func (r *Reporter) Trouble(part string, err error) {
+	r.standing.troubled(err)
+	r.Report(batch.Event{Kind: batch.EventTrouble, Part: part, Err: fmt.Errorf("%s: %w", part, err)})
+}
+
+// LaneHeld reports that a lane stays where it is.
+func (r *Reporter) LaneHeld(s batch.ServiceID, err error) {
+	r.standing.troubled(err)
+	r.Report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
+}
+
+// Warned replaces the store's earlier warnings, and reports each when it begins.
+func (r *Reporter) Warned(all []store.Warning) {
+	for _, w := range r.standing.warned(all) {
+		r.Trouble("store", w.Err)
+	}
+}
+
+// Added reports batches that this process has stored.
+func (r *Reporter) Added(ctx context.Context, batches []batch.Batch) {
+	for _, b := range batches {
+		r.Observe(ctx, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued})
+	}
+}
+
+// Operated reports an operator's act upon a batch.
+func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record) {
+	r.Observe(ctx, batch.Event{
+		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
+		TraceParent: rec.TraceParent,
+	})
+	if rec.Final() {
+		r.o.Final(rec.Key)
+	}
+}
+
+// Steered is Operated for an act upon a lane or everything.
+func (r *Reporter) Steered(ctx context.Context, act batch.Act) {
+	if act.Action == batch.ActionRelease {
+		r.standing.released(act.Scope.Service)
+	}
+	r.Observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
+}
+
+// Calls returns what Options.Calls gets; nil where nobody wants to know.
+func (r *Reporter) Calls() func(context.Context, batch.Call) {
+	o := r.o.Calls
+	if o == nil {
+		return nil
+	}
+	return func(ctx context.Context, c batch.Call) { r.contain(ctx, "Calls", func() { o.ObserveCall(ctx, c) }) }
+}
+
+// contain calls the application's code, and logs a panic in it.
+func (r *Reporter) contain(ctx context.Context, name string, call func()) {
+	if err := loop.Contain(func() error { call(); return nil }); err != nil {
+		r.say(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
+	}
+}
+
+// TakeFlow returns the flow of batches since it was taken last, and begins anew, if that is a second ago or
+// more: a shorter one says nothing about rates.
+func (r *Reporter) TakeFlow(now time.Time) (store.Flow, bool) { return r.flow.take(now) }
+
+// Health returns what the events say of it.
+func (r *Reporter) Health(now time.Time) health.Health {
+	h := r.standing.look(now)
+	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.droppedTraces.Load()
+	return h
+}

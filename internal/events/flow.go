@@ -1,0 +1,62 @@
+package events
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// flow sums up what this Runner sees of batches, until somebody takes it.
+type flow struct {
+	mu    sync.Mutex
+	began time.Time
+	sum   store.Flow // without Ago and Took
+}
+
+// saw adds an event.
+func (f *flow) saw(e batch.Event) {
+	first := e.Kind == batch.EventClaimed && e.Attempt == 1
+	final := e.Kind == batch.EventFinal || (e.Kind == batch.EventOrderBreach || e.Kind == batch.EventOperated) && finalState(e)
+	if !first && !final && e.InRequest == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if first && e.SinceAdded > 0 {
+		f.sum.Queue = f.sum.Queue.Plus(e.SinceAdded)
+	}
+	if e.InRequest > 0 {
+		f.sum.Flight = f.sum.Flight.Plus(e.Took)
+	}
+	if final {
+		f.sum.Final++
+	}
+	if final && e.SincePosted > 0 {
+		f.sum.Finality = f.sum.Finality.Plus(e.SincePosted)
+	}
+}
+
+// finalState reports whether an event other than EventFinal says that its batch became final: no
+// other event says so then.
+func finalState(e batch.Event) bool {
+	switch e.Act.Action {
+	case "", batch.ActionDecide, batch.ActionCancel:
+		return e.State == batch.Committed || e.State == batch.Rejected && e.Kind == batch.EventOperated
+	}
+	return false
+}
+
+// take returns the flow since it was taken last, and begins anew, if that is a second ago or more:
+// a shorter one says nothing about rates.
+func (f *flow) take(now time.Time) (taken store.Flow, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if taken = f.sum; now.Sub(f.began) < time.Second {
+		return store.Flow{}, false
+	}
+	taken.Took = now.Sub(f.began)
+	f.began, f.sum = now, store.Flow{}
+	return taken, true
+}

@@ -1,0 +1,192 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// The lines about a Run, beside the events, whose lines begin with their kinds.
+const (
+	lineStarted  = "started"
+	lineStopping = "stopping"
+	lineStopped  = "stopped"
+	lineLost     = "events lost: an observer is too slow"
+	linePanicked = "observer panicked"
+	lineLate     = "late outcome changed nothing"
+	lineLosses   = "the store lacks abilities"
+)
+
+const (
+	// sumEvery is how often the log has a line about something that happens again and again.
+	sumEvery = time.Minute
+	// maxSums bounds the number of things that are summed up.
+	maxSums = 4096
+)
+
+// topic is the subject of a line of the log. Lines of one topic are summed up.
+type topic struct {
+	text    string
+	where   string // the part that it is about
+	service batch.ServiceID
+	why     string
+}
+
+// write writes a line; a sum has more attributes, and may be about something that is over.
+type write func(over bool, more ...slog.Attr)
+
+func newSums() *repeats[topic, write] {
+	return newRepeats[topic](sumEvery, maxSums, func(s sum[write]) {
+		more := []slog.Attr{slog.Int("times", s.times), slog.Duration("for", s.span)}
+		if s.over {
+			more = append(more, slog.Bool("over", true))
+		}
+		s.last(s.over, more...)
+	})
+}
+
+// say writes a line to the log, unless a line of its topic was written before and that is not over
+// yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has the
+// stack of a panic.
+func (r *Reporter) say(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
+	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	first = r.sums.seen(about, func(over bool, more ...slog.Attr) {
+		at := level
+		if over {
+			at = slog.LevelInfo
+		}
+		r.log.LogAttrs(ctx, at, about.text, slices.Concat(attrs, more)...)
+	})
+	if first {
+		r.log.LogAttrs(ctx, level, about.text, slices.Concat(attrs, stack(err))...)
+	}
+	return first
+}
+
+// logEvent writes an event to the log.
+func (r *Reporter) logEvent(ctx context.Context, e batch.Event) {
+	level := levelOf(e)
+	if !r.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := attributes(e)
+	switch e.Kind {
+	case batch.EventPaused, batch.EventResumed, batch.EventLaneHeld, batch.EventTrouble:
+		if r.say(ctx, level, topicOf(e), e.Err, attrs...) {
+			return
+		}
+		level = slog.LevelDebug
+		if !r.log.Enabled(ctx, level) {
+			return
+		}
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	r.log.LogAttrs(ctx, level, string(e.Kind), append(attrs, stack(e.Err)...)...)
+}
+
+// levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info for
+// a change that an operator wants to find again, Debug for all others.
+func levelOf(e batch.Event) slog.Level {
+	switch e.Kind {
+	case batch.EventOrderBreach, batch.EventVanished:
+		return slog.LevelError
+	case batch.EventDecision, batch.EventHalted, batch.EventQuarantined, batch.EventLaneHeld, batch.EventTrouble:
+		if _, panicked := errors.AsType[*loop.PanicError](e.Err); panicked {
+			return slog.LevelError
+		}
+		return slog.LevelWarn
+	case batch.EventPaused:
+		kind, _ := errors.AsType[*batch.SubmissionError](e.Err)
+		switch {
+		case kind != nil && kind.Kind == batch.KindBusy:
+			return slog.LevelInfo
+		case kind != nil && kind.Kind == batch.KindMisconfigured:
+			return slog.LevelError
+		}
+		return slog.LevelWarn
+	case batch.EventOperated, batch.EventResumed:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// topicOf returns the topic of an event that may happen again and again.
+func topicOf(e batch.Event) topic {
+	t := topic{text: string(e.Kind), where: e.Part, service: e.Key.Service}
+	if e.Err != nil {
+		t.why = withoutNumbers(e.Err.Error())
+	}
+	return t
+}
+
+// withoutNumbers leaves out the words that have a digit: ids, counts, durations and ports differ
+// from one time to the next.
+func withoutNumbers(text string) string {
+	const most = 256
+	var b strings.Builder
+	for word := range strings.FieldsSeq(text) {
+		if b.Len() > most {
+			break
+		}
+		if strings.ContainsAny(word, "0123456789") {
+			word = "#"
+		}
+		b.WriteString(word)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// attributes returns the fields of an event that are set, without its error.
+func attributes(e batch.Event) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 8)
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	number := func(name string, n int) {
+		if n != 0 {
+			attrs = append(attrs, slog.Int(name, n))
+		}
+	}
+	text("service", string(e.Key.Service))
+	text("batch", string(e.Key.ID))
+	number("attempt", e.Attempt)
+	if e.State.Known() {
+		text("state", e.State.String())
+	}
+	if e.Act.Action != "" {
+		text("action", string(e.Act.Action))
+		text("scope", e.Act.Scope.String())
+		text("actor", e.Act.Actor)
+		text("reason", batch.Excerpt(e.Act.Reason, batch.MaxErrorText))
+	}
+	number("status_code", e.StatusCode)
+	number("code", e.Code)
+	text("endpoint", e.Endpoint)
+	if e.InRequest > 0 {
+		attrs = append(attrs, slog.Duration("took", e.Took))
+	}
+	return attrs
+}
+
+// stack returns the stack of a panic, if err is one.
+func stack(err error) []slog.Attr {
+	var p *loop.PanicError
+	if !errors.As(err, &p) {
+		return nil
+	}
+	return []slog.Attr{slog.String("stack", string(p.Stack))}
+}

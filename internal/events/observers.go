@@ -1,0 +1,73 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// maxQueued is how many events wait at most for one of Options.Observers.
+const maxQueued = 4096
+
+// delivery gives an event to an observer, which has a name in the log.
+type delivery func(o batch.Observer, name string)
+
+// newQueues returns the queues of Options.Observers.
+func (r *Reporter) newQueues() []*queue[delivery] {
+	queues := make([]*queue[delivery], len(r.o.Observers))
+	for i, o := range r.o.Observers {
+		name := nth(i)
+		queues[i] = newQueue(maxQueued, func(deliver delivery) { deliver(o, name) })
+	}
+	return queues
+}
+
+// nth names one of Options.Observers.
+func nth(i int) string { return fmt.Sprintf("Observers[%d]", i) }
+
+// give gives an event to an observer, and contains a panic in it.
+func (r *Reporter) give(ctx context.Context, o batch.Observer, name string, e batch.Event) {
+	r.contain(ctx, name, func() { o.Observe(ctx, e) })
+}
+
+// queue queues an event for Options.Observers.
+func (r *Reporter) queue(ctx context.Context, e batch.Event) {
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	deliver := func(o batch.Observer, name string) { r.give(ctx, o, name, e) }
+	for i, q := range r.queues {
+		if !q.put(deliver) {
+			r.say(ctx, slog.LevelWarn, topic{text: lineLost, where: nth(i)}, nil, slog.String("observer", nth(i)))
+		}
+	}
+}
+
+// restTime is how long the events that wait get at the end of a Run.
+const restTime = 500 * time.Millisecond
+
+// rest gives the queues of Options.Observers time to become empty.
+func (r *Reporter) rest() {
+	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	defer cancel()
+	for _, q := range r.queues {
+		q.rest(ctx)
+	}
+}
+
+// lostEvents returns how many events each of Options.Observers has lost; nil if none has.
+func (r *Reporter) lostEvents() []uint64 {
+	var lost []uint64
+	for i, q := range r.queues {
+		if n := q.lostSoFar(); n > 0 {
+			if lost == nil {
+				lost = make([]uint64, len(r.queues))
+			}
+			lost[i] = n
+		}
+	}
+	return lost
+}

@@ -1,0 +1,87 @@
+package events
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are sent
+// again behind others, before they are sent. It asks the store until ctx is done, and then says
+// "perhaps": the requests need the rest of the claim's time.
+func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
+	if !r.reliant {
+		return
+	}
+	forgets := r.traits(run.Service).ResendHarmlessFor != dlt.Forever
+	for i, c := range run.Batches {
+		if !c.Again {
+			continue
+		}
+		if err := r.sentBehind(ctx, run, i, forgets); err != nil {
+			r.Report(batch.Event{
+				Kind: batch.EventOrderBreach, Key: c.Key, State: batch.Submitting, Attempt: c.Attempt, Err: err, SinceAdded: waited(c),
+			})
+		}
+	}
+}
+
+// sentBehind returns an error if the i-th batch of a run is sent again behind a batch of its
+// lane that was executed, or may have been. A batch that was lost, too, was not: it waits to go
+// again in its turn. Only a ledger that forgets batches that it has reported may say of an executed
+// one that there is no trace, and so the doubt about it is open.
+func (r *Run) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
+	if in := run.InDoubtAfter(i); forgets && in != "" {
+		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)
+	}
+	return r.behind(ctx, run.Batches[i].Key, "sent again", func(b batch.Record) bool {
+		return b.State == batch.Committed || forgets && b.State == batch.Unknown && !b.DoubtSince.IsZero()
+	})
+}
+
+// overtaken returns an error if the ledger executes a batch that it had decided against, or
+// that was taken for lost, and batches that left after it may have gone ahead. It is nil for a
+// batch that keeps its place.
+func (r *Run) overtaken(ctx context.Context, o store.Outcome, a store.Applied) error {
+	if !r.reliant || o.By != batch.ByMonitor {
+		return nil
+	}
+	to := a.Row.State
+	again := to == batch.Committed || to == batch.Pending || to == batch.Valid
+	if !again || (a.From != batch.Invalid && !a.From.Claimable()) {
+		return nil
+	}
+	return r.behind(ctx, o.Key, fmt.Sprintf("was %s, and the ledger executes it after all", a.From), func(b batch.Record) bool {
+		return b.State == batch.Committed || b.State == batch.Pending || b.State == batch.Valid || b.State == batch.Submitting
+	})
+}
+
+// behind names another batch, about which is says so, that a batch follows although it should
+// come first; nil if no batch does. It asks the store, so it is called for few batches.
+// Without an answer until ctx is done it returns an error, since there may be one.
+func (r *Run) behind(ctx context.Context, key batch.Key, why string, is func(batch.Record) bool) error {
+	var ahead batch.ID
+	perhaps := ""
+	err := r.read(ctx, "order", func(ctx context.Context) (err error) {
+		ahead, err = store.Ahead(ctx, r.store, key, func(b batch.Record) bool {
+			if !is(b) {
+				return false
+			}
+			if perhaps = ""; b.State != batch.Committed {
+				perhaps = "perhaps "
+			}
+			return true
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s, perhaps behind others: %w", why, err)
+	case ahead != "":
+		return fmt.Errorf("%s, %sbehind %s, which was to come after it", why, perhaps, ahead)
+	}
+	return nil
+}

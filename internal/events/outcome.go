@@ -1,0 +1,187 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Claimed informs about a run that is about to be posted.
+func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
+	r.reportSentBehind(ctx, run)
+	for _, c := range run.Batches {
+		r.Report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c), TraceParent: c.TraceParent})
+	}
+}
+
+// Written informs about an outcome that the store has answered about.
+func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
+	if w.Again && w.Applied.Result == store.Written {
+		w.Applied = r.lostReply(ctx, w)
+	}
+	key, row := w.Key, w.Applied.Row
+	switch w.Applied.Result {
+	case store.Bad:
+		r.Trouble("store", w.Applied.Err)
+		return
+	case store.Held: // it is written again
+		return
+	case store.Gone, store.Fenced:
+		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
+		r.log.LogAttrs(ctx, slog.LevelDebug, lineLate, append(late, slog.String("finding", w.Finding.String()))...)
+		if w.Again && w.Applied.Result == store.Fenced {
+			r.movedOn(ctx, w)
+		}
+		return
+	}
+	if w.Finding == store.HasReceipts { // its commit was reported
+		return
+	}
+	if row.State == batch.Committed {
+		r.standing.released(key.Service)
+	}
+	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
+		r.o.Final(key) // somebody else recorded it, and reports it
+		return
+	}
+	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // two outcomes in one
+		accepted := batch.Event{Kind: batch.EventState, Key: key, State: batch.Pending, From: batch.Submitting, By: w.By, Attempt: row.Attempt, TraceParent: w.Applied.TraceParent}
+		accepted.SinceAdded = between(w.Applied.Created, row.LastPost)
+		answered(&accepted, w.Outcome)
+		r.Report(accepted)
+	}
+	breach := r.overtaken(ctx, w.Outcome, w.Applied)
+	event := eventOf(w, breach)
+	event.TakenOver = r.takenOver(w)
+	if breach != nil && row.State != batch.Committed {
+		also := event
+		also.Kind, also.Err = batch.EventOrderBreach, breach
+		r.Report(also)
+	}
+	switch {
+	case row.Final():
+		r.o.Final(key)
+	case w.Finding == store.Accepted:
+		r.standing.released(key.Service) // somebody released it
+	}
+	if w.Applied.Stuck || !quietly(w) {
+		r.Report(event)
+	}
+	if w.Applied.Halted && w.Applied.Result == store.Written {
+		event.Kind = batch.EventHalted
+		if w.Applied.Halt != "" {
+			event.Err = errors.New(w.Applied.Halt)
+			r.standing.halt(key.Service)
+		}
+		r.Report(event)
+	}
+	if row.Quarantined && event.Kind == batch.EventFinal {
+		event.Kind = batch.EventQuarantined
+		r.Report(event)
+	}
+}
+
+// quietly reports whether an outcome changed no state: the row keeps which node has shown the batch, that
+// its deadline is put off, or why a person, who was called before, has to decide about this attempt, too.
+func quietly(w inhand.Recorded) bool {
+	switch w.Finding {
+	case store.IsPending:
+		return w.Applied.From == batch.Pending
+	case store.IsValid: // a rollback is counted
+		return w.Applied.From == batch.Valid
+	case store.PutOff, store.Undecidable:
+		return true
+	}
+	return false
+}
+
+// takenOver reports whether the outcome is the first about an attempt that another instance left.
+func (r *Run) takenOver(w inhand.Recorded) bool {
+	was := w.Was
+	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != r.o.Instance &&
+		!was.ClaimExpires.Equal(was.LastPost) && !was.Undecided()
+}
+
+// eventOf returns the observer's event for an outcome that was written.
+func eventOf(w inhand.Recorded, breach error) batch.Event {
+	row := w.Applied.Row
+	event := batch.Event{
+		Kind: batch.EventState, Key: w.Key, State: row.State, From: w.Applied.From, By: w.By, Attempt: row.Attempt, Err: asError(row.Error),
+		TraceParent: w.Applied.TraceParent,
+	}
+	switch {
+	case w.Applied.Breach:
+		event.Kind = batch.EventOrderBreach
+		if w.Applied.Err != nil {
+			event.Err = w.Applied.Err
+		}
+	case breach != nil && row.State == batch.Committed:
+		event.Kind, event.Err = batch.EventOrderBreach, breach
+	case row.Final():
+		event.Kind = batch.EventFinal
+	case w.Applied.Stuck:
+		event.Kind, event.Err = batch.EventDecision, errors.New(row.Decision)
+		if w.Error != nil {
+			event.Err = w.Error // the same text
+		}
+	case w.Finding == store.Doubtful || (row.State == batch.Submitting && w.Finding != store.Undecidable):
+		event.Kind = batch.EventInDoubt
+	}
+	at := w.Applied.At
+	if row.Final() {
+		at = row.FinalAt
+	}
+	event.SinceAdded = between(w.Applied.Created, at)
+	if !w.Query.Answered.IsZero() {
+		event.QueryTook, event.SinceQuery = w.Query.Took, time.Since(w.Query.Answered)
+	}
+	switch {
+	case w.By == batch.ByMonitor:
+		event.SincePosted = between(row.LastPost, at)
+	case w.Finding != store.IsCommitted:
+		answered(&event, w.Outcome)
+	case !w.Post.Answered.IsZero(): // the row has only the time of the write
+		event.SincePosted = time.Since(w.Post.Answered)
+	}
+	return event
+}
+
+// answered adds to an event the POST whose answer caused it.
+func answered(e *batch.Event, o store.Outcome) {
+	e.Took, e.InRequest = o.Post.Took, o.Post.Batches
+	if !o.Post.Answered.IsZero() {
+		e.SinceAnswered = time.Since(o.Post.Answered)
+	}
+	if o.Report != nil {
+		blame(e, *o.Report)
+	}
+}
+
+// between returns the time from one moment of the database's clock to another; 0 where one is not
+// known, or the clock was put back in between.
+func between(from, to time.Time) time.Duration {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, to.Sub(from))
+}
+
+// waited returns the time from Add to the claim.
+func waited(c store.Claim) time.Duration {
+	if c.Was == nil {
+		return 0
+	}
+	return between(c.Created, c.Was.ClaimExpires.Add(-c.Was.ClaimTTL))
+}
+
+func asError(e *batch.SubmissionError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,101 @@
+package events
+
+import (
+	"context"
+	"sync"
+)
+
+// queue holds values for a receiver that may be slow, and never makes their sender wait. It holds them until they are delivered, one after the other and in their order, on a
+// goroutine that exists only while there are any. A value that finds the queue full is lost. All
+// methods may be called concurrently.
+type queue[T any] struct {
+	deliver func(T)
+	most    int
+
+	mu      sync.Mutex
+	values  []T
+	running bool
+	lost    uint64
+	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
+}
+
+// newQueue returns an empty queue. It holds at most so many values, and delivers one more at the time.
+func newQueue[T any](most int, deliver func(T)) *queue[T] {
+	return &queue[T]{deliver: deliver, most: most}
+}
+
+// put queues a value. It returns false if the value was lost.
+func (q *queue[T]) put(v T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.values) >= q.most {
+		q.lost++
+		return false
+	}
+	q.values = append(q.values, v)
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+	return true
+}
+
+func (q *queue[T]) run() {
+	over := false
+	defer func() {
+		if !over { // the receiver has ended the goroutine
+			go q.run()
+		}
+	}()
+	for {
+		v, ok := q.next()
+		if !ok {
+			over = true
+			return
+		}
+		q.deliver(v)
+	}
+}
+
+// next takes the first value. On an empty queue the goroutine is over.
+func (q *queue[T]) next() (v T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.values) == 0 {
+		q.values, q.running = nil, false
+		if q.empty != nil {
+			close(q.empty)
+			q.empty = nil
+		}
+		return v, false
+	}
+	var zero T
+	v, q.values[0] = q.values[0], zero
+	q.values = q.values[1:]
+	return v, true
+}
+
+// lostSoFar returns how many values were lost so far.
+func (q *queue[T]) lostSoFar() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
+}
+
+// rest waits until everything is delivered, or ctx is done.
+func (q *queue[T]) rest(ctx context.Context) {
+	q.mu.Lock()
+	if !q.running {
+		q.mu.Unlock()
+		return
+	}
+	if q.empty == nil {
+		q.empty = make(chan struct{})
+	}
+	empty := q.empty
+	q.mu.Unlock()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+}

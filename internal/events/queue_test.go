@@ -1,0 +1,149 @@
+package events
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/leak"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
+
+// slow is a receiver that takes a value at each turn of its gate.
+type slow struct {
+	gate chan struct{}
+	mu   sync.Mutex
+	got  []int
+}
+
+func (s *slow) take(v int) {
+	<-s.gate
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = append(s.got, v)
+}
+
+func (s *slow) taken() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]int(nil), s.got...)
+}
+
+func upTo(from, to int) (all []int) {
+	for i := from; i < to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+// Put never waits. What finds the queue full is lost and counted, all else comes in order, however
+// the queue was filled and emptied before.
+func TestQueueIsBoundedAndInOrder(t *testing.T) {
+	for _, most := range []int{1, 2, 15, 16, 17, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{gate: make(chan struct{})}
+			q := newQueue(most, s.take)
+			next := 0
+			put := func(n int) (lost int) {
+				for range n {
+					if q.put(next) {
+						next++
+					} else {
+						lost++
+					}
+				}
+				return lost
+			}
+			require.Zero(t, put(1))
+			synctest.Wait() // it is being delivered
+			require.Zero(t, put(most))
+			require.Equal(t, 3, put(3), "full")
+			require.EqualValues(t, 3, q.lostSoFar())
+			for range most/2 + 1 {
+				s.gate <- struct{}{}
+				synctest.Wait()
+				require.Zero(t, put(1), "room for one more")
+				require.Equal(t, 1, put(1))
+			}
+			close(s.gate)
+			q.rest(t.Context())
+			assert.Equal(t, upTo(0, next), s.taken())
+			assert.EqualValues(t, 3+most/2+1, q.lostSoFar())
+			require.Zero(t, put(most), "and again")
+			q.rest(t.Context())
+			assert.Equal(t, upTo(0, next), s.taken())
+		})
+	}
+}
+
+// Its goroutine ends when the queue is empty: the bubble would say that one is left.
+func TestQueueRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{gate: make(chan struct{})}
+		q := newQueue(4, s.take)
+		q.rest(t.Context()) // nothing is there
+		before := runtime.NumGoroutine()
+		require.True(t, q.put(1))
+		synctest.Wait()
+		assert.Equal(t, before+1, runtime.NumGoroutine())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		q.rest(ctx)
+		assert.Equal(t, time.Second, time.Since(begin), "no longer than it may take")
+		close(s.gate)
+		q.rest(t.Context())
+		synctest.Wait()
+		assert.Equal(t, before, runtime.NumGoroutine())
+		assert.Equal(t, []int{1}, s.taken())
+	})
+}
+
+// A receiver that ends its goroutine, as the failure of a test does, loses nothing that waits.
+func TestQueueOutlivesItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got atomic.Int64
+		q := newQueue(4, func(v int) {
+			got.Add(1)
+			if v%2 == 0 {
+				runtime.Goexit()
+			}
+		})
+		for i := range 20 {
+			require.True(t, q.put(i))
+			if i%4 == 3 {
+				q.rest(t.Context())
+			}
+		}
+		assert.EqualValues(t, 20, got.Load())
+	})
+}
+
+func TestQueueOfManySenders(t *testing.T) {
+	const senders, each = 8, 500
+	var got [senders][]int
+	q := newQueue(senders*each, func(v [2]int) { got[v[0]] = append(got[v[0]], v[1]) })
+	var all sync.WaitGroup
+	for s := range senders {
+		all.Go(func() {
+			for i := range each {
+				assert.True(t, q.put([2]int{s, i}))
+			}
+		})
+	}
+	all.Wait()
+	q.rest(t.Context())
+	for s := range got {
+		assert.Equal(t, upTo(0, each), got[s])
+	}
+	assert.Zero(t, q.lostSoFar())
+}

@@ -1,0 +1,123 @@
+package events
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// book notes what is said, with its time.
+type book struct {
+	begin time.Time
+	mu    sync.Mutex
+	lines []string
+}
+
+func (b *book) say(s sum[string]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	over := ""
+	if s.over {
+		over = ", over"
+	}
+	b.lines = append(b.lines, fmt.Sprintf("%s: %s, %d times for %s%s", time.Since(b.begin), s.last, s.times, s.span, over))
+}
+
+func (b *book) said() (lines []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines, b.lines = b.lines, nil
+	return lines
+}
+
+func newLog(most int) (*book, *repeats[string, string]) {
+	b := &book{begin: time.Now()}
+	return b, newRepeats[string](time.Minute, most, b.say)
+}
+
+// The first is the caller's. Then there is a line a minute, and one when it is over.
+func TestRepeatsAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		firsts := 0
+		for i := range 20 {
+			if l.seen("k", fmt.Sprint("no ", i)) {
+				firsts++
+			}
+			time.Sleep(7 * time.Second)
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, firsts)
+		assert.Equal(t, []string{"1m0s: no 8, 8 times for 1m0s", "2m0s: no 17, 9 times for 2m0s"}, b.said())
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"3m0s: no 19, 2 times for 3m0s", "4m0s: no 19, 20 times for 2m13s, over"}, b.said())
+		assert.True(t, l.seen("k", "anew"))
+		l.end()
+		assert.Empty(t, b.said(), "the caller has said it")
+	})
+}
+
+// What happens once is one line, the caller's. Keys do not mix, and each has its own minute.
+func TestRepeatsByKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		assert.True(t, l.seen("once", "once"))
+		time.Sleep(10 * time.Second)
+		for range 3 {
+			l.seen("a", "a")
+		}
+		time.Sleep(10 * time.Second)
+		for range 5 {
+			l.seen("b", "b")
+		}
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{
+			"1m10s: a, 2 times for 1m0s", "1m20s: b, 4 times for 1m0s", "2m10s: a, 3 times for 0s, over", "2m20s: b, 5 times for 0s, over",
+		}, b.said())
+	})
+}
+
+// At the end it says what it has not said yet, and no timer is left that speaks later.
+func TestRepeatsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(9)
+		l.end()
+		l.seen("b", "b")
+		time.Sleep(time.Second)
+		for range 4 {
+			l.seen("a", "a")
+			l.seen("b", "b")
+		}
+		time.Sleep(time.Second)
+		l.end()
+		assert.Equal(t, []string{"2s: b, 4 times for 2s", "2s: a, 3 times for 1s"}, b.said())
+		time.Sleep(time.Hour)
+		l.end()
+		assert.Empty(t, b.said())
+		assert.True(t, l.seen("a", "a"), "begins anew")
+		l.seen("a", "a")
+		time.Sleep(time.Hour)
+		assert.Len(t, b.said(), 2)
+	})
+}
+
+// Where there are too many kinds, what comes late is always new: better too much than nothing.
+func TestRepeatsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newLog(2)
+		for range 2 {
+			l.seen("a", "a")
+			l.seen("b", "b")
+			assert.True(t, l.seen("c", "c"))
+		}
+		time.Sleep(time.Hour)
+		assert.Len(t, b.said(), 4)
+		assert.True(t, l.seen("c", "c"))
+		assert.False(t, l.seen("c", "c"))
+		l.end()
+	})
+}

@@ -1,0 +1,111 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Reads are what the events of a Run read from the store.
+type Reads interface {
+	Get(ctx context.Context, key batch.Key) (batch.Record, error)
+	List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error)
+	Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error)
+	History(ctx context.Context, key batch.Key) ([]batch.Act, error)
+	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
+}
+
+// Run makes the events of one Run.
+type Run struct {
+	*Reporter
+	store   Reads
+	traits  func(batch.ServiceID) dlt.Traits
+	reliant bool
+	over    atomic.Bool
+}
+
+// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done. reliant says
+// that the strategy relies on the order in which the ledger gets batches.
+func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.ServiceID) dlt.Traits, reliant bool) *Run {
+	values := context.WithoutCancel(ctx)
+	observe := func(e batch.Event) { r.Observe(values, e) }
+	r.run.Store(&observe)
+	return &Run{Reporter: r, store: s, traits: traits, reliant: reliant}
+}
+
+// End ends the Run. The queues of Options.Observers get time to become empty, and sums in the log are
+// written.
+func (r *Run) End() {
+	r.over.Store(true) // before Health is cleared
+	r.standing.clear()
+	r.rest()
+	r.sums.end()
+	r.run.Store(nil)
+}
+
+// Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their answers
+// close and open only the gates of that Run, so Paused, Resumed and Unserved say nothing then: Health
+// and the events are about the Run of now, and nobody would ever take the news back.
+
+// Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means
+// that the Run serves it by now.
+func (r *Run) Unserved(s batch.ServiceID, err error) {
+	if r.over.Load() {
+		return
+	}
+	r.standing.unserved(s, err != nil)
+	if err != nil {
+		r.LaneHeld(s, err)
+	}
+}
+
+// Paused reports that nothing is posted for a service, or at all.
+func (r *Run) Paused(s batch.ServiceID, all bool, err error) {
+	if r.over.Load() {
+		return
+	}
+	r.standing.pause(s, all, true, err)
+	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
+	if err != nil {
+		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
+		event.Err = &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(err), Message: text}, err: err}
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
+		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
+	}
+	r.Report(event)
+}
+
+// Resumed reports that such a pause is over.
+func (r *Run) Resumed(s batch.ServiceID, all bool) {
+	if r.over.Load() {
+		return
+	}
+	r.standing.pause(s, all, false, nil)
+	r.Report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: s}})
+}
+
+// Vanished reports a commit that the ledger no longer has.
+func (r *Run) Vanished(key batch.Key, now batch.Reported) {
+	r.Report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
+}
+
+// answerError is the error of a ledger's client, with its kind for readers who do not know the client.
+type answerError struct {
+	kind *batch.SubmissionError
+	err  error
+}
+
+func (e *answerError) Error() string   { return e.err.Error() }
+func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// blame adds to an event where, and by which codes, a POST failed.
+func blame(e *batch.Event, r batch.Report) {
+	r = r.Fit()
+	e.StatusCode, e.Code, e.Endpoint = r.StatusCode, r.Code, r.Endpoint
+}
