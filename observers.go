@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
 )
@@ -19,7 +20,7 @@ type delivery func(o batch.Observer, name string)
 // checkObservers refuses an observer that is nil.
 func checkObservers(all []batch.Observer) error {
 	for i, o := range all {
-		if f, ok := o.(batch.ObserverFunc); o == nil || ok && f == nil {
+		if isnil.Is(o) {
 			return optionError(nth(i), nil, "an observer")
 		}
 	}

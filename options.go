@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -246,6 +247,9 @@ func (o Options) check() error {
 	}
 	if w := o.Strategy.Window(); w < 1 {
 		return optionError("Strategy.Window", w, "at least 1")
+	}
+	if o.Observer != nil && isnil.Is(o.Observer) {
+		return optionError("Observer", nil, "an observer, or none")
 	}
 	return checkObservers(o.Observers)
 }

@@ -83,15 +83,6 @@ func TestNewChecksItsOptions(t *testing.T) {
 	}
 }
 
-func TestNewWantsAStoreAndALedger(t *testing.T) {
-	_, err := dltbatch.New(nil, ledgermem.New(nil), nil)
-	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	assert.Contains(t, err.Error(), "store")
-	_, err = dltbatch.New(memory.New(), nil, nil)
-	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	assert.Contains(t, err.Error(), "ledger")
-}
-
 // The caller's options are not changed, nor read again.
 func TestNewCopiesItsOptions(t *testing.T) {
 	o := dltbatch.Options{}

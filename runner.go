@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
 	"github.com/dltbatch/dltbatch/internal/repeats"
@@ -61,10 +62,10 @@ type Runner struct {
 // keeps this order. So is a store that lacks an optional interface which the options or these
 // traits need ([store.Abilities]).
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
-	if s == nil {
+	if isnil.Is(s) {
 		return nil, optionError("store", nil, "a store")
 	}
-	if l == nil {
+	if isnil.Is(l) {
 		return nil, optionError("ledger", nil, "a ledger")
 	}
 	opts := o.withDefaults()

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -94,3 +95,21 @@ func (c Control) Closed() bool { return !c.PausedAt.IsZero() || !c.HaltedAt.IsZe
 
 // Set reports whether the control has an effect: a pause, a halt or a policy.
 func (c Control) Set() bool { return c.Closed() || c.Policy != PolicyDefault }
+
+// String returns the scope and what holds it, such as "everything: paused".
+func (c Control) String() string {
+	var held []string
+	if !c.PausedAt.IsZero() {
+		held = append(held, "paused")
+	}
+	if !c.HaltedAt.IsZero() {
+		held = append(held, "halted by "+string(c.HaltedBy))
+	}
+	if c.Policy != PolicyDefault {
+		held = append(held, "policy "+c.Policy.String())
+	}
+	if held == nil {
+		return c.Scope.String()
+	}
+	return c.Scope.String() + ": " + strings.Join(held, ", ")
+}

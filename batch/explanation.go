@@ -113,6 +113,9 @@ type Explanation struct {
 	Text string `json:"text"`
 }
 
+// String returns the key and the text.
+func (e Explanation) String() string { return e.Key.String() + ": " + e.Text }
+
 // Seen returns a record for the operator's act that follows the explanation. If the batch has
 // moved on since, the act does nothing.
 func (e Explanation) Seen() Record { return Record{Key: e.Key, Version: e.Version} }

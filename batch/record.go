@@ -53,6 +53,9 @@ type Record struct {
 // change it.
 func (r Record) Final() bool { return !r.FinalAt.IsZero() }
 
+// String returns the key and the state, such as "service/id: pending".
+func (r Record) String() string { return r.Key.String() + ": " + r.State.String() }
+
 // ErrorKind classifies a submission error. The values are stored.
 type ErrorKind string
 

@@ -130,6 +130,17 @@ func written[T any](t *testing.T, v T, want string) {
 	assert.Equal(t, v, back)
 }
 
+// What embeds a key or a scope prints more than that.
+func TestPrinting(t *testing.T) {
+	key := batch.Key{Service: "c::s", ID: "b1"}
+	assert.Equal(t, "c::s/b1: pending", fmt.Sprint(batch.Record{Key: key, State: batch.Pending}))
+	assert.Equal(t, "c::s/b1: it waits", fmt.Sprint(batch.Explanation{Key: key, Text: "it waits"}))
+	assert.Equal(t, "everything", fmt.Sprint(batch.Control{Scope: batch.Everything()}))
+	assert.Equal(t, `service "s": paused, halted by b1, policy halt`, fmt.Sprint(batch.Control{
+		Scope: batch.Only("s"), PausedAt: time.Unix(1, 0), HaltedAt: time.Unix(1, 0), HaltedBy: "b1", Policy: batch.PolicyHalt,
+	}))
+}
+
 // The JSON of an HTTP handler or a log is for people.
 func TestRecordsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)

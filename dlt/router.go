@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 )
 
 // Route is a ledger and the services that it serves.
@@ -44,7 +45,7 @@ func NewRouter(routes ...Route) (*Router, error) {
 	names := map[string]bool{}
 	for i, r := range routes {
 		field := fmt.Sprintf("routes[%d].Ledger", i)
-		if r.Ledger == nil {
+		if isnil.Is(r.Ledger) {
 			return nil, &batch.InputError{Field: field, Want: "a ledger"}
 		}
 		t := r.Ledger.Traits("")

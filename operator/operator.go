@@ -17,6 +17,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/acts"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -46,7 +47,7 @@ type Desk struct {
 
 // New returns a Desk for a store. It does no I/O.
 func New(s store.Store) (*Desk, error) {
-	if s == nil {
+	if isnil.Is(s) {
 		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Want: "a store"})
 	}
 	d := &Desk{store: whole.Of(s, func(method, ability string) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -119,6 +120,10 @@ func (h handler) old(ctx context.Context) []string {
 
 // ServeHTTP answers any request alike.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isnil.Is(h.source) {
+		http.Error(w, "probe: no source, such as a *dltbatch.Runner, was given", http.StatusServiceUnavailable)
+		return
+	}
 	now, all := time.Now(), h.source.Health()
 	why := append(h.why(all, h.o, now), h.old(r.Context())...)
 	body, err := json.Marshal(struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/await"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -47,10 +48,10 @@ var _ batch.Observer = (*Engine)(nil)
 // options mean the defaults. Bad options give a [*batch.InputError]; if two values contradict
 // each other it names both.
 func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
-	if s == nil {
+	if isnil.Is(s) {
 		return nil, optionError("store", nil, "a store")
 	}
-	if b == nil {
+	if isnil.Is(b) {
 		return nil, optionError("builder", nil, "a builder")
 	}
 	opts := o.withDefaults()

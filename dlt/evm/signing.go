@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 )
 
 var (
@@ -85,7 +86,7 @@ type SigningClient struct {
 // NewSigner returns a client for intents on the chain with this id, through the node at the URL. It
 // connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
 func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*SigningClient, error) {
-	if s == nil {
+	if isnil.Is(s) {
 		return nil, &batch.InputError{Field: "signer", Value: "nil", Want: "a Signer, such as a KeySigner"}
 	}
 	opts, err := o.withDefaults()

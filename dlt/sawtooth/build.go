@@ -41,6 +41,9 @@ func NewBatch(s Signer, service batch.ServiceID, txs []SignedTransaction, o *Bat
 }
 
 func build(s Signer, service batch.ServiceID, txs []SignedTransaction, o BatchOptions, verify bool) (batch.Batch, error) {
+	if err := checkSigner(s); err != nil {
+		return batch.Batch{}, err
+	}
 	ids := make([]string, len(txs))
 	for i, t := range txs {
 		ids[i] = t.ID

@@ -43,10 +43,10 @@ type OrderBuilderOptions struct {
 // any other error it is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
 func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o batch.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
-	switch {
-	case s == nil:
-		return nil, &batch.InputError{Field: "signer", Want: "a signer"}
-	case transactions == nil:
+	if err := checkSigner(s); err != nil {
+		return nil, err
+	}
+	if transactions == nil {
 		return nil, &batch.InputError{Field: "transactions", Want: "a func"}
 	}
 	if _, err := parsePublicKey(s.PublicKey()); err != nil {

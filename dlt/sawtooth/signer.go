@@ -10,6 +10,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/isnil"
 )
 
 // Signer signs the headers of transactions and batches. [PrivateKey] is a Signer; another may
@@ -39,6 +40,14 @@ func GeneratePrivateKey() (*PrivateKey, error) {
 		return nil, fmt.Errorf("sawtooth: generate private key: %w", err)
 	}
 	return newPrivateKey(key), nil
+}
+
+// checkSigner refuses a missing signer.
+func checkSigner(s Signer) error {
+	if isnil.Is(s) {
+		return &batch.InputError{Field: "signer", Value: "nil", Want: "a signer, such as a PrivateKey"}
+	}
+	return nil
 }
 
 // ParsePrivateKey reads a key of 64 hex digits, the output of `sawtooth keygen` (without the

@@ -51,6 +51,9 @@ func (t Transaction) Sign(s Signer, batcher string) (SignedTransaction, error) {
 	if err := t.validate(); err != nil {
 		return SignedTransaction{}, err
 	}
+	if err := checkSigner(s); err != nil {
+		return SignedTransaction{}, err
+	}
 	public := s.PublicKey()
 	if batcher == "" {
 		batcher = public

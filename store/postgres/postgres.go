@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -75,6 +76,9 @@ var (
 // New returns a store in db, which the caller closes. It checks the options and sends nothing
 // to the database: an unfit database gives an error of the first call. See [Store.Migrate].
 func New(db *sql.DB, o *Options) (*Store, error) {
+	if db == nil {
+		return nil, &batch.InputError{Field: "db", Value: "nil", Want: "an open *sql.DB"}
+	}
 	s, _, err := Over(sqlPool{db, &conns.Sessions{}}, o)
 	return s, err
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -60,6 +61,9 @@ var (
 func New(db *sql.DB, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
+	}
+	if db == nil {
+		return nil, &batch.InputError{Field: "db", Value: "nil", Want: "an open *sql.DB, as sqliteopen.Open returns it"}
 	}
 	warning, err := o.logWarning()
 	if err != nil {

@@ -35,6 +35,9 @@ var (
 // nothing to the database: an unfit database gives an error of the first call. See
 // [postgres.Store.Migrate].
 func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
+	if p == nil {
+		return nil, &batch.InputError{Field: "pool", Value: "nil", Want: "an open *pgxpool.Pool"}
+	}
 	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer}, o)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,16 @@
+// Package isnil finds a missing argument where it is given, and not at its first call.
+package isnil
+
+import "reflect"
+
+// Is reports whether v is nil, or a nil pointer, func, map, chan or slice in an interface.
+func Is(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
+		return r.IsNil()
+	}
+	return false
+}
