@@ -7,8 +7,6 @@ import (
 	"reflect"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,29 +26,23 @@ func (r *Runner) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) 
 // store whose AddTx takes another kind gives [store.ErrUnsupported]: if tx is of a type of your
 // own that implements the interface, name the interface, as in AddTx[pgx.Tx].
 func AddTx[Tx any](ctx context.Context, r *Runner, tx Tx, batches ...batch.Batch) error {
-	s, ok := r.store.given().(interface {
+	s, ok := r.engine.Given().(interface {
 		AddTx(ctx context.Context, tx Tx, batches ...batch.Batch) error
 	})
 	if !ok {
-		return fmt.Errorf("add in a transaction: %w: %T has no AddTx with a %s", store.ErrUnsupported, r.store.given(), reflect.TypeFor[Tx]())
+		return fmt.Errorf("add in a transaction: %w: %T has no AddTx with a %s", store.ErrUnsupported, r.engine.Given(), reflect.TypeFor[Tx]())
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
 	batches = r.traced(ctx, batches)
-	return watchErr(ctx, r.store, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
+	return r.engine.Call(ctx, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
 }
 
 // Check is the local check of Add and AddTx. It returns a [*batch.InputError] for a batch that
 // the ledger would refuse or fail to process. It returns nil where the ledger's traits declare
 // no check. It stores and sends nothing.
-func (r *Runner) Check(b batch.Batch) error {
-	c, ok := r.ledger.Ledger.(dlt.Checker)
-	if !ok || !r.ledger.Traits(b.Service).Checks {
-		return nil
-	}
-	return loop.Contain(func() error { return c.Check(b) })
-}
+func (r *Runner) Check(b batch.Batch) error { return r.engine.Check(b) }
 
 // checkAll returns the first error of Check.
 func (r *Runner) checkAll(batches []batch.Batch) error {

@@ -31,7 +31,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		final := r.idlers.next() // before the look, so that nothing falls between the two
-		open, _, err := r.store.List(ctx, store.ListQuery{Open: true, Limit: 1})
+		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)
 		}

@@ -2,19 +2,14 @@ package dltbatch
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// calls reports calls to Options.Calls; nil reports to nobody.
-type calls func(context.Context, batch.Call)
-
 // newCalls returns nil where nobody wants to know.
-func (r *Runner) newCalls() calls {
+func (r *Runner) newCalls() func(context.Context, batch.Call) {
 	o := r.o.Calls
 	if o == nil {
 		return nil
@@ -25,24 +20,3 @@ func (r *Runner) newCalls() calls {
 		}
 	}
 }
-
-// time makes a call and reports it. call sets c.Err, and c.Items if they are not known before.
-func (to calls) time(ctx context.Context, c *batch.Call, call func()) {
-	if to == nil {
-		call()
-		return
-	}
-	began := time.Now()
-	c.Err = errPanicked // unless it comes back
-	defer func() { to.report(ctx, c, time.Since(began)) }()
-	call()
-}
-
-func (to calls) report(ctx context.Context, c *batch.Call, took time.Duration) {
-	if to != nil {
-		c.Took = took
-		to(ctx, *c)
-	}
-}
-
-var errPanicked = errors.New("panic")

@@ -15,12 +15,6 @@ type flow struct {
 	sum   store.Flow // without Ago and Took
 }
 
-// stretch is a flow that was taken.
-type stretch struct {
-	end time.Time
-	store.Flow
-}
-
 // saw adds an event.
 func (f *flow) saw(e batch.Event) {
 	first := e.Kind == batch.EventClaimed && e.Attempt == 1

@@ -13,25 +13,12 @@ import (
 
 // Health returns how this Runner is doing. It does no I/O.
 func (r *Runner) Health() health.Health {
-	h := r.news.look(time.Now())
-	if e := r.engine.Load(); e != nil && h.Running {
-		memory := max(health.PauseMemory, 2*r.o.ScanInterval)
-		if h.Paused && e.submitter.PauseOver("", true, memory) {
-			h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
-		}
-		h.PausedServices = slices.DeleteFunc(h.PausedServices, func(s batch.ServiceID) bool { return e.submitter.PauseOver(s, false, memory) })
-		h.Pool = health.Use{Busy: e.submitter.Busy(), Size: r.o.Pool}
-		h.StatusConnections = health.Use{Busy: e.monitor.Busy(), Size: r.o.StatusConnections}
-		h.Claims = e.table.Unfinished()
-	}
-	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.droppedTraces.Load()
-	return h
+	return r.engine.Health()
 }
 
 // news collects the data for a Runner's Health.
 type news struct {
 	mu        sync.Mutex
-	vitals    *vitals   // of the present Run
 	paused    time.Time // since when everything is
 	because   error
 	services  map[batch.ServiceID]struct{}
@@ -42,16 +29,10 @@ type news struct {
 	troubleAt time.Time
 }
 
-func (h *news) started(v *vitals) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.vitals = v
-}
-
 func (h *news) stopped() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.vitals, h.paused, h.because, h.services, h.halted, h.held, h.warnings = nil, time.Time{}, nil, nil, nil, nil, nil
+	h.paused, h.because, h.services, h.halted, h.held, h.warnings = time.Time{}, nil, nil, nil, nil, nil
 }
 
 func (h *news) troubled(err error) {
@@ -111,13 +92,10 @@ func (h *news) warned(all []store.Warning) (fresh []store.Warning) {
 func (h *news) look(now time.Time) health.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := health.Health{Running: h.vitals != nil, Paused: !h.paused.IsZero(), PausedSince: h.paused, PausedBecause: h.because}
+	all := health.Health{Paused: !h.paused.IsZero(), PausedSince: h.paused, PausedBecause: h.because}
 	all.PausedServices = slices.Sorted(maps.Keys(h.services))
 	all.HaltedServices = slices.Sorted(maps.Keys(h.halted))
 	all.HeldServices = slices.Sorted(maps.Keys(h.held))
-	if h.vitals != nil {
-		h.vitals.look(now, &all)
-	}
 	for _, w := range h.warnings {
 		all.Warnings = append(all.Warnings, w.Err)
 	}

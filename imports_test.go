@@ -63,6 +63,7 @@ var house = []struct {
 	{"cmd/dltbatch", []string{"batch", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/pgsettings", "internal/redact"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},
+	{"internal/engine", []string{"batch", "store", "dlt", "health", "queuer", "submitter", "monitor", "internal/"}},
 }
 
 type listed struct {

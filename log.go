@@ -16,15 +16,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/repeats"
 )
 
-// The lines about a Run, beside the events, whose lines begin with their kinds.
+// The lines beside the events, whose lines begin with their kinds.
 const (
-	lineStarted  = "started"
-	lineStopping = "stopping"
-	lineStopped  = "stopped"
 	lineLost     = "events lost: an observer is too slow"
 	linePanicked = "observer panicked"
 	lineLate     = "late outcome changed nothing"
-	lineLosses   = "the store lacks abilities"
 )
 
 const (
@@ -195,22 +191,6 @@ func stack(err error) []slog.Attr {
 	return []slog.Attr{slog.String("stack", string(p.Stack))}
 }
 
-// logStart writes down how this Run differs from others.
-func (r *Runner) logStart(ctx context.Context) {
-	if !r.o.Logger.Enabled(ctx, slog.LevelInfo) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("instance", r.o.Instance), slog.String("version", version()),
-		slog.String("store", fmt.Sprintf("%T", r.store.given())), slog.String("ledger", r.ledger.Traits("").Name),
-		slog.String("strategy", r.o.strategyType()), slog.Int("window", r.o.Strategy.Window()),
-	}
-	if others := r.o.others(); len(others) > 0 {
-		attrs = append(attrs, slog.GroupAttrs("options", others...))
-	}
-	r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
-}
-
 // version returns the version of this module in the running program.
 func version() string {
 	const module = "github.com/dltbatch/dltbatch"
@@ -263,24 +243,4 @@ func (o Options) others() (attrs []slog.Attr) {
 		}
 	}
 	return attrs
-}
-
-// logStopping writes down that a stop begins.
-func (e *engine) logStopping(ctx context.Context) {
-	e.r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", e.r.o.Instance), slog.Int("under_way", e.table.Unfinished()))
-}
-
-// logStop writes down how a Run ended: how many claims were put back, and how many attempts the next
-// start has to ask about.
-func (e *engine) logStop(ctx context.Context, err error) {
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
-		slog.String("instance", e.r.o.Instance), slog.Duration("took", time.Since(e.end.since)),
-		slog.Int64("put_back", e.end.putBack.Load()), slog.Int64("unfinished", e.end.lost.Load()+int64(e.table.Unfinished())),
-	}
-	if err != nil {
-		level = slog.LevelError
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	e.r.o.Logger.LogAttrs(ctx, level, lineStopped, attrs...)
 }

@@ -91,12 +91,12 @@ func TestLevels(t *testing.T) {
 			documented[word[1]] += row[1] + " "
 		}
 	}
-	for _, line := range []string{lineStarted, lineStopping} {
+	for _, line := range []string{"started", "stopping"} {
 		assert.Equal(t, "INFO ", documented[line])
 		delete(documented, line)
 	}
-	assert.Equal(t, "ERROR INFO ", documented[lineStopped], "with and without an error")
-	delete(documented, lineStopped)
+	assert.Equal(t, "ERROR INFO ", documented["stopped"], "with and without an error")
+	delete(documented, "stopped")
 
 	have := map[string]string{}
 	for _, kind := range []batch.EventKind{

@@ -81,8 +81,8 @@ func (n *notices) ended(ctx context.Context, w inhand.Recorded) (state batch.Sta
 	var reports []batch.Report
 	var acts []batch.Act
 	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		if reports, err = n.r.store.Attempts(ctx, w.Key); err == nil {
-			acts, err = n.r.store.History(ctx, w.Key)
+		if reports, err = n.r.engine.Store().Attempts(ctx, w.Key); err == nil {
+			acts, err = n.r.engine.Store().History(ctx, w.Key)
 		}
 		return err
 	})
@@ -103,7 +103,7 @@ func (n *notices) ended(ctx context.Context, w inhand.Recorded) (state batch.Sta
 func (n *notices) reportHalt(ctx context.Context, w inhand.Recorded, event batch.Event) {
 	var c batch.Control
 	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		c, err = n.r.store.Control(ctx, batch.Only(w.Key.Service))
+		c, err = n.r.engine.Store().Control(ctx, batch.Only(w.Key.Service))
 		return err
 	})
 	if err != nil || c.HaltedAt.IsZero() || c.HaltedBy != w.Key.ID {
@@ -124,8 +124,8 @@ func (n *notices) finalBefore(ctx context.Context, key batch.Key, row store.Row)
 	var reports []batch.Report
 	var acts []batch.Act
 	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		if reports, err = n.r.store.Attempts(ctx, key); err == nil {
-			acts, err = n.r.store.History(ctx, key)
+		if reports, err = n.r.engine.Store().Attempts(ctx, key); err == nil {
+			acts, err = n.r.engine.Store().History(ctx, key)
 		}
 		return err
 	})
@@ -145,7 +145,7 @@ func (n *notices) finalBefore(ctx context.Context, key batch.Key, row store.Row)
 func (n *notices) halted(ctx context.Context, a store.Applied, by batch.Policy) bool {
 	var c batch.Control
 	err := n.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		c, err = n.r.store.Control(ctx, batch.Only(a.Key.Service))
+		c, err = n.r.engine.Store().Control(ctx, batch.Only(a.Key.Service))
 		return err
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -14,20 +15,20 @@ import (
 // notices inform the Runner and its observer about claims and outcomes.
 type notices struct {
 	r       *Runner
-	end     *ending
-	reliant bool // the strategy relies on the ledger's order
+	reliant bool        // the strategy relies on the ledger's order
+	over    atomic.Bool // the Run has returned, perhaps with ErrDrain
 }
 
-// claimed informs about a run that is about to be posted.
-func (n *notices) claimed(ctx context.Context, run store.ClaimedRun) {
+// Claimed informs about a run that is about to be posted.
+func (n *notices) Claimed(ctx context.Context, run store.ClaimedRun) {
 	n.reportSentBehind(ctx, run)
 	for _, c := range run.Batches {
 		n.r.report(batch.Event{Kind: batch.EventClaimed, Key: c.Key, State: batch.Submitting, From: c.From, By: batch.ByQueuer, Attempt: c.Attempt, Again: c.Again, SinceAdded: waited(c), TraceParent: c.TraceParent})
 	}
 }
 
-// written informs about an outcome that the store has answered about.
-func (n *notices) written(ctx context.Context, w inhand.Recorded) {
+// Written informs about an outcome that the store has answered about.
+func (n *notices) Written(ctx context.Context, w inhand.Recorded) {
 	if w.Again && w.Applied.Result == store.Written {
 		w.Applied = n.lostReply(ctx, w)
 	}
@@ -51,9 +52,6 @@ func (n *notices) written(ctx context.Context, w inhand.Recorded) {
 	}
 	if row.State == batch.Committed {
 		n.r.news.mark(&n.r.news.halted, key.Service, false)
-	}
-	if w.Finding == store.Unposted {
-		n.end.putBackClaim()
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
 		n.r.final(key) // somebody else recorded it, and reports it

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/engine"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
@@ -21,7 +23,7 @@ type delivery func(o batch.Observer, name string)
 func checkObservers(all []batch.Observer) error {
 	for i, o := range all {
 		if isnil.Is(o) {
-			return optionError(nth(i), nil, "an observer")
+			return engine.BadOption(nth(i), nil, "an observer")
 		}
 	}
 	return nil
@@ -62,7 +64,7 @@ func (r *Runner) queue(ctx context.Context, e batch.Event) {
 
 // rest gives the queues of Options.Observers time to become empty.
 func (r *Runner) rest() {
-	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	for _, q := range r.queues {
 		q.Rest(ctx)

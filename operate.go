@@ -1,15 +1,9 @@
 package dltbatch
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/acts"
-	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
 // Operators may act from any process, whether or not Run runs in it: the act is written to the
@@ -57,27 +51,6 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return r.desk.Acquit(ctx, seen, by)
 }
 
-// newDesk returns where operators act: in this process they are events, too.
-func (r *Runner) newDesk() acts.Desk {
-	return acts.Desk{
-		Store: r.store, Done: r.operated, Steered: r.steered, Quiet: r.quiet,
-	}
-}
-
-// quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not this
-// Runner's ledger: another ledger's time says nothing.
-func (r *Runner) quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(s); return nil }); err != nil {
-		return 0, fmt.Errorf("the ledger's traits: %w", err)
-	}
-	if traits.Name == "" {
-		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
-	}
-	unserved, err := r.elsewhere(ctx, s, traits.Name)
-	return traits.ResendQuiet, cmp.Or(err, unserved)
-}
-
 // operated reports an operator's act and wakes the waiters and the lane that it concerns.
 func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
 	r.observe(ctx, batch.Event{
@@ -87,7 +60,7 @@ func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) 
 	if rec.Final() {
 		r.final(rec.Key)
 	}
-	r.freed(rec.Service)
+	r.engine.Freed(rec.Service)
 }
 
 // steered is operated for an act upon a lane or everything.
@@ -99,15 +72,7 @@ func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
 		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 	}
 	if !act.Scope.All { // the next scans find the services that were paused with everything
-		r.freed(act.Scope.Service)
-	}
-}
-
-// freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
-func (r *Runner) freed(service batch.ServiceID) {
-	if e := r.engine.Load(); e != nil {
-		e.monitor.Follow(service)
-		e.queuer.Hint(service)
+		r.engine.Freed(act.Scope.Service)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/engine"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/queuer"
 )
@@ -182,7 +183,6 @@ func (o *Options) withDefaults() Options {
 	c.StatusConnections = cmp.Or(c.StatusConnections, 8)
 	c.Streams = cmp.Or(c.Streams, 256)
 	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.RequestTimeout))
-	c.Retention = cmp.Or(c.Retention, 30*24*time.Hour)
 	c.StuckAfter = cmp.Or(c.StuckAfter, time.Hour)
 	c.QuickRetries = max(0, c.QuickRetries)
 	if c.Logger == nil {
@@ -209,7 +209,7 @@ func (o Options) check() error {
 		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter},
 	} {
 		if d.d < 0 {
-			return optionError(d.name, d.d, "0 (the default) or more")
+			return engine.BadOption(d.name, d.d, "0 (the default) or more")
 		}
 	}
 	for _, n := range [...]struct {
@@ -217,45 +217,52 @@ func (o Options) check() error {
 		n    int
 	}{{"Pool", o.Pool}, {"ClaimLimit", o.ClaimLimit}, {"StatusConnections", o.StatusConnections}} {
 		if n.n < 0 {
-			return optionError(n.name, n.n, "0 (the default) or more")
+			return engine.BadOption(n.name, n.n, "0 (the default) or more")
 		}
 	}
 	if o.Budget.Attempts < 0 {
-		return optionError("Budget.Attempts", o.Budget.Attempts, "0 (unlimited) or more")
+		return engine.BadOption("Budget.Attempts", o.Budget.Attempts, "0 (unlimited) or more")
 	}
 	if !o.Policy.Known() {
-		return optionError("Policy", o.Policy, "a policy")
+		return engine.BadOption("Policy", o.Policy, "a policy")
 	}
 	if fit := batch.Excerpt(o.Instance, batch.MaxInstanceLen); fit != o.Instance {
-		return optionError("Instance", fit, fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen))
+		return engine.BadOption("Instance", fit, fmt.Sprintf("printable text of at most %d bytes", batch.MaxInstanceLen))
 	}
 	if least := o.RequestTimeout + o.margin(); o.ClaimTTL <= least {
-		return optionError("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))
+		return engine.BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))
 	}
 	if o.Drain < o.RequestTimeout {
-		return optionError("Drain", o.Drain, fmt.Sprintf("at least RequestTimeout (%s)", o.RequestTimeout))
+		return engine.BadOption("Drain", o.Drain, fmt.Sprintf("at least RequestTimeout (%s)", o.RequestTimeout))
 	}
 	if o.FirstPoll > o.PollInterval {
-		return optionError("FirstPoll", o.FirstPoll, fmt.Sprintf("at most PollInterval (%s)", o.PollInterval))
+		return engine.BadOption("FirstPoll", o.FirstPoll, fmt.Sprintf("at most PollInterval (%s)", o.PollInterval))
 	}
 	if o.MaxRetryDelay < o.RetryDelay {
-		return optionError("MaxRetryDelay", o.MaxRetryDelay, fmt.Sprintf("at least RetryDelay (%s)", o.RetryDelay))
+		return engine.BadOption("MaxRetryDelay", o.MaxRetryDelay, fmt.Sprintf("at least RetryDelay (%s)", o.RetryDelay))
 	}
 	if o.QuickRetries > 0 && o.QuickRetryPause > o.ClaimTTL-o.margin()-o.RequestTimeout {
-		return optionError("QuickRetryPause", o.QuickRetryPause,
+		return engine.BadOption("QuickRetryPause", o.QuickRetryPause,
 			fmt.Sprintf("to fit into ClaimTTL (%s) beside a request of RequestTimeout (%s) and its margin (%s)", o.ClaimTTL, o.RequestTimeout, o.margin()))
 	}
-	if w := o.Strategy.Window(); w < 1 {
-		return optionError("Strategy.Window", w, "at least 1")
-	}
 	if o.Observer != nil && isnil.Is(o.Observer) {
-		return optionError("Observer", nil, "an observer, or none")
+		return engine.BadOption("Observer", nil, "an observer, or none")
 	}
 	return checkObservers(o.Observers)
 }
 
-func optionError(field string, value any, want string) error {
-	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
+// engine returns what the engine has to know of the options.
+func (o Options) engine() engine.Options {
+	return engine.Options{
+		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.margin(), ClaimTTL: o.ClaimTTL,
+		FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, ScanInterval: o.ScanInterval,
+		Budget: o.Budget, BudgetOf: o.budget, Quick: o.quick, RetryDelay: o.retryDelay, Policy: o.Policy,
+		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,
+		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
+		Instance: o.Instance, Host: host(), Version: version(),
+		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter,
+		Logger: o.Logger, Differ: o.others(),
+	}
 }
 
 // instanceName returns a name that no other process has.

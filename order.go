@@ -16,7 +16,7 @@ func (n *notices) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 	if !n.reliant {
 		return
 	}
-	forgets := n.r.ledger.Traits(run.Service).ResendHarmlessFor != dlt.Forever
+	forgets := n.r.engine.Ledger().Traits(run.Service).ResendHarmlessFor != dlt.Forever
 	for i, c := range run.Batches {
 		if !c.Again {
 			continue
@@ -66,7 +66,7 @@ func (n *notices) behind(ctx context.Context, key batch.Key, why string, is func
 	var ahead batch.ID
 	perhaps := ""
 	err := n.read(ctx, "order", func(ctx context.Context) (err error) {
-		ahead, err = store.Ahead(ctx, n.r.store, key, func(b batch.Record) bool {
+		ahead, err = store.Ahead(ctx, n.r.engine.Store(), key, func(b batch.Record) bool {
 			if !is(b) {
 				return false
 			}

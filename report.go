@@ -8,6 +8,9 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/engine"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // observe passes an event to the caller's observers and to the log. It contains a panic in an
@@ -44,27 +47,69 @@ func (r *Runner) laneHeld(s batch.ServiceID, err error) {
 }
 
 // Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their answers
-// close and open only the gates of that Run, so paused, resumed and unserved say nothing then: Health
+// close and open only the gates of that Run, so Paused, Resumed and Unserved say nothing then: Health
 // and the events are about the Run of now, and nobody would ever take the news back.
 
-// unserved is laneHeld for a service that this Run does not serve at all. A nil error means
+// Unserved is laneHeld for a service that this Run does not serve at all. A nil error means
 // that the Run serves it by now.
-func (e *engine) unserved(s batch.ServiceID, err error) {
-	if !e.over.Load() {
-		e.r.unserved(s, err)
+func (n *notices) Unserved(s batch.ServiceID, err error) {
+	if !n.over.Load() {
+		n.r.unserved(s, err)
 	}
 }
 
-func (e *engine) paused(s batch.ServiceID, all bool, err error) {
-	if !e.over.Load() {
-		e.r.paused(s, all, err)
+// Paused says that nothing is posted for a service, or at all.
+func (n *notices) Paused(s batch.ServiceID, all bool, err error) {
+	if !n.over.Load() {
+		n.r.paused(s, all, err)
 	}
 }
 
-func (e *engine) resumed(s batch.ServiceID, all bool) {
-	if !e.over.Load() {
-		e.r.resumed(s, all)
+// Resumed ends the pause.
+func (n *notices) Resumed(s batch.ServiceID, all bool) {
+	if !n.over.Load() {
+		n.r.resumed(s, all)
 	}
+}
+
+// End ends the notices of a Run.
+func (n *notices) End() {
+	n.over.Store(true) // before Health is cleared
+	n.r.news.stopped()
+	n.r.rest()
+	n.r.sums.End()
+	n.r.reporter.Store(nil)
+}
+
+// events is what the engine tells its Runner.
+type events struct{ r *Runner }
+
+func (e events) Begin(ctx context.Context, reliant bool) engine.Notices {
+	reporter := func(event batch.Event) { e.r.observe(ctx, event) }
+	e.r.reporter.Store(&reporter)
+	return &notices{r: e.r, reliant: reliant}
+}
+
+func (e events) Report(event batch.Event)                  { e.r.report(event) }
+func (e events) Trouble(part string, err error)            { e.r.trouble(part, err) }
+func (e events) LaneHeld(s batch.ServiceID, err error)     { e.r.laneHeld(s, err) }
+func (e events) TakeFlow(now time.Time) (store.Flow, bool) { return e.r.flow.take(now) }
+func (e events) Calls() func(context.Context, batch.Call)  { return e.r.newCalls() }
+
+func (e events) TraceRequest() func(context.Context, []store.Claim) (context.Context, func(error)) {
+	return e.r.traceRequest()
+}
+
+func (e events) Warned(all []store.Warning) {
+	for _, w := range e.r.news.warned(all) {
+		e.r.trouble("store", w.Err)
+	}
+}
+
+func (e events) Health(now time.Time) health.Health {
+	h := e.r.news.look(now)
+	h.LostEvents, h.DroppedTraces = e.r.lostEvents(), e.r.droppedTraces.Load()
+	return h
 }
 
 func (r *Runner) unserved(s batch.ServiceID, err error) {

@@ -2,7 +2,6 @@ package dltbatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -11,9 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/await"
-	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/engine"
 	"github.com/dltbatch/dltbatch/internal/isnil"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/lossy"
 	"github.com/dltbatch/dltbatch/internal/repeats"
 	"github.com/dltbatch/dltbatch/store"
@@ -22,35 +20,35 @@ import (
 // Errors of a [Runner].
 var (
 	// ErrRunning: this Runner's Run has not returned yet.
-	ErrRunning = errors.New("dltbatch: already running")
+	ErrRunning = engine.ErrRunning
 	// ErrOtherLedger: the database belongs to another ledger. Use another database,
 	// or schema, for this one. It also comes where another ledger serves the service alone.
-	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
+	ErrOtherLedger = engine.ErrOtherLedger
 	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the store
 	// ignores its context. Its goroutines are left behind. Nothing is lost: the next start
 	// asks the ledger about every attempt without a recorded outcome.
-	ErrDrain = errors.New("dltbatch: not at rest")
+	ErrDrain = engine.ErrDrain
+	// ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
+	// relied on other traits, another claim TTL or another strategy. The error shows both sets as
+	// JSON. The new ones are recorded beside the old ones, and hold for this process. The cause is a
+	// change of settings, or settings that differ between instances.
+	ErrOtherTraits = engine.ErrOtherTraits
 )
 
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	store  watchedStore // outside of the loops
-	ledger guard
-	desk   acts.Desk
-	o      Options
+	o       Options
+	engine  *engine.Engine
+	desk    acts.Desk
+	waiters *await.Waiters[batch.Key, batch.Record]
+	idlers  idlers
 
-	running  atomic.Bool
-	engine   atomic.Pointer[engine]            // while Run runs
 	reporter atomic.Pointer[func(batch.Event)] // while Run runs: observe with its context's values
-	waiters  *await.Waiters[batch.Key, batch.Record]
-	idlers   idlers
 	news     news
 	queues   []*lossy.Queue[delivery] // of Options.Observers
-	calls    calls
 	flow     flow
 	sums     *repeats.Log[topic, write]
-	held     *held.Batches
 
 	droppedTraces atomic.Uint64
 }
@@ -63,47 +61,29 @@ type Runner struct {
 // traits need ([store.Abilities]).
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if isnil.Is(s) {
-		return nil, optionError("store", nil, "a store")
+		return nil, engine.BadOption("store", nil, "a store")
 	}
 	if isnil.Is(l) {
-		return nil, optionError("ledger", nil, "a ledger")
+		return nil, engine.BadOption("ledger", nil, "a ledger")
 	}
 	opts := o.withDefaults()
-	var err error
-	if opts.Strategy, err = steadied(opts.Strategy); err != nil {
-		return nil, err
-	}
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
-		return nil, fmt.Errorf("the ledger's traits: %w", err)
-	}
-	if err := dlt.CheckAbilities(l, traits); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	if err := checkOrder(traits, opts); err != nil {
-		return nil, err
-	}
-	if err := checkStore(s, o, opts, traits); err != nil {
-		return nil, err
-	}
-	if !is[store.Pruner](s) {
-		opts.Retention = -1
-	}
-	r := &Runner{o: opts, sums: newSums(), held: held.New(held.DefaultBytes)}
+	r := &Runner{o: opts, sums: newSums()}
 	if o != nil && o.Logger != nil {
 		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.news.troubled})
 	}
-	r.queues, r.calls = r.newQueues(), r.newCalls()
-	r.store = watchedStore{Store: wholeStore(s), calls: r.calls}
+	r.queues = r.newQueues()
+	var err error
+	if r.engine, err = engine.New(s, l, r.o.engine(), events{r}); err != nil {
+		return nil, err
+	}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
-		Interval: opts.PollInterval, Linger: linger, Timeout: opts.RequestTimeout, Finals: r.store.Finals,
+		Interval: opts.PollInterval, Linger: engine.Linger, Timeout: opts.RequestTimeout, Finals: r.engine.Store().Finals,
 		Key: func(rec batch.Record) batch.Key { return rec.Key },
 	})
-	r.ledger = guard{Ledger: l, r: r, traits: new(atomic.Bool)}
-	r.desk = r.newDesk()
+	r.desk = acts.Desk{Store: r.engine.Store(), Done: r.operated, Steered: r.steered, Quiet: r.engine.Quiet}
 	return r, nil
 }
 
@@ -117,60 +97,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // [ErrDrain]. It reports and retries all other failures of the store, the ledger and the
 // caller's code. While the first look finds a database that takes no writes ([store.ErrReadOnly]), as
 // during a failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
-func (r *Runner) Run(ctx context.Context) error {
-	if !r.running.CompareAndSwap(false, true) {
-		return ErrRunning
-	}
-	defer r.running.Store(false)
-	values := context.WithoutCancel(ctx) // an event after the stop is observed like any other
-	reporter := func(e batch.Event) { r.observe(values, e) }
-	r.reporter.Store(&reporter)
-	defer r.reporter.Store(nil)
-	err := r.checkLedger(ctx)
-	for pause := loop.Brief(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = r.checkLedger(ctx) {
-		r.trouble("store", err)
-		loop.Sleep(ctx, pause.NextBackOff())
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before it began
-		}
-		return err
-	}
-	r.logLosses(ctx)
-	r.logStart(values)
-	e := newEngine(r)
-	r.engine.Store(e)
-	defer r.engine.Store(nil)
-	err = e.run(ctx)
-	r.rest()
-	r.sums.End()
-	e.logStop(values, err)
-	return err
-}
-
-// checkLedger records the ledger's name on the first start and refuses any other name later.
-func (r *Runner) checkLedger(ctx context.Context) error {
-	// Not through the guard: its substitute name after a panic must not be recorded for good.
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = r.ledger.Ledger.Traits(""); return nil }); err != nil {
-		return fmt.Errorf("run: the ledger's traits: %w", err)
-	}
-	if traits.Name == "" {
-		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
-	}
-	if err := checkRetention(traits, r.o); err != nil {
-		return err
-	}
-	recorded, err := r.store.Ledger(ctx, traits.Name)
-	if err != nil {
-		return fmt.Errorf("run: record the ledger's name: %w", err)
-	}
-	if recorded != traits.Name {
-		return fmt.Errorf("run: %w: it is %q, this is %q", ErrOtherLedger, recorded, traits.Name)
-	}
-	return nil
-}
+func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
 // Add checks batches locally, as the ledger would (dlt.Checker), and stores all of them or
 // none, in order; see [store.Store]. When it returns nil the batches are durable, and
@@ -180,24 +107,13 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 		return fmt.Errorf("add: %w", err)
 	}
 	batches = r.traced(ctx, batches)
-	if err := r.store.Add(ctx, batches...); err != nil {
+	if err := r.engine.Store().Add(ctx, batches...); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
-	known := map[batch.ServiceID]struct{}{}
-	services := make([]batch.ServiceID, 0, len(batches))
-	e := r.engine.Load()
 	for _, b := range batches {
 		r.observe(ctx, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued})
-		if _, ok := known[b.Service]; ok || e == nil {
-			continue
-		}
-		known[b.Service] = struct{}{}
-		services = append(services, b.Service)
-		e.monitor.Follow(b.Service) // see Wake
 	}
-	if e != nil {
-		e.queuer.Added(services...) // in one call, so that one claim covers them all
-	}
+	r.engine.Added(batches)
 	return nil
 }
 
@@ -208,15 +124,12 @@ func (r *Runner) Wake(service batch.ServiceID) {
 	if (batch.Key{Service: service, ID: "any"}).Validate() != nil {
 		return // nobody would ever forget the name
 	}
-	if e := r.engine.Load(); e != nil {
-		e.monitor.Follow(service) // before the first POST, so that no event about it is missed
-		e.queuer.Added(service)
-	}
+	r.engine.Wake(service)
 }
 
 // Get returns the record of a batch, or [batch.ErrNotFound].
 func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
-	rec, err := r.store.Get(ctx, key)
+	rec, err := r.engine.Store().Get(ctx, key)
 	if err != nil {
 		return rec, fmt.Errorf("get: %w", err)
 	}

@@ -1,17 +1,14 @@
-package dltbatch
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/whole"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -41,52 +38,6 @@ func is[T any](s store.Store) bool {
 // unsupported is the error of a call to a store that lacks the ability which the call needs.
 func unsupported(s store.Store, method, ability string) error {
 	return fmt.Errorf("%s: %w: %T is no %s", method, store.ErrUnsupported, s, ability)
-}
-
-// checkStore refuses a store that lacks an ability which the options or the ledger's traits
-// need. given are the options without defaults.
-func checkStore(s store.Store, given *Options, o Options, t dlt.Traits) error {
-	switch {
-	case queuer.ReliesOnOrder(o.Strategy) && !is[store.Lister](s):
-		return lacks(s, "store.Lister", fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
-	case o.Policy != batch.PolicyContinue && !is[store.Controls](s):
-		return lacks(s, "store.Controls", fmt.Sprintf("Options.Policy (%s)", o.Policy))
-	case o.Policy == batch.PolicyQuarantine && !is[store.Operator](s):
-		return lacks(s, "store.Operator", fmt.Sprintf("Options.Policy (%s)", o.Policy))
-	case given != nil && given.Retention > 0 && !is[store.Pruner](s):
-		return lacks(s, "store.Pruner", fmt.Sprintf("Options.Retention (%s)", given.Retention))
-	}
-	return checkNeeds(s, t)
-}
-
-// checkNeeds refuses a store that lacks an ability which the ledger's traits need.
-func checkNeeds(s store.Store, t dlt.Traits) error {
-	switch {
-	case t.Prepares && !is[store.PreparedKeeper](s):
-		return lacks(s, "store.PreparedKeeper", fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
-	case t.Routed && !is[store.Ledgers](s):
-		return lacks(s, "store.Ledgers", "a ledger that is made of several (dlt.Traits.Routed)")
-	}
-	return nil
-}
-
-// lacks is the error about a store without an ability that something else needs.
-func lacks(s store.Store, ability, by string) error {
-	return optionError("store", fmt.Sprintf("%T", s), fmt.Sprintf("a %s, for %s (a struct that wraps a store has its own methods only: store.Full has them all)", ability, by))
-}
-
-// logLosses writes down once which abilities the store lacks, since a store that was wrapped may
-// have lost them by mistake.
-func (r *Runner) logLosses(ctx context.Context) {
-	var losses []slog.Attr
-	for _, a := range store.Abilities(r.store.given()) {
-		if !a.Has {
-			losses = append(losses, slog.String(a.Interface, a.Loss))
-		}
-	}
-	if len(losses) > 0 {
-		r.o.Logger.LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
-	}
 }
 
 // oneByOne reads outcomes from a store that cannot read many at once.

@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func steadied(s queuer.Strategy) (queuer.Strategy, error) {
 		"ReliesOnOrder": func() { answers.reliant = queuer.ReliesOnOrder(s) },
 	} {
 		if err := loop.Contain(func() error { ask(); return nil }); err != nil {
-			return nil, fmt.Errorf("%w: %w", optionError("Strategy", fmt.Sprintf("%T", s), "one whose "+method+" does not panic"), err)
+			return nil, fmt.Errorf("%w: %w", BadOption("Strategy", fmt.Sprintf("%T", s), "one whose "+method+" does not panic"), err)
 		}
 	}
 	switch s.(type) {

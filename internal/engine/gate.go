@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"context"
@@ -10,64 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
-
-// checkService refuses a service that its ledger cannot serve under these options, or not with
-// this store. It asks for
-// the traits directly, not through the guard, so that a panic is a reason to refuse, too.
-func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
-		return traits, fmt.Errorf("the ledger's traits: %w", err)
-	}
-	if traits.Name == "" {
-		return traits, &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
-	}
-	if err := dlt.CheckAbilities(l, traits); err != nil {
-		return traits, err
-	}
-	if err := checkNeeds(st, traits); err != nil {
-		return traits, err
-	}
-	if err := checkOrder(traits, o); err != nil {
-		return traits, err
-	}
-	if err := checkRenewal(traits, o); err != nil {
-		return traits, err
-	}
-	return traits, checkRetention(traits, o)
-}
-
-// checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's
-// client prepares before each POST. Where Prepare took as long as it may, no time would be left for
-// the POST: the batch would be put back and claimed again, for ever and without an error.
-func checkRenewal(traits dlt.Traits, o Options) error {
-	if least := 2*o.RequestTimeout + o.margin(); traits.Prepares && traits.Renews && o.ClaimTTL <= least {
-		return optionError("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than twice RequestTimeout (%s) and its margin (%s): the ledger %q prepares before each POST (dlt.Traits.Renews)",
-			o.RequestTimeout, o.margin(), traits.Name))
-	}
-	return nil
-}
-
-// checkOrder refuses a strategy that relies on the order of submission if the ledger does not
-// keep it.
-func checkOrder(traits dlt.Traits, o Options) error {
-	if queuer.ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {
-		return optionError("Strategy", o.strategyType(),
-			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
-	}
-	return nil
-}
-
-// checkRetention refuses to forget a batch that may still be sent again.
-func checkRetention(traits dlt.Traits, o Options) error {
-	if h := traits.ResendHarmlessFor; o.Retention > 0 && h != dlt.Forever && o.Retention <= h {
-		return optionError("Retention", o.Retention, fmt.Sprintf("more than the ResendHarmlessFor of the ledger %q (%s)", traits.Name, h))
-	}
-	return nil
-}
 
 // gate decides for each service, when a Run first meets it, whether this Run serves it. A
 // service that is not served is held, and reported once; the other services go on. A service whose
@@ -96,10 +40,10 @@ type verdict struct {
 // and judges them again.
 const maxJudged = 100_000
 
-func newGate(r *Runner, news func(batch.ServiceID, error)) *gate {
+func newGate(all common, news func(batch.ServiceID, error)) *gate {
 	return &gate{
-		ledger: r.ledger.Ledger, store: r.store, o: r.o, news: news,
-		differ: func(err error) { r.trouble("gate", err) },
+		ledger: all.ledger.Ledger, store: all.store, o: all.o, news: news,
+		differ: func(err error) { all.events.Trouble("gate", err) },
 		judged: map[batch.ServiceID]verdict{}, kept: map[string]kept{},
 	}
 }

@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"context"
@@ -14,20 +14,18 @@ const upkeepEvery = time.Second
 
 // upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
 // long as it stands.
-func (e *engine) upkeep(ctx context.Context, s store.Upkeeper) {
+func (r *run) upkeep(ctx context.Context, s store.Upkeeper) {
 	for loop.Sleep(ctx, upkeepEvery) {
 		var warnings []store.Warning
-		err := loop.Retry(ctx, func(err error) { e.r.trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
-			call, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
+		err := loop.Retry(ctx, func(err error) { r.events.Trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
+			call, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
 			defer cancel()
-			warnings, err = e.r.store.upkeep(call, s)
+			warnings, err = r.store.upkeep(call, s)
 			return err
 		})
 		if err != nil {
 			return // Run stops
 		}
-		for _, w := range e.r.news.warned(warnings) {
-			e.r.trouble("store", w.Err)
-		}
+		r.events.Warned(warnings)
 	}
 }

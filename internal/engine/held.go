@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // process has made already is not posted as if it were new.
 type heldStore struct {
 	gatedStore
-	e *engine
+	r *run
 }
 
 // Claim leaves out the runs of lanes in which the database has forgotten something.
@@ -25,7 +25,7 @@ func (s heldStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.C
 	if err != nil {
 		return claimed, err // nothing is posted
 	}
-	now, all := time.Now(), s.e.r.held
+	now, all := time.Now(), s.r.held
 	runs := claimed.Runs[:0]
 	for _, run := range claimed.Runs {
 		forgotten := map[batch.Key]*held.Forgotten{}
@@ -35,7 +35,7 @@ func (s heldStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.C
 			}
 		}
 		if len(forgotten) > 0 {
-			s.e.forgotten(ctx, run, forgotten)
+			s.r.forgotten(ctx, run, forgotten)
 			continue
 		}
 		for _, c := range run.Batches {
@@ -53,41 +53,41 @@ func (s heldStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.I
 	rows, err := s.gatedStore.Pending(ctx, q)
 	now := time.Now()
 	for i := range rows {
-		rows[i].Prepared = s.e.r.held.Prepared(rows[i].Key, rows[i].Prepared)
-		s.e.r.held.Seen(rows[i], now)
+		rows[i].Prepared = s.r.held.Prepared(rows[i].Key, rows[i].Prepared)
+		s.r.held.Seen(rows[i], now)
 	}
 	return rows, err
 }
 
 // forgotten ends the claims of a run in which the database has forgotten something. The batches concerned
 // are in doubt, and the monitor asks the ledger about them. The others go back: they may come after these.
-func (e *engine) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
-	e.monitor.Follow(run.Service)
-	e.table.Claimed(run)
+func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
+	r.monitor.Follow(run.Service)
+	r.table.Claimed(run)
 	for _, c := range run.Batches {
 		f := which[c.Key]
 		if f == nil {
-			e.submitter.Return([]store.Claim{c})
+			r.submitter.Return([]store.Claim{c})
 			continue
 		}
-		o := e.doubtAbout(ctx, c, f)
-		e.r.trouble("queuer", fmt.Errorf("batch %s: %w: %s", c.Key, batch.ErrForgotten, o.Error.Message))
-		e.table.Answered(o, 0)
+		o := r.doubtAbout(ctx, c, f)
+		r.events.Trouble("queuer", fmt.Errorf("batch %s: %w: %s", c.Key, batch.ErrForgotten, o.Error.Message))
+		r.table.Answered(o, 0)
 	}
 }
 
 // doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are kept
 // again first. Where a client needs them, and they are not known any more, the batch is never sent again:
 // other bytes might have the same effect once more.
-func (e *engine) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) store.Outcome {
+func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
-		Finding: store.Doubtful, ForgottenFor: f.For, Refund: c.Budget.EveryTry, Check: e.r.o.FirstPoll,
+		Finding: store.Doubtful, ForgottenFor: f.For, Refund: c.Budget.EveryTry, Check: r.o.FirstPoll,
 		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: forgottenText(c, f)},
 	}
-	lost := f.Other || f.Prepared == nil && len(c.Prepared) == 0 && e.r.ledger.Traits(c.Key.Service).Prepares
+	lost := f.Other || f.Prepared == nil && len(c.Prepared) == 0 && r.ledger.Traits(c.Key.Service).Prepares
 	if f.Prepared != nil {
-		kept, err := e.keeper.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
+		kept, err := r.keeper.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: f.Prepared})
 		lost = err != nil || !kept
 	}
 	if lost {
@@ -107,20 +107,20 @@ func forgottenText(c store.Claim, f *held.Forgotten) string {
 }
 
 // keepPrepared keeps bytes in the store, and holds them before they are posted.
-func (e *engine) keepPrepared(ctx context.Context, p store.Prepared) (bool, error) {
-	kept, err := e.keeper.Keep(ctx, p)
+func (r *run) keepPrepared(ctx context.Context, p store.Prepared) (bool, error) {
+	kept, err := r.keeper.Keep(ctx, p)
 	if kept {
-		e.r.held.Kept(p, time.Now())
+		r.held.Kept(p, time.Now())
 	}
 	return kept, err
 }
 
 // holds takes what the store has written.
-func (e *engine) holds(group []inhand.Recorded) {
+func (r *run) holds(group []inhand.Recorded) {
 	now := time.Now()
 	for i := range group {
 		if w := &group[i]; w.Applied.Result == store.Written {
-			e.r.held.Written(w.Outcome, w.Applied.Row, now)
+			r.held.Written(w.Outcome, w.Applied.Row, now)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"context"
@@ -20,12 +20,12 @@ const (
 // retain removes records that have been final for Options.Retention, until ctx is done: batches and
 // orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once while a chunk
 // of one kind was full. [store.Pruner] says what stays.
-func (e *engine) retain(ctx context.Context) {
-	q := store.PruneQuery{OlderThan: e.r.o.Retention, Limit: pruneChunk, Tombstone: e.r.buries}
+func (r *run) retain(ctx context.Context) {
+	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.buries}
 	for pause := prunePause; loop.Sleep(ctx, pause); {
 		var pruned store.Pruned
-		err := loop.Retry(ctx, func(err error) { e.r.trouble("retention", fmt.Errorf("prune: %w", err)) }, func() (err error) {
-			pruned, err = e.prune(ctx, q)
+		err := loop.Retry(ctx, func(err error) { r.events.Trouble("retention", fmt.Errorf("prune: %w", err)) }, func() (err error) {
+			pruned, err = r.prune(ctx, q)
 			return err
 		})
 		if err != nil {
@@ -38,16 +38,16 @@ func (e *engine) retain(ctx context.Context) {
 	}
 }
 
-func (e *engine) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.r.o.ClaimTTL/4)
+func (r *run) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
 	defer cancel()
-	return e.store("retention").Prune(ctx, q)
+	return r.storeOf("retention").Prune(ctx, q)
 }
 
 // buries reports that a service's batches leave tombstones, because a batch that is added again
 // would take effect again, or may: this Runner's traits say nothing of another ledger, which serves
 // the service.
-func (r *Runner) buries(s batch.ServiceID, ledger string) bool {
-	traits := r.ledger.Traits(s)
+func (g guard) buries(s batch.ServiceID, ledger string) bool {
+	traits := g.Traits(s)
 	return otherLedger(ledger, traits.Name) != nil || !traits.AddAgainHarmless
 }

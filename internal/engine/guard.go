@@ -1,4 +1,4 @@
-package dltbatch
+package engine
 
 import (
 	"context"
@@ -7,14 +7,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // guard contains panics in the caller's ledger where no other code would, and reports panics
 // that nobody would notice.
 type guard struct {
 	dlt.Ledger
-	r      *Runner
-	traits *atomic.Bool // a panic of Traits was reported; it is called too often to report each
+	trouble func(error)
+	traits  *atomic.Bool // a panic of Traits was reported; it is called too often to report each
 }
 
 // Traits returns the ledger's traits. After a panic it returns the most careful traits
@@ -22,7 +23,7 @@ type guard struct {
 func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 	if err := loop.Contain(func() error { t = g.Ledger.Traits(s); return nil }); err != nil {
 		if !g.traits.Swap(true) { // before the report: the observer may call Traits again
-			g.r.trouble("ledger", err)
+			g.trouble(err)
 		}
 		return dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}
 	}
@@ -33,7 +34,7 @@ func (g guard) Traits(s batch.ServiceID) (t dlt.Traits) {
 func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	panicked := loop.Contain(func() error { err = g.Ledger.Submit(ctx, a); return nil })
 	if panicked != nil {
-		g.r.trouble("ledger", panicked)
+		g.trouble(panicked)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
 	}
 	return err
@@ -42,15 +43,24 @@ func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 // listGuard is guard for lists of batches.
 type listGuard struct {
 	dlt.ListSubmitter
-	r *Runner
+	trouble func(error)
 }
 
 // SubmitList makes one attempt of each batch. A panic counts as doubt about all.
 func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
 	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
 	if panicked != nil {
-		g.r.trouble("ledger", panicked)
+		g.trouble(panicked)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}
 	}
 	return err
 }
+
+func (g guard) resend(s batch.ServiceID) store.Resend {
+	t := g.Traits(s)
+	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
+}
+
+func (g guard) maxInFlight(s batch.ServiceID) int { return g.Traits(s).MaxInFlightPerService }
+
+func (g guard) keepsOrder(s batch.ServiceID) bool { return g.Traits(s).KeepsOrder }

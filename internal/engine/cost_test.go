@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// idleLedger and idleStore do nothing, and allocate nothing.
+type idleLedger struct{ dlt.Ledger }
+
+func (idleLedger) Submit(context.Context, batch.Attempt) error { return nil }
+
+type idleStore struct{ store.Full }
+
+func (idleStore) Checked(context.Context, []store.Due) error                         { return nil }
+func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }
+
+// Where nobody looks, no call costs an allocation, in a loop or outside.
+func TestACallThatNobodySeesIsFree(t *testing.T) {
+	ctx := t.Context()
+	outside := watchedStore{Store: wholeStore(idleStore{})}
+	inside := watchedStore{Store: outside.Store, v: newVitals(nil), loop: "queuer"}
+	ledger := watchedLedger{idleLedger{}, inside.v}
+	for name, call := range map[string]func() error{
+		"a store, outside": func() error { return outside.Checked(ctx, nil) },
+		"a store, inside":  func() error { return inside.Checked(ctx, nil) },
+		"a query, outside": func() error { _, err := outside.Lanes(ctx, store.LanesQuery{}); return err },
+		"a query, inside":  func() error { _, err := inside.Lanes(ctx, store.LanesQuery{}); return err },
+		"a ledger":         func() error { return ledger.Submit(ctx, batch.Attempt{}) },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations a call", name, n)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+// Package engine delivers batches: it joins queuer, submitter, monitor and the parts between them to a
+// store and a ledger.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Errors of an [Engine].
+var (
+	ErrRunning     = errors.New("dltbatch: already running")
+	ErrOtherLedger = errors.New("dltbatch: the database belongs to another ledger")
+	ErrDrain       = errors.New("dltbatch: not at rest")
+)
+
+// Options of an [Engine]; all must be set unless they say otherwise. Package dltbatch explains those
+// of the same name.
+type Options struct {
+	Strategy       queuer.Strategy
+	RequestTimeout time.Duration
+	Margin         time.Duration // how long before its claim ends a request must have ended
+	ClaimTTL       time.Duration
+	FirstPoll      time.Duration
+	PollInterval   time.Duration
+	ScanInterval   time.Duration
+
+	Budget     batch.Budget // of services without their own
+	BudgetOf   func(batch.ServiceID) batch.Budget
+	Quick      func(batch.ServiceID) (retries int, pause time.Duration)
+	RetryDelay func(s batch.ServiceID, n int) time.Duration // after the n-th certain failure in a row
+	Policy     batch.Policy
+
+	ResendAtRiskOfExecutingTwice bool
+
+	Pool              int
+	StatusConnections int
+	Streams           int // negative means none
+	ClaimLimit        int
+
+	Instance, Host, Version string
+
+	Drain      time.Duration
+	Retention  time.Duration // 0: 30 days, or for ever where the store cannot prune; negative means for ever
+	StuckAfter time.Duration
+
+	Logger *slog.Logger
+	Differ []slog.Attr // the options that are not their defaults, for the log
+}
+
+// common is what all Runs of an engine have in common.
+type common struct {
+	o      Options
+	store  watchedStore // outside of the loops
+	ledger guard
+	events Events
+	held   *held.Batches
+}
+
+// Engine delivers the batches of a store. Its methods may be called concurrently.
+type Engine struct {
+	common
+	running atomic.Bool
+	run     atomic.Pointer[run] // while Run delivers
+}
+
+// New joins a store and a ledger, which must fit each other and the options.
+func New(s store.Store, l dlt.Ledger, o Options, events Events) (*Engine, error) {
+	var err error
+	if o.Strategy, err = steadied(o.Strategy); err != nil {
+		return nil, err
+	}
+	if w := o.Strategy.Window(); w < 1 {
+		return nil, BadOption("Strategy.Window", w, "at least 1")
+	}
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
+		return nil, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if err := dlt.CheckAbilities(l, traits); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	if err := checkOrder(traits, o); err != nil {
+		return nil, err
+	}
+	if err := checkStore(s, o, traits); err != nil {
+		return nil, err
+	}
+	if o.Retention == 0 {
+		o.Retention = -1
+		if is[store.Pruner](s) {
+			o.Retention = 30 * 24 * time.Hour
+		}
+	}
+	return &Engine{common: common{
+		o: o, events: events, held: held.New(held.DefaultBytes),
+		store:  watchedStore{Store: wholeStore(s), calls: events.Calls()},
+		ledger: guard{Ledger: l, trouble: func(err error) { events.Trouble("ledger", err) }, traits: new(atomic.Bool)},
+	}}, nil
+}
+
+// Run claims, posts and follows batches until ctx is done and everything has come to rest.
+func (e *Engine) Run(ctx context.Context) error {
+	if !e.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer e.running.Store(false)
+	values := context.WithoutCancel(ctx) // an event after the stop is observed like any other
+	notices := e.events.Begin(values, queuer.ReliesOnOrder(e.o.Strategy))
+	if err := e.first(ctx); err != nil {
+		notices.End()
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
+		return err
+	}
+	e.logLosses(ctx)
+	e.logStart(values)
+	r := newRun(e.common, notices)
+	e.run.Store(r)
+	err := r.deliver(ctx)
+	e.run.Store(nil)
+	notices.End()
+	r.logStop(values, err)
+	return err
+}
+
+// first waits for a database that takes writes, and looks at it.
+func (e *Engine) first(ctx context.Context) error {
+	err := e.checkLedger(ctx)
+	for pause := loop.Brief(); errors.Is(err, store.ErrReadOnly) && ctx.Err() == nil; err = e.checkLedger(ctx) {
+		e.events.Trouble("store", err)
+		loop.Sleep(ctx, pause.NextBackOff())
+	}
+	return err
+}
+
+// checkLedger records the ledger's name on the first start and refuses any other name later.
+func (e *Engine) checkLedger(ctx context.Context) error {
+	// Not through the guard: its substitute name after a panic must not be recorded for good.
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = e.ledger.Ledger.Traits(""); return nil }); err != nil {
+		return fmt.Errorf("run: the ledger's traits: %w", err)
+	}
+	if traits.Name == "" {
+		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
+	}
+	if err := checkRetention(traits, e.o); err != nil {
+		return err
+	}
+	recorded, err := e.store.Ledger(ctx, traits.Name)
+	if err != nil {
+		return fmt.Errorf("run: record the ledger's name: %w", err)
+	}
+	if recorded != traits.Name {
+		return fmt.Errorf("run: %w: it is %q, this is %q", ErrOtherLedger, recorded, traits.Name)
+	}
+	return nil
+}
+
+// Store returns the store for the application's calls. It has all methods.
+func (e *Engine) Store() store.Full { return e.store }
+
+// Given returns the store that New got.
+func (e *Engine) Given() store.Store { return e.store.given() }
+
+// Call makes a call to the store that given store alone can make, about n items.
+func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) error {
+	return watchErr(ctx, e.store, op, n, f)
+}
+
+// Ledger returns the ledger, whose panics are contained.
+func (e *Engine) Ledger() dlt.Ledger { return e.ledger }
+
+// Check is the ledger's local check of a batch, where it has one.
+func (e *Engine) Check(b batch.Batch) error {
+	c, ok := e.ledger.Ledger.(dlt.Checker)
+	if !ok || !e.ledger.Traits(b.Service).Checks {
+		return nil
+	}
+	return loop.Contain(func() error { return c.Check(b) })
+}
+
+// Added says that batches were added.
+func (e *Engine) Added(batches []batch.Batch) {
+	r := e.run.Load()
+	if r == nil {
+		return
+	}
+	known := map[batch.ServiceID]struct{}{}
+	services := make([]batch.ServiceID, 0, len(batches))
+	for _, b := range batches {
+		if _, ok := known[b.Service]; ok {
+			continue
+		}
+		known[b.Service] = struct{}{}
+		services = append(services, b.Service)
+		r.monitor.Follow(b.Service) // see Wake
+	}
+	r.queuer.Added(services...) // in one call, so that one claim covers them all
+}
+
+// Wake says that a service may have a batch to send.
+func (e *Engine) Wake(s batch.ServiceID) {
+	if r := e.run.Load(); r != nil {
+		r.monitor.Follow(s) // before the first POST, so that no event about it is missed
+		r.queuer.Added(s)
+	}
+}
+
+// Freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
+func (e *Engine) Freed(s batch.ServiceID) {
+	if r := e.run.Load(); r != nil {
+		r.monitor.Follow(s)
+		r.queuer.Hint(s)
+	}
+}
+
+// ClaimQuery is the query of this engine's claims, without lanes and limit.
+func (e *Engine) ClaimQuery() store.ClaimQuery {
+	return store.ClaimQuery{
+		Window: max(1, e.o.Strategy.Window()), TTL: e.o.ClaimTTL, Resend: e.ledger.resend, MaxInFlight: e.ledger.maxInFlight,
+		Budget: e.o.BudgetOf, Instance: e.o.Instance, StuckAfter: e.o.StuckAfter,
+	}
+}
+
+// Choose returns the choice of this engine's claims, which reports nothing.
+func (e *Engine) Choose() store.Choose {
+	return queuer.Choose(e.o.Strategy, e.ledger.keepsOrder, func(batch.ServiceID, error) {})
+}
+
+// Serves returns why this engine's ledger does not serve a service; nil where it does.
+func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
+	traits, unserved := checkService(e.store.given(), e.ledger.Ledger, s, e.o)
+	if unserved != nil {
+		return unserved, nil
+	}
+	return e.elsewhere(ctx, s, traits.Name)
+}
+
+// elsewhere returns an error if another ledger than the named one serves a service. It records nothing.
+func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
+	by, err := e.store.Serve(ctx, []store.Served{{Service: s}})
+	if err != nil {
+		return nil, err
+	}
+	return otherLedger(by[0], ledger), nil
+}
+
+// Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not this
+// engine's ledger: another ledger's time says nothing.
+func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = e.ledger.Ledger.Traits(s); return nil }); err != nil {
+		return 0, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if traits.Name == "" {
+		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)
+	}
+	unserved, err := e.elsewhere(ctx, s, traits.Name)
+	return traits.ResendQuiet, cmp.Or(err, unserved)
+}
+
+// Health returns how this engine is doing. It does no I/O.
+func (e *Engine) Health() health.Health {
+	if r := e.run.Load(); r != nil {
+		return r.health()
+	}
+	return e.events.Health(time.Now())
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// BadOption is the error about an option's value.
+func BadOption(field string, value any, want string) error {
+	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
+}
+
+// checkService refuses a service that its ledger cannot serve under these options, or not with
+// this store. It asks for
+// the traits directly, not through the guard, so that a panic is a reason to refuse, too.
+func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
+	var traits dlt.Traits
+	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
+		return traits, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	if traits.Name == "" {
+		return traits, &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
+	}
+	if err := dlt.CheckAbilities(l, traits); err != nil {
+		return traits, err
+	}
+	if err := checkNeeds(st, traits); err != nil {
+		return traits, err
+	}
+	if err := checkOrder(traits, o); err != nil {
+		return traits, err
+	}
+	if err := checkRenewal(traits, o); err != nil {
+		return traits, err
+	}
+	return traits, checkRetention(traits, o)
+}
+
+// checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's
+// client prepares before each POST. Where Prepare took as long as it may, no time would be left for
+// the POST: the batch would be put back and claimed again, for ever and without an error.
+func checkRenewal(traits dlt.Traits, o Options) error {
+	if least := 2*o.RequestTimeout + o.Margin; traits.Prepares && traits.Renews && o.ClaimTTL <= least {
+		return BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than twice RequestTimeout (%s) and its margin (%s): the ledger %q prepares before each POST (dlt.Traits.Renews)",
+			o.RequestTimeout, o.Margin, traits.Name))
+	}
+	return nil
+}
+
+// checkOrder refuses a strategy that relies on the order of submission if the ledger does not
+// keep it.
+func checkOrder(traits dlt.Traits, o Options) error {
+	if queuer.ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {
+		return BadOption("Strategy", o.strategyType(),
+			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
+	}
+	return nil
+}
+
+// checkRetention refuses to forget a batch that may still be sent again.
+func checkRetention(traits dlt.Traits, o Options) error {
+	if h := traits.ResendHarmlessFor; o.Retention > 0 && h != dlt.Forever && o.Retention <= h {
+		return BadOption("Retention", o.Retention, fmt.Sprintf("more than the ResendHarmlessFor of the ledger %q (%s)", traits.Name, h))
+	}
+	return nil
+}
+
+// checkStore refuses a store that lacks an ability which the options or the ledger's traits
+// need.
+func checkStore(s store.Store, o Options, t dlt.Traits) error {
+	switch {
+	case queuer.ReliesOnOrder(o.Strategy) && !is[store.Lister](s):
+		return lacks(s, "store.Lister", fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
+	case o.Policy != batch.PolicyContinue && !is[store.Controls](s):
+		return lacks(s, "store.Controls", fmt.Sprintf("Options.Policy (%s)", o.Policy))
+	case o.Policy == batch.PolicyQuarantine && !is[store.Operator](s):
+		return lacks(s, "store.Operator", fmt.Sprintf("Options.Policy (%s)", o.Policy))
+	case o.Retention > 0 && !is[store.Pruner](s):
+		return lacks(s, "store.Pruner", fmt.Sprintf("Options.Retention (%s)", o.Retention))
+	}
+	return checkNeeds(s, t)
+}
+
+// checkNeeds refuses a store that lacks an ability which the ledger's traits need.
+func checkNeeds(s store.Store, t dlt.Traits) error {
+	switch {
+	case t.Prepares && !is[store.PreparedKeeper](s):
+		return lacks(s, "store.PreparedKeeper", fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
+	case t.Routed && !is[store.Ledgers](s):
+		return lacks(s, "store.Ledgers", "a ledger that is made of several (dlt.Traits.Routed)")
+	}
+	return nil
+}
+
+// lacks is the error about a store without an ability that something else needs.
+func lacks(s store.Store, ability, by string) error {
+	return BadOption("store", fmt.Sprintf("%T", s), fmt.Sprintf("a %s, for %s (a struct that wraps a store has its own methods only: store.Full has them all)", ability, by))
+}

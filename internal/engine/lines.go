@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// The lines about a Run in the log, beside those of its events.
+const (
+	lineStarted  = "started"
+	lineStopping = "stopping"
+	lineStopped  = "stopped"
+	lineLosses   = "the store lacks abilities"
+)
+
+// logLosses writes down once which abilities the store lacks, since a store that was wrapped may
+// have lost them by mistake.
+func (e *Engine) logLosses(ctx context.Context) {
+	var losses []slog.Attr
+	for _, a := range store.Abilities(e.store.given()) {
+		if !a.Has {
+			losses = append(losses, slog.String(a.Interface, a.Loss))
+		}
+	}
+	if len(losses) > 0 {
+		e.o.Logger.LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
+	}
+}
+
+// logStart writes down how this Run differs from others.
+func (e *Engine) logStart(ctx context.Context) {
+	if !e.o.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("instance", e.o.Instance), slog.String("version", e.o.Version),
+		slog.String("store", fmt.Sprintf("%T", e.store.given())), slog.String("ledger", e.ledger.Traits("").Name),
+		slog.String("strategy", e.o.strategyType()), slog.Int("window", e.o.Strategy.Window()),
+	}
+	if len(e.o.Differ) > 0 {
+		attrs = append(attrs, slog.GroupAttrs("options", e.o.Differ...))
+	}
+	e.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
+}
+
+// logStopping writes down that a stop begins.
+func (r *run) logStopping(ctx context.Context) {
+	r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
+}
+
+// logStop writes down how a Run ended: how many claims were put back, and how many attempts the next
+// start has to ask about.
+func (r *run) logStop(ctx context.Context, err error) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("instance", r.o.Instance), slog.Duration("took", time.Since(r.end.since)),
+		slog.Int64("put_back", r.end.putBack.Load()), slog.Int64("unfinished", r.end.lost.Load()+int64(r.table.Unfinished())),
+	}
+	if err != nil {
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	r.o.Logger.LogAttrs(ctx, level, lineStopped, attrs...)
+}

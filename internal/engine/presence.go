@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	// statsEvery is the pause between two calls that keep the row of this instance and, where the
+	// counts are old enough, count anew.
+	statsEvery = 15 * time.Second
+	// statsJitter keeps instances that began together apart.
+	statsJitter = time.Second
+	// forgetInstances is after how long an instance that died is forgotten, where
+	// Options.Retention keeps everything.
+	forgetInstances = 30 * 24 * time.Hour
+)
+
+// presence shows this Run to other processes, in the store.
+type presence struct {
+	store  watchedStore
+	vitals *vitals
+	kept   store.Instance // the unchanging fields
+	forget time.Duration
+	health func() health.Health
+	claims func() int
+	flow   func(time.Time) (store.Flow, bool)
+	flows  []stretch // only run uses it
+}
+
+// stretch is a flow, and when it ended.
+type stretch struct {
+	end time.Time
+	store.Flow
+}
+
+// newPresence returns nil where the store keeps no stats.
+func (r *run) newPresence() *presence {
+	if !is[store.StatsKeeper](r.store.given()) {
+		return nil
+	}
+	p := &presence{store: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
+	p.flow(time.Now()) // what was before this Run
+	if p.forget <= 0 {
+		p.forget = forgetInstances
+	}
+	p.kept = store.Instance{
+		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.Traits("").Name, Settings: r.o.settings(),
+	}
+	return p
+}
+
+// settings are the strategy and the options on which instances should agree.
+func (o Options) settings() map[string]string {
+	return map[string]string{
+		"Strategy": o.strategyType(), "Strategy.Window": fmt.Sprint(o.Strategy.Window()),
+		"RequestTimeout": o.RequestTimeout.String(), "ClaimTTL": o.ClaimTTL.String(),
+		"Budget": fmt.Sprintf("%+v", o.Budget), "Policy": o.Policy.String(),
+		"ResendAtRiskOfExecutingTwice": fmt.Sprint(o.ResendAtRiskOfExecutingTwice),
+		"Retention":                    o.Retention.String(), "StuckAfter": o.StuckAfter.String(),
+	}
+}
+
+// run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
+// reported, and shown in Health: the next call comes soon.
+func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
+	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
+		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
+		err := p.show(call)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			trouble(err)
+		}
+	}
+}
+
+// show writes the row, counts where that is due, and reads the counts. Of the three only the row says
+// whether the database takes writes: counting may fail because there is too much to count.
+func (p *presence) show(ctx context.Context) error {
+	kept := p.vitals.keepsRow(ctx, func() error { return p.store.KeepInstance(ctx, p.now()) })
+	_, counted := p.store.RefreshStats(ctx, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
+	s, read := p.store.Stats(ctx)
+	if read == nil {
+		p.vitals.counted(s)
+	}
+	return errors.Join(kept, counted, read)
+}
+
+// now is the row of this instance.
+func (p *presence) now() store.Instance {
+	i, h, at := p.kept, p.health(), time.Now()
+	if h.Paused {
+		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
+	}
+	if f, ok := p.flow(at); ok {
+		p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
+	}
+	for _, s := range p.flows {
+		s.Ago = at.Sub(s.end)
+		i.Flows = append(i.Flows, s.Flow)
+	}
+	i.Claims, i.Paused = p.claims(), h.Paused
+	i.Loops = make(map[string]time.Duration, len(h.Loops))
+	for name, l := range h.Loops {
+		if !l.LastSuccess.IsZero() {
+			i.Loops[name] = at.Sub(l.LastSuccess)
+		}
+	}
+	return i
+}
+
+// pausedFor returns why nothing is posted: the ledger's last failure, or else it is busy.
+func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
+	if ledger.Condition != health.ConditionFailing || ledger.Err == nil {
+		return batch.KindBusy, ""
+	}
+	why := batch.Excerpt(ledger.Err.Error(), batch.MaxErrorText)
+	switch {
+	case errors.Is(ledger.Err, dlt.ErrMisconfigured):
+		return batch.KindMisconfigured, why
+	case errors.Is(ledger.Err, dlt.ErrUnavailable):
+		return batch.KindUnavailable, why
+	}
+	return "", why
+}
+
+// end removes the row. A database that does not answer does not hold up the stop: the row shows that
+// this instance is not seen any more.
+func (p *presence) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	return p.store.KeepInstance(ctx, store.Instance{ID: p.kept.ID, Stopped: true})
+}

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/groups"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
+)
+
+// run is one Run: the parts and their connections.
+type run struct {
+	common
+	queuer    *queuer.Queuer
+	submitter *submitter.Submitter
+	monitor   *monitor.Monitor
+	recorder  *groups.Recorder
+	table     *inhand.Table
+	keeper    *groups.Keeper
+	vitals    *vitals
+	gate      *gate
+	notices   Notices
+	end       ending
+}
+
+// groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts beside its
+// first outcome, and Linger how long an acceptance waits
+// for others to be written with it (docs/design.md#defaults).
+const (
+	groupSize  = 500
+	groupBytes = 16 << 20
+	Linger     = 2 * time.Millisecond
+)
+
+// handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches of two
+// claims.
+const handBytes = 64 << 20
+
+// scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
+const scanLanes = 5000
+
+func newRun(all common, n Notices) *run {
+	o := all.o
+	r := &run{common: all, vitals: newVitals(all.store.calls), notices: n}
+	r.gate = newGate(all, n.Unserved)
+	r.table = inhand.New(r.tableOptions())
+	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
+	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
+	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
+	var lists dlt.ListSubmitter
+	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
+		lists = gatedLists{watchedLists{listGuard{l, r.ledger.trouble}, r.vitals}, r.gate}
+	}
+	var preparer dlt.Preparer
+	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
+		preparer = gatedPreparer{watchedPreparer{p, r.vitals}, r.gate}
+	}
+	r.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}, submitter.Options{
+		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
+		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
+		Rules:    submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
+		Lists:    lists,
+		Preparer: preparer,
+		Keep:     r.keepPrepared,
+		Trace:    r.events.TraceRequest(),
+		Record:   func(o store.Outcome) { r.table.Answered(o, o.Post.Took) },
+		Ready:    func() { r.queuer.Wake() },
+		Paused:   n.Paused,
+		Resumed:  n.Resumed,
+	})
+	r.queuer = queuer.New(heldStore{gatedStore{r.storeOf("queuer"), r.gate}, r}, r.submitter, queuer.Options{
+		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
+		// A batch that this engine asks about from memory is given to no other process before
+		// PollInterval.
+		Busy:      min(o.ScanInterval, o.PollInterval),
+		ScanLanes: scanLanes, Lanes: o.ClaimLimit, Bytes: r.submitter.BytesLeft,
+		Resend: r.ledger.resend, MaxInFlight: r.ledger.maxInFlight, KeepsOrder: r.ledger.keepsOrder, Budget: o.BudgetOf, Instance: o.Instance, StuckAfter: o.StuckAfter,
+		Held:    r.events.LaneHeld,
+		Trouble: r.trouble("queuer"),
+		Claimed: func(ctx context.Context, run store.ClaimedRun) {
+			r.monitor.Follow(run.Service)
+			r.table.Claimed(run)
+			n.Claimed(ctx, run)
+		},
+	})
+	var resolver dlt.Resolver
+	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
+		resolver = gatedResolver{watchedResolver{l, r.vitals}, r.gate}
+	}
+	var events dlt.EventSource
+	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
+		events = watchedEvents{l, r.vitals}
+	}
+	r.monitor = monitor.New(heldStore{gatedStore{r.storeOf("monitor"), r.gate}, r}, gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}, r.table, monitor.Options{
+		Rules: monitor.Rules{
+			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
+			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
+			Reliant: queuer.ReliesOnOrder(o.Strategy),
+		},
+		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
+		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
+		// A scan is as good as a look of the monitor, where both come about as often.
+		Empty:   func() bool { return r.queuer.Empty(2 * o.PollInterval) },
+		Trouble: func(_ batch.ServiceID, err error) { r.events.Trouble("monitor", err) },
+		Vanished: func(key batch.Key, now batch.Reported) {
+			r.events.Report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
+		},
+	})
+	return r
+}
+
+// written takes outcomes that the store has answered about.
+func (r *run) written(group []inhand.Recorded) {
+	r.holds(group)
+	r.table.Written(group)
+	r.wantReceipts(group)
+	// The next group waits for the notices, which may ask the store.
+	ctx, cancel := context.WithTimeout(context.Background(), r.o.ClaimTTL/8)
+	defer cancel()
+	for _, w := range group {
+		if w.Finding == store.Unposted && w.Applied.Result == store.Written {
+			r.end.putBackClaim()
+		}
+		r.notices.Written(ctx, w)
+	}
+}
+
+// lost takes outcomes that the recorder gave up.
+func (r *run) lost(all []store.Outcome) {
+	r.end.lostOutcomes(len(all))
+	r.table.Lost(all)
+}
+
+// wantReceipts tells the monitor of commits that this process was the first to record, without
+// receipts.
+func (r *run) wantReceipts(group []inhand.Recorded) {
+	for i := range group {
+		w := &group[i]
+		if w.Finding == store.IsCommitted && w.Applied.Result == store.Written && len(w.Applied.Row.Receipts) == 0 &&
+			(w.Applied.From != batch.Committed || w.Again) {
+			r.monitor.Committed(w.Applied.Ref, w.Applied.Row.Attempt, w.Prepared)
+		}
+	}
+}
+
+// store returns the store for one loop.
+func (r *run) storeOf(loop string) watchedStore {
+	return watchedStore{r.store.Store, r.store.calls, r.vitals, loop}
+}
+
+// deliver blocks until ctx is done and everything has come to rest.
+func (r *run) deliver(ctx context.Context) error {
+	// Recording outlives ctx: the outcomes of started work are recorded, within a bound.
+	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		r.recorder.Run(recording)
+	}()
+	keeping, kept := context.WithCancel(recording)
+	defer kept()
+	var keepers sync.WaitGroup
+	keepers.Go(func() { r.keeper.Run(keeping) })
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		r.keep(ctx, "queuer", r.queuer.Run)
+	})
+	parts.Go(func() {
+		r.keep(ctx, "monitor", r.monitor.Run)
+	})
+	parts.Go(func() { r.submitter.Run(ctx) })
+	if r.o.Retention > 0 {
+		parts.Go(func() {
+			r.keep(ctx, "retention", r.retain)
+		})
+	}
+	if s, ok := r.store.given().(store.Upkeeper); ok {
+		parts.Go(func() {
+			r.keep(ctx, "upkeep", func(ctx context.Context) { r.upkeep(ctx, s) })
+		})
+	}
+	shown := r.newPresence()
+	if shown != nil {
+		parts.Go(func() {
+			r.keep(ctx, "stats", func(ctx context.Context) {
+				shown.run(ctx, r.o.ClaimTTL/4, r.trouble("stats"))
+			})
+		})
+	}
+
+	<-ctx.Done()
+	r.end.begin()
+	r.logStopping(context.WithoutCancel(ctx))
+	bound := time.NewTimer(r.o.Drain)
+	defer bound.Stop()
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		parts.Wait()
+		kept()
+		keepers.Wait()
+		r.recorder.Close()
+		<-recorded
+		if shown != nil {
+			if err := shown.end(recording); err != nil {
+				r.events.Trouble("stats", err)
+			}
+		}
+	}()
+	select {
+	case <-rest:
+		return nil
+	case <-bound.C:
+		stop() // the next start finds out the outcomes that are not written yet
+	}
+	bound.Reset(restTime)
+	select {
+	case <-rest:
+		return nil
+	case <-bound.C:
+		return fmt.Errorf("run: %w after %s", ErrDrain, r.o.Drain)
+	}
+}
+
+// keep runs a part until ctx is done. A part retries its own failures; a panic starts it anew.
+func (r *run) keep(ctx context.Context, part string, run func(context.Context)) {
+	loop.Run(ctx, func(ctx context.Context) error { run(ctx); return nil }, r.trouble(part))
+}
+
+// trouble returns the function that reports a part's trouble.
+func (r *run) trouble(part string) func(error) {
+	return func(err error) { r.events.Trouble(part, err) }
+}
+
+// tableOptions join the table in hand to the parts.
+func (r *run) tableOptions() inhand.Options {
+	o := r.o
+	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
+	reliant := queuer.ReliesOnOrder(o.Strategy)
+	if reliant {
+		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
+	}
+	_, events := r.ledger.Ledger.(dlt.EventSource)
+	return inhand.Options{
+		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
+		TTL:    o.ClaimTTL,
+		Traits: r.ledger.Traits, Events: events, Runs: reliant, MayWait: r.outlivesCrash,
+		Write: func(first store.Outcome, rest ...store.Outcome) {
+			r.complete(&first)
+			for i := range rest {
+				r.complete(&rest[i])
+			}
+			r.recorder.Put(first, rest...)
+		},
+		Due:   func(d time.Duration) { r.monitor.DueIn(d) },
+		Free:  func(lanes ...batch.ServiceID) { r.queuer.Hint(lanes...) },
+		Over:  func(s batch.ServiceID) { r.queuer.Over(s) },
+		Later: func(s batch.ServiceID, d time.Duration) { r.queuer.HintIn(s, d) },
+	}
+}
+
+// holdPolls is how many times FirstPoll an acceptance waits at most for the answer to the
+// first question about it.
+const holdPolls = 10
+
+// outlivesCrash reports whether an acceptance may wait for the ledger's next word: a claimed
+// batch, with nothing written after the claim, can still be sent again once its claim has ended,
+// and the monitor has asked and found no trace.
+func (r *run) outlivesCrash(o store.Outcome) bool {
+	if o.Was == nil {
+		return false
+	}
+	t := r.ledger.Traits(o.Key.Service)
+	asked := max(t.LateArrival, t.Grace) + r.o.PollInterval
+	return r.ledger.resend(o.Key.Service).Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
+}
+
+// complete adds this Runner's policy and instance to an outcome.
+func (r *run) complete(o *store.Outcome) {
+	o.Policy = r.o.Policy
+	if o.Report != nil {
+		o.Report.Instance = r.o.Instance
+	}
+}
+
+// restTime is the time that loops get to end after their context is done.
+const restTime = 500 * time.Millisecond
+
+// health returns how this Run is doing.
+func (r *run) health() health.Health {
+	now := time.Now()
+	h := r.events.Health(now)
+	h.Running = true
+	r.vitals.look(now, &h)
+	memory := max(health.PauseMemory, 2*r.o.ScanInterval)
+	if h.Paused && r.submitter.PauseOver("", true, memory) {
+		h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
+	}
+	h.PausedServices = slices.DeleteFunc(h.PausedServices, func(s batch.ServiceID) bool { return r.submitter.PauseOver(s, false, memory) })
+	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
+	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
+	h.Claims = r.table.Unfinished()
+	return h
+}
