@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -28,7 +29,7 @@ import (
 )
 
 // commands is what an order is on the ledger.
-func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	command, err := json.Marshal(map[string]any{"ExerciseCommand": map[string]any{
 		"templateId": "#dltbatch-book:Book:Book", "contractId": "00b00c", "choice": "Transfer",
 		"choiceArgument": json.RawMessage(o.Payload),
@@ -71,14 +72,14 @@ func wallet(ctx context.Context, url string, st *memory.Store, serve func(contex
 
 // pay is the second.
 func pay(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID, payload []byte) error {
-	order := batch.Order{
+	transfer := order.Order{
 		ID: "transfer-4711", Party: party, Payload: payload, // adding it again is harmless
 		Deadline: time.Now().Add(time.Minute), // Failed, if it is not part of a batch by then
 	}
-	if err := engine.Add(ctx, order); err != nil { // durable once it is nil
+	if err := engine.Add(ctx, transfer); err != nil { // durable once it is nil
 		return err
 	}
-	rec, err := engine.Await(ctx, order.ID) // from any process; Failed and Quarantined are records, not errors
+	rec, err := engine.Await(ctx, transfer.ID) // from any process; Failed and Quarantined are records, not errors
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func pay(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID, p
 }
 
 // payTogether is the third.
-func payTogether(ctx context.Context, st *sqlite.Store, tx *sql.Tx, engine *autobatch.Engine, order batch.Order) error {
-	if err := st.AddOrdersTx(ctx, tx, order); err != nil {
+func payTogether(ctx context.Context, st *sqlite.Store, tx *sql.Tx, engine *autobatch.Engine, transfer order.Order) error {
+	if err := st.AddOrdersTx(ctx, tx, transfer); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -149,9 +150,9 @@ func TestSnippetPayTogether(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	order := batch.Order{ID: "a", Party: "p", Payload: []byte("x")}
-	require.NoError(t, payTogether(t.Context(), st, tx, engine, order))
-	final, missing, err := st.FinalOrders(t.Context(), []batch.OrderID{"a"})
+	transfer := order.Order{ID: "a", Party: "p", Payload: []byte("x")}
+	require.NoError(t, payTogether(t.Context(), st, tx, engine, transfer))
+	final, missing, err := st.FinalOrders(t.Context(), []order.ID{"a"})
 	require.NoError(t, err)
 	require.Empty(t, final)
 	require.Empty(t, missing, "it is stored")

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/canton"
@@ -27,7 +28,7 @@ import (
 
 // A missing argument is an error where it is given, not a panic at its first use.
 func TestMissingArguments(t *testing.T) {
-	orders := func(context.Context, batch.Order) ([]sawtooth.Transaction, error) { return nil, nil }
+	orders := func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, nil }
 	newRunner := func(o dltbatch.Options) error {
 		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &o)
 		return err
@@ -45,8 +46,8 @@ func TestMissingArguments(t *testing.T) {
 		"postgres":           func() error { _, err := postgres.New(nil, nil); return err },
 		"native":             func() error { _, err := native.New(nil, nil); return err },
 		"sqlite":             func() error { _, err := sqlite.New(nil, nil); return err },
-		"orders, no store":   func() error { _, err := autobatch.New(nil, batch.BuilderFunc(nil), nil); return err },
-		"orders, no builder": func() error { _, err := autobatch.New(memory.New(), batch.BuilderFunc(nil), nil); return err },
+		"orders, no store":   func() error { _, err := autobatch.New(nil, order.BuilderFunc(nil), nil); return err },
+		"orders, no builder": func() error { _, err := autobatch.New(memory.New(), order.BuilderFunc(nil), nil); return err },
 		"router":             func() error { _, err := dlt.NewRouter(dlt.Route{}); return err },
 		"router, a nil":      func() error { _, err := dlt.NewRouter(dlt.Route{Ledger: (*ledgermem.Ledger)(nil)}); return err },
 		"canton orders":      func() error { _, err := canton.NewOrderBuilder(nil, nil); return err },

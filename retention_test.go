@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/tier"
@@ -89,9 +90,9 @@ func TestRetentionKeepsUp(t *testing.T) {
 	)
 	for name, load := range map[string]func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int){
 		"1,500 orders and 10 batches a minute": func(ctx context.Context, t *testing.T, r *dltbatch.Runner, st *memory.Store, i int) {
-			orders := make([]batch.Order, 150)
+			orders := make([]order.Order, 150)
 			for k := range orders {
-				orders[k] = batch.Order{ID: batch.OrderID(fmt.Sprintf("o%05d-%03d", i, k)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
+				orders[k] = order.Order{ID: order.ID(fmt.Sprintf("o%05d-%03d", i, k)), Party: "p", Payload: []byte("x"), Deadline: time.Now()}
 			}
 			require.NoError(t, st.AddOrders(ctx, orders...))
 			expired, err := st.ExpireOrders(ctx, 500) // overdue orders are final

@@ -82,10 +82,10 @@ func (b Batch) validate() error {
 	case b.TraceParent != "" && !ValidTraceParent(b.TraceParent):
 		return &InputError{Field: "TraceParent", Value: Excerpt(b.TraceParent, 2*traceParentLen), Want: "a traceparent of version 00"}
 	}
-	if err := checkText("DataChangeID", b.DataChangeID, MaxIDLen); err != nil {
+	if err := CheckText("DataChangeID", b.DataChangeID, MaxIDLen); err != nil {
 		return err
 	}
-	if err := checkText("SignerPublicKey", b.SignerPublicKey, MaxIDLen); err != nil {
+	if err := CheckText("SignerPublicKey", b.SignerPublicKey, MaxIDLen); err != nil {
 		return err
 	}
 	seen := make(map[string]struct{}, len(b.Transactions))
@@ -99,7 +99,7 @@ func (b Batch) validate() error {
 			{"Transactions.FamilyVersion", t.FamilyVersion},
 			{"Transactions.SignerPublicKey", t.SignerPublicKey},
 		} {
-			if err := checkText(f.name, f.value, MaxIDLen); err != nil {
+			if err := CheckText(f.name, f.value, MaxIDLen); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ func (b By) Validate() error {
 	if b.Actor == "" {
 		return &InputError{Field: "By.Actor", Want: "not empty: who does it"}
 	}
-	return checkText("By.Actor", b.Actor, MaxActorLen)
+	return CheckText("By.Actor", b.Actor, MaxActorLen)
 }
 
 // Action is the act of an operator. The values are stored.

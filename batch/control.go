@@ -23,7 +23,7 @@ func (s Scope) Validate() error {
 	if s.All && s.Service != "" {
 		return &InputError{Field: "Scope.Service", Value: Excerpt(string(s.Service), 64), Want: "none, since All is set"}
 	}
-	return checkText("Scope.Service", string(s.Service), MaxServiceLen)
+	return CheckText("Scope.Service", string(s.Service), MaxServiceLen)
 }
 
 // String names the scope for people.

@@ -97,12 +97,12 @@ func (f Footprint) validate() error {
 		return &InputError{Field: "Footprint", Value: itoa(n) + " prefixes", Want: "at most " + itoa(MaxFootprint)}
 	}
 	for _, p := range f.Reads {
-		if err := checkText("Footprint.Reads", p, MaxIDLen); err != nil {
+		if err := CheckText("Footprint.Reads", p, MaxIDLen); err != nil {
 			return err
 		}
 	}
 	for _, p := range f.Writes {
-		if err := checkText("Footprint.Writes", p, MaxIDLen); err != nil {
+		if err := CheckText("Footprint.Writes", p, MaxIDLen); err != nil {
 			return err
 		}
 	}

@@ -40,15 +40,15 @@ func (k Key) Validate() error {
 	if k.ID == "" {
 		return &InputError{Field: "ID", Want: "not empty"}
 	}
-	if err := checkText("ID", string(k.ID), MaxIDLen); err != nil {
+	if err := CheckText("ID", string(k.ID), MaxIDLen); err != nil {
 		return err
 	}
-	return checkText("Service", string(k.Service), MaxServiceLen)
+	return CheckText("Service", string(k.Service), MaxServiceLen)
 }
 
-// checkText refuses bytes that databases and logs treat differently: invalid UTF-8, NUL and
+// CheckText refuses bytes that databases and logs treat differently: invalid UTF-8, NUL and
 // other control characters.
-func checkText(field, s string, maxLen int) error {
+func CheckText(field, s string, maxLen int) error {
 	switch {
 	case len(s) > maxLen:
 		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "at most " + itoa(maxLen) + " bytes, has " + itoa(len(s))}

@@ -77,6 +77,9 @@ const (
 // MaxErrorText is the largest part of an error's text that is kept, in bytes.
 const MaxErrorText = 1024
 
+// maxKind bounds an error's kind; the known kinds are shorter.
+const maxKind = 32
+
 // SubmissionError is the reason why an attempt ended as it did.
 type SubmissionError struct {
 	Kind    ErrorKind `json:"kind"`
@@ -89,4 +92,13 @@ func (e *SubmissionError) Error() string {
 		return string(e.Kind)
 	}
 	return string(e.Kind) + ": " + e.Message
+}
+
+// Sanitised returns a copy that any database takes: valid UTF-8, no control characters, bounded. It is
+// nil for nil.
+func (e *SubmissionError) Sanitised() *SubmissionError {
+	if e == nil {
+		return nil
+	}
+	return &SubmissionError{Kind: ErrorKind(Excerpt(string(e.Kind), maxKind)), Message: Excerpt(e.Message, MaxErrorText)}
 }

@@ -34,7 +34,6 @@ type Report struct {
 // Fit returns the report with texts that any database accepts: valid UTF-8, no control
 // characters, bounded, and an endpoint without credentials and query.
 func (r Report) Fit() Report {
-	const maxKind = 32
 	r.At = r.At.UTC().Truncate(time.Microsecond)
 	r.Took = max(0, r.Took).Truncate(time.Microsecond)
 	r.Kind = ErrorKind(Excerpt(string(r.Kind), maxKind))

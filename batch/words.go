@@ -40,17 +40,6 @@ func (s *State) UnmarshalText(word []byte) error {
 	return fromText("State", s, stateNames[:], word)
 }
 
-// MarshalText returns the state's name in lower case; nothing for the zero value, which is
-// no state. The error is an [*InputError].
-func (s OrderState) MarshalText() ([]byte, error) {
-	return text("OrderState", s, orderStateNames[:], s.String)
-}
-
-// UnmarshalText reads the output of MarshalText. The error is an [*InputError].
-func (s *OrderState) UnmarshalText(word []byte) error {
-	return fromText("OrderState", s, orderStateNames[:], word)
-}
-
 // MarshalText returns the policy in lower case. The error is an [*InputError].
 func (p Policy) MarshalText() ([]byte, error) { return text("Policy", p, policyNames[:], p.String) }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -33,7 +34,7 @@ type batchBody struct {
 	MoreReceipts   int
 	Reads, Writes  []string
 	MoreAddresses  int
-	Orders         []batch.OrderRecord
+	Orders         []order.Record
 	MoreOrders     bool
 	Offers         []offer
 	Done           *batch.Act
@@ -81,7 +82,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), partsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), partsShown)]
 	b.MoreAddresses = len(l.Footprint.Reads) + len(l.Footprint.Writes) - len(b.Reads) - len(b.Writes)
 	var next store.Cursor
-	if b.Orders, next, err = v.desk.ListOrders(ctx, store.ListOrdersQuery{Batch: key.ID, Limit: partsShown}); err != nil && !errors.Is(err, store.ErrUnsupported) {
+	if b.Orders, next, err = v.desk.ListOrders(ctx, order.ListQuery{Batch: key.ID, Limit: partsShown}); err != nil && !errors.Is(err, store.ErrUnsupported) {
 		return nil, err
 	}
 	b.MoreOrders = next != ""

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -93,9 +94,9 @@ func New(s store.Store, o *Options) (*Console, error) {
 	return c, nil
 }
 
-// partyLister is the part of [store.OrderEngine] that only looks.
+// partyLister is the part of [order.Store] that only looks.
 type partyLister interface {
-	Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error)
+	Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error)
 }
 
 // Console is the handler of all pages. Its methods may be called concurrently.

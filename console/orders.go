@@ -5,19 +5,20 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-var orderStates = []batch.OrderState{batch.OrderQueued, batch.OrderDequeued, batch.OrderConfirmed, batch.OrderFailed, batch.OrderQuarantined}
+var orderStates = []order.State{order.Queued, order.Dequeued, order.Confirmed, order.Failed, order.Quarantined}
 
 // ordersBody lists orders, and the parties whose orders wait.
 type ordersBody struct {
 	Party   batch.ServiceID
 	Batch   batch.ID
 	States  []choice
-	Rows    []batch.OrderRecord
+	Rows    []order.Record
 	Pages   pager
-	Parties []store.PartyLoad
+	Parties []order.PartyLoad
 	More    bool // parties that are not shown
 	Cap     int
 	Alone   bool // these are the orders that were refused alone
@@ -29,14 +30,14 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := store.ListOrdersQuery{Party: party, Batch: batch.ID(v.q.Get("batch")), Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
+	q := order.ListQuery{Party: party, Batch: batch.ID(v.q.Get("batch")), Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
 	if key := (batch.Key{ID: q.Batch}); q.Batch != "" && key.Validate() != nil {
 		return nil, key.Validate()
 	}
-	if q.States, err = parse[batch.OrderState](v.q["state"]); err != nil {
+	if q.States, err = parse[order.State](v.q["state"]); err != nil {
 		return nil, err
 	}
-	b := ordersBody{Alone: slices.Equal(q.States, []batch.OrderState{batch.OrderQuarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
+	b := ordersBody{Alone: slices.Equal(q.States, []order.State{order.Quarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
 	var next store.Cursor
 	if b.Rows, next, err = v.desk.ListOrders(ctx, q); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 		b.Pages.Next = further(v.q, "orders", "after", string(next))
 	}
 	if v.parties != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
-		if b.Parties, err = v.parties.Parties(ctx, store.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
+		if b.Parties, err = v.parties.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
 			return nil, err
 		}
 		if b.More = len(b.Parties) > homeRows; b.More {

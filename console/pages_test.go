@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/operator"
@@ -82,14 +83,14 @@ func (p *person) night() batch.ServiceID {
 		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: hostile},
 		Receipts: []batch.Receipt{{TransactionID: hostile, Message: hostile, Data: []byte(secret)}},
 	})
-	orders, ok := p.st.(store.Orders)
+	orders, ok := p.st.(order.Store)
 	require.True(p, ok)
 	require.NoError(p, orders.AddOrders(p.ctx(),
-		batch.Order{ID: batch.OrderID(long + hostile), Party: s, Payload: []byte(secret), Key: hostile},
-		batch.Order{ID: "bad", Party: "party", Payload: []byte(secret), Urgent: true},
+		order.Order{ID: order.ID(long + hostile), Party: s, Payload: []byte(secret), Key: hostile},
+		order.Order{ID: "bad", Party: "party", Payload: []byte(secret), Urgent: true},
 	))
-	done, err := orders.FailOrders(p.ctx(), []store.OrderVerdict{{
-		OrderRef: store.OrderRef{ID: "bad", Version: 1}, State: batch.OrderQuarantined, Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: hostile},
+	done, err := orders.FailOrders(p.ctx(), []order.Verdict{{
+		Ref: order.Ref{ID: "bad", Version: 1}, State: order.Quarantined, Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: hostile},
 	}})
 	require.NoError(p, err)
 	require.Equal(p, []bool{true}, done)
@@ -204,16 +205,16 @@ func TestEmptyStore(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", names(10_000)...)
-	var orders []batch.Order
+	var orders []order.Order
 	for i := range 250 {
 		lane := batch.ServiceID(fmt.Sprintf("lane %03d", i))
 		require.NoError(t, p.st.Add(p.ctx(), batch.Batch{Service: lane, ID: batch.ID(lane), Payload: []byte("x")}))
 		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only(lane), Action: batch.ActionPause, By: ada})
 		require.NoError(t, err)
-		orders = append(orders, batch.Order{ID: batch.OrderID(lane), Party: lane, Payload: []byte("x")})
+		orders = append(orders, order.Order{ID: order.ID(lane), Party: lane, Payload: []byte("x")})
 		require.NoError(t, p.st.KeepInstance(p.ctx(), store.Instance{ID: string(lane), Name: string(lane)}))
 	}
-	require.NoError(t, p.st.(store.Orders).AddOrders(p.ctx(), orders...))
+	require.NoError(t, p.st.(order.Store).AddOrders(p.ctx(), orders...))
 	for page, want := range map[string]int{"batches": 500, "lanes": 251, "lanes?held=1": 250, "orders": 250, "instances": 250} {
 		t.Run(page, func(t *testing.T) {
 			found := 0
@@ -405,7 +406,7 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 func TestSearch(t *testing.T) {
 	inStores(t, func(p *person) {
 		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
-		require.NoError(p, p.st.(store.Orders).AddOrders(p.ctx(), batch.Order{ID: "o", Party: "s", Payload: []byte("x")}))
+		require.NoError(p, p.st.(order.Store).AddOrders(p.ctx(), order.Order{ID: "o", Party: "s", Payload: []byte("x")}))
 		assert.Contains(p, p.get("search?q=b1").text(), "Batch b1")
 		assert.Contains(p, p.get("search?q=change+7&service=s").text(), "Batch b1")
 		assert.Contains(p, p.get("search?q=change+7").text(), "No batch has this id")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -69,7 +70,7 @@ func names(ctx context.Context, desk *operator.Desk, b *searchBody) error {
 		b.Lane = b.Lane || l.Waiting > 0 || len(l.Attempted) > 0
 	}
 	b.Lane = b.Lane || control.Version > 0
-	found, _, err := desk.ListOrders(ctx, store.ListOrdersQuery{Party: &service, Limit: 1})
+	found, _, err := desk.ListOrders(ctx, order.ListQuery{Party: &service, Limit: 1})
 	if errors.Is(err, store.ErrUnsupported) {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/whole"
@@ -144,10 +145,10 @@ func (d *Desk) Lanes(ctx context.Context, q store.CountsQuery) ([]store.LaneCoun
 }
 
 // ListOrders lists orders. The error is [store.ErrUnsupported] where the store keeps no orders.
-func (d *Desk) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batch.OrderRecord, store.Cursor, error) {
-	orders, ok := d.store.Store.(store.OrderStore)
+func (d *Desk) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Record, store.Cursor, error) {
+	orders, ok := d.store.Store.(order.Store)
 	if !ok {
-		return nil, "", fmt.Errorf("ListOrders: %w: %T is no store.OrderStore", store.ErrUnsupported, d.store.Store)
+		return nil, "", fmt.Errorf("ListOrders: %w: %T is no order.Store", store.ErrUnsupported, d.store.Store)
 	}
 	return orders.ListOrders(ctx, q)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/relied"
@@ -235,12 +236,12 @@ func TestControls(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	inStores(t, func(o *office) {
-		orders := o.st.(store.OrderStore)
-		require.NoError(o, orders.AddOrders(o.ctx(), batch.Order{ID: "1", Party: "p", Payload: []byte("x")}))
-		all, _, err := o.ListOrders(o.ctx(), store.ListOrdersQuery{})
+		orders := o.st.(order.Store)
+		require.NoError(o, orders.AddOrders(o.ctx(), order.Order{ID: "1", Party: "p", Payload: []byte("x")}))
+		all, _, err := o.ListOrders(o.ctx(), order.ListQuery{})
 		require.NoError(o, err)
 		require.Len(o, all, 1)
-		assert.Equal(o, batch.OrderID("1"), all[0].ID)
+		assert.Equal(o, order.ID("1"), all[0].ID)
 	})
 }
 
@@ -251,7 +252,7 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	d, err := operator.New(bare{memory.New()})
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
-		"ListOrders": func() error { _, _, err := d.ListOrders(t.Context(), store.ListOrdersQuery{}); return err },
+		"ListOrders": func() error { _, _, err := d.ListOrders(t.Context(), order.ListQuery{}); return err },
 		"List":       func() error { _, _, err := d.List(t.Context(), store.ListQuery{}); return err },
 		"Explain":    func() error { _, err := d.Explain(t.Context(), batch.Key{ID: "a"}); return err },
 		"Pause":      func() error { _, err := d.Pause(t.Context(), batch.Everything(), ada); return err },

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/health"
@@ -372,7 +373,7 @@ func TestGaugesOfStores(t *testing.T) {
 	one := store.Stats{
 		Totals: store.Totals{
 			At: at, By: "x", Open: map[batch.State]int{batch.Queued: 7, batch.Invalid: 1}, Oldest: at.Add(-time.Minute), Lanes: 3, InDoubt: 4, OldestDoubt: at.Add(-2 * time.Hour),
-			Undecided: 5, Quarantined: 6, Paused: 8, Halted: 9, AllPaused: true, Orders: map[batch.OrderState]int{batch.OrderDequeued: 10},
+			Undecided: 5, Quarantined: 6, Paused: 8, Halted: 9, AllPaused: true, Orders: map[string]int{"dequeued": 10},
 			OldestOrder: at.Add(-time.Hour), Schema: 4, Sizes: []store.Size{{Name: "batches", Bytes: 11, Dead: 12}, {Name: "new", Bytes: 13}},
 		},
 		Age: 20 * time.Second, Instances: []store.Instance{{ID: "1", Live: true, Shared: true}, {ID: "2", Shared: true}, {ID: "3"}},
@@ -428,7 +429,7 @@ func TestOpenStates(t *testing.T) {
 			assert.Contains(t, openStates.values, s.String())
 		}
 	}
-	assert.Equal(t, []string{batch.OrderQueued.String(), batch.OrderDequeued.String()}, orderStates.values)
+	assert.Equal(t, []string{order.Queued.String(), order.Dequeued.String()}, orderStates.values)
 }
 
 // Clocks differ by what is outside of the time in which the database was read.

@@ -7,14 +7,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // TraceBatch is [autobatch.Options].TraceBatch: it makes the span in whose trace the batch's spans are.
 // That is a child of the first order's context that was sampled, with a link to each of them. Where no
 // order was sampled, the batch has no context.
-func (t *Traces) TraceBatch(_ context.Context, orders []batch.Order) string {
+func (t *Traces) TraceBatch(_ context.Context, orders []order.Order) string {
 	var links []trace.Link
 	for _, o := range orders {
 		links = link(links, o.TraceParent)
@@ -44,7 +44,7 @@ func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
 		if from.IsZero() || from.After(now) {
 			from = now
 		}
-		if v.State != batch.OrderConfirmed {
+		if v.State != order.Confirmed {
 			failure = v.State.String()
 		}
 		t.span(caller, spanOrder, from, now, failure, trace.WithAttributes(attribute.String("dltbatch.state", v.State.String())), trace.WithLinks(of...))

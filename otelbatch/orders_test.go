@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/store"
 	storemem "github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
@@ -39,7 +39,7 @@ func TestSpansOfOrders(t *testing.T) {
 		st, err := sqlite.New(db, nil)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		e, err := autobatch.New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+		e, err := autobatch.New(st, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 			return batch.Batch{Service: party, ID: "a-batch", Payload: []byte(fmt.Sprint("a payload of ", len(orders)))}, nil
 		}), &autobatch.Options{TraceBatch: traces.TraceBatch, Observer: traces.ObserveOrders})
 		require.NoError(t, err)
@@ -47,8 +47,8 @@ func TestSpansOfOrders(t *testing.T) {
 	}
 	process(func(_ *sqlite.Store, e *autobatch.Engine) {
 		for i, parent := range contexts() {
-			require.NoError(t, e.Add(t.Context(), batch.Order{
-				ID: batch.OrderID(fmt.Sprint("an-order", i)), Party: "a-lane", Key: fmt.Sprint("a key", i), Payload: []byte("a payload"), TraceParent: parent,
+			require.NoError(t, e.Add(t.Context(), order.Order{
+				ID: order.ID(fmt.Sprint("an-order", i)), Party: "a-lane", Key: fmt.Sprint("a key", i), Payload: []byte("a payload"), TraceParent: parent,
 			}))
 		}
 	})
@@ -60,9 +60,9 @@ func TestSpansOfOrders(t *testing.T) {
 		end := make(chan error, 1)
 		go func() { end <- e.Run(ctx) }()
 		for i := range contexts() {
-			rec, err := e.Await(ctx, batch.OrderID(fmt.Sprint("an-order", i)))
+			rec, err := e.Await(ctx, order.ID(fmt.Sprint("an-order", i)))
 			require.NoError(t, err)
-			assert.Equal(t, batch.OrderConfirmed, rec.State)
+			assert.Equal(t, order.Confirmed, rec.State)
 		}
 		cancel()
 		require.NoError(t, <-end)
@@ -104,22 +104,22 @@ func TestSpansOfOrders(t *testing.T) {
 
 // An order has one span, when it is final; one that waits again has none yet.
 func TestSpansOfOrderEvents(t *testing.T) {
-	verdict := func(s batch.OrderState) []store.OrderVerdict {
-		return []store.OrderVerdict{
-			{OrderRef: store.OrderRef{ID: "sampled", TraceParent: contexts()[0], Created: time.Now().Add(time.Hour)}, State: s},
-			{OrderRef: store.OrderRef{ID: "not", TraceParent: contexts()[2]}, State: s}, {OrderRef: store.OrderRef{ID: "bad", TraceParent: "x"}, State: s},
+	verdict := func(s order.State) []order.Verdict {
+		return []order.Verdict{
+			{Ref: order.Ref{ID: "sampled", TraceParent: contexts()[0], Created: time.Now().Add(time.Hour)}, State: s},
+			{Ref: order.Ref{ID: "not", TraceParent: contexts()[2]}, State: s}, {Ref: order.Ref{ID: "bad", TraceParent: "x"}, State: s},
 		}
 	}
 	for name, c := range map[string]struct {
 		e    autobatch.OrderEvent
 		want []string
 	}{
-		"prepared":    {autobatch.OrderEvent{Kind: autobatch.EventPrepared, Orders: verdict(batch.OrderDequeued)}, nil},
-		"confirmed":   {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderConfirmed)}, []string{""}},
-		"failed":      {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderFailed)}, []string{"failed"}},
-		"again":       {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(batch.OrderQueued)}, nil},
-		"quarantined": {autobatch.OrderEvent{Kind: autobatch.EventRefused, Orders: verdict(batch.OrderQuarantined)}, []string{"quarantined"}},
-		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3, Orders: verdict(batch.OrderFailed)}, []string{"failed"}},
+		"prepared":    {autobatch.OrderEvent{Kind: autobatch.EventPrepared, Orders: verdict(order.Dequeued)}, nil},
+		"confirmed":   {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(order.Confirmed)}, []string{""}},
+		"failed":      {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(order.Failed)}, []string{"failed"}},
+		"again":       {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(order.Queued)}, nil},
+		"quarantined": {autobatch.OrderEvent{Kind: autobatch.EventRefused, Orders: verdict(order.Quarantined)}, []string{"quarantined"}},
+		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3, Orders: verdict(order.Failed)}, []string{"failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := &spans{}
@@ -143,11 +143,11 @@ func TestSpanOfAnExpiredOrder(t *testing.T) {
 		made := &spans{}
 		traces, err := NewTraces(made)
 		require.NoError(t, err)
-		e, err := autobatch.New(storemem.New(), batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+		e, err := autobatch.New(storemem.New(), order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) {
 			return batch.Batch{}, nil
 		}), &autobatch.Options{Observer: traces.ObserveOrders})
 		require.NoError(t, err)
-		require.NoError(t, e.Add(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p"), Deadline: time.Now(), TraceParent: contexts()[0]}))
+		require.NoError(t, e.Add(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p"), Deadline: time.Now(), TraceParent: contexts()[0]}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, e.Run(ctx))
@@ -164,12 +164,12 @@ func TestWatchEngine(t *testing.T) {
 	m, err := NewMetrics(b)
 	require.NoError(t, err)
 	m.watch(fixed{DroppedTraces: 2})
-	e, err := autobatch.New(storemem.New(), batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+	e, err := autobatch.New(storemem.New(), order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) {
 		return batch.Batch{}, nil
 	}), nil)
 	require.NoError(t, err)
 	m.WatchEngine(e)
-	require.NoError(t, e.Add(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: "malformed"}))
+	require.NoError(t, e.Add(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: "malformed"}))
 	require.NoError(t, b.collect())
 	assert.InDelta(t, 3, b.of("dltbatch.traces.dropped"), 1e-9)
 }
@@ -179,6 +179,6 @@ func TestABatchThatNobodySampled(t *testing.T) {
 	made := &spans{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
-	assert.Empty(t, traces.TraceBatch(t.Context(), []batch.Order{{TraceParent: contexts()[2]}, {}, {TraceParent: "x"}}))
+	assert.Empty(t, traces.TraceBatch(t.Context(), []order.Order{{TraceParent: contexts()[2]}, {}, {TraceParent: "x"}}))
 	assert.Empty(t, made.all)
 }

@@ -127,7 +127,7 @@ func (t *stored) add(s store.Stats) {
 		t.open[state.String()] += n
 	}
 	for state, n := range s.Orders {
-		t.orders[state.String()] += n
+		t.orders[state] += n
 	}
 	for _, size := range s.Sizes {
 		t.bytes[size.Name] += size.Bytes

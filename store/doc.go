@@ -4,7 +4,6 @@
 //
 // A stored batch has two parts: the batch itself never changes, the [Row] does. A driver loads
 // a row, asks this package for the next row, and writes that by compare-and-set on the
-// version; so all drivers behave the same. Auto-batching (docs/glossary.md#auto-batch) has its
-// own contracts, [OrderStore] and [OrderEngine], with rules over an [OrderRow]. The drivers
-// live in the folders below; store/storetest and store/ordertest check every driver.
+// version; so all drivers behave the same. The drivers live in the folders below, and
+// store/storetest checks every driver.
 package store

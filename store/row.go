@@ -59,8 +59,8 @@ type Row struct {
 	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
 	// or [TakenBack] for an attempt that is counted in Rollbacks.
 	SeenEndpoint string
-	// OrdersSettled says that the batch's orders may join other batches: see
-	// [OrderEngine].SettleOrders. Only a final row has it.
+	// OrdersSettled says that the batch was made of orders (auto-batching), and that these may join
+	// other batches. Only a final row has it.
 	OrdersSettled bool
 
 	Error    *batch.SubmissionError
@@ -228,4 +228,15 @@ func (r Row) Record(key batch.Key) batch.Record {
 		rec.ClaimExpires = r.ClaimExpires
 	}
 	return rec
+}
+
+// SettleOrders marks the row of a batch whose orders are settled. It returns false where the
+// batch is not final, has moved on or is marked already.
+func (r Row) SettleOrders(version int64) (Row, bool) {
+	if !r.Final() || r.Version != version || r.OrdersSettled {
+		return r, false
+	}
+	r.OrdersSettled = true
+	r.Version++
+	return r, true
 }

@@ -194,3 +194,27 @@ func TestResendAllows(t *testing.T) {
 		require.Equal(t, c.want, store.Resend{LateArrival: c.late}.Allows(c.left, c.ttl), "%+v", c)
 	}
 }
+
+// A batch is settled once, when it is final, and is not requeued from then on.
+func TestRowSettleOrders(t *testing.T) {
+	for name, r := range standings(t) {
+		next, ok := r.SettleOrders(r.Version)
+		require.Equal(t, r.Final(), ok, name)
+		_, fenced := r.SettleOrders(r.Version - 1)
+		assert.False(t, fenced, name)
+		if !ok {
+			assert.Equal(t, r, next, name)
+			continue
+		}
+		assert.Equal(t, r.Version+1, next.Version)
+		_, twice := next.SettleOrders(next.Version)
+		assert.False(t, twice, name)
+		_, err := next.Requeue(start, store.Requeue{})
+		require.ErrorIs(t, err, batch.ErrNotAllowed, name)
+		if r.State != batch.Committed {
+			late, a := next.Apply(monitored(next, store.IsCommitted), start)
+			require.Equal(t, store.Written, a.Result, name)
+			assert.True(t, late.OrdersSettled, "a commit that is told late changes nothing about its orders")
+		}
+	}
+}

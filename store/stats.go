@@ -160,10 +160,10 @@ type Totals struct {
 	// OldestLanes are the lanes with the oldest open batches, the oldest first.
 	OldestLanes []LaneAge `json:"oldest_lanes"`
 
-	// Orders are the orders that are not final, by state; OldestOrder is when the oldest of
+	// Orders are the orders of auto-batching that are not final, by the name of their state; OldestOrder is when the oldest of
 	// them was added.
-	Orders      map[batch.OrderState]int `json:"orders"`
-	OldestOrder time.Time                `json:"oldest_order,omitzero"`
+	Orders      map[string]int `json:"orders"`
+	OldestOrder time.Time      `json:"oldest_order,omitzero"`
 
 	// Earlier are the counts before this one, the oldest first: at most [MaxFlows].
 	Earlier []OpenAt `json:"earlier,omitempty"`

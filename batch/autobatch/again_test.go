@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,14 +26,14 @@ func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 			}
 		}}, nil)
 		defer r.end()
-		var want []batch.OrderID
+		var want []order.ID
 		for range 4 {
-			require.NoError(t, r.engine.Add(t.Context(), batch.Order{ID: "a", Party: "p", Payload: []byte(pay)}, batch.Order{ID: "b", Party: "p", Payload: []byte(pay)}))
+			require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(pay)}, order.Order{ID: "b", Party: "p", Payload: []byte(pay)}))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			for _, id := range []batch.OrderID{"a", "b"} {
+			for _, id := range []order.ID{"a", "b"} {
 				rec, err := r.engine.Await(ctx, id)
 				require.NoError(t, err)
-				require.Equal(t, batch.OrderConfirmed, rec.State)
+				require.Equal(t, order.Confirmed, rec.State)
 				want = append(want, id)
 			}
 			cancel()
@@ -51,7 +52,7 @@ func TestKnownIDWithoutRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls int
 		var conflicts int
-		r := newRig(t, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []batch.Order) (batch.Batch, error) {
+		r := newRig(t, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []order.Order) (batch.Batch, error) {
 			calls++
 			return batch.Batch{ID: "one", Service: party, Payload: []byte(`pay ["a"]`)}, nil
 		}), &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
@@ -59,7 +60,7 @@ func TestKnownIDWithoutRounds(t *testing.T) {
 			conflicts++
 		}}, nil)
 		require.NoError(t, r.st.Add(t.Context(), batch.Batch{ID: "one", Service: "p", Payload: []byte("pay []")}))
-		require.NoError(t, r.engine.Add(t.Context(), batch.Order{ID: "a", Party: "p", Payload: []byte(pay)}))
+		require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(pay)}))
 		time.Sleep(time.Minute)
 		r.end()
 		assert.Positive(t, conflicts)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // Await returns the record of an order once it is Confirmed, Failed or Quarantined; none of
@@ -14,7 +15,7 @@ import (
 //
 // Any number of Awaits may wait. Together they ask the store once in an
 // Options.MonitorInterval, and at once about orders that this process settles.
-func (e *Engine) Await(ctx context.Context, id batch.OrderID) (batch.OrderRecord, error) {
+func (e *Engine) Await(ctx context.Context, id order.ID) (order.Record, error) {
 	rec, err := e.waiters.Wait(ctx, id)
 	if err != nil {
 		return rec, fmt.Errorf("await order %s: %w", batch.Excerpt(string(id), 64), err)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // partiesPage is the largest number of idle parties in one answer of the store.
@@ -39,7 +39,7 @@ func (e *Engine) batching(ctx context.Context) error {
 func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	next := e.o.BatchInterval
 	begin := time.Now()
-	q := store.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.o.MaxSize}
+	q := order.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.o.MaxSize}
 	for {
 		loads, err := e.loads(ctx, q)
 		if ctx.Err() != nil {
@@ -65,7 +65,7 @@ func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-func (e *Engine) loads(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+func (e *Engine) loads(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
 	defer cancel()
 	return e.orders.Parties(ctx, q)
@@ -103,7 +103,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 		return err
 	}
 	conflict, err := e.prepare(ctx, party, orders, round(orders))
-	if _, rounds := e.builder.(batch.RoundBuilder); conflict && rounds {
+	if _, rounds := e.builder.(order.RoundBuilder); conflict && rounds {
 		// These orders were added again after retention had removed them and their batch, whose
 		// tombstone has kept the id. No other round would ever come, and the party would stand.
 		_, err = e.prepare(ctx, party, orders, roundAgain(orders))
@@ -113,7 +113,7 @@ func (e *Engine) next(ctx context.Context, party batch.ServiceID) error {
 
 // prepare makes and stores a batch of these orders. conflict means that its id or its DataChangeID
 // is known.
-func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, round int64) (conflict bool, err error) {
+func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []order.Waiting, round int64) (conflict bool, err error) {
 	b, refused, err := e.build(ctx, party, orders, round)
 	switch {
 	case refused:
@@ -135,21 +135,21 @@ func (e *Engine) prepare(ctx context.Context, party batch.ServiceID, orders []st
 		return errors.Is(err, batch.ErrConflict), fmt.Errorf("autobatch: prepare batch %s: %w", b.Key(), err)
 	}
 	if ok {
-		vs := make([]store.OrderVerdict, len(orders))
+		vs := make([]order.Verdict, len(orders))
 		for i, ref := range refs(orders) {
-			vs[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderDequeued, Group: orders[i].Group}
+			vs[i] = order.Verdict{Ref: ref, State: order.Dequeued, Group: orders[i].Group}
 		}
 		e.report(ctx, OrderEvent{Kind: EventPrepared, Party: party, Batch: b.ID, TraceParent: b.TraceParent, Orders: vs})
 	}
 	return false, nil // else another instance was faster
 }
 
-func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store.QueuedOrder, error) {
+func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]order.Waiting, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.StoreTimeout)
 	defer cancel()
-	var orders []store.QueuedOrder
+	var orders []order.Waiting
 	err := e.retry(ctx, party, func() (err error) {
-		orders, err = e.orders.NextOrders(ctx, party, store.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
+		orders, err = e.orders.NextOrders(ctx, party, order.NextQuery{Max: e.o.MaxSize, MaxBytes: max(0, e.o.MaxBytes)})
 		return err
 	})
 	if err != nil {
@@ -161,15 +161,15 @@ func (e *Engine) nextOrders(ctx context.Context, party batch.ServiceID) ([]store
 // build calls the Builder. refused means that no batch can be made of these orders. A batch
 // that cannot be stored is no refusal: the Builder is at fault, and dividing would quarantine
 // every order.
-func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, round int64) (b batch.Batch, refused bool, err error) {
+func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []order.Waiting, round int64) (b batch.Batch, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.o.BuildTimeout)
 	defer cancel()
-	plain := make([]batch.Order, len(orders))
+	plain := make([]order.Order, len(orders))
 	for i, o := range orders {
 		plain[i] = o.Order
 	}
 	panicked := loop.Contain(func() error {
-		if r, ok := e.builder.(batch.RoundBuilder); ok {
+		if r, ok := e.builder.(order.RoundBuilder); ok {
 			b, err = r.BuildRound(ctx, party, plain, round)
 		} else {
 			b, err = e.builder.Build(ctx, party, plain)
@@ -204,7 +204,7 @@ func (e *builderError) Error() string { return "the builder returned no batch: "
 func (e *builderError) Unwrap() error { return e.err }
 
 // refuse writes the new states of orders that the Builder refused.
-func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []store.QueuedOrder, cause error) error {
+func (e *Engine) refuse(ctx context.Context, party batch.ServiceID, orders []order.Waiting, cause error) error {
 	ctx, cancel := e.begun(ctx)
 	defer cancel()
 	alone, split := refuse(orders, cause)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
@@ -29,9 +30,9 @@ func slow() *ledgermem.Options {
 func transfer(t testing.TB, maxSize, n int) time.Duration {
 	r := newRig(t, builder{}, &autobatch.Options{MaxSize: maxSize}, slow())
 	defer r.end()
-	orders := make([]batch.Order, n)
+	orders := make([]order.Order, n)
 	for i := range orders {
-		orders[i] = order("p", i)
+		orders[i] = anOrder("p", i)
 	}
 	start := time.Now()
 	require.NoError(t, r.engine.Add(context.Background(), orders...))
@@ -40,7 +41,7 @@ func transfer(t testing.TB, maxSize, n int) time.Duration {
 		all.Go(func() {
 			rec, err := r.engine.Await(context.Background(), o.ID)
 			if assert.NoError(t, err) {
-				assert.Equal(t, batch.OrderConfirmed, rec.State)
+				assert.Equal(t, order.Confirmed, rec.State)
 			}
 		})
 	}
@@ -60,14 +61,14 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
 			time.Sleep(wait) // the rate is measured; this waits for nothing
 		}
-		o := order(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
+		o := anOrder(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
 		start := time.Now()
 		if !assert.NoError(t, r.engine.Add(context.Background(), o)) {
 			break
 		}
 		all.Go(func() {
 			rec, err := r.engine.Await(context.Background(), o.ID)
-			if assert.NoError(t, err) && assert.Equal(t, batch.OrderConfirmed, rec.State) {
+			if assert.NoError(t, err) && assert.Equal(t, order.Confirmed, rec.State) {
 				mu.Lock()
 				defer mu.Unlock()
 				took = append(took, time.Since(start))

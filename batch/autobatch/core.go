@@ -6,18 +6,18 @@ import (
 	"log/slog"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // core is what the making of batches and the settling of orders share.
 type core struct {
-	orders  store.Orders
+	orders  order.Store
 	o       Options
 	parties parties
 	look    chan struct{} // wakes the search for idle parties
-	waiters *await.Waiters[batch.OrderID, batch.OrderRecord]
+	waiters *await.Waiters[order.ID, order.Record]
 }
 
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about
@@ -38,8 +38,8 @@ func (c *core) begun(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // settled wakes the waiters of orders that became final in this process.
-func (c *core) settled(verdicts []store.OrderVerdict) {
-	final := make([]batch.OrderID, 0, len(verdicts))
+func (c *core) settled(verdicts []order.Verdict) {
+	final := make([]order.ID, 0, len(verdicts))
 	for _, v := range verdicts {
 		if v.State.Final() {
 			final = append(final, v.ID)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // keysAhead is more than the orders of one call can be ahead of the clock: their keys are a microsecond
@@ -17,7 +17,7 @@ const keysAhead = time.Second
 
 // due returns how long the orders of an idle party wait on: 0 or less means not at all. The
 // first limit reached counts: number, bytes or age.
-func (o Options) due(l store.PartyLoad) time.Duration {
+func (o Options) due(l order.PartyLoad) time.Duration {
 	if l.Urgent || l.Split || l.Orders >= o.MaxSize || (o.MaxBytes > 0 && l.Bytes >= o.MaxBytes) {
 		return 0
 	}
@@ -32,12 +32,12 @@ func (o Options) due(l store.PartyLoad) time.Duration {
 //
 // A refusal halves the orders. settle never concludes which order is at fault, not even if the
 // ledger names it or the other half was fine (docs/design.md#auto-batching).
-func settle(b store.OrderBatch) (store.Settlement, bool) {
-	s := store.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}
-	all := func(state batch.OrderState, group string, err *batch.SubmissionError) (store.Settlement, bool) {
-		s.Orders = make([]store.OrderVerdict, len(b.Orders))
+func settle(b order.Batch) (order.Settlement, bool) {
+	s := order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}
+	all := func(state order.State, group string, err *batch.SubmissionError) (order.Settlement, bool) {
+		s.Orders = make([]order.Verdict, len(b.Orders))
 		for i, ref := range b.Orders {
-			s.Orders[i] = store.OrderVerdict{OrderRef: ref, State: state, Group: group, Error: err}
+			s.Orders[i] = order.Verdict{Ref: ref, State: state, Group: group, Error: err}
 		}
 		return s, true
 	}
@@ -45,19 +45,19 @@ func settle(b store.OrderBatch) (store.Settlement, bool) {
 	case !rec.Final():
 		return s, false
 	case rec.State == batch.Committed:
-		return all(batch.OrderConfirmed, "", nil)
+		return all(order.Confirmed, "", nil)
 	case !rec.DoubtSince.IsZero():
 		return s, false
 	case refused(rec):
 		if len(b.Orders) == 1 {
-			return all(batch.OrderQuarantined, "", rec.Error)
+			return all(order.Quarantined, "", rec.Error)
 		}
 		s.Orders = halves(b.Orders, b.Group, "batch "+string(rec.ID))
 		return s, true
 	case rec.State == batch.Rejected && transient(rec.Error):
-		return all(batch.OrderQueued, b.Group, nil)
+		return all(order.Queued, b.Group, nil)
 	case rec.State == batch.Rejected:
-		return all(batch.OrderFailed, "", rec.Error)
+		return all(order.Failed, "", rec.Error)
 	}
 	return s, false
 }
@@ -85,30 +85,30 @@ func transient(err *batch.SubmissionError) bool {
 // group are named after it. Orders without a group get names from seed, which must be unique
 // to them. So no two groups of a store share a name, and the groups of one refusal sort like
 // their orders.
-func halves(orders []store.OrderRef, group, seed string) []store.OrderVerdict {
+func halves(orders []order.Ref, group, seed string) []order.Verdict {
 	if group == "" {
 		sum := sha256.Sum256([]byte(seed))
 		group = hex.EncodeToString(sum[:16]) + "."
 	}
-	out := make([]store.OrderVerdict, len(orders))
+	out := make([]order.Verdict, len(orders))
 	for i, ref := range orders {
 		half := "0"
 		if i >= (len(orders)+1)/2 {
 			half = "1"
 		}
-		out[i] = store.OrderVerdict{OrderRef: ref, State: batch.OrderQueued, Group: group + half}
+		out[i] = order.Verdict{Ref: ref, State: order.Queued, Group: group + half}
 	}
 	return out
 }
 
 // refuse says how to go on with orders that the Builder refused: as after a ledger's refusal.
 // alone is an order to quarantine, split are the halves of several.
-func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVerdict) {
+func refuse(orders []order.Waiting, err error) (alone, split []order.Verdict) {
 	if len(orders) == 1 {
-		return []store.OrderVerdict{{
-			OrderRef: refs(orders)[0],
-			State:    batch.OrderQuarantined,
-			Error:    &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)},
+		return []order.Verdict{{
+			Ref:   refs(orders)[0],
+			State: order.Quarantined,
+			Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)},
 		}}, nil
 	}
 	// No batch exists whose id could name the groups. An order has each version only once.
@@ -116,17 +116,17 @@ func refuse(orders []store.QueuedOrder, err error) (alone, split []store.OrderVe
 	return nil, halves(refs(orders), orders[0].Group, seed)
 }
 
-func refs(orders []store.QueuedOrder) []store.OrderRef {
-	out := make([]store.OrderRef, len(orders))
+func refs(orders []order.Waiting) []order.Ref {
+	out := make([]order.Ref, len(orders))
 	for i, o := range orders {
-		out[i] = store.OrderRef{ID: o.ID, Version: o.Version, TraceParent: o.TraceParent, Created: o.Created}
+		out[i] = order.Ref{ID: o.ID, Version: o.Version, TraceParent: o.TraceParent, Created: o.Created}
 	}
 	return out
 }
 
 // round distinguishes batches of the same orders: it is 0 before the first, and grows whenever
 // the orders were part of another batch or were split.
-func round(orders []store.QueuedOrder) (n int64) {
+func round(orders []order.Waiting) (n int64) {
 	for _, o := range orders {
 		n += o.Version - 1
 	}
@@ -135,7 +135,7 @@ func round(orders []store.QueuedOrder) (n int64) {
 
 // roundAgain is the round of orders whose batch of [round] is known from orders of the same ids, which
 // retention has removed since. It differs by the times when these orders were added.
-func roundAgain(orders []store.QueuedOrder) int64 {
+func roundAgain(orders []order.Waiting) int64 {
 	n := round(orders)
 	for _, o := range orders {
 		n += o.Created.UnixMicro()

@@ -13,39 +13,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 func TestDue(t *testing.T) {
 	o := (&Options{MaxSize: 10, MaxBytes: 1000, FlushAge: time.Second}).withDefaults()
 	for name, c := range map[string]struct {
-		load store.PartyLoad
+		load order.PartyLoad
 		want time.Duration
 	}{
-		"waits for company": {store.PartyLoad{Orders: 9, Bytes: 999, Oldest: 400 * time.Millisecond}, 600 * time.Millisecond},
-		"by count":          {store.PartyLoad{Orders: 10}, 0},
-		"by bytes":          {store.PartyLoad{Orders: 1, Bytes: 1000}, 0},
-		"by age":            {store.PartyLoad{Orders: 1, Oldest: time.Second}, 0},
-		"urgent":            {store.PartyLoad{Orders: 1, Urgent: true}, 0},
-		"a split group":     {store.PartyLoad{Orders: 1, Split: true}, 0},
+		"waits for company": {order.PartyLoad{Orders: 9, Bytes: 999, Oldest: 400 * time.Millisecond}, 600 * time.Millisecond},
+		"by count":          {order.PartyLoad{Orders: 10}, 0},
+		"by bytes":          {order.PartyLoad{Orders: 1, Bytes: 1000}, 0},
+		"by age":            {order.PartyLoad{Orders: 1, Oldest: time.Second}, 0},
+		"urgent":            {order.PartyLoad{Orders: 1, Urgent: true}, 0},
+		"a split group":     {order.PartyLoad{Orders: 1, Split: true}, 0},
 	} {
 		assert.Equal(t, c.want, o.due(c.load), name)
 	}
 	o = (&Options{MaxBytes: -1, FlushAge: time.Second}).withDefaults()
-	assert.Positive(t, o.due(store.PartyLoad{Orders: 1, Bytes: 1 << 40}), "unlimited")
+	assert.Positive(t, o.due(order.PartyLoad{Orders: 1, Bytes: 1 << 40}), "unlimited")
 	o = (*Options)(nil).withDefaults()
-	assert.LessOrEqual(t, o.due(store.PartyLoad{Orders: 1}), time.Duration(0), "by default nobody waits")
+	assert.LessOrEqual(t, o.due(order.PartyLoad{Orders: 1}), time.Duration(0), "by default nobody waits")
 }
 
-func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) store.OrderBatch {
-	b := store.OrderBatch{Group: group, Record: batch.Record{
+func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) order.Batch {
+	b := order.Batch{Group: group, Record: batch.Record{
 		Key: batch.Key{Service: "p", ID: "b"}, Version: 7, State: state, FinalAt: time.Unix(1, 0),
 	}}
 	if kind != "" {
 		b.Record.Error = &batch.SubmissionError{Kind: kind}
 	}
 	for i := range n {
-		b.Orders = append(b.Orders, store.OrderRef{ID: batch.OrderID(fmt.Sprintf("o%04d", i)), Version: int64(i)})
+		b.Orders = append(b.Orders, order.Ref{ID: order.ID(fmt.Sprintf("o%04d", i)), Version: int64(i)})
 	}
 	return b
 }
@@ -54,7 +54,7 @@ func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) store
 // changes nothing.
 func TestSettle(t *testing.T) {
 	type want struct {
-		state batch.OrderState
+		state order.State
 		halve bool
 	}
 	kinds := []batch.ErrorKind{
@@ -80,19 +80,19 @@ func TestSettle(t *testing.T) {
 							switch {
 							case !final:
 							case state == batch.Committed:
-								w.state = batch.OrderConfirmed
+								w.state = order.Confirmed
 							case doubt:
 							case state == batch.Invalid || (state == batch.Rejected && (kind == batch.KindRejected || kind == batch.KindInvalid)):
-								w.state, w.halve = batch.OrderQueued, n > 1
+								w.state, w.halve = order.Queued, n > 1
 								if n == 1 {
-									w.state = batch.OrderQuarantined
+									w.state = order.Quarantined
 								}
 							case state == batch.Rejected && (kind == batch.KindCancelled || kind == batch.KindGivenUp || kind == "" || kind == "of tomorrow"):
 								// Above all not put back: what was given up may yet be executed, and another batch would
 								// have the orders' effect once more.
-								w.state = batch.OrderFailed
+								w.state = order.Failed
 							case state == batch.Rejected:
-								w.state = batch.OrderQueued
+								w.state = order.Queued
 							}
 							require.Equal(t, w.state != 0, ok, say)
 							if !ok {
@@ -104,14 +104,14 @@ func TestSettle(t *testing.T) {
 							require.Len(t, s.Orders, n, say)
 							groups := map[string]int{}
 							for i, v := range s.Orders {
-								require.Equal(t, b.Orders[i], v.OrderRef, say)
+								require.Equal(t, b.Orders[i], v.Ref, say)
 								require.Equal(t, w.state, v.State, say)
 								groups[v.Group]++
 							}
 							switch {
 							case w.halve:
 								require.Len(t, groups, 2, say)
-							case w.state == batch.OrderQueued:
+							case w.state == order.Queued:
 								require.Equal(t, map[string]int{group: n}, groups, "put back as they were: %s", say)
 							}
 						}
@@ -128,22 +128,22 @@ func TestHalves(t *testing.T) {
 	for range 10 {
 		n := 2 + rng.IntN(1000)
 		seen := map[string]bool{}
-		var alone []batch.OrderID
-		var divide func(refs []store.OrderRef, group string, depth int)
-		divide = func(refs []store.OrderRef, group string, depth int) {
+		var alone []order.ID
+		var divide func(refs []order.Ref, group string, depth int)
+		divide = func(refs []order.Ref, group string, depth int) {
 			require.LessOrEqual(t, 1<<depth, 4*n, "each time by half")
 			if len(refs) == 1 {
 				alone = append(alone, refs[0].ID)
 				return
 			}
-			parts := map[string][]store.OrderRef{}
+			parts := map[string][]order.Ref{}
 			var names []string
 			for _, v := range halves(refs, group, "seed") {
 				if !slices.Contains(names, v.Group) {
 					names = append(names, v.Group)
 				}
-				parts[v.Group] = append(parts[v.Group], v.OrderRef)
-				require.Equal(t, batch.OrderQueued, v.State)
+				parts[v.Group] = append(parts[v.Group], v.Ref)
+				require.Equal(t, order.Queued, v.State)
 			}
 			require.Len(t, names, 2)
 			require.True(t, slices.IsSorted(names))
@@ -166,32 +166,32 @@ func TestHalves(t *testing.T) {
 }
 
 func TestRefusedByTheBuilder(t *testing.T) {
-	one := store.QueuedOrder{Order: batch.Order{ID: "o"}, Version: 3}
-	alone, split := refuse([]store.QueuedOrder{one}, errors.New("no sense"))
+	one := order.Waiting{Order: order.Order{ID: "o"}, Version: 3}
+	alone, split := refuse([]order.Waiting{one}, errors.New("no sense"))
 	require.Empty(t, split)
 	require.Len(t, alone, 1)
-	assert.Equal(t, batch.OrderQuarantined, alone[0].State)
-	assert.Equal(t, store.OrderRef{ID: "o", Version: 3}, alone[0].OrderRef)
+	assert.Equal(t, order.Quarantined, alone[0].State)
+	assert.Equal(t, order.Ref{ID: "o", Version: 3}, alone[0].Ref)
 	assert.Contains(t, alone[0].Error.Error(), "no sense")
-	other := store.QueuedOrder{Order: batch.Order{ID: "q"}, Version: 1}
-	alone, split = refuse([]store.QueuedOrder{one, other}, errors.New("no sense"))
+	other := order.Waiting{Order: order.Order{ID: "q"}, Version: 1}
+	alone, split = refuse([]order.Waiting{one, other}, errors.New("no sense"))
 	require.Empty(t, alone)
 	require.Len(t, split, 2)
 	assert.NotEqual(t, split[0].Group, split[1].Group)
 }
 
 func TestRound(t *testing.T) {
-	assert.Zero(t, round([]store.QueuedOrder{{Version: 1}, {Version: 1}}), "store.NewOrderRow is at version 1")
-	assert.EqualValues(t, 4, round([]store.QueuedOrder{{Version: 3}, {Version: 3}}))
+	assert.Zero(t, round([]order.Waiting{{Version: 1}, {Version: 1}}), "order.NewRow is at version 1")
+	assert.EqualValues(t, 4, round([]order.Waiting{{Version: 3}, {Version: 3}}))
 }
 
 func TestRoundAgain(t *testing.T) {
-	one := func(version int64, at int64) store.QueuedOrder {
-		return store.QueuedOrder{Version: version, Created: time.UnixMicro(at)}
+	one := func(version int64, at int64) order.Waiting {
+		return order.Waiting{Version: version, Created: time.UnixMicro(at)}
 	}
 	const day = int64(24 * time.Hour / time.Microsecond)
 	seen := map[int64]bool{}
-	for _, orders := range [][]store.QueuedOrder{
+	for _, orders := range [][]order.Waiting{
 		{one(1, 20000*day), one(1, 20000*day+1)},
 		{one(2, 20000*day), one(1, 20000*day+1)},
 		{one(1, 20030*day), one(1, 20000*day+1)},
@@ -201,5 +201,5 @@ func TestRoundAgain(t *testing.T) {
 	}
 	assert.Len(t, seen, 4)
 	assert.NotContains(t, seen, int64(0))
-	assert.Positive(t, roundAgain(slices.Repeat([]store.QueuedOrder{one(1, 20000*day)}, 6000)), "as BuildRound promises")
+	assert.Positive(t, roundAgain(slices.Repeat([]order.Waiting{one(1, 20000*day)}, 6000)), "as BuildRound promises")
 }

@@ -2,7 +2,7 @@
 // one by one, for example transfers, leave for the ledger many at a time.
 //
 // An [Engine] stores orders, takes the orders of each idle party together and has the
-// application's [batch.Builder] make one batch of them. In one transaction it stores the batch
+// application's [order.Builder] make one batch of them. In one transaction it stores the batch
 // and marks the orders as part of it. From there the batch is like any other: a Runner on the
 // same database delivers it. When the batch is final, the Engine reads its outcome from the
 // database, where any instance may have recorded it, and writes the new states of its orders:
@@ -26,7 +26,7 @@
 //	Confirmed              batch.Committed
 //	Failed, attempts left  batch.Delayed, or batch.Unknown if the ledger does not have it
 //	Failed for good        batch.Rejected or batch.Invalid
-//	Dequeue, of an order   batch.OrderDequeued, and then the order's outcome
+//	Dequeue, of an order   order.Dequeued, and then the order's outcome
 //	batchingLoop           the Engine, and the Runner's queuer, which also finds batches
 //	                       prepared before a restart
 //	monitoringLoop         the Runner's monitor; the Engine reads the verdicts

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // Errors of an [Engine].
@@ -31,7 +31,7 @@ var (
 // share a database.
 type Engine struct {
 	*core
-	builder batch.Builder
+	builder order.Builder
 	settler settler
 	traces  traces
 
@@ -44,10 +44,10 @@ var _ batch.Observer = (*Engine)(nil)
 
 // New joins a store of orders and the application's Builder. Several goroutines call the
 // Builder at once, but in this process never two for the same party. If the Builder is a
-// [batch.RoundBuilder], its BuildRound is called. New starts nothing and does no I/O. nil
+// [order.RoundBuilder], its BuildRound is called. New starts nothing and does no I/O. nil
 // options mean the defaults. Bad options give a [*batch.InputError]; if two values contradict
 // each other it names both.
-func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
+func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	if isnil.Is(s) {
 		return nil, optionError("store", nil, "a store")
 	}
@@ -60,9 +60,9 @@ func New(s store.Orders, b batch.Builder, o *Options) (*Engine, error) {
 	}
 	c := &core{
 		orders: s, o: opts, look: make(chan struct{}, 1),
-		waiters: await.New(await.Options[batch.OrderID, batch.OrderRecord]{
+		waiters: await.New(await.Options[order.ID, order.Record]{
 			Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
-			Key: func(rec batch.OrderRecord) batch.OrderID { return rec.ID },
+			Key: func(rec order.Record) order.ID { return rec.ID },
 		}),
 	}
 	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
@@ -112,8 +112,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // Add checks orders and stores all of them or none, in order, and wakes the loop. When it
 // returns nil the orders are durable, and this process or another will make each Confirmed,
 // Failed or Quarantined; Run need not run. The errors are [ErrDisabled] and the errors of
-// [store.OrderStore].AddOrders.
-func (e *Engine) Add(ctx context.Context, orders ...batch.Order) error {
+// [order.Store].AddOrders.
+func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 	if e.o.Disabled {
 		return ErrDisabled
 	}

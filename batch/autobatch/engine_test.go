@@ -16,15 +16,16 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-func order(party batch.ServiceID, i int) batch.Order {
-	return batch.Order{ID: batch.OrderID(fmt.Sprintf("%s-%03d", party, i)), Party: party, Payload: []byte(pay)}
+func anOrder(party batch.ServiceID, i int) order.Order {
+	return order.Order{ID: order.ID(fmt.Sprintf("%s-%03d", party, i)), Party: party, Payload: []byte(pay)}
 }
 
-func await(t *testing.T, e *autobatch.Engine, id batch.OrderID) batch.OrderRecord {
+func await(t *testing.T, e *autobatch.Engine, id order.ID) order.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -40,8 +41,8 @@ func TestDisabled(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		require.ErrorIs(t, e.Add(ctx, order("p", 1)), autobatch.ErrDisabled)
-		require.NoError(t, st.AddOrders(ctx, order("p", 1))) // another instance adds it
+		require.ErrorIs(t, e.Add(ctx, anOrder("p", 1)), autobatch.ErrDisabled)
+		require.NoError(t, st.AddOrders(ctx, anOrder("p", 1))) // another instance adds it
 		e.Wake()
 		require.NoError(t, e.Run(ctx), "it only waits")
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
@@ -55,7 +56,7 @@ type counting struct {
 	calls  atomic.Int64
 	finals atomic.Int64
 	down   atomic.Bool
-	bad    func(store.Settlement) bool // a settlement that the database refuses
+	bad    func(order.Settlement) bool // a settlement that the database refuses
 }
 
 func (c *counting) call() error {
@@ -66,33 +67,33 @@ func (c *counting) call() error {
 	return nil
 }
 
-func (c *counting) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+func (c *counting) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
 	if err := c.call(); err != nil {
 		return nil, err
 	}
 	return c.Store.Parties(ctx, q)
 }
 
-func (c *counting) SettleableBatches(ctx context.Context, n int) ([]store.OrderBatch, error) {
+func (c *counting) SettleableBatches(ctx context.Context, n int) ([]order.Batch, error) {
 	if err := c.call(); err != nil {
 		return nil, err
 	}
 	return c.Store.SettleableBatches(ctx, n)
 }
 
-func (c *counting) ExpireOrders(ctx context.Context, n int) ([]store.OrderVerdict, error) {
+func (c *counting) ExpireOrders(ctx context.Context, n int) ([]order.Verdict, error) {
 	if err := c.call(); err != nil {
 		return nil, err
 	}
 	return c.Store.ExpireOrders(ctx, n)
 }
 
-func (c *counting) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.OrderRecord, []batch.OrderID, error) {
+func (c *counting) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
 	c.finals.Add(1)
 	return c.Store.FinalOrders(ctx, ids)
 }
 
-func (c *counting) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+func (c *counting) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	for _, s := range settled {
 		if c.bad != nil && c.bad(s) {
 			return nil, errors.New("this row is broken")
@@ -116,9 +117,9 @@ func TestBackoff(t *testing.T) {
 		assert.Greater(t, st.calls.Load(), int64(3*100))
 		require.ErrorIs(t, e.Run(ctx), autobatch.ErrRunning)
 		st.down.Store(false)
-		require.NoError(t, e.Add(ctx, order("p", 1)))
+		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
 		time.Sleep(8 * time.Second)
-		got, err := st.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+		got, err := st.NextOrders(ctx, "p", order.NextQuery{Max: 1})
 		require.NoError(t, err)
 		assert.Empty(t, got, "it is part of a batch")
 		cancel()
@@ -138,9 +139,9 @@ func TestAwaitsShare(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 1000 {
-			require.NoError(t, e.Add(ctx, order("p", i)))
+			require.NoError(t, e.Add(ctx, anOrder("p", i)))
 			all.Go(func() {
-				_, err := e.Await(ctx, order("p", i).ID)
+				_, err := e.Await(ctx, anOrder("p", i).ID)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
@@ -154,7 +155,7 @@ func TestAwaitsShare(t *testing.T) {
 func TestBuildersFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
-		trip := func(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+		trip := func(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 			b, err := builder{}.Build(ctx, party, orders)
 			if mended.Load() {
 				return b, err
@@ -176,7 +177,7 @@ func TestBuildersFail(t *testing.T) {
 			return b, err
 		}
 		var told sync.Map
-		r := newRig(t, batch.BuilderFunc(trip), &autobatch.Options{
+		r := newRig(t, order.BuilderFunc(trip), &autobatch.Options{
 			Workers: 4, BuildTimeout: 10 * time.Second, Observer: func(ev autobatch.OrderEvent) {
 				if ev.Kind == autobatch.EventTrouble {
 					told.Store(ev.Party, ev.Err)
@@ -189,21 +190,21 @@ func TestBuildersFail(t *testing.T) {
 			broken = append(broken, batch.ServiceID(fmt.Sprint("hang", i)))
 		}
 		for _, p := range broken {
-			require.NoError(t, r.engine.Add(t.Context(), order(p, 1), order(p, 2)))
+			require.NoError(t, r.engine.Add(t.Context(), anOrder(p, 1), anOrder(p, 2)))
 		}
 		time.Sleep(5 * time.Minute)
 		for i := range 10 {
 			start := time.Now()
-			require.NoError(t, r.engine.Add(t.Context(), order("good", i)))
-			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("good", i).ID).State)
+			require.NoError(t, r.engine.Add(t.Context(), anOrder("good", i)))
+			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("good", i).ID).State)
 			assert.Less(t, time.Since(start), 2*time.Second, "others are not held up")
 		}
 		mended.Store(true)
 		for _, p := range broken {
 			err, _ := told.Load(p)
 			require.Error(t, err.(error), p)
-			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order(p, 1).ID).State, p)
-			require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order(p, 2).ID).State, p)
+			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder(p, 1).ID).State, p)
+			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder(p, 2).ID).State, p)
 		}
 		r.end()
 	})
@@ -212,14 +213,14 @@ func TestBuildersFail(t *testing.T) {
 // A settlement that the database refuses delays no other.
 func TestABrokenSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New(), bad: func(s store.Settlement) bool { return s.Batch.Service == "bad" }}
+		st := &counting{Store: memory.New(), bad: func(s order.Settlement) bool { return s.Batch.Service == "bad" }}
 		e, err := autobatch.New(st, builder{}, nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
 		for i, p := range []batch.ServiceID{"a", "bad", "c"} {
-			require.NoError(t, e.Add(ctx, order(p, i)))
+			require.NoError(t, e.Add(ctx, anOrder(p, i)))
 		}
 		time.Sleep(time.Second)
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
@@ -233,11 +234,11 @@ func TestABrokenSettlement(t *testing.T) {
 			if p == "" {
 				continue
 			}
-			rec := await(t, e, order(p, i).ID)
-			require.Equal(t, batch.OrderFailed, rec.State)
+			rec := await(t, e, anOrder(p, i).ID)
+			require.Equal(t, order.Failed, rec.State)
 			require.Equal(t, batch.KindCancelled, rec.Error.Kind)
 		}
-		final, _, err := st.FinalOrders(ctx, []batch.OrderID{order("bad", 1).ID})
+		final, _, err := st.FinalOrders(ctx, []order.ID{anOrder("bad", 1).ID})
 		require.NoError(t, err)
 		require.Empty(t, final)
 		cancel()
@@ -249,13 +250,13 @@ func TestABrokenSettlement(t *testing.T) {
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		deaf := batch.BuilderFunc(func(context.Context, batch.ServiceID, []batch.Order) (batch.Batch, error) {
+		deaf := order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) {
 			<-free
 			return batch.Batch{}, errors.New("away")
 		})
 		e, err := autobatch.New(memory.New(), deaf, nil)
 		require.NoError(t, err)
-		require.NoError(t, e.Add(t.Context(), order("p", 1)))
+		require.NoError(t, e.Add(t.Context(), anOrder("p", 1)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
@@ -292,7 +293,7 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, batch.Order{ID: "o", Party: "p", Payload: []byte(pay)}))
+		require.NoError(t, e.Add(ctx, order.Order{ID: "o", Party: "p", Payload: []byte(pay)}))
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 		stored, _, err := st.List(ctx, store.ListQuery{})

@@ -2,7 +2,7 @@ package autobatch
 
 import (
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // OrderEventKind is the kind of an [OrderEvent].
@@ -32,8 +32,8 @@ type OrderEvent struct {
 	Kind   OrderEventKind
 	Party  batch.ServiceID
 	Batch  batch.ID
-	Count  int                  // number of orders
-	Orders []store.OrderVerdict // in EventPrepared with State Dequeued; must not be changed
+	Count  int             // number of orders
+	Orders []order.Verdict // in EventPrepared with State Dequeued; must not be changed
 	// TraceParent is the trace context of Batch ([batch.Batch].TraceParent). Each of Orders has its
 	// own.
 	TraceParent string

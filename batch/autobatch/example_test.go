@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledger "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -17,7 +18,7 @@ import (
 // An Engine beside a Runner, on one store. Each gives the other hints; neither needs them.
 func Example() {
 	st := memory.New() // a database, so that nothing is lost with the process
-	build := func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+	build := func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 		var ids, lines []string
 		for _, o := range orders {
 			ids, lines = append(ids, string(o.ID)), append(lines, string(o.Payload))
@@ -26,7 +27,7 @@ func Example() {
 		return batch.Batch{ID: batch.ID(strings.Join(ids, "+")), Service: party, Payload: []byte(strings.Join(lines, "\n"))}, nil
 	}
 	var runner *dltbatch.Runner
-	engine, err := autobatch.New(st, batch.BuilderFunc(build), &autobatch.Options{
+	engine, err := autobatch.New(st, order.BuilderFunc(build), &autobatch.Options{
 		MaxSize: 3,
 		Wake:    func(party batch.ServiceID) { runner.Wake(party) },
 	})
@@ -40,9 +41,9 @@ func Example() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	err = engine.Add(ctx,
-		batch.Order{ID: "o1", Party: "Alice", Payload: []byte("5 to Bob")},
-		batch.Order{ID: "o2", Party: "Alice", Payload: []byte("7 to Carol")},
-		batch.Order{ID: "o3", Party: "Dave", Payload: []byte("1 to Bob")},
+		order.Order{ID: "o1", Party: "Alice", Payload: []byte("5 to Bob")},
+		order.Order{ID: "o2", Party: "Alice", Payload: []byte("7 to Carol")},
+		order.Order{ID: "o3", Party: "Dave", Payload: []byte("1 to Bob")},
 	)
 	if err != nil {
 		log.Fatal(err)
@@ -50,7 +51,7 @@ func Example() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = runner.Run(ctx) })
 	running.Go(func() { _ = engine.Run(ctx) })
-	for _, id := range []batch.OrderID{"o1", "o2", "o3"} {
+	for _, id := range []order.ID{"o1", "o2", "o3"} {
 		rec, err := engine.Await(ctx, id)
 		if err != nil {
 			log.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -30,7 +31,7 @@ type rig struct {
 	done   sync.WaitGroup
 }
 
-func newRig(t testing.TB, b batch.Builder, o *autobatch.Options, lo *ledgermem.Options) *rig {
+func newRig(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.Options) *rig {
 	t.Helper()
 	r := &rig{st: memory.New()}
 	r.books = newBooks(r.st, lo)
@@ -72,9 +73,9 @@ func TestHalving(t *testing.T) {
 					for _, i := range rng.Perm(n)[:k] {
 						bad[i] = true
 					}
-					var orders []batch.Order
+					var orders []order.Order
 					for i := range n {
-						o := batch.Order{ID: batch.OrderID(fmt.Sprintf("o%03d", i)), Party: "p", Payload: []byte(pay)}
+						o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: "p", Payload: []byte(pay)}
 						if bad[i] {
 							o.Payload = []byte(how)
 						}
@@ -86,9 +87,9 @@ func TestHalving(t *testing.T) {
 					for i, o := range orders {
 						rec, err := r.engine.Await(ctx, o.ID)
 						require.NoError(t, err)
-						want := batch.OrderConfirmed
+						want := order.Confirmed
 						if bad[i] {
-							want = batch.OrderQuarantined
+							want = order.Quarantined
 							require.NotNil(t, rec.Error)
 						}
 						require.Equal(t, want, rec.State, o.ID)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -48,39 +49,39 @@ func (m *mortal) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 	return step(m, func() ([]store.Applied, error) { return m.watched.Record(ctx, o) })
 }
 
-func (m *mortal) AddOrders(ctx context.Context, orders ...batch.Order) error {
+func (m *mortal) AddOrders(ctx context.Context, orders ...order.Order) error {
 	_, err := step(m, func() (bool, error) { return true, m.watched.AddOrders(ctx, orders...) })
 	return err
 }
 
-func (m *mortal) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
-	return step(m, func() ([]store.PartyLoad, error) { return m.watched.Parties(ctx, q) })
+func (m *mortal) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
+	return step(m, func() ([]order.PartyLoad, error) { return m.watched.Parties(ctx, q) })
 }
 
-func (m *mortal) NextOrders(ctx context.Context, p batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
-	return step(m, func() ([]store.QueuedOrder, error) { return m.watched.NextOrders(ctx, p, q) })
+func (m *mortal) NextOrders(ctx context.Context, p batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
+	return step(m, func() ([]order.Waiting, error) { return m.watched.NextOrders(ctx, p, q) })
 }
 
-func (m *mortal) PrepareBatch(ctx context.Context, b batch.Batch, o []store.OrderRef) (bool, error) {
+func (m *mortal) PrepareBatch(ctx context.Context, b batch.Batch, o []order.Ref) (bool, error) {
 	return step(m, func() (bool, error) { return m.watched.PrepareBatch(ctx, b, o) })
 }
 
-func (m *mortal) SettleableBatches(ctx context.Context, n int) ([]store.OrderBatch, error) {
-	return step(m, func() ([]store.OrderBatch, error) { return m.watched.SettleableBatches(ctx, n) })
+func (m *mortal) SettleableBatches(ctx context.Context, n int) ([]order.Batch, error) {
+	return step(m, func() ([]order.Batch, error) { return m.watched.SettleableBatches(ctx, n) })
 }
 
-func (m *mortal) SettleOrders(ctx context.Context, s []store.Settlement) ([]bool, error) {
+func (m *mortal) SettleOrders(ctx context.Context, s []order.Settlement) ([]bool, error) {
 	return step(m, func() ([]bool, error) { return m.watched.SettleOrders(ctx, s) })
 }
 
-func (m *mortal) FailOrders(ctx context.Context, v []store.OrderVerdict) ([]bool, error) {
+func (m *mortal) FailOrders(ctx context.Context, v []order.Verdict) ([]bool, error) {
 	return step(m, func() ([]bool, error) { return m.watched.FailOrders(ctx, v) })
 }
 
-func (m *mortal) SplitOrders(ctx context.Context, v []store.OrderVerdict) (bool, error) {
+func (m *mortal) SplitOrders(ctx context.Context, v []order.Verdict) (bool, error) {
 	return step(m, func() (bool, error) { return m.watched.SplitOrders(ctx, v) })
 }
 
-func (m *mortal) ExpireOrders(ctx context.Context, n int) ([]store.OrderVerdict, error) {
-	return step(m, func() ([]store.OrderVerdict, error) { return m.watched.ExpireOrders(ctx, n) })
+func (m *mortal) ExpireOrders(ctx context.Context, n int) ([]order.Verdict, error) {
+	return step(m, func() ([]order.Verdict, error) { return m.watched.ExpireOrders(ctx, n) })
 }

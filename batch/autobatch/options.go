@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -98,7 +99,7 @@ type Options struct {
 	// Defaults to 30 s. Give the process as long before it is killed.
 	Drain time.Duration
 	// TraceParent returns the trace context of a caller of Add, which is stored with the orders that
-	// have none of their own ([batch.Order].TraceParent), or "". It must be quick, and may be called
+	// have none of their own ([order.Order].TraceParent), or "". It must be quick, and may be called
 	// concurrently. otelbatch.TraceParent is one. A text that is no context ([batch.ValidTraceParent])
 	// and a panic count in [Engine.DroppedTraces], and the order is added all the same. Defaults to
 	// none.
@@ -106,7 +107,7 @@ type Options struct {
 	// TraceBatch returns the trace context of a new batch for which the Builder gave none, or "". It
 	// must be quick, must not keep orders, and may be called concurrently. otelbatch.Traces has one.
 	// Bad texts and panics count as those of TraceParent. Defaults to none: the batch has no context.
-	TraceBatch func(ctx context.Context, orders []batch.Order) string
+	TraceBatch func(ctx context.Context, orders []order.Order) string
 	// Observer receives an [OrderEvent] for each change that this Engine makes. Where the store makes a
 	// change and its answer is lost, the event is lost, too. Defaults to none.
 	Observer func(OrderEvent)

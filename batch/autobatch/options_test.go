@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-type noStore struct{ store.Orders }
+type noStore struct{ order.Store }
 
 func TestOptionsAreChecked(t *testing.T) {
-	build := batch.BuilderFunc(nil)
+	build := order.BuilderFunc(nil)
 	for field, o := range map[string]*Options{
 		"FlushAge":         {FlushAge: -1},
 		"BatchInterval":    {BatchInterval: -1},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -27,7 +28,7 @@ type moments struct {
 	at map[batch.ServiceID][]time.Time
 }
 
-func (m *moments) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+func (m *moments) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	m.mu.Lock()
 	if m.at == nil {
 		m.at = map[batch.ServiceID][]time.Time{}
@@ -59,7 +60,7 @@ func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, order("p", 1)))
+		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
 		time.Sleep(time.Second)
 		claimed, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"p"}, Limit: 1, Window: 1, TTL: time.Minute},
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
@@ -88,13 +89,13 @@ type crowd struct {
 	held int
 }
 
-func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
-	all := make([]store.OrderBatch, 0, limit)
+func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
+	all := make([]order.Batch, 0, limit)
 	for i := range c.held {
 		key := batch.Key{Service: "held", ID: batch.ID(fmt.Sprint("held ", i))}
-		all = append(all, store.OrderBatch{
+		all = append(all, order.Batch{
 			Record: batch.Record{Key: key, State: batch.Invalid, Version: 3, FinalAt: time.Now(), DoubtSince: time.Now()},
-			Orders: []store.OrderRef{{ID: batch.OrderID(key.ID), Version: 2}},
+			Orders: []order.Ref{{ID: order.ID(key.ID), Version: 2}},
 		})
 	}
 	more, err := c.Store.SettleableBatches(ctx, limit)
@@ -110,7 +111,7 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, order("p", 1)))
+		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
 		time.Sleep(time.Second)
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
 		require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 		_, err = st.Cancel(ctx, open[0], batch.By{Actor: "test", Reason: "the quickest verdict"})
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
-		final, _, err := st.FinalOrders(ctx, []batch.OrderID{order("p", 1).ID})
+		final, _, err := st.FinalOrders(ctx, []order.ID{anOrder("p", 1).ID})
 		require.NoError(t, err)
 		assert.Len(t, final, 1)
 		stop()
@@ -135,7 +136,7 @@ func TestAFailingPartyIsLeftAlone(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, order("p", 1)))
+		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
 		time.Sleep(time.Hour)
 		stop()
 		require.NoError(t, <-done)

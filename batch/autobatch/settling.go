@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/loop"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // The largest number of batches that one call settles, and of deadlines that it ends.
@@ -51,7 +51,7 @@ func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more
 		return false, fmt.Errorf("autobatch: settleable batches: %w", err)
 	}
 	seen := make(map[batch.ID]bool, len(batches))
-	settled := make([]store.Settlement, 0, len(batches))
+	settled := make([]order.Settlement, 0, len(batches))
 	for _, b := range batches {
 		key := b.Record.Key
 		seen[key.ID] = true
@@ -74,7 +74,7 @@ func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more
 	return n > 0 && len(batches) == limit, err
 }
 
-func (t *settler) settleable(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+func (t *settler) settleable(ctx context.Context, limit int) ([]order.Batch, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
 	defer cancel()
 	return t.orders.SettleableBatches(ctx, limit)
@@ -82,7 +82,7 @@ func (t *settler) settleable(ctx context.Context, limit int) ([]store.OrderBatch
 
 // settleAll writes settlements together. If that fails it writes them one by one, so that one
 // bad settlement does not delay the others. It returns the number of written settlements.
-func (t *settler) settleAll(ctx context.Context, settled []store.Settlement) (int, error) {
+func (t *settler) settleAll(ctx context.Context, settled []order.Settlement) (int, error) {
 	if len(settled) == 0 {
 		return 0, nil
 	}
@@ -95,7 +95,7 @@ func (t *settler) settleAll(ctx context.Context, settled []store.Settlement) (in
 		if ctx.Err() != nil {
 			return n, nil //nolint:nilerr // a stop is no error
 		}
-		one, err := t.settleOnce(ctx, []store.Settlement{s})
+		one, err := t.settleOnce(ctx, []order.Settlement{s})
 		n += one
 		if err == nil {
 			passed++
@@ -109,7 +109,7 @@ func (t *settler) settleAll(ctx context.Context, settled []store.Settlement) (in
 	return n, err
 }
 
-func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n int, err error) {
+func (t *settler) settleOnce(ctx context.Context, settled []order.Settlement) (n int, err error) {
 	ctx, cancel := t.begun(ctx)
 	defer cancel()
 	done, err := t.orders.SettleOrders(ctx, settled)
@@ -137,8 +137,8 @@ func (t *settler) settleOnce(ctx context.Context, settled []store.Settlement) (n
 }
 
 // rests leaves a party alone for a while whose batch used up its budget.
-func (t *settler) rests(s store.Settlement) {
-	if s.Orders[0].State == batch.OrderQueued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
+func (t *settler) rests(s order.Settlement) {
+	if s.Orders[0].State == order.Queued && s.Orders[0].Group == s.Orders[len(s.Orders)-1].Group {
 		t.parties.pause(s.Batch.Service, t.o.RetryInterval)
 	}
 }
@@ -146,7 +146,7 @@ func (t *settler) rests(s store.Settlement) {
 // expiring fails orders whose deadline passed before they were part of a batch.
 func (t *settler) expiring(ctx context.Context) error {
 	for {
-		var expired []store.OrderVerdict
+		var expired []order.Verdict
 		err := t.retry(ctx, "", func() (err error) { expired, err = t.expire(ctx); return err })
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
@@ -164,7 +164,7 @@ func (t *settler) expiring(ctx context.Context) error {
 	}
 }
 
-func (t *settler) expire(ctx context.Context) ([]store.OrderVerdict, error) {
+func (t *settler) expire(ctx context.Context) ([]order.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.o.StoreTimeout)
 	defer cancel()
 	return t.orders.ExpireOrders(ctx, expirePage)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/tier"
@@ -110,7 +111,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 	}
 	poison := rng.IntN(6)
 	for i := range 30 + rng.IntN(40) {
-		o := batch.Order{ID: batch.OrderID(fmt.Sprintf("o%03d", i)), Party: batch.ServiceID(fmt.Sprint("p", rng.IntN(3))), Payload: []byte(pay)}
+		o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: batch.ServiceID(fmt.Sprint("p", rng.IntN(3))), Payload: []byte(pay)}
 		switch rng.IntN(60) {
 		case 0, 1, 2, 3, 4:
 			if poison > 2 {
@@ -159,7 +160,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				})
 				w.calm.Store(true)
 				for i := range 8 {
-					o := batch.Order{ID: batch.OrderID(fmt.Sprintf("o%d", i)), Party: "p", Payload: []byte(pay)}
+					o := order.Order{ID: order.ID(fmt.Sprintf("o%d", i)), Party: "p", Payload: []byte(pay)}
 					if i == 5 {
 						o.Payload = []byte(invalid)
 					}

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -33,7 +34,7 @@ type world struct {
 	all   context.Context
 	front *autobatch.Engine // it adds and awaits, and does not run
 	lives sync.WaitGroup
-	added map[batch.ServiceID][]batch.Order
+	added map[batch.ServiceID][]order.Order
 
 	mu    sync.Mutex
 	now   []*autobatch.Engine // of each instance
@@ -49,7 +50,7 @@ func (w *world) count(ev autobatch.OrderEvent) {
 	case autobatch.EventSettled, autobatch.EventRefused:
 		v := ev.Orders[0]
 		what := v.State.String()
-		if v.State == batch.OrderQueued {
+		if v.State == order.Queued {
 			what = "put back"
 			if v.Group != ev.Orders[len(ev.Orders)-1].Group {
 				what = "halved"
@@ -62,7 +63,7 @@ func (w *world) count(ev autobatch.OrderEvent) {
 }
 
 func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Options) (*world, context.CancelFunc) {
-	w := &world{t: t, seed: seed, o: o, start: time.Now(), now: make([]*autobatch.Engine, 2), tally: map[string]int{}, added: map[batch.ServiceID][]batch.Order{}}
+	w := &world{t: t, seed: seed, o: o, start: time.Now(), now: make([]*autobatch.Engine, 2), tally: map[string]int{}, added: map[batch.ServiceID][]order.Order{}}
 	w.o.Observer = w.count
 	mem := memory.New()
 	w.books = newBooks(mem, &lo)
@@ -76,7 +77,7 @@ func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Optio
 }
 
 // trip makes a Builder fail at times.
-func (w *world) trip([]batch.Order) error {
+func (w *world) trip([]order.Order) error {
 	if w.calm.Load() {
 		return nil
 	}
@@ -149,7 +150,7 @@ func (w *world) instance(i int) {
 }
 
 // add adds an order through an instance that may die of it, and then once more.
-func (w *world) add(i int, o batch.Order) {
+func (w *world) add(i int, o order.Order) {
 	w.mu.Lock()
 	e := w.now[i]
 	w.mu.Unlock()
@@ -186,7 +187,7 @@ func (w *world) check() {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 	defer cancel()
-	records := map[batch.OrderID]batch.OrderRecord{}
+	records := map[order.ID]order.Record{}
 	for party, orders := range w.added {
 		for _, o := range orders {
 			rec, err := w.front.Await(ctx, o.ID)
@@ -197,7 +198,7 @@ func (w *world) check() {
 	time.Sleep(90 * time.Second) // late submissions arrive now
 	for party, orders := range w.added {
 		executed := w.books.executed(party)
-		times, place := map[batch.OrderID]int{}, map[batch.OrderID]int{}
+		times, place := map[order.ID]int{}, map[order.ID]int{}
 		for i, id := range executed {
 			times[id]++
 			place[id] = i
@@ -207,20 +208,20 @@ func (w *world) check() {
 			rec := records[o.ID]
 			say := fmt.Sprintf("%s (%s) is %s %v, executed %d times", o.ID, o.Payload, rec.State, rec.Error, times[o.ID])
 			switch rec.State {
-			case batch.OrderConfirmed:
+			case order.Confirmed:
 				require.Equal(t, 1, times[o.ID], say)
 				require.Equal(t, pay, string(o.Payload), say)
-			case batch.OrderQuarantined:
+			case order.Quarantined:
 				require.Zero(t, times[o.ID], say)
 				require.NotEqual(t, pay, string(o.Payload), say)
-			case batch.OrderFailed:
+			case order.Failed:
 				require.Zero(t, times[o.ID], say)
 				require.False(t, o.Deadline.IsZero(), say)
 				require.False(t, rec.FinalAt.Before(o.Deadline.Truncate(time.Microsecond)), say)
 			default:
 				require.Fail(t, "not final", say)
 			}
-			if rec.State == batch.OrderConfirmed && rec.Batches == 1 && rec.Group == "" {
+			if rec.State == order.Confirmed && rec.Batches == 1 && rec.Group == "" {
 				require.GreaterOrEqual(t, place[o.ID], last[o.Priority], "%s is out of order", o.ID)
 				last[o.Priority] = place[o.ID]
 			}
@@ -240,14 +241,14 @@ func (w *world) stuck(party batch.ServiceID) (say string) {
 	for _, rec := range open {
 		say += fmt.Sprintf("\nbatch %s is %s, %s, attempt %d, spent %d of %v, doubt since %s, expires %s, %v", rec.ID, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.ClaimExpires, rec.Error)
 	}
-	orders, _, _ := w.st.ListOrders(context.Background(), store.ListOrdersQuery{Party: &party, States: []batch.OrderState{batch.OrderQueued, batch.OrderDequeued}})
+	orders, _, _ := w.st.ListOrders(context.Background(), order.ListQuery{Party: &party, States: []order.State{order.Queued, order.Dequeued}})
 	for _, rec := range orders {
 		say += fmt.Sprintf("\norder %+v", rec)
 	}
 	return say
 }
 
-func keysOf(m map[batch.OrderID]batch.OrderRecord) (ids []batch.OrderID) {
+func keysOf(m map[order.ID]order.Record) (ids []order.ID) {
 	for id := range m {
 		ids = append(ids, id)
 	}

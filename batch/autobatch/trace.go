@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -17,7 +18,7 @@ type traces struct {
 
 // orders returns the orders with their contexts: their own, or else the caller's. It leaves the
 // caller's slice as it is, and returns it where nothing changes.
-func (t *traces) orders(ctx context.Context, orders []batch.Order) []batch.Order {
+func (t *traces) orders(ctx context.Context, orders []order.Order) []order.Order {
 	callers := ""
 	if t.o.TraceParent != nil && len(orders) > 0 {
 		callers = t.ask(func() string { return t.o.TraceParent(ctx) })
@@ -40,7 +41,7 @@ func (t *traces) orders(ctx context.Context, orders []batch.Order) []batch.Order
 }
 
 // batch returns the context of a new batch: the Builder's, or else the context of TraceBatch.
-func (t *traces) batch(ctx context.Context, b batch.Batch, orders []batch.Order) string {
+func (t *traces) batch(ctx context.Context, b batch.Batch, orders []order.Order) string {
 	if b.TraceParent != "" || t.o.TraceBatch == nil {
 		return t.valid(b.TraceParent)
 	}

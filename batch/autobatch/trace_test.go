@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -23,8 +23,8 @@ const (
 // back.
 func TestTraceContextsOfOrders(t *testing.T) {
 	is := func(s string) func(context.Context) string { return func(context.Context) string { return s } }
-	of := func(s string) func(context.Context, []batch.Order) string {
-		return func(_ context.Context, orders []batch.Order) string {
+	of := func(s string) func(context.Context, []order.Order) string {
+		return func(_ context.Context, orders []order.Order) string {
 			assert.Len(t, orders, 1)
 			return s
 		}
@@ -46,21 +46,21 @@ func TestTraceContextsOfOrders(t *testing.T) {
 		"the Builder's":          {built: ownTrace, o: Options{TraceBatch: of(callersTrace)}, made: ownTrace},
 		"the Builder's is none":  {built: "malformed", dropped: 1},
 		"a batch's is none":      {o: Options{TraceBatch: of(strings.Repeat("0", 8<<10))}, dropped: 1},
-		"a batch's panics":       {o: Options{TraceBatch: func(context.Context, []batch.Order) string { panic("boom") }}, dropped: 1},
+		"a batch's panics":       {o: Options{TraceBatch: func(context.Context, []order.Order) string { panic("boom") }}, dropped: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := memory.New()
 			var seen []OrderEvent
 			c.o.Observer = func(e OrderEvent) { seen = append(seen, e) }
-			e, err := New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []batch.Order) (batch.Batch, error) {
+			e, err := New(st, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []order.Order) (batch.Batch, error) {
 				return batch.Batch{Service: party, ID: "b", Payload: []byte("p"), TraceParent: c.built}, nil
 			}), &c.o)
 			require.NoError(t, err)
-			given := []batch.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.own}}
+			given := []order.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.own}}
 			require.NoError(t, e.Add(t.Context(), given...))
 			assert.Equal(t, c.own, given[0].TraceParent, "the caller's slice is the caller's")
 			require.NoError(t, e.next(t.Context(), "p"))
-			recs, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{})
+			recs, _, err := st.ListOrders(t.Context(), order.ListQuery{})
 			require.NoError(t, err)
 			require.Len(t, recs, 1)
 			assert.Equal(t, c.order, recs[0].TraceParent)

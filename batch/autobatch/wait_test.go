@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -18,13 +19,13 @@ import (
 func TestAwaitOfWhatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
-		o := order("p", 1)
+		o := anOrder("p", 1)
 		o.Deadline = time.Now().Add(5 * time.Second)
 		start := time.Now()
 		require.NoError(t, r.engine.Add(t.Context(), o))
 		rec, err := r.engine.Await(t.Context(), o.ID)
 		require.NoError(t, err)
-		require.Equal(t, batch.OrderFailed, rec.State)
+		require.Equal(t, order.Failed, rec.State)
 		assert.Less(t, time.Since(start), time.Minute)
 		r.end()
 	})
@@ -34,12 +35,12 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, nil, nil)
-		require.NoError(t, r.engine.Add(t.Context(), order("p", 1)))
-		require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("p", 1).ID).State)
+		require.NoError(t, r.engine.Add(t.Context(), anOrder("p", 1)))
+		require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("p", 1).ID).State)
 		r.st.StepClock(-time.Hour)
 		start := time.Now()
-		require.NoError(t, r.engine.Add(t.Context(), order("p", 2)))
-		require.Equal(t, batch.OrderConfirmed, await(t, r.engine, order("p", 2).ID).State)
+		require.NoError(t, r.engine.Add(t.Context(), anOrder("p", 2)))
+		require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("p", 2).ID).State)
 		assert.Less(t, time.Since(start), time.Minute)
 		r.end()
 	})
@@ -54,7 +55,7 @@ func TestAPanicInWakeLosesNoEvent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(t.Context(), order("p", 1)))
+		require.NoError(t, e.Add(t.Context(), anOrder("p", 1)))
 		time.Sleep(time.Minute)
 		cancel()
 		require.NoError(t, <-done)

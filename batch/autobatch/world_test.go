@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -27,20 +27,20 @@ const (
 
 // builder makes batches whose payload names their orders, as dlt/memory reads it.
 type builder struct {
-	trip func(orders []batch.Order) error // a failure; may be nil
+	trip func(orders []order.Order) error // a failure; may be nil
 }
 
-func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	if b.trip != nil {
 		if err := b.trip(orders); err != nil {
 			return batch.Batch{}, err
 		}
 	}
-	verb, ids := pay, make([]batch.OrderID, len(orders))
+	verb, ids := pay, make([]order.ID, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
 		switch p := string(o.Payload); p {
@@ -117,13 +117,13 @@ func (b *books) submissions() int {
 
 // executed returns the executed orders of a party, in order; an order that was executed twice
 // appears twice.
-func (b *books) executed(party batch.ServiceID) (ids []batch.OrderID) {
+func (b *books) executed(party batch.ServiceID) (ids []order.ID) {
 	log := b.Log(party)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range log {
 		_, list, _ := strings.Cut(b.contents[id], " ")
-		var part []batch.OrderID
+		var part []order.ID
 		if err := json.Unmarshal([]byte(list), &part); err != nil {
 			b.wrong = append(b.wrong, fmt.Errorf("contents of %s: %w", id, err))
 		}
@@ -147,7 +147,7 @@ type watched struct {
 	unsettled map[batch.ServiceID]map[batch.ID]bool
 }
 
-func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []store.OrderRef) (bool, error) {
+func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ok, err := w.Store.PrepareBatch(ctx, b, orders)
@@ -163,7 +163,7 @@ func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []stor
 	return ok, err
 }
 
-func (w *watched) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+func (w *watched) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	done, err := w.Store.SettleOrders(ctx, settled)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -90,7 +91,7 @@ var answers = []struct {
 	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"show", shown{}}, {"explain", explained{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
-	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", batch.OrderRecord{}},
+	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},
 	{"migrate", schema{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
 }
 

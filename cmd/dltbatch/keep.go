@@ -9,25 +9,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // orders is an answer of orders.
 type orders struct {
-	Orders []batch.OrderRecord `json:"orders"`
-	Next   store.Cursor        `json:"next,omitzero"` // for --after; "" at the end
+	Orders []order.Record `json:"orders"`
+	Next   store.Cursor   `json:"next,omitzero"` // for --after; "" at the end
 }
 
-var orderStates = []batch.OrderState{batch.OrderQueued, batch.OrderDequeued, batch.OrderConfirmed, batch.OrderFailed, batch.OrderQuarantined}
+var orderStates = []order.State{order.Queued, order.Dequeued, order.Confirmed, order.Failed, order.Quarantined}
 
 func (a *app) orders() *cobra.Command {
-	var q store.ListOrdersQuery
+	var q order.ListQuery
 	var party, of, after string
 	var states []string
 	c := &cobra.Command{
 		Use: "orders [flags]", Short: "Orders of auto-batching by age",
 		Long: `Lists orders, the oldest first. Payloads are never shown. The JSON is an object with "orders", each a
-batch.OrderRecord, and "next" for --after.`,
+order.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
 	f.StringVar(&party, "party", "", "only of this `PARTY`")
@@ -40,7 +41,7 @@ batch.OrderRecord, and "next" for --after.`,
 		if f.Changed("party") {
 			q.Party = (*batch.ServiceID)(&party)
 		}
-		if q.States, err = parse[batch.OrderState](states); err != nil {
+		if q.States, err = parse[order.State](states); err != nil {
 			return err
 		}
 		q.Batch, q.After = batch.ID(of), store.Cursor(after)
@@ -51,7 +52,7 @@ batch.OrderRecord, and "next" for --after.`,
 		return a.print(orders{some(list), next}, func(p *page) {
 			t := p.table("PARTY", "ID", "STATE", "BATCH", "BATCHES", "ADDED", "ERROR")
 			for _, o := range list {
-				t.row(alarm(o.State == batch.OrderQuarantined), lane(o.Party), o.ID, o.State, o.Batch, o.Batches, when(o.CreatedAt), failed(o.Error))
+				t.row(alarm(o.State == order.Quarantined), lane(o.Party), o.ID, o.State, o.Batch, o.Batches, when(o.CreatedAt), failed(o.Error))
 			}
 			t.end()
 			if next != "" {
@@ -68,7 +69,7 @@ func (a *app) export() *cobra.Command {
 	var ofOrders bool
 	c := &cobra.Command{
 		Use: "export [flags]", Short: "All batches or orders as JSON lines",
-		Long: `Writes a line of JSON for each batch (batch.Record), or with --orders for each order (batch.OrderRecord),
+		Long: `Writes a line of JSON for each batch (batch.Record), or with --orders for each order (order.Record),
 the oldest first, without payloads. It reads page by page, not at one moment.`,
 	}
 	f := c.Flags()
@@ -84,11 +85,11 @@ the oldest first, without payloads. It reads page by page, not at one moment.`,
 		lines.SetEscapeHTML(false)
 		const page = 1000
 		if ofOrders {
-			q := store.ListOrdersQuery{Party: of, Limit: page}
-			if q.States, err = parse[batch.OrderState](states); err != nil {
+			q := order.ListQuery{Party: of, Limit: page}
+			if q.States, err = parse[order.State](states); err != nil {
 				return err
 			}
-			return each(lines, func(after store.Cursor) ([]batch.OrderRecord, store.Cursor, error) {
+			return each(lines, func(after store.Cursor) ([]order.Record, store.Cursor, error) {
 				q.After = after
 				return db.desk.ListOrders(ctx, q)
 			})

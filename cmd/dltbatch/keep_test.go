@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
@@ -21,11 +22,11 @@ func TestOrdersAndExport(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1", "b2")
 		s.add("other", "b3")
-		keeper := s.st.(store.OrderStore)
-		require.NoError(s, keeper.AddOrders(s.Context(), batch.Order{ID: "o1", Party: "p", Payload: []byte("x")}, batch.Order{ID: "o2", Party: "q", Payload: []byte("x")}))
+		keeper := s.st.(order.Store)
+		require.NoError(s, keeper.AddOrders(s.Context(), order.Order{ID: "o1", Party: "p", Payload: []byte("x")}, order.Order{ID: "o2", Party: "q", Payload: []byte("x")}))
 		list := reads[orders](s, "orders", "--party", "p", "--state", "queued")
 		require.Len(s, list.Orders, 1)
-		assert.Equal(s, batch.OrderID("o1"), list.Orders[0].ID)
+		assert.Equal(s, order.ID("o1"), list.Orders[0].ID)
 		assert.Regexp(s, `(?m)^q +o2 +queued`, s.does("orders"))
 		assert.Empty(s, reads[orders](s, "orders", "--batch", "b1").Orders)
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -80,9 +81,9 @@ func (p *page) status(s store.Stats) {
 	if s.AllPaused {
 		t.row(red, "everything", "paused")
 	}
-	for _, state := range []batch.OrderState{batch.OrderQueued, batch.OrderDequeued} {
+	for _, state := range []string{order.Queued.String(), order.Dequeued.String()} {
 		if n := s.Orders[state]; n > 0 {
-			t.row(plain, "orders "+state.String(), n)
+			t.row(plain, "orders "+state, n)
 		}
 	}
 	t.row(alarm(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))

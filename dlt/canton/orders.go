@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // OrderCommands is the result of the application's func for one order.
@@ -25,16 +26,16 @@ type OrderCommands struct {
 	DisclosedContracts []json.RawMessage
 }
 
-// OrderBuilder is a [batch.RoundBuilder] for Canton: the application turns each order of a
+// OrderBuilder is a [order.RoundBuilder] for Canton: the application turns each order of a
 // party into commands, and the OrderBuilder makes one submission of them. All of them take
 // effect, or none. The same orders, in the same order and round, give the same bytes and the
 // same command id. Its methods may be called concurrently if the application's func may.
 type OrderBuilder struct {
-	commands func(ctx context.Context, o batch.Order) (OrderCommands, error)
+	commands func(ctx context.Context, o order.Order) (OrderCommands, error)
 	o        OrderBuilderOptions
 }
 
-var _ batch.RoundBuilder = (*OrderBuilder)(nil)
+var _ order.RoundBuilder = (*OrderBuilder)(nil)
 
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
@@ -51,7 +52,7 @@ type OrderBuilderOptions struct {
 // time. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
 // any other error it is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
-func NewOrderBuilder(commands func(ctx context.Context, o batch.Order) (OrderCommands, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
+func NewOrderBuilder(commands func(ctx context.Context, o order.Order) (OrderCommands, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	if commands == nil {
 		return nil, &batch.InputError{Field: "commands", Want: "a func"}
 	}
@@ -74,14 +75,14 @@ func NewOrderBuilder(commands func(ctx context.Context, o batch.Order) (OrderCom
 	return b, nil
 }
 
-// Build implements [batch.Builder].
-func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+// Build implements [order.Builder].
+func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [batch.RoundBuilder]. Another round gives the same orders another
+// BuildRound implements [order.RoundBuilder]. Another round gives the same orders another
 // command id, because a batch that came to nothing is not the next one.
-func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	var commands, disclosed []json.RawMessage
 	seen := map[string]bool{}
 	for _, o := range orders {
@@ -138,7 +139,7 @@ func (c OrderCommands) check() error {
 }
 
 // orderCommandID names the submission of these orders, in this order.
-func orderCommandID(party batch.ServiceID, orders []batch.Order, round int64) batch.ID {
+func orderCommandID(party batch.ServiceID, orders []order.Order, round int64) batch.ID {
 	h := sha256.New()
 	add := func(s string) {
 		h.Write(binary.AppendUvarint(nil, uint64(len(s))))

@@ -15,13 +15,14 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // transfers makes the command of an order, whose payload is a cantontest.Transfer.
-func transfers(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+func transfers(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer", Err: err}
@@ -33,18 +34,18 @@ func transfers(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands, DisclosedContracts: []json.RawMessage{[]byte(`{"contractId": "00<aa>"}`)}}, nil
 }
 
-func orderOf(t testing.TB, id string, tr cantontest.Transfer) batch.Order {
+func orderOf(t testing.TB, id string, tr cantontest.Transfer) order.Order {
 	t.Helper()
 	payload, err := json.Marshal(tr)
 	require.NoError(t, err)
-	return batch.Order{ID: batch.OrderID(id), Party: "Alice", Payload: payload}
+	return order.Order{ID: order.ID(id), Party: "Alice", Payload: payload}
 }
 
 func TestOrderBuilderIsDeterministic(t *testing.T) {
 	b, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{Fields: map[string]json.RawMessage{"workflowId": []byte(`"w"`)}})
 	require.NoError(t, err)
-	orders := []batch.Order{orderOf(t, "o1", cantontest.Transfer{To: "Bob", Amount: 1}), orderOf(t, "o2", cantontest.Transfer{To: "Carol", Amount: 2})}
-	build := func(party batch.ServiceID, orders []batch.Order, round int64) batch.Batch {
+	orders := []order.Order{orderOf(t, "o1", cantontest.Transfer{To: "Bob", Amount: 1}), orderOf(t, "o2", cantontest.Transfer{To: "Carol", Amount: 2})}
+	build := func(party batch.ServiceID, orders []order.Order, round int64) batch.Batch {
 		t.Helper()
 		out, err := b.BuildRound(t.Context(), party, orders, round)
 		require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	assert.Equal(t, "w", doc.WorkflowID)
 	seen := map[batch.ID]bool{}
 	for _, other := range []batch.Batch{
-		first, build("Alice", orders, 1), build("Bob", orders, 0), build("Alice", orders[:1], 0), build("Alice", []batch.Order{orders[1], orders[0]}, 0),
+		first, build("Alice", orders, 1), build("Bob", orders, 0), build("Alice", orders[:1], 0), build("Alice", []order.Order{orders[1], orders[0]}, 0),
 	} {
 		assert.False(t, seen[other.ID])
 		seen[other.ID] = true
@@ -75,11 +76,11 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 
 func TestOrderBuilderBlames(t *testing.T) {
 	away := errors.New("the price service is away")
-	answer := func(c canton.OrderCommands, err error) func(context.Context, batch.Order) (canton.OrderCommands, error) {
-		return func(context.Context, batch.Order) (canton.OrderCommands, error) { return c, err }
+	answer := func(c canton.OrderCommands, err error) func(context.Context, order.Order) (canton.OrderCommands, error) {
+		return func(context.Context, order.Order) (canton.OrderCommands, error) { return c, err }
 	}
 	for name, c := range map[string]struct {
-		commands func(context.Context, batch.Order) (canton.OrderCommands, error)
+		commands func(context.Context, order.Order) (canton.OrderCommands, error)
 		max      int
 		party    batch.ServiceID
 		orders   bool // are at fault
@@ -97,7 +98,7 @@ func TestOrderBuilderBlames(t *testing.T) {
 			if c.party == "" {
 				c.party = "Alice"
 			}
-			_, err = b.Build(t.Context(), c.party, []batch.Order{orderOf(t, "o", cantontest.Transfer{To: "Bob", Amount: 1})})
+			_, err = b.Build(t.Context(), c.party, []order.Order{orderOf(t, "o", cantontest.Transfer{To: "Bob", Amount: 1})})
 			require.Error(t, err)
 			assert.Equal(t, c.orders, errors.Is(err, batch.ErrInvalidInput), "%v", err)
 		})
@@ -132,7 +133,7 @@ func TestOrdersOnAParticipant(t *testing.T) {
 	go func() { done <- engine.Run(ctx) }()
 
 	before := r.p.Balance("Bob")
-	var orders []batch.Order
+	var orders []order.Order
 	for i := range 16 {
 		tr := cantontest.Transfer{To: "Bob", Amount: 1}
 		switch i {
@@ -149,9 +150,9 @@ func TestOrdersOnAParticipant(t *testing.T) {
 	for i, o := range orders {
 		rec, err := engine.Await(wait, o.ID)
 		require.NoError(t, err)
-		want := batch.OrderConfirmed
+		want := order.Confirmed
 		if i == 3 || i == 9 {
-			want = batch.OrderQuarantined
+			want = order.Quarantined
 		}
 		assert.Equal(t, want, rec.State, fmt.Sprint(o.ID, rec.Error))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/tier"
@@ -111,7 +112,7 @@ func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 		st := memory.New()
 		p := s.runLedger(st, s.signing(o, s.keys(from)), queuer.Serial{})
 		var made []batch.Batch
-		engine, err := autobatch.New(st, batch.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+		engine, err := autobatch.New(st, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 			b, err := evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000}.Batch(batch.ID(fmt.Sprintf("of %s, %d", orders[0].ID, len(made))), string(party))
 			made = append(made, b)
 			return b, err
@@ -121,7 +122,7 @@ func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- engine.Run(ctx) }()
 		defer func() { stop(); require.NoError(t, <-done) }()
-		require.NoError(t, engine.Add(ctx, batch.Order{ID: "order", Party: batch.ServiceID(from.Address()), Payload: []byte("pay 10")}))
+		require.NoError(t, engine.Add(ctx, order.Order{ID: "order", Party: batch.ServiceID(from.Address()), Payload: []byte("pay 10")}))
 		time.Sleep(5 * time.Second)
 		require.Len(t, made, 1)
 		b := made[0]
@@ -136,9 +137,9 @@ func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Len(t, made, 1)
 		assert.Equal(t, []int64{10}, s.paid(from), "once")
-		final, _, err := st.FinalOrders(ctx, []batch.OrderID{"order"})
+		final, _, err := st.FinalOrders(ctx, []order.ID{"order"})
 		require.NoError(t, err)
 		require.Len(t, final, 1)
-		assert.Equal(t, batch.OrderConfirmed, final[0].State)
+		assert.Equal(t, order.Confirmed, final[0].State)
 	})
 }

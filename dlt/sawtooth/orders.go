@@ -10,22 +10,23 @@ import (
 	"hash"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// OrderBuilder is a [batch.RoundBuilder] for Sawtooth and Splinter: the application turns each
+// OrderBuilder is a [order.RoundBuilder] for Sawtooth and Splinter: the application turns each
 // order into transactions, and the OrderBuilder makes one signed batch of them. The same
 // orders, in the same order and round, give the same bytes and the same id, if the signer's
 // signatures are deterministic (those of [PrivateKey] are). Its methods may be called
 // concurrently if the signer's methods and the application's func may.
 type OrderBuilder struct {
 	signer       Signer
-	transactions func(ctx context.Context, o batch.Order) ([]Transaction, error)
+	transactions func(ctx context.Context, o order.Order) ([]Transaction, error)
 	o            OrderBuilderOptions
 }
 
-var _ batch.RoundBuilder = (*OrderBuilder)(nil)
+var _ order.RoundBuilder = (*OrderBuilder)(nil)
 
 // OrderBuilderOptions are the options of [NewOrderBuilder]. The zero value of each
 // field is its default.
@@ -42,7 +43,7 @@ type OrderBuilderOptions struct {
 // one. If its error wraps [batch.ErrInvalidInput], nothing can be made of this order; after
 // any other error it is called again later. nil options mean the defaults. The error is a
 // [*batch.InputError].
-func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o batch.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
+func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o order.Order) ([]Transaction, error), o *OrderBuilderOptions) (*OrderBuilder, error) {
 	if err := checkSigner(s); err != nil {
 		return nil, err
 	}
@@ -62,15 +63,15 @@ func NewOrderBuilder(s Signer, transactions func(ctx context.Context, o batch.Or
 	return b, nil
 }
 
-// Build implements [batch.Builder].
-func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+// Build implements [order.Builder].
+func (b *OrderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-// BuildRound implements [batch.RoundBuilder]. Another round gives the same orders other ids,
+// BuildRound implements [order.RoundBuilder]. Another round gives the same orders other ids,
 // because a batch that came to nothing is not the next one. A signer's failure is never an
 // order's fault: the error wraps [dlt.ErrMisconfigured] or the signer's error.
-func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []batch.Order, round int64) (batch.Batch, error) {
+func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	var signed []SignedTransaction
 	seed := orderSeed(party, orders, round)
 	for _, o := range orders {
@@ -128,7 +129,7 @@ func signerFailed(err error) error {
 // orders of the batch, so that no transaction is part of two batches: a node attributes an
 // invalid transaction to the first batch that had it, and leaves the other pending for ever
 // (docs/ledgers/sawtooth.md#pending-for-ever, P6).
-func orderSeed(party batch.ServiceID, orders []batch.Order, round int64) []byte {
+func orderSeed(party batch.ServiceID, orders []order.Order, round int64) []byte {
 	h := sha256.New()
 	add(h, "dltbatch orders")
 	add(h, string(party))
@@ -139,7 +140,7 @@ func orderSeed(party batch.ServiceID, orders []batch.Order, round int64) []byte 
 	return h.Sum(nil)
 }
 
-func orderNonce(seed []byte, id batch.OrderID, i int, own string) string {
+func orderNonce(seed []byte, id order.ID, i int, own string) string {
 	h := sha256.New()
 	h.Write(seed)
 	add(h, string(id))

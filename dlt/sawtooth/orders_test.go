@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
@@ -21,7 +22,7 @@ import (
 )
 
 // increments makes an order two transactions that each add 1 to the name it holds.
-func increments(_ context.Context, o batch.Order) ([]sawtooth.Transaction, error) {
+func increments(_ context.Context, o order.Order) ([]sawtooth.Transaction, error) {
 	var txs []sawtooth.Transaction
 	for range 2 {
 		payload, address := sawtoothtest.Inc(string(o.Payload), 1)
@@ -33,9 +34,9 @@ func increments(_ context.Context, o batch.Order) ([]sawtooth.Transaction, error
 	return txs, nil
 }
 
-func someOrders(n int, payload string) (orders []batch.Order) {
+func someOrders(n int, payload string) (orders []order.Order) {
 	for i := range n {
-		orders = append(orders, batch.Order{ID: batch.OrderID("o" + strconv.Itoa(i)), Party: "p", Payload: []byte(payload)})
+		orders = append(orders, order.Order{ID: order.ID("o" + strconv.Itoa(i)), Party: "p", Payload: []byte(payload)})
 	}
 	return orders
 }
@@ -44,7 +45,7 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	b, err := sawtooth.NewOrderBuilder(mustKey(t, key1), increments, nil)
 	require.NoError(t, err)
 	orders := someOrders(3, "x")
-	build := func(party batch.ServiceID, orders []batch.Order, round int64) batch.Batch {
+	build := func(party batch.ServiceID, orders []order.Order, round int64) batch.Batch {
 		t.Helper()
 		out, err := b.BuildRound(t.Context(), party, orders, round)
 		require.NoError(t, err)
@@ -59,14 +60,14 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	assert.Equal(t, first, again, "byte for byte, as after a crash")
 	seen := map[string]bool{}
 	for _, other := range []batch.Batch{ // a node answers for the first batch of a transaction only
-		first, build("p", orders[:2], 0), build("p", orders, 1), build("p", orders, -1), build("q", orders, 0), build("p", []batch.Order{{ID: "other", Payload: []byte("x")}}, 0),
+		first, build("p", orders[:2], 0), build("p", orders, 1), build("p", orders, -1), build("q", orders, 0), build("p", []order.Order{{ID: "other", Payload: []byte("x")}}, 0),
 	} {
 		for _, tx := range other.Transactions {
 			assert.False(t, seen[tx.ID], "a transaction is one batch's alone")
 			seen[tx.ID] = true
 		}
 	}
-	assert.NotEqual(t, first.ID, build("p", []batch.Order{orders[1], orders[0], orders[2]}, 0).ID)
+	assert.NotEqual(t, first.ID, build("p", []order.Order{orders[1], orders[0], orders[2]}, 0).ID)
 }
 
 // brokenSigner makes signatures that no node takes, or none.
@@ -91,7 +92,7 @@ func TestOrderBuilderBlames(t *testing.T) {
 	noKey := errors.New("the HSM is away")
 	for name, c := range map[string]struct {
 		signer sawtooth.Signer
-		txs    func(context.Context, batch.Order) ([]sawtooth.Transaction, error)
+		txs    func(context.Context, order.Order) ([]sawtooth.Transaction, error)
 		max    int
 		orders bool  // are at fault
 		is     error // that it wraps
@@ -99,12 +100,12 @@ func TestOrderBuilderBlames(t *testing.T) {
 		"bad signatures":         {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1)}, is: dlt.ErrMisconfigured},
 		"bad signature of batch": {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1), from: 3}, is: dlt.ErrMisconfigured},
 		"no signature":           {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1), err: noKey}, is: noKey},
-		"an error with no blame": {txs: func(context.Context, batch.Order) ([]sawtooth.Transaction, error) { return nil, noKey }, is: noKey},
-		"an order with no sense": {txs: func(context.Context, batch.Order) ([]sawtooth.Transaction, error) {
+		"an error with no blame": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, noKey }, is: noKey},
+		"an order with no sense": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) {
 			return nil, &batch.InputError{Field: "amount"}
 		}, orders: true},
-		"no transactions": {txs: func(context.Context, batch.Order) ([]sawtooth.Transaction, error) { return nil, nil }, orders: true},
-		"a transaction of nobody": {txs: func(context.Context, batch.Order) ([]sawtooth.Transaction, error) {
+		"no transactions": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, nil }, orders: true},
+		"a transaction of nobody": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) {
 			return make([]sawtooth.Transaction, 1), nil
 		}, orders: true},
 		"too large": {max: 700, orders: true},
@@ -165,9 +166,9 @@ func TestOrdersOnANode(t *testing.T) {
 	for i, o := range orders {
 		rec, err := engine.Await(wait, o.ID)
 		require.NoError(t, err)
-		want := batch.OrderConfirmed
+		want := order.Confirmed
 		if i == 5 {
-			want = batch.OrderQuarantined
+			want = order.Quarantined
 		}
 		assert.Equal(t, want, rec.State, fmt.Sprint(o.ID, rec.Error))
 	}

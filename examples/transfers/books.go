@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
 // prove compares the orders' records, and the transfers, with the participant's journal and
 // books, which no worker writes.
-func prove(out io.Writer, all []transfer, records map[batch.OrderID]batch.OrderRecord, journal []cantontest.Entry, books map[string]int64) error {
+func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, journal []cantontest.Entry, books map[string]int64) error {
 	l := read(journal)
 	printBooks(out, books)
 	fmt.Fprintf(out, "\nPoisonous, each refused alone:\n")
@@ -25,15 +25,15 @@ func prove(out io.Writer, all []transfer, records map[batch.OrderID]batch.OrderR
 	var took []time.Duration
 	for _, t := range all {
 		rec, times := records[t.id], l.executed[t.Note]
-		if rec.State == batch.OrderQuarantined {
+		if rec.State == order.Quarantined {
 			fmt.Fprintf(out, "  %s  %s to %s, %d: %s\n", t.id, short(string(t.from)), short(t.To), t.Amount, rec.Error.Message)
 		}
 		if t.Poison != "" {
 			switch {
 			case times != 0:
 				complain("%s is poisonous and took effect %d times", t.id, times)
-			case rec.State != batch.OrderQuarantined:
-				complain("%s is poisonous and %s, want %s", t.id, rec.State, batch.OrderQuarantined)
+			case rec.State != order.Quarantined:
+				complain("%s is poisonous and %s, want %s", t.id, rec.State, order.Quarantined)
 			case l.refusedAlone[t.Note] == 0:
 				complain("%s is quarantined, and was never refused alone", t.id)
 			}
@@ -43,8 +43,8 @@ func prove(out io.Writer, all []transfer, records map[batch.OrderID]batch.OrderR
 		if times != 1 {
 			complain("%s took effect %d times, want once", t.id, times)
 		}
-		if rec.State != batch.OrderConfirmed {
-			complain("%s is %s, want %s", t.id, rec.State, batch.OrderConfirmed)
+		if rec.State != order.Confirmed {
+			complain("%s is %s, want %s", t.id, rec.State, order.Confirmed)
 		}
 		for name, change := range map[string]int64{string(t.from): -t.Amount, t.To: t.Amount} {
 			if _, known := want[name]; !known {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
@@ -21,58 +22,58 @@ func TestProve(t *testing.T) {
 	good := slices.IndexFunc(all, func(x transfer) bool { return x.Poison == "" })
 	begin := time.Now()
 	for name, c := range map[string]struct {
-		bend  func(records map[batch.OrderID]batch.OrderRecord, journal *[]cantontest.Entry, books map[string]int64)
+		bend  func(records map[order.ID]order.Record, journal *[]cantontest.Entry, books map[string]int64)
 		wrong string
 	}{
 		"as promised": {},
-		"twice": {func(_ map[batch.OrderID]batch.OrderRecord, j *[]cantontest.Entry, _ map[string]int64) {
+		"twice": {func(_ map[order.ID]order.Record, j *[]cantontest.Entry, _ map[string]int64) {
 			*j = append(*j, cantontest.Entry{Kind: cantontest.Executed, Transfers: []cantontest.Transfer{all[good].Transfer}})
 		}, "took effect 2 times"},
-		"never": {func(_ map[batch.OrderID]batch.OrderRecord, j *[]cantontest.Entry, _ map[string]int64) {
+		"never": {func(_ map[order.ID]order.Record, j *[]cantontest.Entry, _ map[string]int64) {
 			*j = slices.DeleteFunc(*j, func(e cantontest.Entry) bool {
 				return e.Kind == cantontest.Executed && e.Transfers[0].Note == all[good].Note
 			})
 		}, "took effect 0 times"},
-		"nobody's": {func(_ map[batch.OrderID]batch.OrderRecord, j *[]cantontest.Entry, _ map[string]int64) {
+		"nobody's": {func(_ map[order.ID]order.Record, j *[]cantontest.Entry, _ map[string]int64) {
 			*j = append(*j, cantontest.Entry{Kind: cantontest.Executed, Transfers: []cantontest.Transfer{{Note: "x"}}})
 		}, "19 transfers took effect, and 18 were asked for"},
-		"poison": {func(_ map[batch.OrderID]batch.OrderRecord, j *[]cantontest.Entry, _ map[string]int64) {
+		"poison": {func(_ map[order.ID]order.Record, j *[]cantontest.Entry, _ map[string]int64) {
 			*j = append(*j, cantontest.Entry{Kind: cantontest.Executed, Transfers: []cantontest.Transfer{all[bad].Transfer}})
 		}, "is poisonous and took effect 1 times"},
-		"quarantined by inference": {func(_ map[batch.OrderID]batch.OrderRecord, j *[]cantontest.Entry, _ map[string]int64) {
+		"quarantined by inference": {func(_ map[order.ID]order.Record, j *[]cantontest.Entry, _ map[string]int64) {
 			for i, e := range *j {
 				if e.Kind == cantontest.Refused && e.Transfers[0].Note == all[bad].Note {
 					(*j)[i].Transfers = []cantontest.Transfer{all[bad].Transfer, all[good].Transfer}
 				}
 			}
 		}, "never refused alone"},
-		"a good one quarantined": {func(r map[batch.OrderID]batch.OrderRecord, _ *[]cantontest.Entry, _ map[string]int64) {
+		"a good one quarantined": {func(r map[order.ID]order.Record, _ *[]cantontest.Entry, _ map[string]int64) {
 			rec := r[all[good].id]
-			rec.State, rec.Error = batch.OrderQuarantined, &batch.SubmissionError{}
+			rec.State, rec.Error = order.Quarantined, &batch.SubmissionError{}
 			r[rec.ID] = rec
 		}, "is quarantined, want confirmed"},
-		"a bad one confirmed": {func(r map[batch.OrderID]batch.OrderRecord, _ *[]cantontest.Entry, _ map[string]int64) {
-			r[all[bad].id] = batch.OrderRecord{ID: all[bad].id, State: batch.OrderConfirmed}
+		"a bad one confirmed": {func(r map[order.ID]order.Record, _ *[]cantontest.Entry, _ map[string]int64) {
+			r[all[bad].id] = order.Record{ID: all[bad].id, State: order.Confirmed}
 		}, "is poisonous and confirmed"},
-		"a record is missing": {func(r map[batch.OrderID]batch.OrderRecord, _ *[]cantontest.Entry, _ map[string]int64) {
+		"a record is missing": {func(r map[order.ID]order.Record, _ *[]cantontest.Entry, _ map[string]int64) {
 			delete(r, all[good].id)
 		}, "want confirmed"},
-		"money": {func(_ map[batch.OrderID]batch.OrderRecord, _ *[]cantontest.Entry, b map[string]int64) {
+		"money": {func(_ map[order.ID]order.Record, _ *[]cantontest.Entry, b map[string]int64) {
 			b[party(0)]++
 		}, "party-00::1220 has"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			records, books := map[batch.OrderID]batch.OrderRecord{}, map[string]int64{}
+			records, books := map[order.ID]order.Record{}, map[string]int64{}
 			for i := range 4 {
 				books[party(i)] = openingBalance
 			}
 			var journal []cantontest.Entry
 			for _, x := range all {
-				rec := batch.OrderRecord{ID: x.id, State: batch.OrderConfirmed, CreatedAt: begin, FinalAt: begin.Add(time.Second)}
+				rec := order.Record{ID: x.id, State: order.Confirmed, CreatedAt: begin, FinalAt: begin.Add(time.Second)}
 				e := cantontest.Entry{Kind: cantontest.Executed, CommandID: string(x.id), Transfers: []cantontest.Transfer{x.Transfer}}
 				if x.Poison != "" {
 					e.Kind = cantontest.Refused
-					rec.State, rec.Error = batch.OrderQuarantined, &batch.SubmissionError{Message: "poisoned"}
+					rec.State, rec.Error = order.Quarantined, &batch.SubmissionError{Message: "poisoned"}
 				} else {
 					books[string(x.from)] -= x.Amount
 					books[x.To] += x.Amount

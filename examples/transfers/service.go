@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
@@ -24,7 +25,7 @@ type service struct {
 }
 
 // commands is the only func that an application must write: it turns an order into commands.
-func commands(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer"}

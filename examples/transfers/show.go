@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
@@ -29,22 +29,22 @@ type show struct {
 
 	begun   time.Time
 	added   int
-	records map[batch.OrderID]batch.OrderRecord
+	records map[order.ID]order.Record
 }
 
 // news is one of three: orders were added, or an order has an outcome, or the run has ended.
 type news struct {
 	added int
-	rec   batch.OrderRecord
+	rec   order.Record
 	err   error
 }
 
 // run returns the outcomes of all orders.
-func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, err error) {
+func (s *show) run(ctx context.Context) (_ map[order.ID]order.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.over+patience)
 	var customers sync.WaitGroup
 	defer func() { cancel(); customers.Wait() }()
-	s.begun, s.records = time.Now(), map[batch.OrderID]batch.OrderRecord{}
+	s.begun, s.records = time.Now(), map[order.ID]order.Record{}
 	ended, err := s.start("started")
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *show) run(ctx context.Context) (_ map[batch.OrderID]batch.OrderRecord, 
 }
 
 // open returns the first transfer without an outcome.
-func (s *show) open() batch.OrderID {
+func (s *show) open() order.ID {
 	for _, t := range s.all {
 		if _, final := s.records[t.id]; !final {
 			return t.id
@@ -116,7 +116,7 @@ func (s *show) feed(ctx context.Context, customers *sync.WaitGroup, all chan<- n
 	steps, added := int(max(1, s.c.over/addEvery)), 0
 	for i := range steps {
 		chunk := s.all[added : len(s.all)*(i+1)/steps]
-		orders := make([]batch.Order, len(chunk))
+		orders := make([]order.Order, len(chunk))
 		for k, t := range chunk {
 			var err error
 			if orders[k], err = t.order(); err != nil {
@@ -183,7 +183,7 @@ func inFlight(journal []cantontest.Entry) int {
 func (s *show) now() state {
 	out := state{elapsed: time.Since(s.begun), added: s.added, total: len(s.all)}
 	for _, rec := range s.records {
-		if rec.State == batch.OrderConfirmed {
+		if rec.State == order.Confirmed {
 			out.confirmed++
 		} else {
 			out.others++

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
@@ -14,16 +15,16 @@ const openingBalance = 1_000_000
 
 // transfer is a customer's request.
 type transfer struct {
-	id   batch.OrderID
+	id   order.ID
 	from batch.ServiceID
 	cantontest.Transfer
 }
 
 // order returns the transfer as an order. Its id is the caller's. So it is harmless to add it
 // again after a call with an unknown result.
-func (t transfer) order() (batch.Order, error) {
+func (t transfer) order() (order.Order, error) {
 	payload, err := json.Marshal(t.Transfer)
-	return batch.Order{ID: t.id, Party: t.from, Payload: payload}, err
+	return order.Order{ID: t.id, Party: t.from, Payload: payload}, err
 }
 
 func party(i int) string { return fmt.Sprintf("party-%02d::1220", i) }
@@ -41,7 +42,7 @@ func draw(c config) []transfer {
 		}
 		from := i % c.parties
 		to := (from + 1 + rng.IntN(c.parties-1)) % c.parties
-		t := transfer{id: batch.OrderID(fmt.Sprintf("transfer-%05d", i)), from: batch.ServiceID(party(from))}
+		t := transfer{id: order.ID(fmt.Sprintf("transfer-%05d", i)), from: batch.ServiceID(party(from))}
 		t.Transfer = cantontest.Transfer{To: party(to), Amount: 1 + rng.Int64N(100), Note: string(t.id)}
 		if i == bad {
 			t.Poison = cantontest.PoisonSync

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -134,9 +135,9 @@ func incidents() []incident {
 		{
 			name: "a poisonous order",
 			stage: func(s *stand) {
-				require.NoError(s, s.st.AddOrders(s.Context(), batch.Order{ID: "poison", Party: "acme", Payload: []byte("x")}))
-				done, err := s.st.FailOrders(s.Context(), []store.OrderVerdict{{
-					OrderRef: store.OrderRef{ID: "poison", Version: 1}, State: batch.OrderQuarantined,
+				require.NoError(s, s.st.AddOrders(s.Context(), order.Order{ID: "poison", Party: "acme", Payload: []byte("x")}))
+				done, err := s.st.FailOrders(s.Context(), []order.Verdict{{
+					Ref: order.Ref{ID: "poison", Version: 1}, State: order.Quarantined,
 					Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "unknown asset"},
 				}})
 				require.NoError(s, err)

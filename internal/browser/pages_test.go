@@ -19,6 +19,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -66,9 +67,9 @@ func (s *stand) night() {
 	for n := range 40 {
 		s.add(one(batch.ServiceID(fmt.Sprintf("payments-%02d", n%7)), long(150+n), fmt.Sprint(n)))
 	}
-	require.NoError(s, s.st.AddOrders(s.Context(), batch.Order{ID: "order-4711", Party: "acme", Payload: []byte("x")}, batch.Order{ID: "order-4712", Party: "acme", Payload: []byte("x")}))
-	_, err := s.st.FailOrders(s.Context(), []store.OrderVerdict{{
-		OrderRef: store.OrderRef{ID: "order-4711", Version: 1}, State: batch.OrderQuarantined,
+	require.NoError(s, s.st.AddOrders(s.Context(), order.Order{ID: "order-4711", Party: "acme", Payload: []byte("x")}, order.Order{ID: "order-4712", Party: "acme", Payload: []byte("x")}))
+	_, err := s.st.FailOrders(s.Context(), []order.Verdict{{
+		Ref: order.Ref{ID: "order-4711", Version: 1}, State: order.Quarantined,
 		Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "unknown asset"},
 	}})
 	require.NoError(s, err)

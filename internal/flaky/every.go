@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,12 +21,12 @@ import (
 type Subject struct {
 	Store interface {
 		store.Full
-		store.Orders
+		order.Store
 	}
 	// Calm is a store in the same database whose statements do not fail.
 	Calm interface {
 		store.Full
-		store.Orders
+		order.Store
 	}
 	// AddTx adds in a transaction of an application, and commits it.
 	AddTx func(ctx context.Context, batches ...batch.Batch) error
@@ -178,7 +179,7 @@ func (e *trial) dump() string {
 		all[k.String()] = []any{rec, acts, attempts, control, lane, string(look.Row.Prepared)}
 	}
 	for _, party := range e.orders {
-		orders, _, err := e.Calm.ListOrders(e.Context(), store.ListOrdersQuery{Party: &party})
+		orders, _, err := e.Calm.ListOrders(e.Context(), order.ListQuery{Party: &party})
 		require.NoError(e, err)
 		all["orders of "+string(party)] = orders
 	}

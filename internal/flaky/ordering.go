@@ -7,35 +7,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // party has some orders of a party.
-func (e *trial) party(n int, deadline time.Time) (all []batch.Order) {
+func (e *trial) party(n int, deadline time.Time) (all []order.Order) {
 	party := batch.ServiceID(e.name + "p")
 	e.orders = []batch.ServiceID{party}
 	for i := range n {
-		all = append(all, batch.Order{ID: batch.OrderID(fmt.Sprint(e.name, "o", i)), Party: party, Payload: []byte("x"), Key: fmt.Sprint(e.name, i), Deadline: deadline})
+		all = append(all, order.Order{ID: order.ID(fmt.Sprint(e.name, "o", i)), Party: party, Payload: []byte("x"), Key: fmt.Sprint(e.name, i), Deadline: deadline})
 	}
 	return all
 }
 
 // queued stores them.
-func (e *trial) queued(n int, deadline time.Time) (refs []store.OrderRef) {
+func (e *trial) queued(n int, deadline time.Time) (refs []order.Ref) {
 	e.Helper()
 	all := e.party(n, deadline)
 	require.NoError(e, e.Calm.AddOrders(e.Context(), all...))
 	for _, o := range all {
-		refs = append(refs, store.OrderRef{ID: o.ID, Version: 1})
+		refs = append(refs, order.Ref{ID: o.ID, Version: 1})
 	}
 	return refs
 }
 
 // verdicts gives all orders a state.
-func verdicts(refs []store.OrderRef, state batch.OrderState, group string) (all []store.OrderVerdict) {
+func verdicts(refs []order.Ref, state order.State, group string) (all []order.Verdict) {
 	for _, r := range refs {
-		v := store.OrderVerdict{OrderRef: r, State: state, Group: group}
-		if state == batch.OrderFailed {
+		v := order.Verdict{Ref: r, State: state, Group: group}
+		if state == order.Failed {
 			v.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
 		}
 		all = append(all, v)
@@ -45,12 +46,12 @@ func verdicts(refs []store.OrderRef, state batch.OrderState, group string) (all 
 
 func ordering() []operation {
 	queued := func(e *trial) { e.kept = e.queued(3, time.Time{}) }
-	refs := func(e *trial) []store.OrderRef { return e.kept.([]store.OrderRef) }
+	refs := func(e *trial) []order.Ref { return e.kept.([]order.Ref) }
 	return []operation{
 		{
 			name: "add orders", set: func(e *trial) { e.kept = e.party(3, time.Time{}) },
 			do: func(e *trial) (any, error) {
-				return nil, e.Store.AddOrders(e.Context(), e.kept.([]batch.Order)...)
+				return nil, e.Store.AddOrders(e.Context(), e.kept.([]order.Order)...)
 			},
 		},
 		{
@@ -77,22 +78,22 @@ func ordering() []operation {
 				for i := range dequeued {
 					dequeued[i].Version = 2
 				}
-				e.kept = store.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdicts(dequeued, batch.OrderConfirmed, "")}
+				e.kept = order.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdicts(dequeued, order.Confirmed, "")}
 			},
 			do: func(e *trial) (any, error) {
-				return e.Store.SettleOrders(e.Context(), []store.Settlement{e.kept.(store.Settlement)})
+				return e.Store.SettleOrders(e.Context(), []order.Settlement{e.kept.(order.Settlement)})
 			},
 		},
 		{
 			name: "fail orders", set: queued,
 			do: func(e *trial) (any, error) {
-				return e.Store.FailOrders(e.Context(), verdicts(refs(e), batch.OrderFailed, ""))
+				return e.Store.FailOrders(e.Context(), verdicts(refs(e), order.Failed, ""))
 			},
 		},
 		{
 			name: "split orders", set: queued,
 			do: func(e *trial) (any, error) {
-				return e.Store.SplitOrders(e.Context(), verdicts(refs(e), batch.OrderQueued, "g"))
+				return e.Store.SplitOrders(e.Context(), verdicts(refs(e), order.Queued, "g"))
 			},
 		},
 		{

@@ -4,70 +4,70 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // Orders is a store of orders whose calls fail. ListOrders never fails.
 type Orders struct {
-	store.Orders
+	order.Store
 	F *Faults
 }
 
-// AddOrders is [store.OrderStore].AddOrders.
-func (s *Orders) AddOrders(ctx context.Context, orders ...batch.Order) error {
-	return done(s.F, "AddOrders", func() error { return s.Orders.AddOrders(ctx, orders...) })
+// AddOrders is [order.Store].AddOrders.
+func (s *Orders) AddOrders(ctx context.Context, orders ...order.Order) error {
+	return done(s.F, "AddOrders", func() error { return s.Store.AddOrders(ctx, orders...) })
 }
 
 type finalOrders struct {
-	final   []batch.OrderRecord
-	missing []batch.OrderID
+	final   []order.Record
+	missing []order.ID
 }
 
-// FinalOrders is [store.OrderStore].FinalOrders.
-func (s *Orders) FinalOrders(ctx context.Context, ids []batch.OrderID) ([]batch.OrderRecord, []batch.OrderID, error) {
+// FinalOrders is [order.Store].FinalOrders.
+func (s *Orders) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
 	v, err := call(s.F, "FinalOrders", func() (v finalOrders, err error) {
-		v.final, v.missing, err = s.Orders.FinalOrders(ctx, ids)
+		v.final, v.missing, err = s.Store.FinalOrders(ctx, ids)
 		return v, err
 	})
 	return v.final, v.missing, err
 }
 
-// Parties is [store.OrderEngine].Parties.
-func (s *Orders) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
-	return call(s.F, "Parties", func() ([]store.PartyLoad, error) { return s.Orders.Parties(ctx, q) })
+// Parties is [order.Store].Parties.
+func (s *Orders) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
+	return call(s.F, "Parties", func() ([]order.PartyLoad, error) { return s.Store.Parties(ctx, q) })
 }
 
-// NextOrders is [store.OrderEngine].NextOrders.
-func (s *Orders) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
-	return call(s.F, "NextOrders", func() ([]store.QueuedOrder, error) { return s.Orders.NextOrders(ctx, party, q) })
+// NextOrders is [order.Store].NextOrders.
+func (s *Orders) NextOrders(ctx context.Context, party batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
+	return call(s.F, "NextOrders", func() ([]order.Waiting, error) { return s.Store.NextOrders(ctx, party, q) })
 }
 
-// PrepareBatch is [store.OrderEngine].PrepareBatch.
-func (s *Orders) PrepareBatch(ctx context.Context, b batch.Batch, orders []store.OrderRef) (bool, error) {
-	return call(s.F, "PrepareBatch", func() (bool, error) { return s.Orders.PrepareBatch(ctx, b, orders) })
+// PrepareBatch is [order.Store].PrepareBatch.
+func (s *Orders) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
+	return call(s.F, "PrepareBatch", func() (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
-// SettleableBatches is [store.OrderEngine].SettleableBatches.
-func (s *Orders) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
-	return call(s.F, "SettleableBatches", func() ([]store.OrderBatch, error) { return s.Orders.SettleableBatches(ctx, limit) })
+// SettleableBatches is [order.Store].SettleableBatches.
+func (s *Orders) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
+	return call(s.F, "SettleableBatches", func() ([]order.Batch, error) { return s.Store.SettleableBatches(ctx, limit) })
 }
 
-// SettleOrders is [store.OrderEngine].SettleOrders.
-func (s *Orders) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
-	return call(s.F, "SettleOrders", func() ([]bool, error) { return s.Orders.SettleOrders(ctx, settled) })
+// SettleOrders is [order.Store].SettleOrders.
+func (s *Orders) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
+	return call(s.F, "SettleOrders", func() ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
 }
 
-// FailOrders is [store.OrderEngine].FailOrders.
-func (s *Orders) FailOrders(ctx context.Context, verdicts []store.OrderVerdict) ([]bool, error) {
-	return call(s.F, "FailOrders", func() ([]bool, error) { return s.Orders.FailOrders(ctx, verdicts) })
+// FailOrders is [order.Store].FailOrders.
+func (s *Orders) FailOrders(ctx context.Context, verdicts []order.Verdict) ([]bool, error) {
+	return call(s.F, "FailOrders", func() ([]bool, error) { return s.Store.FailOrders(ctx, verdicts) })
 }
 
-// SplitOrders is [store.OrderEngine].SplitOrders.
-func (s *Orders) SplitOrders(ctx context.Context, verdicts []store.OrderVerdict) (bool, error) {
-	return call(s.F, "SplitOrders", func() (bool, error) { return s.Orders.SplitOrders(ctx, verdicts) })
+// SplitOrders is [order.Store].SplitOrders.
+func (s *Orders) SplitOrders(ctx context.Context, verdicts []order.Verdict) (bool, error) {
+	return call(s.F, "SplitOrders", func() (bool, error) { return s.Store.SplitOrders(ctx, verdicts) })
 }
 
-// ExpireOrders is [store.OrderEngine].ExpireOrders.
-func (s *Orders) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdict, error) {
-	return call(s.F, "ExpireOrders", func() ([]store.OrderVerdict, error) { return s.Orders.ExpireOrders(ctx, limit) })
+// ExpireOrders is [order.Store].ExpireOrders.
+func (s *Orders) ExpireOrders(ctx context.Context, limit int) ([]order.Verdict, error) {
+	return call(s.F, "ExpireOrders", func() ([]order.Verdict, error) { return s.Store.ExpireOrders(ctx, limit) })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -24,7 +25,7 @@ import (
 // builder makes a batch whose id names its orders.
 type builder struct{}
 
-func (builder) Build(_ context.Context, party batch.ServiceID, orders []batch.Order) (batch.Batch, error) {
+func (builder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return batch.Batch{ID: batch.ID("b-" + string(orders[0].ID)), Service: party, Payload: []byte("x")}, nil
 }
 
@@ -35,7 +36,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 		f = flaky.New(seed, max(1, every))
 		inner := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond})
-		e, err := autobatch.New(&flaky.Orders{Orders: inner, F: f}, builder{}, nil)
+		e, err := autobatch.New(&flaky.Orders{Store: inner, F: f}, builder{}, nil)
 		require.NoError(t, err)
 		r, err := dltbatch.New(&flaky.Store{Full: inner, F: f}, ledger, &dltbatch.Options{Observer: e})
 		require.NoError(t, err)
@@ -60,12 +61,12 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 			parties.Go(func() {
 				party := batch.ServiceID(fmt.Sprint("p", p))
 				for i := range 100 {
-					o := batch.Order{ID: batch.OrderID(fmt.Sprintf("%s-%04d", party, i)), Party: party, Payload: []byte("x")}
+					o := order.Order{ID: order.ID(fmt.Sprintf("%s-%04d", party, i)), Party: party, Payload: []byte("x")}
 					again(func() error { return e.Add(ctx, o) })
 					added := time.Now()
 					again(func() error {
 						rec, err := e.Await(ctx, o.ID)
-						if err == nil && rec.State != batch.OrderConfirmed {
+						if err == nil && rec.State != order.Confirmed {
 							t.Errorf("%s is %s", o.ID, rec.State)
 						}
 						return err

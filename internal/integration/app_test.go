@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/native"
@@ -87,7 +88,7 @@ func (a *app) close() {
 // whole is the store with all methods of the driver.
 func (a *app) whole() interface {
 	store.Full
-	store.Orders
+	order.Store
 } {
 	if a.native != nil {
 		return a.native
@@ -132,7 +133,7 @@ func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
 	return a.AddTx(ctx, x.sql, bs...)
 }
 
-func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...batch.Order) error {
+func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...order.Order) error {
 	if a.native != nil {
 		return a.native.AddOrdersTx(ctx, x.pgx, os...)
 	}

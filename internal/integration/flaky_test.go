@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/flaky"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -26,7 +27,7 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 // both is a store of batches and of orders.
 type both interface {
 	store.Full
-	store.Orders
+	order.Store
 }
 
 // flakyApp also returns a function that adds in a transaction of an application.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,24 +26,24 @@ func (o *ordering) turn() (buffers map[string]int64) {
 	const party = "party"
 	buffers = map[string]int64{}
 	take := func(name string, call func()) { buffers[name] = o.of(call) }
-	os := make([]batch.Order, o.each)
+	os := make([]order.Order, o.each)
 	for i := range os {
 		o.orders++
-		os[i] = batch.Order{Party: party, ID: batch.OrderID(fmt.Sprintf("o%08d", o.orders)), Priority: o.orders % 3, Payload: []byte("order")}
+		os[i] = order.Order{Party: party, ID: order.ID(fmt.Sprintf("o%08d", o.orders)), Priority: o.orders % 3, Payload: []byte("order")}
 	}
 	take("AddOrders", func() { require.NoError(o.t, o.st.AddOrders(o.ctx, os...)) })
 	take("Parties", func() {
-		loads, err := o.st.Parties(o.ctx, store.PartiesQuery{Start: true, Limit: 10, Cap: o.each})
+		loads, err := o.st.Parties(o.ctx, order.PartiesQuery{Start: true, Limit: 10, Cap: o.each})
 		require.NoError(o.t, err)
 		require.Len(o.t, loads, 1)
 	})
-	var refs []store.OrderRef
+	var refs []order.Ref
 	take("NextOrders", func() {
-		next, err := o.st.NextOrders(o.ctx, party, store.NextQuery{Max: o.each})
+		next, err := o.st.NextOrders(o.ctx, party, order.NextQuery{Max: o.each})
 		require.NoError(o.t, err)
 		require.Len(o.t, next, o.each)
 		for _, q := range next {
-			refs = append(refs, store.OrderRef{ID: q.ID, Version: q.Version})
+			refs = append(refs, order.Ref{ID: q.ID, Version: q.Version})
 		}
 	})
 	o.batches++
@@ -55,18 +56,18 @@ func (o *ordering) turn() (buffers map[string]int64) {
 	claims := o.claim(1)
 	o.record(claims, batch.BySubmitter, store.Accepted)
 	o.record(claims, batch.ByMonitor, store.IsCommitted)
-	s := store.Settlement{Batch: b.Key()}
+	s := order.Settlement{Batch: b.Key()}
 	take("SettleableBatches", func() {
 		found, err := o.st.SettleableBatches(o.ctx, 10)
 		require.NoError(o.t, err)
 		require.Len(o.t, found, 1)
 		s.Version = found[0].Record.Version
 		for _, r := range found[0].Orders {
-			s.Orders = append(s.Orders, store.OrderVerdict{OrderRef: r, State: batch.OrderConfirmed})
+			s.Orders = append(s.Orders, order.Verdict{Ref: r, State: order.Confirmed})
 		}
 	})
 	take("SettleOrders", func() {
-		done, err := o.st.SettleOrders(o.ctx, []store.Settlement{s})
+		done, err := o.st.SettleOrders(o.ctx, []order.Settlement{s})
 		require.NoError(o.t, err)
 		require.Equal(o.t, []bool{true}, done)
 	})

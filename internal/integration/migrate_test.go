@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -64,7 +65,7 @@ func TestNotMigrated(t *testing.T) {
 				}
 				tx := st.mustBegin(t)
 				require.ErrorIs(t, st.addTx(t.Context(), tx, one("a", 1)), want)
-				require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("a", "1")), want)
+				require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, anOrder("a", "1")), want)
 				require.NoError(t, tx.exec(t.Context(), "SELECT 1"), "the application's transaction goes on")
 				require.NoError(t, tx.rollback())
 			}
@@ -97,7 +98,7 @@ func TestNotMigrated(t *testing.T) {
 func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 	ctx, b := t.Context(), one("calls", 1)
 	ref, seen := store.Ref{Key: b.Key(), Row: 1}, batch.Record{Key: b.Key(), Version: 1}
-	o := batch.Order{ID: "calls", Party: "calls", Payload: []byte("p")}
+	o := order.Order{ID: "calls", Party: "calls", Payload: []byte("p")}
 	return map[string]func() error{
 		"Add":    func() error { return st.Add(ctx, b) },
 		"Get":    func() error { _, err := st.Get(ctx, b.Key()); return err },
@@ -141,28 +142,28 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		"Stats":        func() error { _, err := st.Stats(ctx); return err },
 
 		"AddOrders":   func() error { return st.AddOrders(ctx, o) },
-		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []batch.OrderID{o.ID}); return err },
-		"ListOrders":  func() error { _, _, err := st.ListOrders(ctx, store.ListOrdersQuery{}); return err },
+		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []order.ID{o.ID}); return err },
+		"ListOrders":  func() error { _, _, err := st.ListOrders(ctx, order.ListQuery{}); return err },
 		"Parties": func() error {
-			_, err := st.Parties(ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1})
+			_, err := st.Parties(ctx, order.PartiesQuery{Start: true, Limit: 1, Cap: 1})
 			return err
 		},
-		"NextOrders": func() error { _, err := st.NextOrders(ctx, "calls", store.NextQuery{Max: 1}); return err },
+		"NextOrders": func() error { _, err := st.NextOrders(ctx, "calls", order.NextQuery{Max: 1}); return err },
 		"PrepareBatch": func() error {
-			_, err := st.PrepareBatch(ctx, one("calls", 2), []store.OrderRef{{ID: "none", Version: 1}})
+			_, err := st.PrepareBatch(ctx, one("calls", 2), []order.Ref{{ID: "none", Version: 1}})
 			return err
 		},
 		"SettleableBatches": func() error { _, err := st.SettleableBatches(ctx, 1); return err },
 		"SettleOrders": func() error {
-			_, err := st.SettleOrders(ctx, []store.Settlement{{Batch: b.Key()}})
+			_, err := st.SettleOrders(ctx, []order.Settlement{{Batch: b.Key()}})
 			return err
 		},
 		"FailOrders": func() error {
-			_, err := st.FailOrders(ctx, []store.OrderVerdict{{OrderRef: store.OrderRef{ID: "none"}, State: batch.OrderFailed}})
+			_, err := st.FailOrders(ctx, []order.Verdict{{Ref: order.Ref{ID: "none"}, State: order.Failed}})
 			return err
 		},
 		"SplitOrders": func() error {
-			_, err := st.SplitOrders(ctx, []store.OrderVerdict{{OrderRef: store.OrderRef{ID: "none"}, State: batch.OrderQueued}})
+			_, err := st.SplitOrders(ctx, []order.Verdict{{Ref: order.Ref{ID: "none"}, State: order.Queued}})
 			return err
 		},
 		"ExpireOrders": func() error { _, err := st.ExpireOrders(ctx, 1); return err },

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -26,9 +27,9 @@ func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 		}{
 			"list a service":    {nil, func() error { _, _, err := st.List(ctx, store.ListQuery{Service: &bad}); return err }},
 			"list after":        {batch.ErrInvalidInput, func() error { _, _, err := st.List(ctx, store.ListQuery{After: cursor}); return err }},
-			"list orders after": {batch.ErrInvalidInput, func() error { _, _, err := st.ListOrders(ctx, store.ListOrdersQuery{After: cursor}); return err }},
+			"list orders after": {batch.ErrInvalidInput, func() error { _, _, err := st.ListOrders(ctx, order.ListQuery{After: cursor}); return err }},
 			"list orders of": {nil, func() error {
-				_, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Party: &bad, Batch: batch.ID(bad)})
+				_, _, err := st.ListOrders(ctx, order.ListQuery{Party: &bad, Batch: batch.ID(bad)})
 				return err
 			}},
 			"count a service": {nil, func() error { _, err := st.Counts(ctx, store.CountsQuery{Service: &bad}); return err }},
@@ -40,7 +41,7 @@ func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 			}},
 			"survey after":  {batch.ErrInvalidInput, func() error { _, err := st.Survey(ctx, store.SurveyQuery{After: bad}); return err }},
 			"brief after":   {batch.ErrInvalidInput, func() error { _, err := st.Survey(ctx, store.SurveyQuery{After: bad, Brief: true}); return err }},
-			"parties after": {batch.ErrInvalidInput, func() error { _, err := st.Parties(ctx, store.PartiesQuery{After: bad, Limit: 9}); return err }},
+			"parties after": {batch.ErrInvalidInput, func() error { _, err := st.Parties(ctx, order.PartiesQuery{After: bad, Limit: 9}); return err }},
 			"get":           {batch.ErrNotFound, func() error { _, err := st.Get(ctx, key); return err }},
 			"history":       {batch.ErrNotFound, func() error { _, err := st.History(ctx, key); return err }},
 			"bulk action":   {batch.ErrNotFound, func() error { _, err := st.GetBulk(ctx, string(bad)); return err }},

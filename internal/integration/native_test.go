@@ -149,7 +149,7 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 			left("Add")
 			require.ErrorIs(t, st.Add(t.Context(), conflict), batch.ErrConflict)
 			left("a conflict")
-			require.NoError(t, st.AddOrders(t.Context(), order("p", "1")))
+			require.NoError(t, st.AddOrders(t.Context(), anOrder("p", "1")))
 			left("AddOrders")
 			c := claimFront(t, st.Store, "s", time.Minute)
 			left("Claim")

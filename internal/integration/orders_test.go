@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/ordertest"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/batch/autobatch/ordertest"
 )
 
 // The conformance suite of orders, with pgx's pool and lib/pq, and with either of them through
@@ -38,7 +38,7 @@ func orderHarness(t *testing.T, d driver) ordertest.Harness {
 			return a.whole()
 		},
 		StepClock: s.step,
-		AddOrdersTx: func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error) {
+		AddOrdersTx: func(ctx context.Context, orders ...order.Order) (commit, rollback func() error, err error) {
 			tx, err := a.begin(ctx)
 			if err != nil {
 				return nil, nil, err
@@ -51,13 +51,13 @@ func orderHarness(t *testing.T, d driver) ordertest.Harness {
 	}
 }
 
-func order(party batch.ServiceID, id batch.OrderID) batch.Order {
-	return batch.Order{ID: id, Party: party, Payload: []byte("x")}
+func anOrder(party batch.ServiceID, id order.ID) order.Order {
+	return order.Order{ID: id, Party: party, Payload: []byte("x")}
 }
 
-func refsOf(orders []store.QueuedOrder) (refs []store.OrderRef) {
+func refsOf(orders []order.Waiting) (refs []order.Ref) {
 	for _, o := range orders {
-		refs = append(refs, store.OrderRef{ID: o.ID, Version: o.Version})
+		refs = append(refs, order.Ref{ID: o.ID, Version: o.Version})
 	}
 	return refs
 }
@@ -68,19 +68,19 @@ func TestOrderTiesBreakByID(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	for _, id := range []batch.OrderID{"d", "b", "c", "a"} {
-		require.NoError(t, st.AddOrders(t.Context(), order("p", id)))
+	for _, id := range []order.ID{"d", "b", "c", "a"} {
+		require.NoError(t, st.AddOrders(t.Context(), anOrder("p", id)))
 	}
 	for _, table := range []string{"orders", "open_orders"} {
 		s.exec(`UPDATE ` + s.schema + `.` + table + ` SET created_at = 1`)
 	}
-	next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 2})
+	next, err := st.NextOrders(t.Context(), "p", order.NextQuery{Max: 2})
 	require.NoError(t, err)
 	require.Len(t, next, 2)
-	assert.Equal(t, batch.OrderID("a"), next[0].ID)
-	assert.Equal(t, batch.OrderID("b"), next[1].ID)
-	var got []batch.OrderID
-	for q := (store.ListOrdersQuery{Limit: 3}); ; {
+	assert.Equal(t, order.ID("a"), next[0].ID)
+	assert.Equal(t, order.ID("b"), next[1].ID)
+	var got []order.ID
+	for q := (order.ListQuery{Limit: 3}); ; {
 		found, cursor, err := st.ListOrders(t.Context(), q)
 		require.NoError(t, err)
 		for _, r := range found {
@@ -90,7 +90,7 @@ func TestOrderTiesBreakByID(t *testing.T) {
 			break
 		}
 	}
-	assert.Equal(t, []batch.OrderID{"a", "b", "c", "d"}, got)
+	assert.Equal(t, []order.ID{"a", "b", "c", "d"}, got)
 }
 
 // A second batch of a party waits for the transaction that settles the first. Rows of the
@@ -99,8 +99,8 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	require.NoError(t, st.AddOrders(t.Context(), order("p", "a"), order("p", "b")))
-	next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 2})
+	require.NoError(t, st.AddOrders(t.Context(), anOrder("p", "a"), anOrder("p", "b")))
+	next, err := st.NextOrders(t.Context(), "p", order.NextQuery{Max: 2})
 	require.NoError(t, err)
 	refs := refsOf(next)
 	done, err := st.PrepareBatch(t.Context(), one("p", "first"), refs[:1])
@@ -115,8 +115,8 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	require.Len(t, found, 1)
 	settled := make(chan error, 1)
 	go func() {
-		did, err := st.SettleOrders(t.Context(), []store.Settlement{{Batch: found[0].Record.Key, Version: found[0].Record.Version,
-			Orders: []store.OrderVerdict{{OrderRef: found[0].Orders[0], State: batch.OrderFailed}}}})
+		did, err := st.SettleOrders(t.Context(), []order.Settlement{{Batch: found[0].Record.Key, Version: found[0].Record.Version,
+			Orders: []order.Verdict{{Ref: found[0].Orders[0], State: order.Failed}}}})
 		if err == nil && !did[0] {
 			err = errors.New("not settled")
 		}
@@ -136,8 +136,8 @@ func TestOrderWritesNameTheVersion(t *testing.T) {
 	ctx := t.Context()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	require.NoError(t, st.AddOrders(ctx, order("p", "a")))
-	next, err := st.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+	require.NoError(t, st.AddOrders(ctx, anOrder("p", "a")))
+	next, err := st.NextOrders(ctx, "p", order.NextQuery{Max: 1})
 	require.NoError(t, err)
 	version := next[0].Version
 	var seq int64

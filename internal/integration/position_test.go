@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -78,8 +79,8 @@ func TestSlowAddersAreSeen(t *testing.T) {
 			}
 		},
 		"PrepareBatch": func(t *testing.T, st, slow *app) func() error {
-			require.NoError(t, st.AddOrders(t.Context(), order("s", "o")))
-			orders, err := st.NextOrders(t.Context(), "s", store.NextQuery{Max: 9})
+			require.NoError(t, st.AddOrders(t.Context(), anOrder("s", "o")))
+			orders, err := st.NextOrders(t.Context(), "s", order.NextQuery{Max: 9})
 			require.NoError(t, err)
 			return func() error {
 				_, err := slow.PrepareBatch(t.Context(), late, refsOf(orders))

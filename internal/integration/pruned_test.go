@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -21,10 +22,10 @@ func finished(t *testing.T, st *app, ids ...string) {
 		require.NoError(t, st.Add(ctx, one("lane", id)))
 		_, err := deliverAll(ctx, st.Store, time.Minute, "lane")
 		require.NoError(t, err)
-		require.NoError(t, st.AddOrders(ctx, order("party", batch.OrderID(id))))
-		next, err := st.NextOrders(ctx, "party", store.NextQuery{Max: 1})
+		require.NoError(t, st.AddOrders(ctx, anOrder("party", order.ID(id))))
+		next, err := st.NextOrders(ctx, "party", order.NextQuery{Max: 1})
 		require.NoError(t, err)
-		done, err := st.FailOrders(ctx, []store.OrderVerdict{{OrderRef: refsOf(next)[0], State: batch.OrderFailed}})
+		done, err := st.FailOrders(ctx, []order.Verdict{{Ref: refsOf(next)[0], State: order.Failed}})
 		require.NoError(t, err)
 		require.Equal(t, []bool{true}, done)
 	}
@@ -44,7 +45,7 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 			finished(t, st, "a", "b", "c")
 			tx := st.mustBegin(t)
 			require.NoError(t, st.addTx(ctx, tx, one("lane", "b")))
-			require.NoError(t, st.addOrdersTx(ctx, tx, order("party", "b")))
+			require.NoError(t, st.addOrdersTx(ctx, tx, anOrder("party", "b")))
 			p, err := st.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
 			assert.Equal(t, store.Pruned{Batches: 2, Orders: 2}, p)
@@ -130,7 +131,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 			defer cancel()
 			s := newSpace(t, d)
 			st := s.app()
-			held, heldOrder := one("lane", "z"), order("party", "z")
+			held, heldOrder := one("lane", "z"), anOrder("party", "z")
 			held.DataChangeID, heldOrder.Key = "z", "z" // it comes behind a
 			for what, add := range map[string]func(tx *appTx, all bool) error{
 				"batches": func(tx *appTx, all bool) error {
@@ -143,7 +144,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 					if !all {
 						return st.addOrdersTx(ctx, tx, heldOrder)
 					}
-					return st.addOrdersTx(ctx, tx, order("party", "a"), heldOrder)
+					return st.addOrdersTx(ctx, tx, anOrder("party", "a"), heldOrder)
 				},
 			} {
 				finished(t, st, "a")
@@ -162,7 +163,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 					assert.ElementsMatch(t, []batch.ID{"a", "z"}, lane(t, st.Store, "lane"))
 					continue
 				}
-				final, missing, err := st.FinalOrders(ctx, []batch.OrderID{"a", "z"})
+				final, missing, err := st.FinalOrders(ctx, []order.ID{"a", "z"})
 				require.NoError(t, err)
 				assert.Empty(t, final)
 				assert.Empty(t, missing)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -46,7 +47,7 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 						b := one(fmt.Sprint("lane", i), fmt.Sprint(round, "/", i, "/", part))
 						b.DataChangeID = string(b.ID)
 						require.NoError(t, allowed.addTx(ctx, tx, b))
-						o := order(batch.ServiceID(fmt.Sprint("party", i)), batch.OrderID(b.ID))
+						o := anOrder(batch.ServiceID(fmt.Sprint("party", i)), order.ID(b.ID))
 						o.Key = string(b.ID)
 						require.NoError(t, allowed.addOrdersTx(ctx, tx, o))
 					}
@@ -153,7 +154,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			st := s.app()
 			for i := range 20 { // more than an addition is tried again
 				require.NoError(t, st.Add(ctx, one("old", i)))
-				require.NoError(t, st.AddOrders(ctx, order("old", batch.OrderID(fmt.Sprint(i)))))
+				require.NoError(t, st.AddOrders(ctx, anOrder("old", order.ID(fmt.Sprint(i)))))
 			}
 			behind := func() {
 				s.exec(`SELECT setval('` + s.schema + `.batch_seq', 1, false), setval('` + s.schema + `.orders_seq', 1, false)`)
@@ -164,7 +165,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			}
 			behind()
 			require.NoError(t, st.Add(ctx, one("new", "quick")))
-			require.NoError(t, st.AddOrders(ctx, order("new", "one")))
+			require.NoError(t, st.AddOrders(ctx, anOrder("new", "one")))
 			behind()
 			require.NoError(t, st.Add(ctx, many...))
 			behind()
@@ -172,7 +173,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			behind()
 			tx := st.mustBegin(t)
 			require.NoError(t, st.addTx(ctx, tx, one("new", "tx")))
-			require.NoError(t, st.addOrdersTx(ctx, tx, order("new", "two")))
+			require.NoError(t, st.addOrdersTx(ctx, tx, anOrder("new", "two")))
 			require.NoError(t, tx.commit())
 			behind()
 			var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -102,7 +103,7 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
-			known, knownOrder := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}, order("p", "known")
+			known, knownOrder := batch.Batch{Service: "s", ID: "known", Payload: []byte("x")}, anOrder("p", "known")
 			require.NoError(t, st.Add(t.Context(), known))
 			require.NoError(t, st.AddOrders(t.Context(), knownOrder))
 			tx := st.mustBegin(t)
@@ -112,15 +113,15 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 				return v
 			}
 			require.NoError(t, st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "a", Payload: []byte("x")}))
-			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "a")))
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, anOrder("p", "a")))
 			assert.Equal(t, "force_generic_plan", setting())
 			other, otherOrder := known, knownOrder
 			other.Payload, otherOrder.Payload = []byte("y"), []byte("y")
 			err := st.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "b", Payload: []byte("x")}, other)
 			require.ErrorIs(t, err, batch.ErrConflict)
-			require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, order("p", "b"), otherOrder), batch.ErrConflict)
+			require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, anOrder("p", "b"), otherOrder), batch.ErrConflict)
 			assert.Equal(t, "force_generic_plan", setting())
-			require.NoError(t, st.addOrdersTx(t.Context(), tx, order("p", "c")))
+			require.NoError(t, st.addOrdersTx(t.Context(), tx, anOrder("p", "c")))
 			require.NoError(t, tx.exec(t.Context(), `INSERT INTO `+s.schema+`.app VALUES (1)`), "the transaction goes on")
 			require.NoError(t, tx.commit())
 			found, _, err := st.List(t.Context(), store.ListQuery{})
@@ -130,13 +131,13 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 				ids = append(ids, string(r.ID))
 			}
 			assert.Equal(t, []string{"known", "a"}, ids)
-			next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+			next, err := st.NextOrders(t.Context(), "p", order.NextQuery{Max: 9})
 			require.NoError(t, err)
-			var orders []batch.OrderID
+			var orders []order.ID
 			for _, o := range next {
 				orders = append(orders, o.ID)
 			}
-			assert.Equal(t, []batch.OrderID{"known", "a", "c"}, orders)
+			assert.Equal(t, []order.ID{"known", "a", "c"}, orders)
 		})
 	}
 }
@@ -161,14 +162,14 @@ func TestAddTxWantsReadCommitted(t *testing.T) {
 				var refused *postgres.IsolationError
 				require.ErrorAs(t, st.addTx(t.Context(), tx, b), &refused)
 				refused = nil
-				o := order("p", batch.OrderID(b.ID))
+				o := anOrder("p", order.ID(b.ID))
 				require.ErrorAs(t, st.addOrdersTx(t.Context(), tx, o), &refused)
 				require.NoError(t, allowed.addTx(t.Context(), tx, b))
 				require.NoError(t, allowed.addOrdersTx(t.Context(), tx, o))
 				require.NoError(t, tx.commit())
 				_, err := st.Get(t.Context(), b.Key())
 				require.NoError(t, err)
-				next, err := st.NextOrders(t.Context(), "p", store.NextQuery{Max: 9})
+				next, err := st.NextOrders(t.Context(), "p", order.NextQuery{Max: 9})
 				require.NoError(t, err)
 				require.Len(t, next, i+1)
 			}

@@ -198,7 +198,7 @@ func TestTraceContextsAreWhole(t *testing.T) {
 	s := newSpace(t, pgx)
 	st := s.app()
 	require.NoError(t, st.Add(t.Context(), one("s", 1)))
-	require.NoError(t, st.AddOrders(t.Context(), order("a", "1")))
+	require.NoError(t, st.AddOrders(t.Context(), anOrder("a", "1")))
 	for _, table := range []string{"batches", "orders"} {
 		_, err := s.admin.Exec(`UPDATE ` + s.schema + `.` + table + ` SET trace_parent = 'short'`)
 		require.ErrorContains(t, err, table+"_trace_parent_check")

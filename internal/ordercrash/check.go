@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -47,9 +48,9 @@ func (w *World) check(producers []*producer) {
 
 const initial = 1_000_000 // every party's balance at the beginning
 
-func (w *World) stored() map[batch.OrderID]batch.OrderRecord {
-	out := map[batch.OrderID]batch.OrderRecord{}
-	for q := (store.ListOrdersQuery{Limit: 1000}); ; {
+func (w *World) stored() map[order.ID]order.Record {
+	out := map[order.ID]order.Record{}
+	for q := (order.ListQuery{Limit: 1000}); ; {
 		found, next, err := w.st.ListOrders(context.Background(), q)
 		require.NoError(w.t, err)
 		for _, rec := range found {
@@ -62,28 +63,28 @@ func (w *World) stored() map[batch.OrderID]batch.OrderRecord {
 }
 
 // checkOrder compares one order with its payee's balance.
-func (w *World) checkOrder(o batch.Order, rec batch.OrderRecord, balance int64) {
+func (w *World) checkOrder(o order.Order, rec order.Record, balance int64) {
 	t := w.t
 	paid := int64(0)
 	if balance != 0 {
 		paid = balance - initial
 	}
 	switch rec.State {
-	case batch.OrderConfirmed:
+	case order.Confirmed:
 		assert.EqualValues(t, 1, paid, "%s is confirmed: %+v", o.ID, rec)
 		assert.True(t, good(o), "%s is confirmed: %s", o.ID, o.Payload)
 		p := w.posts[rec.Batch]
 		if assert.NotNil(t, p, "%s is confirmed in %s, which nobody posted", o.ID, rec.Batch) {
 			assert.Contains(t, p.to, payee(o.ID), "%s is confirmed in %s", o.ID, rec.Batch)
 		}
-	case batch.OrderQuarantined:
+	case order.Quarantined:
 		assert.Zero(t, paid, "%s is quarantined: %+v", o.ID, rec)
 		assert.False(t, good(o), "%s is quarantined: %s %v", o.ID, o.Payload, rec.Error)
 		if p := w.posts[rec.Batch]; p != nil && string(o.Payload) != "no transfer" {
 			assert.Equal(t, []string{payee(o.ID)}, p.to, "it was refused alone")
 			assert.Positive(t, w.ledger.Count(cantontest.Refused, string(rec.Batch))+w.ledger.Count(cantontest.Rejected, string(rec.Batch)), "it was refused")
 		}
-	case batch.OrderFailed:
+	case order.Failed:
 		assert.Zero(t, paid, "%s failed: %+v", o.ID, rec)
 		assert.False(t, o.Deadline.IsZero() || rec.FinalAt.Before(o.Deadline), "%s failed: %+v", o.ID, rec)
 	default:
@@ -93,7 +94,7 @@ func (w *World) checkOrder(o batch.Order, rec batch.OrderRecord, balance int64) 
 
 // checkPlaces finds orders that took effect before an order that was added earlier. It looks
 // only at orders that were part of one batch only.
-func (w *World) checkPlaces(p *producer, stored map[batch.OrderID]batch.OrderRecord) {
+func (w *World) checkPlaces(p *producer, stored map[order.ID]order.Record) {
 	place := map[string]int{}
 	for _, e := range w.ledger.Journal() {
 		if e.Kind == cantontest.Executed && e.Party == string(p.party) {
@@ -104,7 +105,7 @@ func (w *World) checkPlaces(p *producer, stored map[batch.OrderID]batch.OrderRec
 	}
 	last := 0
 	for _, o := range p.orders {
-		if rec := stored[o.ID]; rec.State == batch.OrderConfirmed && rec.Batches == 1 && rec.Group == "" {
+		if rec := stored[o.ID]; rec.State == order.Confirmed && rec.Batches == 1 && rec.Group == "" {
 			assert.Greater(w.t, place[payee(o.ID)], last, "%s is out of order", o.ID)
 			last = place[payee(o.ID)]
 		}
@@ -133,7 +134,7 @@ func (w *World) report(producers []*producer, killing, all time.Duration) {
 		w.t.Logf("%4d killed, %s", w.killed[x], x)
 		kills += w.killed[x]
 	}
-	states := map[batch.OrderState]int{}
+	states := map[order.State]int{}
 	for _, p := range producers {
 		orders += len(p.orders)
 		again += p.again
@@ -146,6 +147,6 @@ func (w *World) report(producers []*producer, killing, all time.Duration) {
 		attempts += len(p.attempts)
 	}
 	w.t.Logf("%d workers killed in %s; %d orders (%d calls were repeated): %d confirmed, %d failed, %d quarantined; %d batches posted in %d attempts, %d of them too late; %d decided by a person; %s in all",
-		kills, killing.Round(time.Millisecond), orders, again, states[batch.OrderConfirmed], states[batch.OrderFailed], states[batch.OrderQuarantined],
+		kills, killing.Round(time.Millisecond), orders, again, states[order.Confirmed], states[order.Failed], states[order.Quarantined],
 		len(w.posts), attempts, w.tooLate, w.decided, all.Round(time.Millisecond))
 }

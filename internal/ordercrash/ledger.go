@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // posted is a command at its first POST.
@@ -91,7 +91,7 @@ func (w *World) inspect(r *http.Request, s submission) {
 	case rec.Attempt < number || rec.Spent < spent:
 		w.fail("attempt %d of %s is posted, the %d., and %d are counted, %d spent", number, key, spent, rec.Attempt, rec.Spent)
 	}
-	dequeued, _, err := w.st.ListOrders(r.Context(), store.ListOrdersQuery{Party: &key.Service, States: []batch.OrderState{batch.OrderDequeued}})
+	dequeued, _, err := w.st.ListOrders(r.Context(), order.ListQuery{Party: &key.Service, States: []order.State{order.Dequeued}})
 	if err != nil {
 		if r.Context().Err() == nil {
 			w.fail("list orders: %w", err)

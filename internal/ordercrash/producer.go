@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
@@ -27,7 +28,7 @@ type producer struct {
 	party  batch.ServiceID
 	rng    *rand.Rand
 	client *http.Client
-	orders []batch.Order // acknowledged orders
+	orders []order.Order // acknowledged orders
 	again  int           // calls that were not acknowledged
 }
 
@@ -52,7 +53,7 @@ func (p *producer) run(ctx context.Context) {
 		if full {
 			continue
 		}
-		var orders []batch.Order
+		var orders []order.Order
 		for range 1 + p.rng.IntN(5) {
 			orders = append(orders, p.order(len(p.orders)+len(orders)))
 		}
@@ -80,11 +81,11 @@ func (w *World) over() bool {
 
 // payee is the party that an order pays, and no other order pays it: its balance says how
 // often the order was paid.
-func payee(id batch.OrderID) string { return "To-" + string(id) }
+func payee(id order.ID) string { return "To-" + string(id) }
 
 // order makes the party's n-th order. Ids do not follow the order of adding.
-func (p *producer) order(n int) batch.Order {
-	o := batch.Order{ID: batch.OrderID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
+func (p *producer) order(n int) order.Order {
+	o := order.Order{ID: order.ID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
 	t := cantontest.Transfer{To: payee(o.ID), Amount: 1, Note: string(o.ID)}
 	if n%3 == 0 {
 		t.Spends = "holding-" + string(o.ID)
@@ -105,14 +106,14 @@ func (p *producer) order(n int) batch.Order {
 }
 
 // good reports whether the ledger would take an order.
-func good(o batch.Order) bool {
+func good(o order.Order) bool {
 	var t cantontest.Transfer
 	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
 }
 
 // add adds orders through a worker, or directly, and reports whether the call was
 // acknowledged.
-func (p *producer) add(orders []batch.Order) bool {
+func (p *producer) add(orders []order.Order) bool {
 	at := p.rng.IntN(3)
 	if at == 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), addFor)

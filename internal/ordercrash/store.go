@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Store is the store of a worker.
 type Store interface {
 	store.Full
-	store.Orders
+	order.Store
 }
 
 // killerStore is a store whose callers die in its windows.
@@ -19,12 +20,12 @@ type killerStore struct {
 	k *killer
 }
 
-func (s killerStore) AddOrders(ctx context.Context, orders ...batch.Order) error {
+func (s killerStore) AddOrders(ctx context.Context, orders ...order.Order) error {
 	_, err := within(ctx, s.k, add, func(ctx context.Context) (bool, error) { return true, s.Store.AddOrders(ctx, orders...) })
 	return err
 }
 
-func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []store.OrderRef) (bool, error) {
+func (s killerStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
 	return within(ctx, s.k, prepare, func(ctx context.Context) (bool, error) { return s.Store.PrepareBatch(ctx, b, orders) })
 }
 
@@ -46,7 +47,7 @@ func (s killerStore) Record(ctx context.Context, o []store.Outcome) ([]store.App
 	return within(ctx, s.k, record, func(ctx context.Context) ([]store.Applied, error) { return s.Store.Record(ctx, o) })
 }
 
-func (s killerStore) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+func (s killerStore) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	o := settle
 	for _, x := range settled {
 		if x.Orders[0].Group != x.Orders[len(x.Orders)-1].Group {
@@ -56,10 +57,10 @@ func (s killerStore) SettleOrders(ctx context.Context, settled []store.Settlemen
 	return within(ctx, s.k, o, func(ctx context.Context) ([]bool, error) { return s.Store.SettleOrders(ctx, settled) })
 }
 
-func (s killerStore) SplitOrders(ctx context.Context, v []store.OrderVerdict) (bool, error) {
+func (s killerStore) SplitOrders(ctx context.Context, v []order.Verdict) (bool, error) {
 	return within(ctx, s.k, halve, func(ctx context.Context) (bool, error) { return s.Store.SplitOrders(ctx, v) })
 }
 
-func (s killerStore) FailOrders(ctx context.Context, v []store.OrderVerdict) ([]bool, error) {
+func (s killerStore) FailOrders(ctx context.Context, v []order.Verdict) ([]bool, error) {
 	return within(ctx, s.k, settle, func(ctx context.Context) ([]bool, error) { return s.Store.FailOrders(ctx, v) })
 }

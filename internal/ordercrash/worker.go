@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
@@ -91,7 +92,7 @@ func (l killerLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, atte
 }
 
 // transfer makes the command of an order, whose payload is a transfer.
-func transfer(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+func transfer(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer"}
@@ -176,7 +177,7 @@ func Work(text string, open Open) error {
 
 func adder(e *autobatch.Engine) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var orders []batch.Order
+		var orders []order.Order
 		if err := json.NewDecoder(r.Body).Decode(&orders); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -46,9 +47,9 @@ type World struct {
 	slots   [2]*process
 	births  int
 	killed  map[Window]int
-	vain    int                                 // worker lives in a row that did not reach their window
-	finals  map[batch.OrderID]batch.OrderRecord // as the first look saw them
-	open    map[batch.OrderID]bool
+	vain    int                       // worker lives in a row that did not reach their window
+	finals  map[order.ID]order.Record // as the first look saw them
+	open    map[order.ID]bool
 	decided int
 }
 
@@ -70,7 +71,7 @@ func Run(t testing.TB, o Options) {
 	t.Logf("seed %d", o.Seed)
 	w := &World{
 		t: t, o: o, st: o.Store, posts: map[batch.ID]*posted{}, killed: map[Window]int{},
-		finals: map[batch.OrderID]batch.OrderRecord{}, open: map[batch.OrderID]bool{},
+		finals: map[order.ID]order.Record{}, open: map[order.ID]bool{},
 	}
 	var err error
 	w.ledger, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: w.trouble})
@@ -222,7 +223,7 @@ func (w *World) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		w.mu.Lock()
-		ids := make([]batch.OrderID, 0, len(w.open))
+		ids := make([]order.ID, 0, len(w.open))
 		for id := range w.open {
 			ids = append(ids, id)
 		}
@@ -278,7 +279,7 @@ func (w *World) stuck() (say string) {
 	for _, rec := range open {
 		say += fmt.Sprintf("\nbatch %s is %s, %q, attempt %d, spent %d of %v, doubt since %s, %v", rec.Key, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.Error)
 	}
-	orders, _, err := w.st.ListOrders(context.Background(), store.ListOrdersQuery{States: []batch.OrderState{batch.OrderQueued, batch.OrderDequeued}, Limit: 20})
+	orders, _, err := w.st.ListOrders(context.Background(), order.ListQuery{States: []order.State{order.Queued, order.Dequeued}, Limit: 20})
 	say += fmt.Sprint("\n", err)
 	for _, rec := range orders {
 		say += fmt.Sprintf("\norder %+v", rec)

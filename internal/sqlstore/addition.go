@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -42,16 +43,16 @@ func Prepare(batches []batch.Batch) ([]Addition, error) {
 
 // NewOrder is an order that passed the checks before the first statement of an AddOrders.
 type NewOrder struct {
-	*batch.Order
+	*order.Order
 	Hash [sha256.Size]byte
-	Twin bool  // perhaps of an earlier order of the call: see [store.CheckOrders]
+	Twin bool  // perhaps of an earlier order of the call: see [order.Check]
 	At   int64 // the order key
 	Seq  int64
 }
 
 // PrepareOrders checks orders that are to be added.
-func PrepareOrders(orders []batch.Order) ([]NewOrder, error) {
-	twins, err := store.CheckOrders(orders)
+func PrepareOrders(orders []order.Order) ([]NewOrder, error) {
+	twins, err := order.Check(orders)
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +94,14 @@ func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []
 	for i, o := range in {
 		if k, ok := byID[string(o.ID)]; ok {
 			if k.Party != string(o.Party) || string(k.Hash) != string(o.Hash[:]) {
-				return nil, store.OrderConflict(o.ID)
+				return nil, order.Conflict(o.ID)
 			}
 			continue
 		}
 		k, ok := byKey[key{string(o.Party), o.Key}]
 		switch {
 		case ok && string(k.Hash) != string(o.Hash[:]):
-			return nil, store.OrderKeyConflict(*o.Order)
+			return nil, order.KeyConflict(*o.Order)
 		case !ok && i < len(known):
 			return nil, ErrMoved // pruned since
 		case !ok:

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // orderCols is a stored order as the tables have it: columns that a statement does not read stay
@@ -34,17 +34,17 @@ type orderCols struct {
 }
 
 // order returns the constant part of the order, without its payload.
-func (c *orderCols) order() batch.Order {
-	return batch.Order{
-		ID: batch.OrderID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
+func (c *orderCols) order() order.Order {
+	return order.Order{
+		ID: order.ID(c.ID), Party: batch.ServiceID(c.Party), Key: c.Key, Priority: c.Priority, Urgent: c.Urgent,
 		Deadline: FromMicro(c.Deadline), TraceParent: c.TraceParent,
 	}
 }
 
 // row returns the part that changes.
-func (c *orderCols) row() store.OrderRow {
-	r := store.OrderRow{
-		State: batch.OrderState(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
+func (c *orderCols) row() order.Row {
+	r := order.Row{
+		State: order.State(c.State), Version: c.Version, Batch: batch.ID(c.Batch), Place: c.Place, Batches: c.Batches,
 		Group: c.Group, FinalAt: FromMicro(c.FinalAt),
 	}
 	if c.Kind.Valid {
@@ -54,17 +54,17 @@ func (c *orderCols) row() store.OrderRow {
 }
 
 // ref names the order at its present version.
-func (c *orderCols) ref() store.OrderRef {
-	return store.OrderRef{ID: batch.OrderID(c.ID), Version: c.Version, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
+func (c *orderCols) ref() order.Ref {
+	return order.Ref{ID: order.ID(c.ID), Version: c.Version, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
 // record is the application's view.
-func (c *orderCols) record() batch.OrderRecord {
+func (c *orderCols) record() order.Record {
 	return c.row().Record(c.order(), FromMicro(c.CreatedAt))
 }
 
 // sortFront sorts the front of a queue, and cuts it to one batch.
-func sortFront(front []frontCols, q store.NextQuery) (seqs []int64) {
+func sortFront(front []frontCols, q order.NextQuery) (seqs []int64) {
 	slices.SortFunc(front, func(a, b frontCols) int { return a.before(&b.orderCols) })
 	sizes := make([]int, len(front))
 	for i := range front {
@@ -106,11 +106,11 @@ type queuedCols struct {
 }
 
 // queued returns these orders in the order of their queue.
-func queued(rows []queuedCols) []store.QueuedOrder {
+func queued(rows []queuedCols) []order.Waiting {
 	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
-	found := make([]store.QueuedOrder, len(rows))
+	found := make([]order.Waiting, len(rows))
 	for i := range rows {
-		found[i] = store.QueuedOrder{Order: rows[i].order(), Version: rows[i].Version, Group: rows[i].Group, Created: FromMicro(rows[i].CreatedAt)}
+		found[i] = order.Waiting{Order: rows[i].order(), Version: rows[i].Version, Group: rows[i].Group, Created: FromMicro(rows[i].CreatedAt)}
 		found[i].Payload = rows[i].Payload
 	}
 	return found

@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// FinalOrders is [store.OrderStore].FinalOrders.
-func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
+// FinalOrders is [order.Store].FinalOrders.
+func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.Record, missing []order.ID, err error) {
 	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
-		ask, want := Want(ids, func(id batch.OrderID) bool { return canStore("", string(id)) }) // anew each time: a found record is taken out of want
+		ask, want := Want(ids, func(id order.ID) bool { return canStore("", string(id)) }) // anew each time: a found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
 			found, err := Query[orderCols](ctx, t, sqlOrderRows, texts(t, some))
@@ -33,9 +33,9 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []b
 	return final, missing, nil
 }
 
-// ListOrders is [store.OrderStore].ListOrders. Without a party or a batch it also reads the
+// ListOrders is [order.Store].ListOrders. Without a party or a batch it also reads the
 // records that the states exclude: it is for people and tools.
-func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found []batch.OrderRecord, next store.Cursor, err error) {
+func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []order.Record, next store.Cursor, err error) {
 	const op = "list orders"
 	q = q.Bounded()
 	if err := checkCursor(q.After); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) (found 
 }
 
 // listOrders builds the statement.
-func listOrders(t Tx, q store.ListOrdersQuery) (string, []any, error) {
+func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
 	var c conditions
 	from := listAllOrders
 	if q.Batch != "" {

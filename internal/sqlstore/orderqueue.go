@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// Parties is [store.OrderEngine].Parties.
-func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+// Parties is [order.Store].Parties.
+func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
 	type load struct {
 		Party  batch.ServiceID `db:"party"`
 		Orders int             `db:"orders"`
@@ -26,11 +26,11 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 	if !q.Start {
 		statement, args = s.d.PartiesAfter, append(args, string(q.After))
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []store.PartyLoad, err error) {
+	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []order.PartyLoad, err error) {
 		rows, err := Query[load](ctx, t, statement, args...)
 		for _, r := range rows {
 			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // its orders are counted, and none leaves
-			found = append(found, store.PartyLoad{
+			found = append(found, order.PartyLoad{
 				Party: r.Party, Orders: r.Orders, Bytes: r.Bytes, Urgent: r.Urgent, Oldest: time.Duration(r.Oldest) * time.Microsecond, Split: r.Split,
 			})
 		}
@@ -38,12 +38,12 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 	})
 }
 
-// NextOrders is [store.OrderEngine].NextOrders.
-func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
+// NextOrders is [order.Store].NextOrders.
+func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
 	if !canStore(party) {
 		return nil, nil
 	}
-	return ask(ctx, s.d.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]store.QueuedOrder, error) {
+	return ask(ctx, s.d.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]order.Waiting, error) {
 		seqs, err := s.next(ctx, t, party, q)
 		if err != nil || len(seqs) == 0 {
 			return nil, err
@@ -54,7 +54,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q store.N
 }
 
 // next are the numbers of the orders of the next batch.
-func (s *Store) next(ctx context.Context, t Tx, party batch.ServiceID, q store.NextQuery) ([]int64, error) {
+func (s *Store) next(ctx context.Context, t Tx, party batch.ServiceID, q order.NextQuery) ([]int64, error) {
 	now, err := Now(ctx, t)
 	if err != nil {
 		return nil, err

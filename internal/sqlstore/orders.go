@@ -9,24 +9,24 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// PrepareBatch is [store.OrderEngine].PrepareBatch.
-func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.OrderRef) (bool, error) {
+// PrepareBatch is [order.Store].PrepareBatch.
+func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Ref) (bool, error) {
 	const op = "prepare a batch"
 	err := b.Validate()
 	if err == nil {
-		err = store.CheckRefs(b.Key(), refs)
+		err = order.CheckRefs(b.Key(), refs)
 	}
 	if err != nil {
 		return false, s.d.Wrap(op, err)
 	}
-	id := func(i int) batch.OrderID { return refs[i].ID }
+	id := func(i int) order.ID { return refs[i].ID }
 	return done(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {
 		n, err := t.Add(ctx, b)
 		if errors.Is(err, batch.ErrEnded) {
-			err = store.PrepareEnded(b.Key(), err)
+			err = order.PrepareEnded(b.Key(), err)
 		}
 		if err != nil {
 			return err
@@ -71,8 +71,8 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 }
 
 // anyState reads orders in any state. An order of another party is the caller's mistake in each.
-func anyState(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) ([]*orderCols, error) {
-	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) batch.OrderID { return refs[i].ID })
+func anyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) ([]*orderCols, error) {
+	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) order.ID { return refs[i].ID })
 	if err == nil {
 		err = sameParty(b, orders)
 	}
@@ -80,14 +80,14 @@ func anyState(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) (
 }
 
 // prepared returns nil where the stored batch was made of these orders.
-func prepared(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) error {
+func prepared(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) error {
 	orders, err := anyState(ctx, t, b, refs)
 	if err != nil {
 		return err
 	}
 	for i, o := range orders {
 		if o == nil || !o.row().DequeuedFrom(refs[i].Version, b.ID) {
-			return store.PrepareConflict(b.Key())
+			return order.PrepareConflict(b.Key())
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func prepared(ctx context.Context, t Tx, b batch.Batch, refs []store.OrderRef) e
 func sameParty(b batch.Batch, orders []*orderCols) error {
 	for _, o := range orders {
 		if o != nil && o.Party != string(b.Service) {
-			return store.WrongParty(b.Key(), batch.ServiceID(o.Party))
+			return order.WrongParty(b.Key(), batch.ServiceID(o.Party))
 		}
 	}
 	return nil
@@ -117,8 +117,8 @@ func done(err error) (bool, error) {
 }
 
 // ordersOf reads the orders of n ids, in the order of the ids; nil for an id without one.
-func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.OrderID) ([]*orderCols, error) {
-	var ids []batch.OrderID
+func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
+	var ids []order.ID
 	for i := range n {
 		if canStore("", string(id(i))) {
 			ids = append(ids, id(i))
@@ -142,7 +142,7 @@ func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int)
 // orderChange is an open order and its next row.
 type orderChange struct {
 	*orderCols
-	next store.OrderRow
+	next order.Row
 }
 
 // saveOrders writes rows, by compare-and-set on the versions that were read, to the tables they
@@ -180,30 +180,30 @@ func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) err
 	return nil
 }
 
-// FailOrders is [store.OrderEngine].FailOrders.
-func (s *Store) FailOrders(ctx context.Context, vs []store.OrderVerdict) ([]bool, error) {
-	return s.judge(ctx, "fail orders", vs, false, store.OrderRow.Fail, batch.OrderFailed, batch.OrderQuarantined)
+// FailOrders is [order.Store].FailOrders.
+func (s *Store) FailOrders(ctx context.Context, vs []order.Verdict) ([]bool, error) {
+	return s.judge(ctx, "fail orders", vs, false, order.Row.Fail, order.Failed, order.Quarantined)
 }
 
-// SplitOrders is [store.OrderEngine].SplitOrders.
-func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool, error) {
-	_, err := s.judge(ctx, "split orders", vs, true, func(r store.OrderRow, _ time.Time, v store.OrderVerdict) (store.OrderRow, bool) {
+// SplitOrders is [order.Store].SplitOrders.
+func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, error) {
+	_, err := s.judge(ctx, "split orders", vs, true, func(r order.Row, _ time.Time, v order.Verdict) (order.Row, bool) {
 		return r.Split(v)
-	}, batch.OrderQueued)
+	}, order.Queued)
 	return done(err)
 }
 
 // judge writes verdicts about open orders, each alone or, where all is set, all or none: then a
 // fence gives ErrFenced.
-func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, all bool,
-	rule func(store.OrderRow, time.Time, store.OrderVerdict) (store.OrderRow, bool), allowed ...batch.OrderState,
+func (s *Store) judge(ctx context.Context, op string, vs []order.Verdict, all bool,
+	rule func(order.Row, time.Time, order.Verdict) (order.Row, bool), allowed ...order.State,
 ) ([]bool, error) {
-	if err := store.CheckVerdicts(vs, allowed...); err != nil || len(vs) == 0 {
+	if err := order.CheckVerdicts(vs, allowed...); err != nil || len(vs) == 0 {
 		return nil, s.d.Wrap(op, err)
 	}
 	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(vs))
-		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(vs), func(i int) batch.OrderID { return vs[i].ID })
+		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(vs), func(i int) order.ID { return vs[i].ID })
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 		}
 		var changed []orderChange
 		for i, o := range orders {
-			var next store.OrderRow
+			var next order.Row
 			if o != nil {
 				next, did[i] = rule(o.row(), FromMicro(now), vs[i])
 			}
@@ -228,9 +228,9 @@ func (s *Store) judge(ctx context.Context, op string, vs []store.OrderVerdict, a
 	})
 }
 
-// ExpireOrders is [store.OrderEngine].ExpireOrders. It leaves orders that another call holds to
+// ExpireOrders is [order.Store].ExpireOrders. It leaves orders that another call holds to
 // the next call.
-func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdict, error) {
+func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]order.Verdict, error) {
 	const op = "expire orders"
 	if s.d.AnyExpired != "" {
 		some, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (some bool, err error) {
@@ -241,7 +241,7 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdi
 			return nil, err
 		}
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]store.OrderVerdict, error) {
+	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]order.Verdict, error) {
 		now, err := Now(ctx, t)
 		if err != nil {
 			return nil, err
@@ -251,13 +251,13 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]store.OrderVerdi
 			return nil, err
 		}
 		var changed []orderChange
-		var all []store.OrderVerdict
+		var all []order.Verdict
 		for i := range expired {
 			if next, ok := expired[i].row().Expire(FromMicro(now), FromMicro(expired[i].Deadline)); ok {
 				changed = append(changed, orderChange{&expired[i], next})
 				ref := expired[i].ref()
 				ref.Version = next.Version
-				all = append(all, store.OrderVerdict{OrderRef: ref, State: next.State, Error: next.Error})
+				all = append(all, order.Verdict{Ref: ref, State: next.State, Error: next.Error})
 			}
 		}
 		return all, s.saveOrders(ctx, t, changed)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// SettleableBatches is [store.OrderEngine].SettleableBatches.
-func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
-	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []store.OrderBatch, err error) {
+// SettleableBatches is [order.Store].SettleableBatches.
+func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
+	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []order.Batch, err error) {
 		batches, err := records(ctx, t, s.d.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
 			return nil, err
@@ -22,7 +23,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.Order
 			return nil, err
 		}
 		for _, r := range batches {
-			b := store.OrderBatch{Record: r}
+			b := order.Batch{Record: r}
 			for _, o := range of[r.ID] {
 				b.Orders, b.Group = append(b.Orders, o.ref()), o.Group
 			}
@@ -48,11 +49,11 @@ func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int)
 	return of, nil
 }
 
-// SettleOrders is [store.OrderEngine].SettleOrders. Each call is one transaction.
-func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+// SettleOrders is [order.Store].SettleOrders. Each call is one transaction.
+func (s *Store) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	const op = "settle orders"
 	for _, st := range settled {
-		if err := store.CheckSettlement(st); err != nil {
+		if err := order.CheckSettlement(st); err != nil {
 			return nil, s.d.Wrap(op, err)
 		}
 	}
@@ -66,7 +67,7 @@ func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([
 }
 
 // settle writes the settlements that apply, and marks them in did.
-func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, did []bool) error {
+func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, did []bool) error {
 	var ask []store.Ref
 	asked := map[batch.ID]bool{} // an id may come twice, and its orders may not
 	for _, st := range settled {
@@ -129,7 +130,7 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []store.Settlement, di
 }
 
 // verdicts returns the changes to all orders of a batch, or false.
-func verdicts(st store.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
+func verdicts(st order.Settlement, orders []*orderCols, now time.Time) ([]orderChange, bool) {
 	if len(orders) != len(st.Orders) {
 		return nil, false
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -129,7 +130,7 @@ func keepStats(ctx context.Context, t Tx, turn store.StatsTurn, totals store.Tot
 // total counts at one moment.
 func (s *Store) total(ctx context.Context) (store.Totals, error) {
 	return ask(ctx, s.d.Counting, "count what is open", func(ctx context.Context, t Tx) (store.Totals, error) {
-		c := store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
+		c := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 		now, err := Now(ctx, t)
 		if err != nil {
 			return c, err
@@ -182,7 +183,7 @@ func (r *tally) addTo(c *store.Totals) error {
 	case "schema":
 		c.Schema = r.N
 	case "orders":
-		c.Orders[batch.OrderState(r.Code)] = n
+		c.Orders[order.State(r.Code).String()] = n
 		if c.OldestOrder.IsZero() || at.Before(c.OldestOrder) {
 			c.OldestOrder = at
 		}

@@ -7,18 +7,18 @@ import (
 	"sort"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// Parties is [store.OrderEngine].Parties.
-func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.PartyLoad, error) {
+// Parties is [order.Store].Parties.
+func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	var found []store.PartyLoad
+	var found []order.PartyLoad
 	passed := 0
 	for _, p := range s.orders.queues.from(q.After, q.Start) {
 		if len(found) >= q.Limit {
@@ -31,7 +31,7 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 		case p.batch != nil:
 			continue
 		}
-		load := store.PartyLoad{Party: p.service, Oldest: now.Sub(p.byAge.at(0).created), Split: p.split.len() > 0}
+		load := order.PartyLoad{Party: p.service, Oldest: now.Sub(p.byAge.at(0).created), Split: p.split.len() > 0}
 		for _, o := range p.queue.first(max(1, q.Cap)) {
 			load.Orders++
 			load.Bytes += len(o.Payload)
@@ -43,8 +43,8 @@ func (s *Store) Parties(ctx context.Context, q store.PartiesQuery) ([]store.Part
 	return found, nil
 }
 
-// NextOrders is [store.OrderEngine].NextOrders.
-func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q store.NextQuery) ([]store.QueuedOrder, error) {
+// NextOrders is [order.Store].NextOrders.
+func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q order.NextQuery) ([]order.Waiting, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q store
 		return nil, nil
 	}
 	now := s.now()
-	var next []*order
+	var next []*orderEntry
 	var sizes []int
 	for i := range p.split.len() {
 		o := p.split.at(i)
@@ -71,16 +71,16 @@ func (s *Store) NextOrders(ctx context.Context, service batch.ServiceID, q store
 		}
 		next = next[:q.Cut(sizes)]
 	}
-	found := make([]store.QueuedOrder, len(next))
+	found := make([]order.Waiting, len(next))
 	for i, o := range next {
-		found[i] = store.QueuedOrder{Order: o.Order, Version: o.row.Version, Group: o.row.Group, Created: o.created}
+		found[i] = order.Waiting{Order: o.Order, Version: o.row.Version, Group: o.row.Group, Created: o.created}
 		found[i].Payload = slices.Clone(o.Payload)
 	}
 	return found, nil
 }
 
-// PrepareBatch is [store.OrderEngine].PrepareBatch.
-func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.OrderRef) (bool, error) {
+// PrepareBatch is [order.Store].PrepareBatch.
+func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Ref) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -88,19 +88,19 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	if err != nil {
 		return false, err
 	}
-	if err := store.CheckRefs(b.Key(), refs); err != nil {
+	if err := order.CheckRefs(b.Key(), refs); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ref := range refs {
 		if o := s.orders.at(ref); o != nil && o.Party != b.Service {
-			return false, store.WrongParty(b.Key(), o.Party)
+			return false, order.WrongParty(b.Key(), o.Party)
 		}
 	}
 	fresh, err := s.fresh(entries)
 	if errors.Is(err, batch.ErrEnded) {
-		err = store.PrepareEnded(b.Key(), err)
+		err = order.PrepareEnded(b.Key(), err)
 	}
 	if err != nil {
 		return false, err
@@ -108,13 +108,13 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	if len(fresh) == 0 {
 		for _, ref := range refs {
 			if o := s.orders.at(ref); o == nil || !o.row.DequeuedFrom(ref.Version, b.ID) {
-				return false, store.PrepareConflict(b.Key())
+				return false, order.PrepareConflict(b.Key())
 			}
 		}
 		return true, nil
 	}
 	now := s.now()
-	rows := make([]store.OrderRow, len(refs))
+	rows := make([]order.Row, len(refs))
 	for i, ref := range refs {
 		o := s.orders.at(ref)
 		if o == nil || o.party.batch != nil {
@@ -136,8 +136,8 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []store.Or
 	return true, nil
 }
 
-// SettleableBatches is [store.OrderEngine].SettleableBatches.
-func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.OrderBatch, error) {
+// SettleableBatches is [order.Store].SettleableBatches.
+func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -151,24 +151,24 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]store.Order
 	}
 	sort.Slice(final, func(i, j int) bool { return byOrder(final[i], final[j]) })
 	final = final[:min(len(final), max(0, limit))]
-	found := make([]store.OrderBatch, len(final))
+	found := make([]order.Batch, len(final))
 	for i, e := range final {
 		found[i].Record = e.record()
 		for _, o := range s.orders.unsettled[e] {
-			found[i].Orders = append(found[i].Orders, store.OrderRef{ID: o.ID, Version: o.row.Version, TraceParent: o.TraceParent, Created: o.created})
+			found[i].Orders = append(found[i].Orders, order.Ref{ID: o.ID, Version: o.row.Version, TraceParent: o.TraceParent, Created: o.created})
 			found[i].Group = o.row.Group
 		}
 	}
 	return found, nil
 }
 
-// SettleOrders is [store.OrderEngine].SettleOrders.
-func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([]bool, error) {
+// SettleOrders is [order.Store].SettleOrders.
+func (s *Store) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	for _, st := range settled {
-		if err := store.CheckSettlement(st); err != nil {
+		if err := order.CheckSettlement(st); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +189,7 @@ func (s *Store) SettleOrders(ctx context.Context, settled []store.Settlement) ([
 }
 
 // settle writes one settlement, or nothing. s.mu is held.
-func (s *Store) settle(st store.Settlement) bool {
+func (s *Store) settle(st order.Settlement) bool {
 	e := s.find(st.Batch)
 	if e == nil || len(s.orders.unsettled[e]) != len(st.Orders) {
 		return false
@@ -198,7 +198,7 @@ func (s *Store) settle(st store.Settlement) bool {
 	if !ok {
 		return false
 	}
-	rows, ok := s.verdicts(st.Orders, func(o *order, v store.OrderVerdict) (store.OrderRow, bool) {
+	rows, ok := s.verdicts(st.Orders, func(o *orderEntry, v order.Verdict) (order.Row, bool) {
 		return o.row.Settle(s.now(), e.key.ID, v)
 	})
 	if !ok {
@@ -206,7 +206,7 @@ func (s *Store) settle(st store.Settlement) bool {
 	}
 	s.put(e, row)
 	for i, v := range st.Orders {
-		o := s.orders.at(v.OrderRef)
+		o := s.orders.at(v.Ref)
 		s.orders.put(o, rows[i])
 		o.party.batch = nil
 	}
@@ -215,10 +215,10 @@ func (s *Store) settle(st store.Settlement) bool {
 }
 
 // verdicts returns the next rows of all of these orders, or false. s.mu is held.
-func (s *Store) verdicts(vs []store.OrderVerdict, f func(*order, store.OrderVerdict) (store.OrderRow, bool)) ([]store.OrderRow, bool) {
-	rows := make([]store.OrderRow, len(vs))
+func (s *Store) verdicts(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
+	rows := make([]order.Row, len(vs))
 	for i, v := range vs {
-		o := s.orders.at(v.OrderRef)
+		o := s.orders.at(v.Ref)
 		if o == nil {
 			return nil, false
 		}
@@ -230,20 +230,20 @@ func (s *Store) verdicts(vs []store.OrderVerdict, f func(*order, store.OrderVerd
 	return rows, true
 }
 
-// FailOrders is [store.OrderEngine].FailOrders.
-func (s *Store) FailOrders(ctx context.Context, vs []store.OrderVerdict) ([]bool, error) {
+// FailOrders is [order.Store].FailOrders.
+func (s *Store) FailOrders(ctx context.Context, vs []order.Verdict) ([]bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := store.CheckVerdicts(vs, batch.OrderFailed, batch.OrderQuarantined); err != nil {
+	if err := order.CheckVerdicts(vs, order.Failed, order.Quarantined); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done := make([]bool, len(vs))
 	for i, v := range vs {
-		if o := s.orders.at(v.OrderRef); o != nil {
-			var row store.OrderRow
+		if o := s.orders.at(v.Ref); o != nil {
+			var row order.Row
 			if row, done[i] = o.row.Fail(s.now(), v); done[i] {
 				s.orders.put(o, row)
 			}
@@ -252,28 +252,28 @@ func (s *Store) FailOrders(ctx context.Context, vs []store.OrderVerdict) ([]bool
 	return done, nil
 }
 
-// SplitOrders is [store.OrderEngine].SplitOrders.
-func (s *Store) SplitOrders(ctx context.Context, vs []store.OrderVerdict) (bool, error) {
+// SplitOrders is [order.Store].SplitOrders.
+func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if err := store.CheckVerdicts(vs, batch.OrderQueued); err != nil {
+	if err := order.CheckVerdicts(vs, order.Queued); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, ok := s.verdicts(vs, func(o *order, v store.OrderVerdict) (store.OrderRow, bool) { return o.row.Split(v) })
+	rows, ok := s.verdicts(vs, func(o *orderEntry, v order.Verdict) (order.Row, bool) { return o.row.Split(v) })
 	if !ok {
 		return false, nil
 	}
 	for i, v := range vs {
-		s.orders.put(s.orders.at(v.OrderRef), rows[i])
+		s.orders.put(s.orders.at(v.Ref), rows[i])
 	}
 	return true, nil
 }
 
-// ExpireOrders is [store.OrderEngine].ExpireOrders.
-func (s *Store) ExpireOrders(ctx context.Context, limit int) (all []store.OrderVerdict, err error) {
+// ExpireOrders is [order.Store].ExpireOrders.
+func (s *Store) ExpireOrders(ctx context.Context, limit int) (all []order.Verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -288,8 +288,8 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (all []store.OrderV
 		}
 		s.orders.put(o, row)
 		why := *row.Error
-		all = append(all, store.OrderVerdict{
-			OrderRef: store.OrderRef{ID: o.ID, Version: row.Version, TraceParent: o.TraceParent, Created: o.created}, State: row.State, Error: &why,
+		all = append(all, order.Verdict{
+			Ref: order.Ref{ID: o.ID, Version: row.Version, TraceParent: o.TraceParent, Created: o.created}, State: row.State, Error: &why,
 		})
 	}
 	return all, nil

@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// order is one stored order: its constant part, and its row.
-type order struct {
-	batch.Order
+// orderEntry is one stored order: its constant part, and its row.
+type orderEntry struct {
+	order.Order
 	party   *party
 	created time.Time
 	hash    [sha256.Size]byte
 
-	row store.OrderRow
+	row order.Row
 }
 
 // record is the application's view; it shares nothing with the order.
-func (o *order) record() batch.OrderRecord {
+func (o *orderEntry) record() order.Record {
 	r := o.row.Record(o.Order, o.created)
 	if r.Error != nil {
 		e := *r.Error
@@ -33,10 +33,10 @@ type party struct {
 	service batch.ServiceID
 	last    time.Time // the order key given out last
 	stored  int       // its orders, open and final
-	queue   list[*order]
-	byAge   list[*order] // the queue, by age
-	split   list[*order] // queued orders that have a group
-	batch   *entry       // its batch with unsettled orders, or nil
+	queue   list[*orderEntry]
+	byAge   list[*orderEntry] // the queue, by age
+	split   list[*orderEntry] // queued orders that have a group
+	batch   *entry            // its batch with unsettled orders, or nil
 	listed  bool
 }
 
@@ -50,25 +50,25 @@ type orderKey struct {
 	key   string
 }
 
-func (o *order) name() orderKey { return orderKey{o.Party, o.Key} }
+func (o *orderEntry) name() orderKey { return orderKey{o.Party, o.Key} }
 
 // orders holds all orders, and the indexes that their loops read.
 type orders struct {
-	byID      map[batch.OrderID]*order
-	byKey     map[orderKey]*order // orders that have a key
+	byID      map[order.ID]*orderEntry
+	byKey     map[orderKey]*orderEntry // orders that have a key
 	parties   map[batch.ServiceID]*party
 	queues    names[*party]
-	all       list[*order] // by order key; ListOrders reads it
-	deadlines list[*order] // queued orders that have a deadline, by deadline
-	final     list[*order] // by the time they became final; Prune reads it
-	unsettled map[*entry][]*order
+	all       list[*orderEntry] // by order key; ListOrders reads it
+	deadlines list[*orderEntry] // queued orders that have a deadline, by deadline
+	final     list[*orderEntry] // by the time they became final; Prune reads it
+	unsettled map[*entry][]*orderEntry
 }
 
 func newOrders() orders {
 	return orders{
-		byID: map[batch.OrderID]*order{}, byKey: map[orderKey]*order{}, parties: map[batch.ServiceID]*party{},
-		all: list[*order]{before: byAge}, deadlines: list[*order]{before: byDeadline}, final: list[*order]{before: byOrderFinal},
-		unsettled: map[*entry][]*order{},
+		byID: map[order.ID]*orderEntry{}, byKey: map[orderKey]*orderEntry{}, parties: map[batch.ServiceID]*party{},
+		all: list[*orderEntry]{before: byAge}, deadlines: list[*orderEntry]{before: byDeadline}, final: list[*orderEntry]{before: byOrderFinal},
+		unsettled: map[*entry][]*orderEntry{},
 	}
 }
 
@@ -77,7 +77,7 @@ func (os *orders) party(service batch.ServiceID) *party {
 	p := os.parties[service]
 	if p == nil {
 		p = &party{
-			service: service, queue: list[*order]{before: byPriority}, byAge: list[*order]{before: byAge}, split: list[*order]{before: byPriority},
+			service: service, queue: list[*orderEntry]{before: byPriority}, byAge: list[*orderEntry]{before: byAge}, split: list[*orderEntry]{before: byPriority},
 		}
 		os.parties[service] = p
 	}
@@ -85,7 +85,7 @@ func (os *orders) party(service batch.ServiceID) *party {
 }
 
 // insert stores a new order behind all others of its party, even if the clock stepped back.
-func (os *orders) insert(o *order, now time.Time) {
+func (os *orders) insert(o *orderEntry, now time.Time) {
 	o.party = os.party(o.Party)
 	o.created = now
 	if next := o.party.last.Add(time.Microsecond); next.After(now) {
@@ -102,18 +102,18 @@ func (os *orders) insert(o *order, now time.Time) {
 }
 
 // put writes a row back and keeps every index in step with it.
-func (os *orders) put(o *order, next store.OrderRow) {
+func (os *orders) put(o *orderEntry, next order.Row) {
 	os.unlist(o)
 	next.FinalAt = next.FinalAt.Truncate(time.Microsecond)
 	o.row = next
 	os.enlist(o)
 }
 
-func (os *orders) enlist(o *order) {
+func (os *orders) enlist(o *orderEntry) {
 	switch {
 	case o.row.State.Final():
 		os.final.insert(o)
-	case o.row.State == batch.OrderQueued:
+	case o.row.State == order.Queued:
 		p := o.party
 		p.queue.insert(o)
 		p.byAge.insert(o)
@@ -129,11 +129,11 @@ func (os *orders) enlist(o *order) {
 	}
 }
 
-func (os *orders) unlist(o *order) {
+func (os *orders) unlist(o *orderEntry) {
 	switch {
 	case o.row.State.Final():
 		os.final.remove(o)
-	case o.row.State == batch.OrderQueued:
+	case o.row.State == order.Queued:
 		o.party.queue.remove(o)
 		o.party.byAge.remove(o)
 		o.party.split.remove(o)
@@ -142,7 +142,7 @@ func (os *orders) unlist(o *order) {
 }
 
 // remove forgets a final order.
-func (os *orders) remove(o *order) {
+func (os *orders) remove(o *orderEntry) {
 	os.final.remove(o)
 	os.all.remove(o)
 	delete(os.byID, o.ID)
@@ -155,30 +155,30 @@ func (os *orders) remove(o *order) {
 }
 
 // at returns the order of a ref, or nil.
-func (os *orders) at(ref store.OrderRef) *order { return os.byID[ref.ID] }
+func (os *orders) at(ref order.Ref) *orderEntry { return os.byID[ref.ID] }
 
-func byAge(a, b *order) bool {
+func byAge(a, b *orderEntry) bool {
 	if !a.created.Equal(b.created) {
 		return a.created.Before(b.created)
 	}
 	return a.ID < b.ID
 }
 
-func byPriority(a, b *order) bool {
+func byPriority(a, b *orderEntry) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
 	return byAge(a, b)
 }
 
-func byDeadline(a, b *order) bool {
+func byDeadline(a, b *orderEntry) bool {
 	if !a.Deadline.Equal(b.Deadline) {
 		return a.Deadline.Before(b.Deadline)
 	}
 	return byAge(a, b)
 }
 
-func byOrderFinal(a, b *order) bool {
+func byOrderFinal(a, b *orderEntry) bool {
 	if !a.row.FinalAt.Equal(b.row.FinalAt) {
 		return a.row.FinalAt.Before(b.row.FinalAt)
 	}

@@ -7,32 +7,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// AddOrders is [store.OrderStore].AddOrders.
-func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
+// AddOrders is [order.Store].AddOrders.
+func (s *Store) AddOrders(ctx context.Context, added ...order.Order) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := store.CheckOrders(added); err != nil {
+	if _, err := order.Check(added); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var fresh []*order
-	ids, keys := make(map[batch.OrderID]bool, len(added)), map[orderKey]bool{} // of fresh
+	var fresh []*orderEntry
+	ids, keys := make(map[order.ID]bool, len(added)), map[orderKey]bool{} // of fresh
 	for _, o := range added {
 		known := ids[o.ID] || keys[orderKey{o.Party, o.Key}]
 		if old := s.orders.byID[o.ID]; old != nil {
 			if old.Party != o.Party || old.hash != o.Hash() {
-				return store.OrderConflict(o.ID)
+				return order.Conflict(o.ID)
 			}
 			known = true
 		} else if old := s.orders.byKey[orderKey{o.Party, o.Key}]; old != nil {
 			if old.hash != o.Hash() {
-				return store.OrderKeyConflict(o)
+				return order.KeyConflict(o)
 			}
 			known = true
 		}
@@ -43,7 +43,7 @@ func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
 		if o.Key != "" {
 			keys[orderKey{o.Party, o.Key}] = true
 		}
-		n := &order{Order: o, hash: o.Hash(), row: store.NewOrderRow()}
+		n := &orderEntry{Order: o, hash: o.Hash(), row: order.NewRow()}
 		n.Payload, n.TraceParent = slices.Clone(o.Payload), strings.Clone(o.TraceParent)
 		if !o.Deadline.IsZero() {
 			n.Deadline = o.Deadline.UTC().Truncate(time.Microsecond)
@@ -57,14 +57,14 @@ func (s *Store) AddOrders(ctx context.Context, added ...batch.Order) error {
 	return nil
 }
 
-// FinalOrders is [store.OrderStore].FinalOrders.
-func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error) {
+// FinalOrders is [order.Store].FinalOrders.
+func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.Record, missing []order.ID, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := make(map[batch.OrderID]bool, len(ids))
+	seen := make(map[order.ID]bool, len(ids))
 	for _, id := range ids {
 		if seen[id] {
 			continue
@@ -80,8 +80,8 @@ func (s *Store) FinalOrders(ctx context.Context, ids []batch.OrderID) (final []b
 	return final, missing, nil
 }
 
-// ListOrders is [store.OrderStore].ListOrders.
-func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batch.OrderRecord, store.Cursor, error) {
+// ListOrders is [order.Store].ListOrders.
+func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Record, store.Cursor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -94,10 +94,10 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batc
 	defer s.mu.Unlock()
 	all, from := &s.orders.all, 0
 	if after != nil {
-		last := &order{created: after.created, Order: batch.Order{ID: batch.OrderID(after.key.ID)}}
+		last := &orderEntry{created: after.created, Order: order.Order{ID: order.ID(after.key.ID)}}
 		from = sort.Search(all.len(), func(i int) bool { return byAge(last, all.at(i)) })
 	}
-	var found []batch.OrderRecord
+	var found []order.Record
 	for i := from; i < all.len(); i++ {
 		o := all.at(i)
 		if !selectsOrder(q, o) {
@@ -112,7 +112,7 @@ func (s *Store) ListOrders(ctx context.Context, q store.ListOrdersQuery) ([]batc
 	return found, "", nil
 }
 
-func selectsOrder(q store.ListOrdersQuery, o *order) bool {
+func selectsOrder(q order.ListQuery, o *orderEntry) bool {
 	return (q.Party == nil || *q.Party == o.Party) &&
 		(len(q.States) == 0 || slices.Contains(q.States, o.row.State)) &&
 		(q.Batch == "" || q.Batch == o.row.Batch)

@@ -3,8 +3,8 @@ package memory_test
 import (
 	"testing"
 
+	"github.com/dltbatch/dltbatch/batch/autobatch/ordertest"
 	"github.com/dltbatch/dltbatch/store/memory"
-	"github.com/dltbatch/dltbatch/store/ordertest"
 )
 
 func TestOrders(t *testing.T) {

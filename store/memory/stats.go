@@ -98,7 +98,7 @@ func (s *Store) forgetInstances(now time.Time, after time.Duration) {
 
 // count counts open batches. s.mu is held.
 func (s *Store) count(now time.Time) store.Totals {
-	c := store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
+	c := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 	for _, l := range s.order.from("", true) {
 		if l.open() == 0 {
 			continue
@@ -145,7 +145,7 @@ func (s *Store) count(now time.Time) store.Totals {
 	}
 	for _, o := range s.orders.byID {
 		if !o.row.State.Final() {
-			c.Orders[o.row.State]++
+			c.Orders[o.row.State.String()]++
 			c.OldestOrder = oldest(c.OldestOrder, o.created)
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 var (
-	_ store.Full   = (*Store)(nil)
-	_ store.Orders = (*Store)(nil)
+	_ store.Full  = (*Store)(nil)
+	_ order.Store = (*Store)(nil)
 )
 
 // Store is a [store.Store] in memory. All methods may be called concurrently; they exclude one

@@ -8,13 +8,13 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
-	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// AddOrders is [store.OrderStore].AddOrders.
-func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
+// AddOrders is [order.Store].AddOrders.
+func (s *Store) AddOrders(ctx context.Context, orders ...order.Order) error {
 	const op = "add orders"
 	in, err := sqlstore.PrepareOrders(orders)
 	if err != nil || len(in) == 0 {
@@ -26,11 +26,11 @@ func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 // AddOrdersTx is AddOrders in the application's own transaction. [Store.AddTx]'s rules for
 // batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
 // [*IsolationError].
-func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
+func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...order.Order) error {
 	return s.addOrdersTx(ctx, sqlTx{tx}, orders...)
 }
 
-func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...batch.Order) error {
+func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Order) error {
 	const op = "add orders in a transaction"
 	in, err := sqlstore.PrepareOrders(orders)
 	if err != nil || len(in) == 0 {
@@ -58,7 +58,7 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		ids, keys := map[batch.OrderID]bool{}, map[changeKey]bool{}
+		ids, keys := map[order.ID]bool{}, map[changeKey]bool{}
 		first, twins = apart(left, func(o *sqlstore.NewOrder) bool {
 			key := changeKey{o.Party, o.Key}
 			twin := ids[o.ID] || o.Key != "" && keys[key]
@@ -118,7 +118,7 @@ func (t *session) insertOrders(ctx context.Context, in []*sqlstore.NewOrder, add
 		intArray(n, func(i int) int64 { return sqlstore.ToMicro(in[i].Deadline) }),
 		ints(at),
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
-		bytes, store.NewOrderRow().Version,
+		bytes, order.NewRow().Version,
 	}
 	traced := func(o *sqlstore.NewOrder) bool { return o.TraceParent != "" }
 	if slices.ContainsFunc(in, traced) {

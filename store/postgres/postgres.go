@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
@@ -69,8 +70,8 @@ type Store struct {
 }
 
 var (
-	_ store.Full   = (*Store)(nil)
-	_ store.Orders = (*Store)(nil)
+	_ store.Full  = (*Store)(nil)
+	_ order.Store = (*Store)(nil)
 )
 
 // New returns a store in db, which the caller closes. It checks the options and sends nothing

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -45,18 +46,18 @@ func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 func TestNextOrdersAreOfOneMoment(t *testing.T) {
 	s, clk, path := fresh(t)
 	ctx := t.Context()
-	o := func(id batch.OrderID) batch.Order { return batch.Order{ID: id, Party: "p", Payload: []byte("x")} }
+	o := func(id order.ID) order.Order { return order.Order{ID: id, Party: "p", Payload: []byte("x")} }
 	require.NoError(t, s.AddOrders(ctx, o("1"), o("2"), o("3"), o("4")))
 	torn := between(t, reopen(t, path, clk), 3, func() {
-		var vs []store.OrderVerdict
-		for i, id := range []batch.OrderID{"1", "2", "3", "4"} {
-			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: id, Version: 1}, State: batch.OrderQueued, Group: []string{"g0", "g1"}[i/2]})
+		var vs []order.Verdict
+		for i, id := range []order.ID{"1", "2", "3", "4"} {
+			vs = append(vs, order.Verdict{Ref: order.Ref{ID: id, Version: 1}, State: order.Queued, Group: []string{"g0", "g1"}[i/2]})
 		}
 		ok, err := s.SplitOrders(ctx, vs)
 		require.NoError(t, err)
 		require.True(t, ok)
 	})
-	found, err := torn.NextOrders(ctx, "p", store.NextQuery{Max: 3})
+	found, err := torn.NextOrders(ctx, "p", order.NextQuery{Max: 3})
 	require.NoError(t, err)
 	groups := map[string]int{}
 	for _, f := range found {
@@ -112,7 +113,7 @@ func TestAddTxOnAFullDisk(t *testing.T) {
 	big.Payload = make([]byte, 1<<20)
 	require.ErrorIs(t, s.AddTx(ctx, tx, big), ErrTxEnded)
 	require.ErrorIs(t, s.AddTx(ctx, tx, newBatch("a", 2)), ErrTxEnded)
-	require.ErrorIs(t, s.AddOrdersTx(ctx, tx, batch.Order{ID: "o", Party: "p", Payload: []byte("x")}), ErrTxEnded)
+	require.ErrorIs(t, s.AddOrdersTx(ctx, tx, order.Order{ID: "o", Party: "p", Payload: []byte("x")}), ErrTxEnded)
 	_ = tx.Rollback() // there is none any more
 	var n int
 	require.NoError(t, s.db.QueryRow("SELECT count(*) FROM app").Scan(&n))

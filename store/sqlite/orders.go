@@ -8,12 +8,12 @@ import (
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
-	"github.com/dltbatch/dltbatch/store"
 )
 
-// AddOrders is [store.OrderStore].AddOrders.
-func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
+// AddOrders is [order.Store].AddOrders.
+func (s *Store) AddOrders(ctx context.Context, orders ...order.Order) error {
 	const op = "add orders"
 	in, err := sqlstore.PrepareOrders(orders)
 	if err != nil || len(in) == 0 {
@@ -23,7 +23,7 @@ func (s *Store) AddOrders(ctx context.Context, orders ...batch.Order) error {
 }
 
 // AddOrdersTx is AddOrders in the application's own transaction, as [Store.AddTx].
-func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...batch.Order) error {
+func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...order.Order) error {
 	const op = "add orders in a transaction"
 	in, err := sqlstore.PrepareOrders(orders)
 	if err != nil || len(in) == 0 {
@@ -84,7 +84,7 @@ func (t *session) addOrder(ctx context.Context, o *sqlstore.NewOrder) (bool, err
 			return false, err
 		}
 	}
-	row := store.NewOrderRow()
+	row := order.NewRow()
 	_, err = t.Exec(ctx, sqlInsertOpenOrder, seq, string(o.Party), int64(o.Priority), o.At, deadline, o.Urgent, int64(len(o.Payload)),
 		int64(row.State), row.Version)
 	return true, err

@@ -7,10 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/batch/autobatch/ordertest"
 	"github.com/dltbatch/dltbatch/internal/tier"
-	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/store/ordertest"
 )
 
 func TestOrders(t *testing.T) {
@@ -25,7 +24,7 @@ func TestOrders(t *testing.T) {
 				return s
 			},
 			StepClock: clk.step,
-			AddOrdersTx: func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error) {
+			AddOrdersTx: func(ctx context.Context, orders ...order.Order) (commit, rollback func() error, err error) {
 				tx, err := s.db.BeginTx(ctx, nil)
 				if err != nil {
 					return nil, nil, err
@@ -45,8 +44,8 @@ func TestOrders(t *testing.T) {
 func TestOrderWritesNameTheVersion(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()
-	require.NoError(t, s.AddOrders(ctx, batch.Order{ID: "a", Party: "p", Payload: []byte("x")}))
-	next, err := s.NextOrders(ctx, "p", store.NextQuery{Max: 1})
+	require.NoError(t, s.AddOrders(ctx, order.Order{ID: "a", Party: "p", Payload: []byte("x")}))
+	next, err := s.NextOrders(ctx, "p", order.NextQuery{Max: 1})
 	require.NoError(t, err)
 	version := next[0].Version
 	for _, was := range []int64{version - 1, version + 1, version} {

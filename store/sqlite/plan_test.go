@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -194,9 +195,9 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	require.NoError(t, s.Add(t.Context(), in...))
 	_, err := s.Claim(t.Context(), query("a", "b"), func(l batch.Lane) []batch.Run { return []batch.Run{{0, 1}} })
 	require.NoError(t, err)
-	var orders []batch.Order
+	var orders []order.Order
 	for i := range 2000 {
-		orders = append(orders, batch.Order{ID: batch.OrderID(strconv.Itoa(i)), Party: batch.ServiceID(strconv.Itoa(i % 3)), Payload: []byte("p")})
+		orders = append(orders, order.Order{ID: order.ID(strconv.Itoa(i)), Party: batch.ServiceID(strconv.Itoa(i % 3)), Payload: []byte("p")})
 		if i%10 == 0 {
 			orders[i].Deadline = time.Unix(1e9, 0)
 		}
@@ -204,11 +205,11 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	require.NoError(t, s.AddOrders(t.Context(), orders...))
 	_, err = s.ExpireOrders(t.Context(), 100)
 	require.NoError(t, err)
-	next, err := s.NextOrders(t.Context(), "1", store.NextQuery{Max: 9})
+	next, err := s.NextOrders(t.Context(), "1", order.NextQuery{Max: 9})
 	require.NoError(t, err)
-	refs := make([]store.OrderRef, len(next))
+	refs := make([]order.Ref, len(next))
 	for i, o := range next {
-		refs[i] = store.OrderRef{ID: o.ID, Version: o.Version}
+		refs[i] = order.Ref{ID: o.ID, Version: o.Version}
 	}
 	done, err := s.PrepareBatch(t.Context(), batch.Batch{Service: "1", ID: "orders", Payload: []byte("p")}, refs)
 	require.NoError(t, err)
@@ -327,7 +328,7 @@ func TestListOrdersPlans(t *testing.T) {
 	s, _, _ := fresh(t)
 	party := batch.ServiceID("a")
 	after := store.CursorAfter(time.Unix(1, 0), "a")
-	for name, q := range map[string]store.ListOrdersQuery{
+	for name, q := range map[string]order.ListQuery{
 		"all": {}, "all, going on": {After: after}, "a party": {Party: &party}, "a party, going on": {Party: &party, After: after}, "a batch": {Batch: "b"},
 	} {
 		for _, l := range plan(t, s, sent(t, s, func() error {

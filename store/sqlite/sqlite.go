@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -50,7 +51,7 @@ type Store struct {
 
 var (
 	_ store.Full     = (*Store)(nil)
-	_ store.Orders   = (*Store)(nil)
+	_ order.Store    = (*Store)(nil)
 	_ store.Upkeeper = (*Store)(nil)
 )
 

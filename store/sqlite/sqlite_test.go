@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -161,7 +162,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			applied, err := s.Record(ctx, []store.Outcome{o})
 			require.NoError(t, err)
 			require.Equal(t, store.Written, applied[0].Result)
-			require.NoError(t, s.AddOrders(ctx, batch.Order{ID: "o", Party: "a", Payload: []byte("p"), Deadline: time.Unix(1, 0)}))
+			require.NoError(t, s.AddOrders(ctx, order.Order{ID: "o", Party: "a", Payload: []byte("p"), Deadline: time.Unix(1, 0)}))
 			expired, err := s.ExpireOrders(ctx, 9)
 			require.NoError(t, err)
 			require.Len(t, expired, 1)

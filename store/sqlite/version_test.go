@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -210,7 +211,7 @@ func TestTraceContextsAreWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Migrate(t.Context()))
 	require.NoError(t, s.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}))
-	require.NoError(t, s.AddOrders(t.Context(), batch.Order{ID: "o", Party: "p", Payload: []byte("p")}))
+	require.NoError(t, s.AddOrders(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p")}))
 	for _, table := range []string{"batches", "orders"} {
 		_, err := s.db.Exec(`UPDATE ` + table + ` SET trace_parent = 'short'`)
 		require.ErrorContains(t, err, "CHECK", table)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -158,10 +159,10 @@ func pruneMore(f *fixture) {
 		f.pause(batch.Only(batch.ServiceID(fmt.Sprint(i))))
 	}
 	all(store.Pruned{LaneActs: 7})
-	if orders, ok := f.h.Store.(store.Orders); ok { // f.st has the methods of a batch store only
-		var os []batch.Order
+	if orders, ok := f.h.Store.(order.Store); ok { // f.st has the methods of a batch store only
+		var os []order.Order
 		for i := range 7 {
-			os = append(os, batch.Order{ID: batch.OrderID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.u(1))})
+			os = append(os, order.Order{ID: order.ID(fmt.Sprint(i)), Party: "p", Payload: []byte("x"), Deadline: f.now().Add(-f.u(1))})
 		}
 		require.NoError(f, orders.AddOrders(f.ctx, os...))
 		require.Len(f, must(orders.ExpireOrders(f.ctx, 9))(f), 7)

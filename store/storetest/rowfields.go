@@ -61,7 +61,7 @@ var rowNever = []struct {
 		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd}, []string{"Receipts", "SettlesAt"},
 	},
 	{"an attempt in doubt was posted", changes, []string{byHandBack}, []string{"LastPost"}},
-	{"only a store of orders settles them (store/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
+	{"only a store of orders settles them (batch/autobatch/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
 	{"SettlesAt changes, too", changes, []string{byStepAnd}, []string{"Receipts"}},
 	{"SettlesAt changes, too", clears, []string{byStepAnd}, []string{"Receipts"}},
 	{"they change together", clears, []string{byStepAnd}, []string{"DoubtAttempt", "DoubtSince", "ResendUntil"}},

@@ -62,7 +62,7 @@ func (f *fixture) counted() store.Stats {
 	f.refresh(0)
 	now := f.now()
 	got := f.stats()
-	want := store.Totals{Open: map[batch.State]int{}, Orders: map[batch.OrderState]int{}}
+	want := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 	lanes := map[batch.ServiceID]*store.LaneAge{}
 	for _, s := range f.inOrder(func(s *shadow) bool { return true }) {
 		if s.row.Quarantined {

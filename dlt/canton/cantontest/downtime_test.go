@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/internal/tier"
@@ -25,7 +26,7 @@ import (
 )
 
 // commandOf makes the command of an order, whose payload is a transfer.
-func commandOf(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
+func commandOf(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, err
@@ -38,15 +39,15 @@ func commandOf(_ context.Context, o batch.Order) (canton.OrderCommands, error) {
 }
 
 // orderOf pays somebody whom nobody else pays, so that a balance says how often it was.
-func orderOf(id string, party batch.ServiceID, poison cantontest.Poison) batch.Order {
+func orderOf(id string, party batch.ServiceID, poison cantontest.Poison) order.Order {
 	b, err := json.Marshal(cantontest.Transfer{To: "To-" + id, Amount: 1, Poison: poison})
 	if err != nil {
 		panic(err) // strings and a number
 	}
-	return batch.Order{ID: batch.OrderID(id), Party: party, Payload: b}
+	return order.Order{ID: order.ID(id), Party: party, Payload: b}
 }
 
-func paid(p *cantontest.Participant, id batch.OrderID) int64 {
+func paid(p *cantontest.Participant, id order.ID) int64 {
 	return p.Balance("To-"+string(id)) - 1_000_000
 }
 
@@ -65,7 +66,7 @@ func (m *mortal) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 	return m.Store.Record(ctx, o)
 }
 
-func (m *mortal) SettleOrders(ctx context.Context, s []store.Settlement) ([]bool, error) {
+func (m *mortal) SettleOrders(ctx context.Context, s []order.Settlement) ([]bool, error) {
 	if m.dead.Load() {
 		return nil, errDead
 	}
@@ -97,14 +98,14 @@ func (a *application) end() {
 }
 
 // confirmed waits until the orders are confirmed, each of which is paid once.
-func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders ...batch.Order) (out []batch.OrderRecord) {
+func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders ...order.Order) (out []order.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	for _, o := range orders {
 		rec, err := a.Await(ctx, o.ID)
 		require.NoError(t, err)
-		require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+		require.Equal(t, order.Confirmed, rec.State, "%+v", rec)
 		require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
 		out = append(out, rec)
 	}
@@ -194,7 +195,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	}})
 	st := memory.New()
 	o := canton.Options{DecidedWithin: decided}
-	orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", ""), orderOf("c", "Alice", "")}
+	orders := []order.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", ""), orderOf("c", "Alice", "")}
 	first := begin(t, p, st, o, true)
 	require.NoError(t, first.Add(t.Context(), orders...))
 	first.done.Wait()
@@ -220,7 +221,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 		require.Equal(t, batch.Submitting, rec.State, "%+v", rec)
 		require.NotEmpty(t, rec.Decision)
 		require.Equal(t, 1, p.Count(cantontest.Posted, string(key.ID)), "not again, past the period")
-		open, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}})
+		open, _, err := st.ListOrders(t.Context(), order.ListQuery{States: []order.State{order.Dequeued}})
 		require.NoError(t, err)
 		require.Len(t, open, len(orders), "nobody lets them go")
 		to := batch.Unknown
@@ -266,7 +267,7 @@ func TestDowntimeGivenUp(t *testing.T) {
 		defer cancel()
 		given, err := next.Await(ctx, "a")
 		require.NoError(t, err)
-		assert.Equal(t, batch.OrderFailed, given.State)
+		assert.Equal(t, order.Failed, given.State)
 		assert.Equal(t, batch.KindCancelled, given.Error.Kind)
 		next.confirmed(t, p, b) // the party goes on
 		assert.Zero(t, paid(p, "a"))
@@ -320,7 +321,7 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 				st := memory.New()
 				a := begin(t, p, st, canton.Options{}, false, func(o *autobatch.Options) { o.MaxAttempts = c.attempts })
 				defer a.end()
-				orders := []batch.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", "")}
+				orders := []order.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", "")}
 				require.NoError(t, a.Add(t.Context(), orders...))
 				time.Sleep(8 * time.Minute)
 				open, _, err := st.List(t.Context(), store.ListQuery{Open: true})

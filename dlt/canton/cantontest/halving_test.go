@@ -17,10 +17,10 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/canton"
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 	"github.com/dltbatch/dltbatch/internal/tier"
-	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -29,12 +29,12 @@ var allPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, parties
 // lot is the orders of a party, some of them poisonous.
 type lot struct {
 	party  batch.ServiceID
-	orders []batch.Order
-	bad    map[batch.OrderID]bool
+	orders []order.Order
+	bad    map[order.ID]bool
 }
 
 func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
-	l := lot{party: batch.ServiceID(party), bad: map[batch.OrderID]bool{}}
+	l := lot{party: batch.ServiceID(party), bad: map[order.ID]bool{}}
 	chosen := map[int]bool{}
 	for _, i := range rand.New(rand.NewPCG(seed, uint64(k))).Perm(n)[:k] {
 		chosen[i] = true
@@ -42,7 +42,7 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 	for i := range n {
 		id, p := fmt.Sprintf("%s-%03d", party, i), cantontest.Poison("")
 		if chosen[i] {
-			l.bad[batch.OrderID(id)], p = true, poison
+			l.bad[order.ID(id)], p = true, poison
 		}
 		l.orders = append(l.orders, orderOf(id, l.party, p))
 	}
@@ -52,12 +52,12 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 // check waits for the orders and holds the participant's books against them: exactly
 // those that are poisonous are quarantined, each after a refusal of it alone, in no more
 // submissions than the bound allows.
-func (l lot) check(t *testing.T, p *cantontest.Participant, st store.OrderStore, await func(context.Context, batch.OrderID) (batch.OrderRecord, error)) {
+func (l lot) check(t *testing.T, p *cantontest.Participant, st order.Store, await func(context.Context, order.ID) (order.Record, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of a bubble
 	defer cancel()
 	submissions, refused := map[string]bool{}, map[string]bool{}
-	records := make([]batch.OrderRecord, len(l.orders))
+	records := make([]order.Record, len(l.orders))
 	for i, o := range l.orders {
 		var err error
 		records[i], err = await(ctx, o.ID)
@@ -73,14 +73,14 @@ func (l lot) check(t *testing.T, p *cantontest.Participant, st store.OrderStore,
 	for i, o := range l.orders {
 		rec := records[i]
 		if !l.bad[o.ID] {
-			require.Equal(t, batch.OrderConfirmed, rec.State, "%+v", rec)
+			require.Equal(t, order.Confirmed, rec.State, "%+v", rec)
 			require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
 			continue
 		}
-		require.Equal(t, batch.OrderQuarantined, rec.State, "%+v", rec)
+		require.Equal(t, order.Quarantined, rec.State, "%+v", rec)
 		require.Zero(t, paid(p, o.ID), "%+v", rec)
 		require.True(t, refused[string(rec.Batch)], "%+v", rec)
-		alone, _, err := st.ListOrders(ctx, store.ListOrdersQuery{Batch: rec.Batch})
+		alone, _, err := st.ListOrders(ctx, order.ListQuery{Batch: rec.Batch})
 		require.NoError(t, err)
 		require.Len(t, alone, 1, "it was refused alone")
 	}
@@ -174,7 +174,7 @@ func TestMisconfigurationNeverSplits(t *testing.T) {
 					p.SetFault(nil)
 					for _, rec := range a.confirmed(t, p, l.orders...) {
 						require.Empty(t, rec.Group)
-						all, _, err := st.ListOrders(t.Context(), store.ListOrdersQuery{Batch: rec.Batch, Limit: 1000})
+						all, _, err := st.ListOrders(t.Context(), order.ListQuery{Batch: rec.Batch, Limit: 1000})
 						require.NoError(t, err)
 						require.Len(t, all, len(l.orders), "all of them together")
 					}

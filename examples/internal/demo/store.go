@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -16,7 +17,7 @@ import (
 // Store has the batches and the orders of a program.
 type Store interface {
 	store.Full
-	store.Orders
+	order.Store
 }
 
 // Open opens a store of a kind, "sqlite" or "memory". Without a path the file of SQLite is in a

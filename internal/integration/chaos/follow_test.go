@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -102,7 +103,7 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 		}
 		orderOf := func(id string) {
 			waited(name+": an order, "+id, func(ctx context.Context) error {
-				return st.AddOrders(ctx, batch.Order{ID: batch.OrderID(id + name), Party: "p", Payload: []byte("p"), Key: name})
+				return st.AddOrders(ctx, order.Order{ID: order.ID(id + name), Party: "p", Payload: []byte("p"), Key: name})
 			})
 		}
 		// The first is stored, on this server alone. On a busy machine its time may end before its commit.

@@ -143,8 +143,8 @@ var promises = []breakage{
 	},
 	{
 		name: "nothing lost: one half of a spoilt batch's orders ends with it", file: "batch/autobatch/decide.go", test: test{"batch/autobatch", "^(TestHalving)$", true},
-		old: "State: batch.OrderQueued, Group: group + half}\n",
-		new: "State: batch.OrderQueued, Group: group + half}\n\t\tif half == \"1\" {\n\t\t\tout[i].State, out[i].Group = batch.OrderFailed, \"\"\n\t\t}\n",
+		old: "State: order.Queued, Group: group + half}\n",
+		new: "State: order.Queued, Group: group + half}\n\t\tif half == \"1\" {\n\t\t\tout[i].State, out[i].Group = order.Failed, \"\"\n\t\t}\n",
 	},
 	{
 		name: "nothing lost: orders past their deadline wait for ever", file: "batch/autobatch/engine.go", test: test{"batch/autobatch", "^(TestDeadline)$", true},

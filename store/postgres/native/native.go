@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -27,7 +28,7 @@ type Store struct {
 
 var (
 	_ store.Full     = (*Store)(nil)
-	_ store.Orders   = (*Store)(nil)
+	_ order.Store    = (*Store)(nil)
 	_ store.Upkeeper = (*Store)(nil)
 )
 
@@ -52,7 +53,7 @@ func (s *Store) AddTx(ctx context.Context, t pgx.Tx, batches ...batch.Batch) err
 }
 
 // AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as AddTx.
-func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...batch.Order) error {
+func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...order.Order) error {
 	return s.adders.Orders(ctx, tx{t}, orders...)
 }
 

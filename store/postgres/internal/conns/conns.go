@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
@@ -101,5 +102,5 @@ func InTurn(ctx context.Context, t Tx, list []Statement) error {
 // Adders add in a transaction that the application began.
 type Adders struct {
 	Batches func(ctx context.Context, tx Tx, batches ...batch.Batch) error
-	Orders  func(ctx context.Context, tx Tx, orders ...batch.Order) error
+	Orders  func(ctx context.Context, tx Tx, orders ...order.Order) error
 }

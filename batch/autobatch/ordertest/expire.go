@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -22,10 +22,10 @@ func (f *fixture) expire(limit int) int {
 	f.Helper()
 	all := must(f.st.ExpireOrders(f.ctx, limit))(f)
 	for _, v := range all {
-		found, _ := must2(f.st.FinalOrders(f.ctx, []batch.OrderID{v.ID}))(f)
+		found, _ := must2(f.st.FinalOrders(f.ctx, []order.ID{v.ID}))(f)
 		require.Len(f, found, 1)
 		r := found[0]
-		want := store.OrderVerdict{OrderRef: store.OrderRef{ID: r.ID, Version: r.Version, TraceParent: r.TraceParent, Created: r.CreatedAt}, State: r.State, Error: r.Error}
+		want := order.Verdict{Ref: order.Ref{ID: r.ID, Version: r.Version, TraceParent: r.TraceParent, Created: r.CreatedAt}, State: r.State, Error: r.Error}
 		assert.Equal(f, want, v)
 	}
 	return len(all)
@@ -44,19 +44,19 @@ func expireQueued(f *fixture) {
 	f.pass(1)
 	assert.Zero(f, f.expire(0))
 	assert.Equal(f, 2, f.expire(2))
-	assert.Equal(f, batch.OrderQueued, f.record("p", os[1].ID).State, "the last of the three")
+	assert.Equal(f, order.Queued, f.record("p", os[1].ID).State, "the last of the three")
 	assert.Equal(f, 1, f.expire(2))
 	assert.Zero(f, f.expire(2))
 	for _, i := range []int{1, 2, 4} {
 		r := f.record("p", os[i].ID)
-		assert.Equal(f, batch.OrderFailed, r.State)
-		assert.Equal(f, batch.KindExpired, r.Error.Kind)
+		assert.Equal(f, order.Failed, r.State)
+		assert.Equal(f, order.KindExpired, r.Error.Kind)
 		assert.Equal(f, int64(2), r.Version)
 		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
 	}
 	f.pass(3)
 	assert.Equal(f, 1, f.expire(9))
-	assert.Equal(f, []batch.OrderID{os[3].ID, os[5].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[3].ID, os[5].ID}, queuedIDs(f.next("p", 9)))
 }
 
 func expireDequeued(f *fixture) {
@@ -66,13 +66,13 @@ func expireDequeued(f *fixture) {
 	b, _ := f.prepare("p", "b", 1)
 	f.pass(1)
 	assert.Equal(f, 1, f.expire(9), "the one that was left behind")
-	assert.Equal(f, batch.OrderDequeued, f.record("p", os[0].ID).State)
+	assert.Equal(f, order.Dequeued, f.record("p", os[0].ID).State)
 	f.end(b, store.Refused)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued, Group: "g"})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued, Group: "g"})))
 	assert.Empty(f, f.next("p", 9))
 	assert.Equal(f, 1, f.expire(9))
 	r := f.record("p", os[0].ID)
-	assert.Equal(f, batch.OrderFailed, r.State)
+	assert.Equal(f, order.Failed, r.State)
 	assert.Equal(f, b.ID, r.Batch)
 	assert.Empty(f, f.parties())
 }

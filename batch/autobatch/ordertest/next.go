@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,7 +28,7 @@ func nextOrder(f *fixture) {
 		os[i].Priority = []int{0, 5, -5}[i%3]
 	}
 	f.add(os...)
-	var want []batch.OrderID
+	var want []order.ID
 	for _, first := range []int{1, 0, 2} {
 		want = append(want, os[first].ID, os[first+3].ID, os[first+6].ID)
 	}
@@ -46,7 +46,7 @@ func nextBounds(f *fixture) {
 	for _, c := range []struct{ limit, size, want int }{
 		{9, 0, 6}, {9, 75, 6}, {9, 74, 5}, {9, 59, 2}, {9, 60, 3}, {9, 1, 1}, {2, 60, 2}, {6, 1000, 6},
 	} {
-		got := must(f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: c.limit, MaxBytes: c.size}))(f)
+		got := must(f.st.NextOrders(f.ctx, "p", order.NextQuery{Max: c.limit, MaxBytes: c.size}))(f)
 		assert.Equal(f, ids(os)[:c.want], queuedIDs(got), "%+v: and none is passed over", c)
 	}
 }
@@ -56,27 +56,27 @@ func nextSplit(f *fixture) {
 	os[5].Priority = 9
 	f.add(os...)
 	group := func(g string, is ...int) {
-		var vs []store.OrderVerdict
+		var vs []order.Verdict
 		for _, i := range is {
 			r := f.record("p", os[i].ID)
-			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: r.ID, Version: r.Version}, State: batch.OrderQueued, Group: g})
+			vs = append(vs, order.Verdict{Ref: order.Ref{ID: r.ID, Version: r.Version}, State: order.Queued, Group: g})
 		}
 		require.True(f, must(f.st.SplitOrders(f.ctx, vs))(f))
 	}
 	group("a", 3, 4)
 	group("b", 1, 2)
-	got := must(f.st.NextOrders(f.ctx, "p", store.NextQuery{Max: 1, MaxBytes: 1}))(f)
-	assert.Equal(f, []batch.OrderID{os[1].ID, os[2].ID}, queuedIDs(got), "the first is that of the first order, whatever its name")
+	got := must(f.st.NextOrders(f.ctx, "p", order.NextQuery{Max: 1, MaxBytes: 1}))(f)
+	assert.Equal(f, []order.ID{os[1].ID, os[2].ID}, queuedIDs(got), "the first is that of the first order, whatever its name")
 	assert.Equal(f, "b", got[0].Group)
 	assert.Equal(f, int64(2), got[0].Version)
 	f.prepare("p", "x", 9)
 	f.end(bt("p", "x"), store.IsCommitted)
 	b := f.settleable()
 	assert.Equal(f, "b", b.Group)
-	require.True(f, f.settle(settlement(b, store.OrderVerdict{State: batch.OrderConfirmed})))
-	assert.Equal(f, []batch.OrderID{os[3].ID, os[4].ID}, queuedIDs(f.next("p", 9)))
+	require.True(f, f.settle(settlement(b, order.Verdict{State: order.Confirmed})))
+	assert.Equal(f, []order.ID{os[3].ID, os[4].ID}, queuedIDs(f.next("p", 9)))
 	group("", 3, 4)
-	assert.Equal(f, []batch.OrderID{os[5].ID, os[0].ID, os[3].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "and without a group they are in their old places")
+	assert.Equal(f, []order.ID{os[5].ID, os[0].ID, os[3].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "and without a group they are in their old places")
 }
 
 func nextDeadline(f *fixture) {
@@ -87,16 +87,16 @@ func nextDeadline(f *fixture) {
 	os := many("p", "o", 4)
 	os[0].Deadline, os[1].Deadline, os[2].Deadline = f.now().Add(f.u(0.5)), f.now().Add(f.u(1.5)), f.now().Add(-f.u(3))
 	f.add(os...)
-	assert.Equal(f, []batch.OrderID{os[0].ID, os[1].ID, os[3].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[0].ID, os[1].ID, os[3].ID}, queuedIDs(f.next("p", 9)))
 	f.pass(1)
-	assert.Equal(f, []batch.OrderID{os[1].ID, os[3].ID}, queuedIDs(f.next("p", 9)))
-	assert.Equal(f, []batch.OrderID{os[1].ID}, queuedIDs(f.next("p", 1)), "they take nobody's place")
+	assert.Equal(f, []order.ID{os[1].ID, os[3].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[1].ID}, queuedIDs(f.next("p", 1)), "they take nobody's place")
 }
 
 func nextOther(f *fixture) {
 	f.add(ord("p", "a"), ord("p2", "b"), ord("", "c"))
-	assert.Equal(f, []batch.OrderID{"a"}, queuedIDs(f.next("p", 9)))
-	assert.Equal(f, []batch.OrderID{"c"}, queuedIDs(f.next("", 9)))
+	assert.Equal(f, []order.ID{"a"}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{"c"}, queuedIDs(f.next("", 9)))
 	assert.Empty(f, f.next("none", 9))
 	assert.Empty(f, f.next("nul\x00", 9), "which nobody can have")
 }

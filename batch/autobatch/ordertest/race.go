@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -57,7 +58,7 @@ func racePrepare(f *fixture) {
 		assert.Equal(f, int64(1), won.Load())
 		dequeued, bs := 0, map[batch.ID]bool{}
 		for _, o := range f.list(party) {
-			if o.State == batch.OrderDequeued {
+			if o.State == order.Dequeued {
 				dequeued++
 				bs[o.Batch] = true
 			}
@@ -95,9 +96,9 @@ func raceSettle(f *fixture) {
 	require.Len(f, found, len(bs))
 	var won atomic.Int64
 	f.together(6, func(i int) error {
-		var ss []store.Settlement
+		var ss []order.Settlement
 		for j := range found { // in different orders
-			ss = append(ss, settlement(found[(i+j)%len(found)], store.OrderVerdict{State: batch.OrderConfirmed}))
+			ss = append(ss, settlement(found[(i+j)%len(found)], order.Verdict{State: order.Confirmed}))
 		}
 		done, err := f.st.SettleOrders(f.ctx, ss)
 		for _, d := range done {
@@ -114,8 +115,8 @@ func raceAdd(f *fixture) {
 	f.together(6, func(i int) error {
 		for n := range 10 {
 			own := many("p", fmt.Sprintf("own%d-%d-", i, n), 3)
-			shared := ord("p", batch.OrderID(fmt.Sprint("shared", n)))
-			keyed := ord("p", batch.OrderID(fmt.Sprint("keyed", n, "-", i)))
+			shared := ord("p", order.ID(fmt.Sprint("shared", n)))
+			keyed := ord("p", order.ID(fmt.Sprint("keyed", n, "-", i)))
 			keyed.Key, keyed.Payload = fmt.Sprint("key", n), []byte("same")
 			if err := f.st.AddOrders(f.ctx, append(own, shared, keyed)...); err != nil {
 				return err
@@ -125,7 +126,7 @@ func raceAdd(f *fixture) {
 	})
 	rs := f.list("p")
 	assert.Len(f, rs, 6*10*3+10+10)
-	at := map[batch.OrderID]int{}
+	at := map[order.ID]int{}
 	for i, r := range rs {
 		at[r.ID] = i
 	}
@@ -143,15 +144,15 @@ func raceAdd(f *fixture) {
 func raceRequeue(f *fixture) {
 	for round := range 8 {
 		party := batch.ServiceID(fmt.Sprint("p", round))
-		f.add(ord(party, batch.OrderID(party)))
+		f.add(ord(party, order.ID(party)))
 		b, _ := f.prepare(party, batch.ID("b "+party), 1)
 		f.end(b, store.Refused)
-		s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})
+		s := settlement(f.settleable(), order.Verdict{State: order.Failed})
 		seen := f.get(b)
 		var settled, requeued atomic.Bool
 		f.together(2, func(i int) error {
 			if i == 0 {
-				done, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
+				done, err := f.st.SettleOrders(f.ctx, []order.Settlement{s})
 				settled.Store(len(done) == 1 && done[0])
 				return err
 			}

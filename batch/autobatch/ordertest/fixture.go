@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -52,65 +53,65 @@ func (f *fixture) step(d time.Duration) {
 }
 
 // ord is an order of a party.
-func ord(party batch.ServiceID, id batch.OrderID) batch.Order {
-	return batch.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
+func ord(party batch.ServiceID, id order.ID) order.Order {
+	return order.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
 }
 
 // many is n orders of a party whose ids sort against their order.
-func many(party batch.ServiceID, prefix string, n int) []batch.Order {
-	os := make([]batch.Order, n)
+func many(party batch.ServiceID, prefix string, n int) []order.Order {
+	os := make([]order.Order, n)
 	for i := range os {
-		os[i] = ord(party, batch.OrderID(fmt.Sprintf("%s%05d", prefix, n-i)))
+		os[i] = ord(party, order.ID(fmt.Sprintf("%s%05d", prefix, n-i)))
 	}
 	return os
 }
 
-func ids(os []batch.Order) []batch.OrderID {
-	is := make([]batch.OrderID, len(os))
+func ids(os []order.Order) []order.ID {
+	is := make([]order.ID, len(os))
 	for i, o := range os {
 		is[i] = o.ID
 	}
 	return is
 }
 
-func recordIDs(rs []batch.OrderRecord) []batch.OrderID {
-	is := make([]batch.OrderID, len(rs))
+func recordIDs(rs []order.Record) []order.ID {
+	is := make([]order.ID, len(rs))
 	for i, r := range rs {
 		is[i] = r.ID
 	}
 	return is
 }
 
-func queuedIDs(os []store.QueuedOrder) []batch.OrderID {
-	is := make([]batch.OrderID, len(os))
+func queuedIDs(os []order.Waiting) []order.ID {
+	is := make([]order.ID, len(os))
 	for i, o := range os {
 		is[i] = o.ID
 	}
 	return is
 }
 
-func refIDs(rs []store.OrderRef) []batch.OrderID {
-	is := make([]batch.OrderID, len(rs))
+func refIDs(rs []order.Ref) []order.ID {
+	is := make([]order.ID, len(rs))
 	for i, r := range rs {
 		is[i] = r.ID
 	}
 	return is
 }
 
-func refs(os []store.QueuedOrder) []store.OrderRef {
-	rs := make([]store.OrderRef, len(os))
+func refs(os []order.Waiting) []order.Ref {
+	rs := make([]order.Ref, len(os))
 	for i, o := range os {
-		rs[i] = store.OrderRef{ID: o.ID, Version: o.Version}
+		rs[i] = order.Ref{ID: o.ID, Version: o.Version}
 	}
 	return rs
 }
 
 // verdicts is one for each of these, all the same.
-func verdicts(rs []store.OrderRef, v store.OrderVerdict) []store.OrderVerdict {
-	vs := make([]store.OrderVerdict, len(rs))
+func verdicts(rs []order.Ref, v order.Verdict) []order.Verdict {
+	vs := make([]order.Verdict, len(rs))
 	for i, r := range rs {
 		vs[i] = v
-		vs[i].OrderRef = r
+		vs[i].Ref = r
 	}
 	return vs
 }
@@ -120,20 +121,20 @@ func bt(party batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: party, ID: id, Payload: []byte("payload of " + string(id))}
 }
 
-func (f *fixture) add(os ...batch.Order) {
+func (f *fixture) add(os ...order.Order) {
 	f.Helper()
 	require.NoError(f, f.st.AddOrders(f.ctx, os...))
 }
 
 // next is what the party's next batch is made of.
-func (f *fixture) next(party batch.ServiceID, maxOrders int) []store.QueuedOrder {
+func (f *fixture) next(party batch.ServiceID, maxOrders int) []order.Waiting {
 	f.Helper()
-	os := must(f.st.NextOrders(f.ctx, party, store.NextQuery{Max: maxOrders}))(f)
+	os := must(f.st.NextOrders(f.ctx, party, order.NextQuery{Max: maxOrders}))(f)
 	return os
 }
 
 // prepare makes a batch of the party's next orders.
-func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (batch.Batch, []store.OrderRef) {
+func (f *fixture) prepare(party batch.ServiceID, id batch.ID, maxOrders int) (batch.Batch, []order.Ref) {
 	f.Helper()
 	b, rs := bt(party, id), refs(f.next(party, maxOrders))
 	require.NotEmpty(f, rs)
@@ -176,7 +177,7 @@ func (f *fixture) write(o store.Outcome) {
 }
 
 // settleable is the batch that is to be settled, which must be the only one.
-func (f *fixture) settleable() store.OrderBatch {
+func (f *fixture) settleable() order.Batch {
 	f.Helper()
 	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
 	require.Len(f, found, 1)
@@ -184,28 +185,28 @@ func (f *fixture) settleable() store.OrderBatch {
 }
 
 // settlement says the same of all orders of a batch.
-func settlement(b store.OrderBatch, v store.OrderVerdict) store.Settlement {
-	return store.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdicts(b.Orders, v)}
+func settlement(b order.Batch, v order.Verdict) order.Settlement {
+	return order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, Orders: verdicts(b.Orders, v)}
 }
 
 // settle writes one settlement.
-func (f *fixture) settle(s store.Settlement) bool {
+func (f *fixture) settle(s order.Settlement) bool {
 	f.Helper()
-	done := must(f.st.SettleOrders(f.ctx, []store.Settlement{s}))(f)
+	done := must(f.st.SettleOrders(f.ctx, []order.Settlement{s}))(f)
 	require.Len(f, done, 1)
 	return done[0]
 }
 
 // list is the records of a party's orders, in their order.
-func (f *fixture) list(party batch.ServiceID) []batch.OrderRecord {
+func (f *fixture) list(party batch.ServiceID) []order.Record {
 	f.Helper()
-	rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &party, Limit: 1000}))(f)
+	rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &party, Limit: 1000}))(f)
 	require.Empty(f, next)
 	return rs
 }
 
 // record is that of one order.
-func (f *fixture) record(party batch.ServiceID, id batch.OrderID) batch.OrderRecord {
+func (f *fixture) record(party batch.ServiceID, id order.ID) order.Record {
 	f.Helper()
 	for _, r := range f.list(party) {
 		if r.ID == id {
@@ -213,17 +214,17 @@ func (f *fixture) record(party batch.ServiceID, id batch.OrderID) batch.OrderRec
 		}
 	}
 	require.Fail(f, "no such order", "%s", id)
-	return batch.OrderRecord{}
+	return order.Record{}
 }
 
 // parties are all that Parties finds.
-func (f *fixture) parties() []store.PartyLoad {
+func (f *fixture) parties() []order.PartyLoad {
 	f.Helper()
-	ps := must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
+	ps := must(f.st.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)
 	return ps
 }
 
-func partyNames(ps []store.PartyLoad) []batch.ServiceID {
+func partyNames(ps []order.PartyLoad) []batch.ServiceID {
 	names := []batch.ServiceID{}
 	for _, p := range ps {
 		names = append(names, p.Party)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -24,7 +25,7 @@ func prepareTests() []test {
 }
 
 // refuse checks that nothing is stored of a batch that is not prepared.
-func (f *fixture) refuse(b batch.Batch, rs []store.OrderRef) {
+func (f *fixture) refuse(b batch.Batch, rs []order.Ref) {
 	f.Helper()
 	was := f.list(b.Service)
 	done, err := f.st.PrepareBatch(f.ctx, b, rs)
@@ -50,16 +51,16 @@ func prepareStores(f *fixture) {
 	assert.Equal(f, "change", r.DataChangeID)
 	for i, o := range f.list("p") {
 		if i == 3 {
-			assert.Equal(f, batch.OrderQueued, o.State)
+			assert.Equal(f, order.Queued, o.State)
 			continue
 		}
-		assert.Equal(f, batch.OrderDequeued, o.State)
+		assert.Equal(f, order.Dequeued, o.State)
 		assert.Equal(f, b.ID, o.Batch)
 		assert.Equal(f, 1, o.Batches)
 		assert.Equal(f, int64(2), o.Version)
 		assert.Zero(f, o.FinalAt)
 	}
-	assert.Equal(f, []batch.OrderID{os[3].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[3].ID}, queuedIDs(f.next("p", 9)))
 	assert.Equal(f, []batch.ServiceID{"p"}, must(f.st.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 9}))(f), "as Add stores it")
 	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f), "it is not final")
 	f.end(b, store.IsCommitted)
@@ -75,18 +76,18 @@ func prepareOnce(f *fixture) {
 	f.prepare("q", "d", 1)
 	f.end(b, store.IsCommitted)
 	f.refuse(bt("p", "c"), refs(f.next("p", 2)))
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	f.prepare("p", "c", 2)
 }
 
 func prepareMoved(f *fixture) {
 	f.add(many("p", "o", 4)...)
 	rs := refs(f.next("p", 3))
-	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(rs[1:2], store.OrderVerdict{State: batch.OrderFailed})))(f))
+	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(rs[1:2], order.Verdict{State: order.Failed})))(f))
 	f.refuse(bt("p", "b"), rs)
-	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "none", Version: 1}})
-	f.refuse(bt("p", "b"), []store.OrderRef{rs[0], {ID: "nul\x00", Version: 1}})
-	f.refuse(bt("p", "b"), []store.OrderRef{{ID: rs[0].ID, Version: 2}})
+	f.refuse(bt("p", "b"), []order.Ref{rs[0], {ID: "none", Version: 1}})
+	f.refuse(bt("p", "b"), []order.Ref{rs[0], {ID: "nul\x00", Version: 1}})
+	f.refuse(bt("p", "b"), []order.Ref{{ID: rs[0].ID, Version: 2}})
 	f.prepare("p", "b", 9)
 }
 
@@ -112,7 +113,7 @@ func prepareAgain(f *fixture) {
 	again()
 	f.end(b, store.Refused)
 	again()
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
 	again()
 }
 
@@ -138,23 +139,23 @@ func prepareConflict(f *fixture) {
 	_, err := f.st.PrepareBatch(f.ctx, b, refs(f.next("p", 2)))
 	require.ErrorIs(f, err, batch.ErrConflict, "other orders")
 	f.end(b, store.Refused)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
 	_, err = f.st.PrepareBatch(f.ctx, b, refs(f.next("p", 2)))
 	require.ErrorIs(f, err, batch.ErrConflict, "the same orders as they are now: that would be another batch")
 }
 
 func prepareInvalid(f *fixture) {
 	f.add(ord("p", "a"), ord("q", "b"))
-	a := store.OrderRef{ID: "a", Version: 1}
+	a := order.Ref{ID: "a", Version: 1}
 	for name, c := range map[string]struct {
 		b  batch.Batch
-		rs []store.OrderRef
+		rs []order.Ref
 	}{
 		"no orders":     {bt("p", "x"), nil},
-		"twice":         {bt("p", "x"), []store.OrderRef{a, a}},
-		"other party":   {bt("p", "x"), []store.OrderRef{a, {ID: "b", Version: 1}}},
-		"other service": {bt("q", "x"), []store.OrderRef{a}},
-		"bad batch":     {bt("p", batch.ID(strings.Repeat("x", 300))), []store.OrderRef{a}},
+		"twice":         {bt("p", "x"), []order.Ref{a, a}},
+		"other party":   {bt("p", "x"), []order.Ref{a, {ID: "b", Version: 1}}},
+		"other service": {bt("q", "x"), []order.Ref{a}},
+		"bad batch":     {bt("p", batch.ID(strings.Repeat("x", 300))), []order.Ref{a}},
 	} {
 		_, err := f.st.PrepareBatch(f.ctx, c.b, c.rs)
 		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
@@ -168,7 +169,7 @@ func prepareOthers(f *fixture) {
 	f.add(many("q", "o", 2)...)
 	b, rs := f.prepare("q", "b", 2)
 	f.end(b, store.IsCommitted)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	done, err := f.st.PrepareBatch(f.ctx, bt("p", "c"), rs)
 	require.False(f, done)
 	var input *batch.InputError

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -21,20 +22,20 @@ func listTests() []test {
 }
 
 // oneOfEach is orders of a party in every state.
-func (f *fixture) oneOfEach() (party batch.ServiceID, is map[batch.OrderState]batch.OrderID) {
+func (f *fixture) oneOfEach() (party batch.ServiceID, is map[order.State]order.ID) {
 	f.Helper()
 	os := many("p", "o", 5)
 	f.add(os...)
-	is = map[batch.OrderState]batch.OrderID{
-		batch.OrderConfirmed: os[0].ID, batch.OrderFailed: os[1].ID, batch.OrderQuarantined: os[2].ID, batch.OrderDequeued: os[3].ID, batch.OrderQueued: os[4].ID,
+	is = map[order.State]order.ID{
+		order.Confirmed: os[0].ID, order.Failed: os[1].ID, order.Quarantined: os[2].ID, order.Dequeued: os[3].ID, order.Queued: os[4].ID,
 	}
 	b, _ := f.prepare("p", "committed", 1)
 	f.end(b, store.IsCommitted)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	b, _ = f.prepare("p", "refused", 1)
 	f.end(b, store.Refused)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderFailed})))
-	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderQuarantined})))(f))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Failed})))
+	require.Equal(f, []bool{true}, must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), order.Verdict{State: order.Quarantined})))(f))
 	f.prepare("p", "open", 1)
 	return "p", is
 }
@@ -44,44 +45,44 @@ func listSelects(f *fixture) {
 	f.add(ord("q", "other"))
 	for state, id := range is {
 		for _, p := range []*batch.ServiceID{nil, &party} {
-			rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: p, States: []batch.OrderState{state, 99}}))(f)
+			rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: p, States: []order.State{state, 99}}))(f)
 			assert.Empty(f, next)
-			want := []batch.OrderID{id}
-			if p == nil && state == batch.OrderQueued {
+			want := []order.ID{id}
+			if p == nil && state == order.Queued {
 				want = append(want, "other")
 			}
 			assert.Equal(f, want, recordIDs(rs), "%s", state)
 			assert.Equal(f, state, rs[0].State)
 		}
 	}
-	for b, want := range map[batch.ID][]batch.OrderID{
-		"committed": {is[batch.OrderConfirmed]}, "refused": {is[batch.OrderFailed]}, "open": {is[batch.OrderDequeued]}, "none": {}, "nul\x00": {},
+	for b, want := range map[batch.ID][]order.ID{
+		"committed": {is[order.Confirmed]}, "refused": {is[order.Failed]}, "open": {is[order.Dequeued]}, "none": {}, "nul\x00": {},
 	} {
-		rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: b}))(f)
+		rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{Batch: b}))(f)
 		assert.Equal(f, want, recordIDs(rs), "%s", b)
 	}
 	q := batch.ServiceID("q")
-	rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &q, Batch: "open"}))(f)
+	rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &q, Batch: "open"}))(f)
 	assert.Empty(f, rs)
 	bad := batch.ServiceID("\xff")
-	rs, _ = must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Party: &bad}))(f)
+	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &bad}))(f)
 	assert.Empty(f, rs)
 	f.end(bt(party, "open"), store.Refused)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
-	rs, _ = must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Batch: "open"}))(f)
-	assert.Equal(f, []batch.OrderID{is[batch.OrderDequeued]}, recordIDs(rs), "its last, though it is queued again")
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
+	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{Batch: "open"}))(f)
+	assert.Equal(f, []order.ID{is[order.Dequeued]}, recordIDs(rs), "its last, though it is queued again")
 }
 
 func listPages(f *fixture) {
-	var want []batch.OrderID
+	var want []order.ID
 	for i := range 25 {
 		os := many(batch.ServiceID(fmt.Sprint(i%3)), fmt.Sprint("call", i, "-"), 3)
 		f.add(os...)
 		f.tick()
 		want = append(want, ids(os)...)
 	}
-	var got []batch.OrderID
-	for q := (store.ListOrdersQuery{Limit: 7}); ; {
+	var got []order.ID
+	for q := (order.ListQuery{Limit: 7}); ; {
 		rs, next := must2(f.st.ListOrders(f.ctx, q))(f)
 		got = append(got, recordIDs(rs)...)
 		if q.After = next; next == "" {
@@ -92,18 +93,18 @@ func listPages(f *fixture) {
 	assert.Equal(f, want, got)
 	f.add(many("many", "m", 1100)...)
 	for limit, n := range map[int]int{0: 100, 5000: 1000} {
-		rs, next := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{Limit: limit}))(f)
+		rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Limit: limit}))(f)
 		assert.Len(f, rs, n)
 		assert.NotEmpty(f, next)
 	}
-	_, _, err := f.st.ListOrders(f.ctx, store.ListOrdersQuery{After: "nonsense"})
+	_, _, err := f.st.ListOrders(f.ctx, order.ListQuery{After: "nonsense"})
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
 }
 
 func listFinals(f *fixture) {
 	party, is := f.oneOfEach()
-	ask := []batch.OrderID{"none", "nul\x00", ""}
-	var want []batch.OrderID
+	ask := []order.ID{"none", "nul\x00", ""}
+	var want []order.ID
 	for state, id := range is {
 		ask = append(ask, id, id)
 		if state.Final() {
@@ -111,7 +112,7 @@ func listFinals(f *fixture) {
 		}
 	}
 	for i := range 1200 {
-		ask = append(ask, batch.OrderID(fmt.Sprint("missing", i)))
+		ask = append(ask, order.ID(fmt.Sprint("missing", i)))
 	}
 	final, missing := must2(f.st.FinalOrders(f.ctx, ask))(f)
 	assert.ElementsMatch(f, want, recordIDs(final))
@@ -119,7 +120,7 @@ func listFinals(f *fixture) {
 		assert.Equal(f, f.record(party, r.ID), r)
 	}
 	assert.Len(f, missing, 1203)
-	assert.Subset(f, missing, []batch.OrderID{"none", "nul\x00", "", "missing1199"})
+	assert.Subset(f, missing, []order.ID{"none", "nul\x00", "", "missing1199"})
 	final, missing = must2(f.st.FinalOrders(f.ctx, nil))(f)
 	assert.Empty(f, final)
 	assert.Empty(f, missing)
@@ -147,9 +148,9 @@ func listCounts(f *fixture) {
 	f.tick()
 	f.add(ord("q", "other"))
 	got := counted()
-	assert.Equal(f, map[batch.OrderState]int{batch.OrderQueued: 2, batch.OrderDequeued: 1}, got.Orders)
-	oldest := named[batch.OrderDequeued]
-	rs, _ := must2(f.st.ListOrders(f.ctx, store.ListOrdersQuery{States: []batch.OrderState{batch.OrderDequeued}}))(f)
+	assert.Equal(f, map[string]int{"queued": 2, "dequeued": 1}, got.Orders)
+	oldest := named[order.Dequeued]
+	rs, _ := must2(f.st.ListOrders(f.ctx, order.ListQuery{States: []order.State{order.Dequeued}}))(f)
 	assert.Equal(f, oldest, rs[0].ID)
 	assert.Equal(f, rs[0].CreatedAt, got.OldestOrder)
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -21,6 +21,6 @@ func reopenKeeps(f *fixture) {
 	assert.Equal(f, batches, f.settleable())
 	assert.Equal(f, partyNames(loads), partyNames(f.parties()))
 	f.refuse(bt(party, "next"), refs(f.next(party, 9)))
-	require.True(f, f.settle(settlement(batches, store.OrderVerdict{State: batch.OrderQueued, Group: "g"})))
+	require.True(f, f.settle(settlement(batches, order.Verdict{State: order.Queued, Group: "g"})))
 	assert.Equal(f, refIDs(batches.Orders), queuedIDs(f.next(party, 9)))
 }

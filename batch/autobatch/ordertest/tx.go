@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-func storeNext(n int) store.NextQuery { return store.NextQuery{Max: n} }
+func storeNext(n int) order.NextQuery { return order.NextQuery{Max: n} }
 
 func noTx(h Harness) bool { return h.NoTx }
 
@@ -38,16 +38,16 @@ func txError(f *fixture) {
 	bad.Payload = []byte("other")
 	_, _, err := f.h.AddOrdersTx(f.ctx, ord("p", "new"), bad)
 	require.ErrorIs(f, err, batch.ErrConflict)
-	assert.Equal(f, []batch.OrderID{"a"}, recordIDs(f.list("p")))
+	assert.Equal(f, []order.ID{"a"}, recordIDs(f.list("p")))
 }
 
 func txOpen(f *fixture) {
 	commit, _ := must2(f.h.AddOrdersTx(f.ctx, ord("p", "z early")))(f)
 	f.add(ord("p", "a late"))
-	assert.Equal(f, []batch.OrderID{"a late"}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{"a late"}, queuedIDs(f.next("p", 9)))
 	f.prepare("p", "b", 9)
 	require.NoError(f, commit())
-	assert.Equal(f, []batch.OrderID{"z early"}, queuedIDs(f.next("p", 9)), "it is not lost behind what went ahead")
+	assert.Equal(f, []order.ID{"z early"}, queuedIDs(f.next("p", 9)), "it is not lost behind what went ahead")
 }
 
 func txWaits(f *fixture) {
@@ -57,5 +57,5 @@ func txWaits(f *fixture) {
 	require.Error(f, f.st.AddOrders(ctx, ord("p", "b")))
 	require.NoError(f, commit())
 	f.add(ord("p", "c"))
-	assert.Equal(f, []batch.OrderID{"a", "c"}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{"a", "c"}, queuedIDs(f.next("p", 9)))
 }

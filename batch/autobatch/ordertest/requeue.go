@@ -5,6 +5,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -27,7 +28,7 @@ func requeueSettled(f *fixture) {
 	f.add(many("p", "o", 2)...)
 	b, _ := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
 	was := f.get(b)
 	_, err := f.st.Requeue(f.ctx, was, store.Requeue{}, batch.By{Actor: "somebody"})
 	require.ErrorIs(f, err, batch.ErrNotAllowed)
@@ -38,7 +39,7 @@ func requeueBefore(f *fixture) {
 	f.add(many("p", "o", 2)...)
 	b, rs := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
-	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+	s := settlement(f.settleable(), order.Verdict{State: order.Queued})
 	must(f.st.Requeue(f.ctx, f.get(b), store.Requeue{}, batch.By{Actor: "somebody"}))(f)
 	assert.False(f, f.settle(s), "what was decided on is not so any more")
 	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f))
@@ -47,7 +48,7 @@ func requeueBefore(f *fixture) {
 	got := f.settleable()
 	assert.Equal(f, refIDs(rs), refIDs(got.Orders))
 	assert.False(f, f.settle(s))
-	require.True(f, f.settle(settlement(got, store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(got, order.Verdict{State: order.Confirmed})))
 }
 
 func requeueLate(f *fixture) {
@@ -57,7 +58,7 @@ func requeueLate(f *fixture) {
 		party := map[bool]batch.ServiceID{false: "p", true: "q"}[settled]
 		b, _ := f.prepare(party, batch.ID("b of "+party), 2)
 		f.end(b, store.Refused)
-		s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+		s := settlement(f.settleable(), order.Verdict{State: order.Queued})
 		if settled {
 			require.True(f, f.settle(s))
 		}
@@ -66,7 +67,7 @@ func requeueLate(f *fixture) {
 		assert.Equal(f, batch.Committed, r.State)
 		if !settled {
 			assert.False(f, f.settle(s), "the orders of a batch that is committed are not queued again")
-			require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+			require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 			continue
 		}
 		found, err := f.st.SettleableBatches(f.ctx, 9)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -33,7 +34,7 @@ func addTests() []test {
 
 func addKeeps(f *fixture) {
 	at := f.now().Add(f.u(9)).Truncate(time.Microsecond)
-	o := batch.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`, TraceParent: traceParent}
+	o := order.Order{ID: "o 'ö", Party: "p", Payload: []byte{0, 1, 255}, Priority: -7, Urgent: true, Deadline: at, Key: `k"\`, TraceParent: traceParent}
 	f.add(o, ord("", "plain"))
 	q := f.next("p", 9)
 	require.Len(f, q, 1)
@@ -42,8 +43,8 @@ func addKeeps(f *fixture) {
 	r := f.record("p", o.ID)
 	assert.InDelta(f, 0, f.now().Sub(r.CreatedAt).Seconds(), f.u(0.5).Seconds())
 	assert.Equal(f, time.UTC, r.CreatedAt.Location())
-	assert.Equal(f, batch.OrderRecord{
-		ID: o.ID, Party: "p", Key: o.Key, Priority: -7, Urgent: true, Deadline: at, State: batch.OrderQueued, Version: 1, CreatedAt: r.CreatedAt,
+	assert.Equal(f, order.Record{
+		ID: o.ID, Party: "p", Key: o.Key, Priority: -7, Urgent: true, Deadline: at, State: order.Queued, Version: 1, CreatedAt: r.CreatedAt,
 		TraceParent: traceParent,
 	}, r)
 	assert.Equal(f, r.CreatedAt, q[0].Created)
@@ -69,7 +70,7 @@ func addTrace(f *fixture) {
 	}
 	f.add(again...)
 	f.add(ord("q", "none"))
-	of := func(rs []batch.OrderRecord) (got []string) {
+	of := func(rs []order.Record) (got []string) {
 		for _, r := range rs {
 			got = append(got, r.TraceParent)
 		}
@@ -90,7 +91,7 @@ func addTrace(f *fixture) {
 		assert.Equal(f, want[i], o.TraceParent)
 		assert.Equal(f, recs[i].CreatedAt, o.Created)
 	}
-	require.True(f, f.settle(settlement(settleable, store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(settleable, order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, want, of(f.list("p")), "of orders that are final")
 	for _, bad := range []string{"malformed", strings.Repeat("0", 8<<10), strings.ToUpper(traceParent)} {
 		o := ord("p", "bad")
@@ -104,7 +105,7 @@ func addTrace(f *fixture) {
 }
 
 func addOrder(f *fixture) {
-	var want []batch.OrderID
+	var want []order.ID
 	for _, prefix := range []string{"z", "m", "a"} {
 		os := many("p", prefix, 40)
 		f.add(os...)
@@ -149,30 +150,30 @@ func addConflict(f *fixture) {
 	f.add(ord("p", "a"))
 	changed, moved := ord("p", "a"), ord("q", "a")
 	changed.Payload = []byte("other")
-	for _, o := range []batch.Order{changed, moved} {
+	for _, o := range []order.Order{changed, moved} {
 		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), o, ord("p", "new2")), batch.ErrConflict)
-		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), ord("p", "x"), func() batch.Order {
+		require.ErrorIs(f, f.st.AddOrders(f.ctx, ord("p", "new1"), ord("p", "x"), func() order.Order {
 			o := o
 			o.ID = "x"
 			o.Payload = []byte("third")
 			return o
 		}()), batch.ErrConflict, "within a call, too")
 	}
-	assert.Equal(f, []batch.OrderID{"a"}, recordIDs(f.list("p")))
+	assert.Equal(f, []order.ID{"a"}, recordIDs(f.list("p")))
 	assert.Empty(f, f.list("q"))
 }
 
 func addKeys(f *fixture) {
-	keyed := func(party batch.ServiceID, id batch.OrderID, payload string) batch.Order {
-		return batch.Order{ID: id, Party: party, Payload: []byte(payload), Key: "k"}
+	keyed := func(party batch.ServiceID, id order.ID, payload string) order.Order {
+		return order.Order{ID: id, Party: party, Payload: []byte(payload), Key: "k"}
 	}
 	f.add(keyed("p", "first", "x"))
 	f.add(keyed("p", "second", "x"), keyed("q", "third", "y"))
-	assert.Equal(f, []batch.OrderID{"first"}, recordIDs(f.list("p")), "a retry that made a new id")
-	assert.Equal(f, []batch.OrderID{"third"}, recordIDs(f.list("q")))
+	assert.Equal(f, []order.ID{"first"}, recordIDs(f.list("p")), "a retry that made a new id")
+	assert.Equal(f, []order.ID{"third"}, recordIDs(f.list("q")))
 	require.ErrorIs(f, f.st.AddOrders(f.ctx, keyed("p", "fourth", "y")), batch.ErrConflict)
-	_, missing := must2(f.st.FinalOrders(f.ctx, []batch.OrderID{"second", "fourth"}))(f)
-	assert.ElementsMatch(f, []batch.OrderID{"second", "fourth"}, missing)
+	_, missing := must2(f.st.FinalOrders(f.ctx, []order.ID{"second", "fourth"}))(f)
+	assert.ElementsMatch(f, []order.ID{"second", "fourth"}, missing)
 	f.add(ord("p", "no key"), ord("p", "none either"))
 	assert.Len(f, f.list("p"), 3)
 }
@@ -181,7 +182,7 @@ func addTwins(f *fixture) {
 	a, b := ord("p", "a"), ord("p", "b")
 	a.Key, b.Key, b.Payload = "k", "k", a.Payload
 	f.add(a, a, b, ord("p", "c"), a)
-	assert.Equal(f, []batch.OrderID{"a", "c"}, recordIDs(f.list("p")))
+	assert.Equal(f, []order.ID{"a", "c"}, recordIDs(f.list("p")))
 	b.ID, b.Payload = "d", []byte("other")
 	fresh := a
 	fresh.ID, fresh.Key, b.Key = "e", "fresh", "fresh"
@@ -190,12 +191,12 @@ func addTwins(f *fixture) {
 }
 
 func addTwinOfKnownID(f *fixture) {
-	o := func(id batch.OrderID, key string) batch.Order {
-		return batch.Order{ID: id, Party: "p", Key: key, Payload: []byte("x")}
+	o := func(id order.ID, key string) order.Order {
+		return order.Order{ID: id, Party: "p", Key: key, Payload: []byte("x")}
 	}
 	f.add(o("a", ""), o("b", ""))
 	f.add(o("z", ""), o("a", "k"), o("b", "k"), o("e", "k"), o("d", "k"), o("d", ""), o("y", ""))
-	want := []batch.OrderID{"a", "b", "z", "e", "d", "y"}
+	want := []order.ID{"a", "b", "z", "e", "d", "y"}
 	assert.Equal(f, want, recordIDs(f.list("p")), "in the order of the call")
 	f.add(o("e", "k"))
 	f.add(o("c", "k"))
@@ -205,23 +206,23 @@ func addTwinOfKnownID(f *fixture) {
 
 func addInvalid(f *fixture) {
 	long := strings.Repeat("x", batch.MaxIDLen+1)
-	for name, spoil := range map[string]func(*batch.Order){
-		"no id":          func(o *batch.Order) { o.ID = "" },
-		"long id":        func(o *batch.Order) { o.ID = batch.OrderID(long) },
-		"nul id":         func(o *batch.Order) { o.ID = "a\x00" },
-		"bytes id":       func(o *batch.Order) { o.ID = "\xff" },
-		"long party":     func(o *batch.Order) { o.Party = batch.ServiceID(long) },
-		"nul party":      func(o *batch.Order) { o.Party = "\x00" },
-		"long key":       func(o *batch.Order) { o.Key = long },
-		"nul key":        func(o *batch.Order) { o.Key = "\x00" },
-		"no payload":     func(o *batch.Order) { o.Payload = nil },
-		"early deadline": func(o *batch.Order) { o.Deadline = time.Unix(-1, 0) },
+	for name, spoil := range map[string]func(*order.Order){
+		"no id":          func(o *order.Order) { o.ID = "" },
+		"long id":        func(o *order.Order) { o.ID = order.ID(long) },
+		"nul id":         func(o *order.Order) { o.ID = "a\x00" },
+		"bytes id":       func(o *order.Order) { o.ID = "\xff" },
+		"long party":     func(o *order.Order) { o.Party = batch.ServiceID(long) },
+		"nul party":      func(o *order.Order) { o.Party = "\x00" },
+		"long key":       func(o *order.Order) { o.Key = long },
+		"nul key":        func(o *order.Order) { o.Key = "\x00" },
+		"no payload":     func(o *order.Order) { o.Payload = nil },
+		"early deadline": func(o *order.Order) { o.Deadline = time.Unix(-1, 0) },
 		// The databases keep 0 microseconds for none, which a caller may mean by it as well.
-		"deadline at the epoch":  func(o *batch.Order) { o.Deadline = time.Unix(0, 0) },
-		"deadline just after it": func(o *batch.Order) { o.Deadline = time.Unix(0, 999) },
-		"deadline far before it": func(o *batch.Order) { o.Deadline = time.Time{}.Add(1) },
-		"late deadline":          func(o *batch.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"high priority":          func(o *batch.Order) { o.Priority = 1 << 40 },
+		"deadline at the epoch":  func(o *order.Order) { o.Deadline = time.Unix(0, 0) },
+		"deadline just after it": func(o *order.Order) { o.Deadline = time.Unix(0, 999) },
+		"deadline far before it": func(o *order.Order) { o.Deadline = time.Time{}.Add(1) },
+		"late deadline":          func(o *order.Order) { o.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"high priority":          func(o *order.Order) { o.Priority = 1 << 40 },
 	} {
 		o := ord("p", "o")
 		spoil(&o)

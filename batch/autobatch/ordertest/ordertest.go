@@ -1,4 +1,4 @@
-// Package ordertest is the conformance suite of [store.Orders]: the promises of a store to
+// Package ordertest is the conformance suite of [order.Store]: the promises of a store to
 // auto-batching, one file a promise. All drivers of this module run it beside
 // store/storetest, and so should any other:
 //
@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,7 +28,7 @@ type Store interface {
 	store.Lister
 	store.Operator
 	store.Pruner
-	store.Orders
+	order.Store
 }
 
 // Harness is a new and empty store, and the means of a test beside it. A func that is
@@ -49,7 +49,7 @@ type Harness struct {
 	NoClock bool
 
 	// AddOrdersTx adds in a transaction that the caller commits or rolls back.
-	AddOrdersTx func(ctx context.Context, orders ...batch.Order) (commit, rollback func() error, err error)
+	AddOrdersTx func(ctx context.Context, orders ...order.Order) (commit, rollback func() error, err error)
 	// NoTx declares that there are no such transactions.
 	NoTx bool
 	// OneWriter declares that an open AddOrdersTx holds up all other writers.

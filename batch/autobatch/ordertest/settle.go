@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -52,17 +53,17 @@ func settleCommitted(f *fixture) {
 	f.end(b, store.IsCommitted)
 	f.pass(1)
 	s := f.settleable()
-	require.True(f, f.settle(settlement(s, store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(s, order.Verdict{State: order.Confirmed})))
 	for i, r := range f.list("p")[:2] {
 		assert.Equal(f, rs[i].ID, r.ID)
-		assert.Equal(f, batch.OrderConfirmed, r.State)
+		assert.Equal(f, order.Confirmed, r.State)
 		assert.Equal(f, int64(3), r.Version)
 		assert.Equal(f, b.ID, r.Batch)
 		assert.Equal(f, 1, r.Batches)
 		assert.Nil(f, r.Error)
 		assert.InDelta(f, 0, f.now().Sub(r.FinalAt).Seconds(), f.u(0.5).Seconds())
 	}
-	assert.Equal(f, batch.OrderQueued, f.list("p")[2].State)
+	assert.Equal(f, order.Queued, f.list("p")[2].State)
 	assert.Empty(f, must(f.st.SettleableBatches(f.ctx, 9))(f))
 	r := must(f.st.Get(f.ctx, b.Key()))(f)
 	assert.Greater(f, r.Version, s.Record.Version)
@@ -75,20 +76,20 @@ func settleRefused(f *fixture) {
 	f.add(os...)
 	b, rs := f.prepare("p", "b", 4)
 	f.end(b, store.Refused)
-	s := settlement(f.settleable(), store.OrderVerdict{})
+	s := settlement(f.settleable(), order.Verdict{})
 	why := &batch.SubmissionError{Kind: batch.KindRejected, Message: "no\x00" + strings.Repeat("x", 5000)}
-	s.Orders[0].State, s.Orders[0].Error = batch.OrderQuarantined, why
-	s.Orders[1].State, s.Orders[1].Group = batch.OrderQueued, "half"
-	s.Orders[2].State = batch.OrderQueued
-	s.Orders[3].State, s.Orders[3].Error = batch.OrderFailed, &batch.SubmissionError{Kind: batch.KindCancelled}
+	s.Orders[0].State, s.Orders[0].Error = order.Quarantined, why
+	s.Orders[1].State, s.Orders[1].Group = order.Queued, "half"
+	s.Orders[2].State = order.Queued
+	s.Orders[3].State, s.Orders[3].Error = order.Failed, &batch.SubmissionError{Kind: batch.KindCancelled}
 	s.Orders[0], s.Orders[3] = s.Orders[3], s.Orders[0] // in any order
 	require.True(f, f.settle(s))
 	got := f.list("p")
-	assert.Equal(f, batch.OrderQuarantined, got[0].State)
+	assert.Equal(f, order.Quarantined, got[0].State)
 	require.NotNil(f, got[0].Error)
 	assert.Equal(f, why.Kind, got[0].Error.Kind)
 	assert.Equal(f, batch.Excerpt(why.Message, batch.MaxErrorText), got[0].Error.Message)
-	assert.Equal(f, batch.OrderQueued, got[1].State)
+	assert.Equal(f, order.Queued, got[1].State)
 	assert.Equal(f, "half", got[1].Group)
 	assert.Empty(f, got[2].Group)
 	assert.Equal(f, batch.KindCancelled, got[3].Error.Kind)
@@ -97,15 +98,15 @@ func settleRefused(f *fixture) {
 		assert.Equal(f, rs[i].Version+2, r.Version)
 		assert.Equal(f, b.ID, r.Batch)
 	}
-	assert.Equal(f, []batch.OrderID{os[1].ID}, queuedIDs(f.next("p", 9)))
+	assert.Equal(f, []order.ID{os[1].ID}, queuedIDs(f.next("p", 9)))
 	f.prepare("p", "b2", 9)
 	f.end(bt("p", "b2"), store.IsCommitted)
 	second := f.settleable()
 	assert.Equal(f, "half", second.Group)
-	require.True(f, f.settle(settlement(second, store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(second, order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, 2, f.record("p", os[1].ID).Batches)
 	assert.Equal(f, batch.ID("b2"), f.record("p", os[1].ID).Batch)
-	assert.Equal(f, []batch.OrderID{os[2].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "in its old place")
+	assert.Equal(f, []order.ID{os[2].ID, os[4].ID}, queuedIDs(f.next("p", 9)), "in its old place")
 }
 
 func settleFenced(f *fixture) {
@@ -113,25 +114,25 @@ func settleFenced(f *fixture) {
 	f.add(many("q", "q", 3)...)
 	open, _ := f.prepare("p", "b", 2)
 	good, _ := f.prepare("q", "c", 2)
-	early := store.Settlement{Batch: open.Key(), Version: 1}
+	early := order.Settlement{Batch: open.Key(), Version: 1}
 	for _, o := range f.list("p")[:2] {
-		early.Orders = append(early.Orders, store.OrderVerdict{OrderRef: store.OrderRef{ID: o.ID, Version: o.Version}, State: batch.OrderQueued})
+		early.Orders = append(early.Orders, order.Verdict{Ref: order.Ref{ID: o.ID, Version: o.Version}, State: order.Queued})
 	}
 	assert.False(f, f.settle(early), "it is not final")
 	f.end(open, store.IsCommitted)
-	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})
+	s := settlement(f.settleable(), order.Verdict{State: order.Confirmed})
 	was := f.list("p")
-	for name, spoil := range map[string]func(*store.Settlement){
-		"the batch's version": func(s *store.Settlement) { s.Version-- },
-		"an order's version":  func(s *store.Settlement) { s.Orders[1].Version-- },
-		"another order":       func(s *store.Settlement) { s.Orders[1].ID = "q00001" },
-		"no order":            func(s *store.Settlement) { s.Orders[1].ID = "none" },
-		"an order too few":    func(s *store.Settlement) { s.Orders = s.Orders[:1] },
-		"another batch":       func(s *store.Settlement) { s.Batch.ID = "none" },
-		"another service":     func(s *store.Settlement) { s.Batch.Service = "q" },
+	for name, spoil := range map[string]func(*order.Settlement){
+		"the batch's version": func(s *order.Settlement) { s.Version-- },
+		"an order's version":  func(s *order.Settlement) { s.Orders[1].Version-- },
+		"another order":       func(s *order.Settlement) { s.Orders[1].ID = "q00001" },
+		"no order":            func(s *order.Settlement) { s.Orders[1].ID = "none" },
+		"an order too few":    func(s *order.Settlement) { s.Orders = s.Orders[:1] },
+		"another batch":       func(s *order.Settlement) { s.Batch.ID = "none" },
+		"another service":     func(s *order.Settlement) { s.Batch.Service = "q" },
 	} {
 		bad := s
-		bad.Orders = append([]store.OrderVerdict(nil), s.Orders...)
+		bad.Orders = append([]order.Verdict(nil), s.Orders...)
 		spoil(&bad)
 		assert.False(f, f.settle(bad), name)
 		assert.Equal(f, was, f.list("p"), name)
@@ -141,7 +142,7 @@ func settleFenced(f *fixture) {
 	require.Len(f, found, 2)
 	bad := s
 	bad.Version--
-	done := must(f.st.SettleOrders(f.ctx, []store.Settlement{bad, settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed})}))(f)
+	done := must(f.st.SettleOrders(f.ctx, []order.Settlement{bad, settlement(found[1], order.Verdict{State: order.Confirmed})}))(f)
 	assert.Equal(f, []bool{false, true}, done)
 	require.True(f, f.settle(s))
 	assert.False(f, f.settle(s), "once")
@@ -159,12 +160,12 @@ func settleAgrees(f *fixture) {
 	found, err := f.st.SettleableBatches(f.ctx, 9)
 	require.NoError(f, err)
 	require.Len(f, found, 2)
-	for _, state := range []batch.OrderState{batch.OrderQueued, batch.OrderFailed, batch.OrderQuarantined} {
-		_, err := f.st.SettleOrders(f.ctx, []store.Settlement{settlement(found[0], store.OrderVerdict{State: state})})
+	for _, state := range []order.State{order.Queued, order.Failed, order.Quarantined} {
+		_, err := f.st.SettleOrders(f.ctx, []order.Settlement{settlement(found[0], order.Verdict{State: state})})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%s", state)
 	}
-	_, err = f.st.SettleOrders(f.ctx, []store.Settlement{
-		settlement(found[0], store.OrderVerdict{State: batch.OrderConfirmed}), settlement(found[1], store.OrderVerdict{State: batch.OrderConfirmed}),
+	_, err = f.st.SettleOrders(f.ctx, []order.Settlement{
+		settlement(found[0], order.Verdict{State: order.Confirmed}), settlement(found[1], order.Verdict{State: order.Confirmed}),
 	})
 	require.ErrorIs(f, err, batch.ErrInvalidInput)
 	again, err := f.st.SettleableBatches(f.ctx, 9)
@@ -176,18 +177,18 @@ func settleInvalid(f *fixture) {
 	f.add(many("p", "o", 2)...)
 	b, _ := f.prepare("p", "b", 2)
 	f.end(b, store.Refused)
-	for name, v := range map[string]store.OrderVerdict{
-		"dequeued":    {State: batch.OrderDequeued},
+	for name, v := range map[string]order.Verdict{
+		"dequeued":    {State: order.Dequeued},
 		"none":        {},
-		"a long name": {State: batch.OrderQueued, Group: strings.Repeat("g", 300)},
-		"a bad name":  {State: batch.OrderQueued, Group: "\x00"},
+		"a long name": {State: order.Queued, Group: strings.Repeat("g", 300)},
+		"a bad name":  {State: order.Queued, Group: "\x00"},
 	} {
-		_, err := f.st.SettleOrders(f.ctx, []store.Settlement{settlement(f.settleable(), v)})
+		_, err := f.st.SettleOrders(f.ctx, []order.Settlement{settlement(f.settleable(), v)})
 		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
 	}
-	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderQueued})
+	s := settlement(f.settleable(), order.Verdict{State: order.Queued})
 	s.Orders[1] = s.Orders[0]
-	_, err := f.st.SettleOrders(f.ctx, []store.Settlement{s})
+	_, err := f.st.SettleOrders(f.ctx, []order.Settlement{s})
 	require.ErrorIs(f, err, batch.ErrInvalidInput, "twice")
 }
 
@@ -195,11 +196,11 @@ func settleTwice(f *fixture) {
 	f.add(many("p", "o", 3)...)
 	b, _ := f.prepare("p", "b", 2)
 	f.end(b, store.IsCommitted)
-	s := settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})
+	s := settlement(f.settleable(), order.Verdict{State: order.Confirmed})
 	other := s
 	other.Batch.Service = "q"
-	require.Equal(f, []bool{false, true, false}, must(f.st.SettleOrders(f.ctx, []store.Settlement{other, s, s}))(f))
+	require.Equal(f, []bool{false, true, false}, must(f.st.SettleOrders(f.ctx, []order.Settlement{other, s, s}))(f))
 	for _, r := range f.list("p")[:2] {
-		assert.Equal(f, batch.OrderConfirmed, r.State)
+		assert.Equal(f, order.Confirmed, r.State)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -28,19 +28,19 @@ func pruneFinal(f *fixture) {
 	assert.Zero(f, f.prune(store.PruneQuery{OlderThan: f.u(0.5)}))
 	f.pass(1)
 	assert.Equal(f, 5, f.prune(store.PruneQuery{OlderThan: f.u(0.5)}), "two batches and three orders")
-	assert.ElementsMatch(f, []batch.OrderID{is[batch.OrderDequeued], is[batch.OrderQueued]}, recordIDs(f.list(party)))
+	assert.ElementsMatch(f, []order.ID{is[order.Dequeued], is[order.Queued]}, recordIDs(f.list(party)))
 	f.pass(9)
 	assert.Zero(f, f.prune(store.PruneQuery{}))
 	f.end(bt(party, "open"), store.IsCommitted)
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
-	assert.Equal(f, []batch.OrderID{is[batch.OrderQueued]}, queuedIDs(f.next(party, 9)))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
+	assert.Equal(f, []order.ID{is[order.Queued]}, queuedIDs(f.next(party, 9)))
 }
 
 func pruneLimit(f *fixture) {
 	f.add(many("p", "o", 250)...)
 	rs := refs(f.next("p", 250))
-	for _, part := range [][]store.OrderRef{rs[200:], rs[:200]} {
-		must(f.st.FailOrders(f.ctx, verdicts(part, store.OrderVerdict{State: batch.OrderFailed})))(f)
+	for _, part := range [][]order.Ref{rs[200:], rs[:200]} {
+		must(f.st.FailOrders(f.ctx, verdicts(part, order.Verdict{State: order.Failed})))(f)
 		f.pass(1)
 	}
 	assert.Equal(f, 10, f.prune(store.PruneQuery{Limit: 10}))
@@ -58,7 +58,7 @@ func pruneUnsettled(f *fixture) {
 	f.pass(9)
 	assert.Equal(f, 1, f.prune(store.PruneQuery{Limit: 1}), "the one behind it")
 	assert.Zero(f, f.prune(store.PruneQuery{}))
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, 2, f.prune(store.PruneQuery{}))
 	assert.Len(f, f.list("p"), 1)
 }
@@ -67,11 +67,11 @@ func pruneForgets(f *fixture) {
 	o := ord("p", "a")
 	o.Key = "k"
 	f.add(o)
-	must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), store.OrderVerdict{State: batch.OrderFailed})))(f)
+	must(f.st.FailOrders(f.ctx, verdicts(refs(f.next("p", 1)), order.Verdict{State: order.Failed})))(f)
 	f.pass(1)
 	require.Equal(f, 1, f.prune(store.PruneQuery{}))
-	_, missing := must2(f.st.FinalOrders(f.ctx, []batch.OrderID{"a"}))(f)
-	assert.Equal(f, []batch.OrderID{"a"}, missing)
+	_, missing := must2(f.st.FinalOrders(f.ctx, []order.ID{"a"}))(f)
+	assert.Equal(f, []order.ID{"a"}, missing)
 	o.Payload = []byte("other")
 	f.add(o)
 	assert.Equal(f, []byte("other"), f.next("p", 1)[0].Payload)

@@ -1,52 +1,34 @@
-package store
+package order
 
 import (
 	"context"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
-// Orders is the interface that a driver implements for auto-batching, beside [Store]. All
+// Store is the contract of auto-batching that a driver implements, beside [store.Store]. All
 // methods may be called concurrently, from any number of processes on one database; none
-// retries, and none keeps a slice.
-type Orders interface {
-	OrderStore
-	OrderEngine
-}
-
-// OrderStore is the application's half. SQL drivers also have AddOrdersTx, in the
-// application's own transaction.
-type OrderStore interface {
+// retries, and none keeps a slice. The application calls the first three; SQL drivers also have
+// AddOrdersTx, in the application's own transaction. The loops of auto-batching call the others.
+type Store interface {
 	// AddOrders stores all orders of the call, or none, in the order of the slice. nil
 	// promises that they are durable. AddOrders of a party that do not overlap keep their
 	// order. Where a stored order, or an earlier order that this call stores, has the same id, or the
 	// same party and key, and the same party and payload, the order counts as stored and the
 	// earlier one stays; with another party or payload the error is [batch.ErrConflict]. The
-	// store remembers ids and keys until [Pruner].Prune removes the order, once it has
+	// store remembers ids and keys until [store.Pruner].Prune removes the order, once it has
 	// been final for long enough. An invalid order gives a [*batch.InputError]. Any other
 	// error leaves open whether the call was stored: add again, it is harmless.
-	AddOrders(ctx context.Context, orders ...batch.Order) error
+	AddOrders(ctx context.Context, orders ...Order) error
 	// FinalOrders returns the records of all ids whose orders are final, and separately the
 	// ids that are not stored; the other orders are open. The order is any; each id comes
-	// once. Its cost grows with len(ids). It works as [FinalReader].Finals.
-	FinalOrders(ctx context.Context, ids []batch.OrderID) (final []batch.OrderRecord, missing []batch.OrderID, err error)
+	// once. Its cost grows with len(ids). It works as [store.FinalReader].Finals.
+	FinalOrders(ctx context.Context, ids []ID) (final []Record, missing []ID, err error)
 	// ListOrders returns records in the order of (CreatedAt, ID) and the cursor for the next
 	// call, "" at the end.
-	ListOrders(ctx context.Context, q ListOrdersQuery) ([]batch.OrderRecord, Cursor, error)
-}
-
-// ListOrdersQuery selects orders; zero fields select all.
-type ListOrdersQuery struct {
-	Party  *batch.ServiceID
-	States []batch.OrderState
-	Batch  batch.ID
-	Limit  int // defaults to 100, at most 1,000
-	After  Cursor
-}
-
-// OrderEngine is the half that the loops of auto-batching use.
-type OrderEngine interface {
+	ListOrders(ctx context.Context, q ListQuery) ([]Record, store.Cursor, error)
 	// Parties lists parties that have queued orders and no batch whose orders are unsettled,
 	// in byte order after q.After, each with the load that waits there. An order whose
 	// deadline has passed counts until ExpireOrders handles it. Fewer parties than q.Limit
@@ -58,7 +40,7 @@ type OrderEngine interface {
 	// q.MaxBytes of payload (at least one order). Higher priority comes first, then age, in a
 	// group as well; the first group is the group of the first order that is in a group.
 	// NextOrders leaves out orders whose deadline has passed.
-	NextOrders(ctx context.Context, party batch.ServiceID, q NextQuery) ([]QueuedOrder, error)
+	NextOrders(ctx context.Context, party batch.ServiceID, q NextQuery) ([]Waiting, error)
 	// PrepareBatch stores b, as Add does, and makes the orders part of it (Dequeued), in one
 	// transaction. It returns false, and changes nothing, where an order has moved on or is
 	// past its deadline, or the party has a batch with unsettled orders. Where an earlier call
@@ -66,30 +48,48 @@ type OrderEngine interface {
 	// DataChangeID is known otherwise, even from an earlier batch of the same orders, the
 	// error is [batch.ErrConflict]. An empty list, an order named twice and an order of
 	// another party than b.Service give a [*batch.InputError].
-	PrepareBatch(ctx context.Context, b batch.Batch, orders []OrderRef) (bool, error)
+	PrepareBatch(ctx context.Context, b batch.Batch, orders []Ref) (bool, error)
 	// SettleableBatches returns final batches whose orders are Dequeued, oldest first (by
 	// CreatedAt, then ID), up to limit, each with its orders in the order in which it was
 	// built. Its cost grows with the batches in flight.
-	SettleableBatches(ctx context.Context, limit int) ([]OrderBatch, error)
+	SettleableBatches(ctx context.Context, limit int) ([]Batch, error)
 	// SettleOrders applies verdicts to the orders of batches, each batch by compare-and-set on
 	// the versions of its orders and on the version of the batch, in one transaction each or
 	// together. A settlement names all orders of the batch. A fenced settlement gives false
 	// and changes nothing. SettleOrders raises the version of the batch, and from then on
-	// [Operator].Requeue refuses the batch: its orders may join other batches. Orders of a
+	// [store.Operator].Requeue refuses the batch: its orders may join other batches. Orders of a
 	// Committed batch are Confirmed, and no others are: otherwise the error is a
 	// [*batch.InputError], and the call changes nothing.
 	SettleOrders(ctx context.Context, settled []Settlement) ([]bool, error)
 	// FailOrders makes Queued orders Failed or Quarantined for a reason of their own: a
 	// Builder refused each alone. It fences by version: false where an order has moved on.
 	// Another State gives a [*batch.InputError].
-	FailOrders(ctx context.Context, verdicts []OrderVerdict) ([]bool, error)
+	FailOrders(ctx context.Context, verdicts []Verdict) ([]bool, error)
 	// SplitOrders puts Queued orders into groups ("" for none), by version, all of the call or
 	// none: a Builder refused them together. The State of each verdict is Queued.
-	SplitOrders(ctx context.Context, verdicts []OrderVerdict) (bool, error)
+	SplitOrders(ctx context.Context, verdicts []Verdict) (bool, error)
 	// ExpireOrders makes Queued orders whose deadline has passed Failed, with
-	// [batch.KindExpired], the earliest deadline first, up to limit, and returns them as they are
+	// [KindExpired], the earliest deadline first, up to limit, and returns them as they are
 	// then. Its cost grows with their number. After an error they may have expired all the same.
-	ExpireOrders(ctx context.Context, limit int) ([]OrderVerdict, error)
+	ExpireOrders(ctx context.Context, limit int) ([]Verdict, error)
+}
+
+// ListQuery selects orders; zero fields select all.
+type ListQuery struct {
+	Party  *batch.ServiceID
+	States []State
+	Batch  batch.ID
+	Limit  int // defaults to 100, at most 1,000
+	After  store.Cursor
+}
+
+// Bounded returns the query with its limit's default and within its bound.
+func (q ListQuery) Bounded() ListQuery {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	q.Limit = min(q.Limit, 1000)
+	return q
 }
 
 // PartiesQuery asks for parties with something to do.
@@ -119,27 +119,40 @@ type NextQuery struct {
 	MaxBytes int // of payloads; 0 is unlimited
 }
 
-// OrderRef is an order at a version. Stores fill in TraceParent and Created, which never change, and do
+// Cut returns how many orders at the front of a queue, of these sizes, make one batch.
+func (q NextQuery) Cut(sizes []int) int {
+	n, total := 0, 0
+	for n < len(sizes) && n < max(1, q.Max) {
+		total += sizes[n]
+		if n > 0 && q.MaxBytes > 0 && total > q.MaxBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// Ref is an order at a version. Stores fill in TraceParent and Created, which never change, and do
 // without them in what they are given.
-type OrderRef struct {
-	ID          batch.OrderID
+type Ref struct {
+	ID          ID
 	Version     int64
-	TraceParent string    // [batch.Order].TraceParent
+	TraceParent string    // [Order].TraceParent
 	Created     time.Time // of the order's record
 }
 
-// QueuedOrder is an order that may become part of a batch.
-type QueuedOrder struct {
-	batch.Order
+// Waiting is an order that may become part of a batch.
+type Waiting struct {
+	Order
 	Version int64
 	Group   string
 	Created time.Time // of its record
 }
 
-// OrderBatch is a batch and its orders.
-type OrderBatch struct {
+// Batch is a batch and its orders.
+type Batch struct {
 	Record batch.Record // final
-	Orders []OrderRef   // in the order in which it was built
+	Orders []Ref        // in the order in which it was built
 	Group  string       // the orders' group, "" for none
 }
 
@@ -147,16 +160,16 @@ type OrderBatch struct {
 type Settlement struct {
 	Batch   batch.Key
 	Version int64 // of the batch's record
-	Orders  []OrderVerdict
+	Orders  []Verdict
 	// TraceParent of the batch's record; no store reads it.
 	TraceParent string
 }
 
-// OrderVerdict is the verdict about one order.
-type OrderVerdict struct {
-	OrderRef
+// Verdict is the verdict about one order.
+type Verdict struct {
+	Ref
 	// State is Confirmed, Failed, Quarantined, or Queued again.
-	State batch.OrderState
+	State State
 	// Group counts where State is Queued: "" for none. Printable text, at most
 	// [batch.MaxIDLen] bytes.
 	Group string

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -21,9 +22,9 @@ func modelTests() []test {
 
 // shadow is the model of one order.
 type shadow struct {
-	batch.Order
+	order.Order
 	at  int // its place among all
-	row store.OrderRow
+	row order.Row
 }
 
 // walk makes random calls, and keeps a model of their effects.
@@ -32,7 +33,7 @@ type walk struct {
 	*rand.Rand
 	seed   uint64
 	orders []*shadow
-	byID   map[batch.OrderID]*shadow
+	byID   map[order.ID]*shadow
 	open   map[batch.ServiceID]batch.Batch // of a party, and not settled
 	final  map[batch.ID]bool               // may be settled
 	made   int
@@ -41,7 +42,7 @@ type walk struct {
 func modelWalk(f *fixture) {
 	for seed := range uint64(4) {
 		w := &walk{
-			fixture: f, Rand: rand.New(rand.NewPCG(seed, 7)), seed: seed, byID: map[batch.OrderID]*shadow{},
+			fixture: f, Rand: rand.New(rand.NewPCG(seed, 7)), seed: seed, byID: map[order.ID]*shadow{},
 			open: map[batch.ServiceID]batch.Batch{}, final: map[batch.ID]bool{},
 		}
 		for step := range 60 {
@@ -53,8 +54,8 @@ func modelWalk(f *fixture) {
 		}
 		w.settleAll()
 		for _, s := range w.orders {
-			if s.row.State == batch.OrderQueued {
-				must(f.st.FailOrders(f.ctx, verdicts([]store.OrderRef{{ID: s.ID, Version: s.row.Version}}, store.OrderVerdict{State: batch.OrderFailed})))(f)
+			if s.row.State == order.Queued {
+				must(f.st.FailOrders(f.ctx, verdicts([]order.Ref{{ID: s.ID, Version: s.row.Version}}, order.Verdict{State: order.Failed})))(f)
 			}
 		}
 	}
@@ -101,25 +102,25 @@ func (w *walk) step() string {
 }
 
 func (w *walk) addSome(party batch.ServiceID) {
-	var added []batch.Order
+	var added []order.Order
 	for range 1 + w.IntN(4) {
 		w.made++
-		o := ord(party, batch.OrderID(fmt.Sprintf("%d-%d", w.seed, 1000-w.made)))
+		o := ord(party, order.ID(fmt.Sprintf("%d-%d", w.seed, 1000-w.made)))
 		o.Priority = w.IntN(2)
 		if w.IntN(4) == 0 && w.h.StepClock != nil {
 			o.Deadline = w.now().Add(w.u(0.5 + float64(w.IntN(3)))).Truncate(time.Microsecond)
 		}
-		s := &shadow{Order: o, at: len(w.orders), row: store.NewOrderRow()}
+		s := &shadow{Order: o, at: len(w.orders), row: order.NewRow()}
 		w.orders, w.byID[o.ID], added = append(w.orders, s), s, append(added, o)
 	}
 	w.add(added...)
 }
 
 // queue is what the party's next batch is made of.
-func (w *walk) queue(party batch.ServiceID, limit int) (is []batch.OrderID) {
+func (w *walk) queue(party batch.ServiceID, limit int) (is []order.ID) {
 	var queued []*shadow
 	for _, s := range w.orders {
-		if s.Party == party && s.row.State == batch.OrderQueued && !s.row.Expired(w.now(), s.Deadline) {
+		if s.Party == party && s.row.State == order.Queued && !s.row.Expired(w.now(), s.Deadline) {
 			queued = append(queued, s)
 		}
 	}
@@ -138,7 +139,7 @@ func (w *walk) queue(party batch.ServiceID, limit int) (is []batch.OrderID) {
 func (w *walk) prepareSome(party batch.ServiceID) {
 	limit := 1 + w.IntN(6)
 	next := w.next(party, limit)
-	require.Equal(w, w.queue(party, limit), append([]batch.OrderID(nil), queuedIDs(next)...))
+	require.Equal(w, w.queue(party, limit), append([]order.ID(nil), queuedIDs(next)...))
 	if len(next) == 0 {
 		return
 	}
@@ -149,7 +150,7 @@ func (w *walk) prepareSome(party batch.ServiceID) {
 	}
 	_, busy := w.open[party]
 	want := !busy
-	rows := make([]store.OrderRow, len(rs))
+	rows := make([]order.Row, len(rs))
 	for i, r := range rs {
 		s := w.byID[r.ID]
 		var ok bool
@@ -178,10 +179,10 @@ func (w *walk) settleAll() {
 	found := must(w.st.SettleableBatches(w.ctx, 100))(w)
 	require.Len(w, found, len(w.final))
 	for _, b := range found {
-		s := settlement(b, store.OrderVerdict{State: batch.OrderConfirmed})
+		s := settlement(b, order.Verdict{State: order.Confirmed})
 		for i := range s.Orders {
 			if b.Record.State != batch.Committed {
-				s.Orders[i].State = []batch.OrderState{batch.OrderQueued, batch.OrderQueued, batch.OrderFailed, batch.OrderQuarantined}[w.IntN(4)]
+				s.Orders[i].State = []order.State{order.Queued, order.Queued, order.Failed, order.Quarantined}[w.IntN(4)]
 				s.Orders[i].Group = []string{"", "g1", "g2"}[w.IntN(3)]
 			}
 		}
@@ -198,15 +199,15 @@ func (w *walk) settleAll() {
 }
 
 func (w *walk) judgeSome(party batch.ServiceID) {
-	var vs []store.OrderVerdict
+	var vs []order.Verdict
 	for _, s := range w.orders {
 		if s.Party == party && w.IntN(5) == 0 && len(vs) < 3 {
-			vs = append(vs, store.OrderVerdict{OrderRef: store.OrderRef{ID: s.ID, Version: s.row.Version}, State: batch.OrderQueued, Group: "g3"})
+			vs = append(vs, order.Verdict{Ref: order.Ref{ID: s.ID, Version: s.row.Version}, State: order.Queued, Group: "g3"})
 		}
 	}
 	if w.IntN(2) == 0 {
 		all := true
-		rows := make([]store.OrderRow, len(vs))
+		rows := make([]order.Row, len(vs))
 		for i, v := range vs {
 			var ok bool
 			rows[i], ok = w.byID[v.ID].row.Split(v)
@@ -221,7 +222,7 @@ func (w *walk) judgeSome(party batch.ServiceID) {
 		return
 	}
 	for i := range vs {
-		vs[i].State, vs[i].Group = batch.OrderFailed, ""
+		vs[i].State, vs[i].Group = order.Failed, ""
 	}
 	done := must(w.st.FailOrders(w.ctx, vs))(w)
 	for i, v := range vs {
@@ -241,7 +242,7 @@ func (w *walk) compare(step string) {
 		for _, s := range w.orders {
 			if s.Party == party {
 				want = append(want, s)
-				if s.row.State == batch.OrderQueued {
+				if s.row.State == order.Queued {
 					queued++
 				}
 			}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,28 +25,28 @@ func contextDone(f *fixture) {
 	cancel()
 	for name, call := range map[string]func() error{
 		"AddOrders":   func() error { return f.st.AddOrders(ctx, ord(party, "new")) },
-		"FinalOrders": func() error { _, _, err := f.st.FinalOrders(ctx, []batch.OrderID{"a"}); return err },
-		"ListOrders":  func() error { _, _, err := f.st.ListOrders(ctx, store.ListOrdersQuery{}); return err },
+		"FinalOrders": func() error { _, _, err := f.st.FinalOrders(ctx, []order.ID{"a"}); return err },
+		"ListOrders":  func() error { _, _, err := f.st.ListOrders(ctx, order.ListQuery{}); return err },
 		"Parties": func() error {
-			_, err := f.st.Parties(ctx, store.PartiesQuery{Start: true, Limit: 9, Cap: 9})
+			_, err := f.st.Parties(ctx, order.PartiesQuery{Start: true, Limit: 9, Cap: 9})
 			return err
 		},
-		"NextOrders": func() error { _, err := f.st.NextOrders(ctx, party, store.NextQuery{Max: 9}); return err },
+		"NextOrders": func() error { _, err := f.st.NextOrders(ctx, party, order.NextQuery{Max: 9}); return err },
 		"PrepareBatch": func() error {
-			_, err := f.st.PrepareBatch(ctx, bt("q", "new"), []store.OrderRef{{ID: "late", Version: 1}})
+			_, err := f.st.PrepareBatch(ctx, bt("q", "new"), []order.Ref{{ID: "late", Version: 1}})
 			return err
 		},
 		"SettleableBatches": func() error { _, err := f.st.SettleableBatches(ctx, 9); return err },
 		"SettleOrders": func() error {
-			_, err := f.st.SettleOrders(ctx, []store.Settlement{settlement(b, store.OrderVerdict{State: batch.OrderFailed})})
+			_, err := f.st.SettleOrders(ctx, []order.Settlement{settlement(b, order.Verdict{State: order.Failed})})
 			return err
 		},
 		"FailOrders": func() error {
-			_, err := f.st.FailOrders(ctx, verdicts(rs, store.OrderVerdict{State: batch.OrderFailed}))
+			_, err := f.st.FailOrders(ctx, verdicts(rs, order.Verdict{State: order.Failed}))
 			return err
 		},
 		"SplitOrders": func() error {
-			_, err := f.st.SplitOrders(ctx, verdicts(rs, store.OrderVerdict{State: batch.OrderQueued, Group: "g"}))
+			_, err := f.st.SplitOrders(ctx, verdicts(rs, order.Verdict{State: order.Queued, Group: "g"}))
 			return err
 		},
 		"ExpireOrders": func() error { _, err := f.st.ExpireOrders(ctx, 9); return err },
@@ -55,5 +55,5 @@ func contextDone(f *fixture) {
 		assert.ErrorIs(f, call(), context.Canceled, name)
 	}
 	assert.Equal(f, was, f.list(party))
-	assert.Equal(f, batch.OrderQueued, f.record("q", "late").State)
+	assert.Equal(f, order.Queued, f.record("q", "late").State)
 }

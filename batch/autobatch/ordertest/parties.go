@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -31,14 +32,14 @@ func partiesLoad(f *fixture) {
 	size := len(os[0].Payload)
 	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds())
 	ps[0].Oldest = 0
-	assert.Equal(f, store.PartyLoad{Party: "p", Orders: 5, Bytes: 5 * size, Urgent: true}, ps[0])
-	ps = must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 1, Cap: 1}))(f)
+	assert.Equal(f, order.PartyLoad{Party: "p", Orders: 5, Bytes: 5 * size, Urgent: true}, ps[0])
+	ps = must(f.st.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1, Cap: 1}))(f)
 	require.Len(f, ps, 1)
 	assert.Equal(f, 1, ps[0].Orders)
 	assert.Equal(f, size, ps[0].Bytes)
 	assert.InDelta(f, f.u(3).Seconds(), ps[0].Oldest.Seconds(), f.u(0.5).Seconds(), "of all, not of those counted")
 	q := f.next("q", 9)
-	require.True(f, must(f.st.SplitOrders(f.ctx, verdicts(refs(q), store.OrderVerdict{State: batch.OrderQueued, Group: "g"})))(f))
+	require.True(f, must(f.st.SplitOrders(f.ctx, verdicts(refs(q), order.Verdict{State: order.Queued, Group: "g"})))(f))
 	ps = f.parties()
 	assert.False(f, ps[0].Split)
 	assert.True(f, ps[1].Split)
@@ -56,7 +57,7 @@ func partiesPages(f *fixture) {
 	f.add(ord("ä", "umlaut"), ord("Z", "capital"), ord("", "empty"))
 	assert.Equal(f, want, partyNames(f.parties()), "by bytes")
 	var got []batch.ServiceID
-	for q := (store.PartiesQuery{Start: true, Limit: 7, Cap: 1}); ; q.Start = false {
+	for q := (order.PartiesQuery{Start: true, Limit: 7, Cap: 1}); ; q.Start = false {
 		ps := must(f.st.Parties(f.ctx, q))(f)
 		got = append(got, partyNames(ps)...)
 		if len(ps) < q.Limit {
@@ -73,11 +74,11 @@ func partiesIdle(f *fixture) {
 	}
 	b, _ := f.prepare("b", "batch", 2)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()))
-	ps := must(f.st.Parties(f.ctx, store.PartiesQuery{Start: true, Limit: 2, Cap: 9}))(f)
+	ps := must(f.st.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 2, Cap: 9}))(f)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(ps), "one that is passed over takes no place")
 	f.end(b, store.IsCommitted)
 	assert.Equal(f, []batch.ServiceID{"a", "c"}, partyNames(f.parties()), "final is not settled")
-	require.True(f, f.settle(settlement(f.settleable(), store.OrderVerdict{State: batch.OrderConfirmed})))
+	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Confirmed})))
 	assert.Equal(f, []batch.ServiceID{"a", "b", "c"}, partyNames(f.parties()))
 	f.prepare("c", "all", 9)
 	f.prepare("b", "rest", 9)
