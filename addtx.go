@@ -35,7 +35,7 @@ func AddTx[Tx any](ctx context.Context, r *Runner, tx Tx, batches ...batch.Batch
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
-	batches = r.traced(ctx, batches)
+	batches = r.events.Traced(ctx, batches)
 	return r.engine.Call(ctx, "add_tx", len(batches), func() error { return s.AddTx(ctx, tx, batches...) })
 }
 

@@ -3,7 +3,6 @@ package dltbatch
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -30,7 +29,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()
 	for {
-		final := r.idlers.next() // before the look, so that nothing falls between the two
+		final := r.idlers.Next() // before the look, so that nothing falls between the two
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)
@@ -47,33 +46,8 @@ func (r *Runner) Idle(ctx context.Context) error {
 	}
 }
 
-// idlers wait for batches to become final.
-type idlers struct {
-	mu    sync.Mutex
-	final chan struct{} // nil if nobody waits
-}
-
-// next returns a channel that is closed when the next batch becomes final.
-func (i *idlers) next() <-chan struct{} {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.final == nil {
-		i.final = make(chan struct{})
-	}
-	return i.final
-}
-
-func (i *idlers) notify() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.final != nil {
-		close(i.final)
-		i.final = nil
-	}
-}
-
 // final wakes the waiters for a batch that this process saw become final.
 func (r *Runner) final(key batch.Key) {
 	r.waiters.Final(key)
-	r.idlers.notify()
+	r.idlers.Notify()
 }

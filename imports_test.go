@@ -51,8 +51,6 @@ var house = []struct {
 	{"probe", []string{"health", "store", "internal/isnil"}},
 	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root
 	{"internal/loop", nil},
-	{"internal/lossy", nil},
-	{"internal/repeats", nil},
 	{"internal/events", []string{"batch", "store", "dlt", "health", "internal/loop", "internal/inhand"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},

@@ -51,25 +51,16 @@ func (r *Runner) Acquit(ctx context.Context, seen batch.Record, by batch.By) (ba
 	return r.desk.Acquit(ctx, seen, by)
 }
 
-// operated reports an operator's act and wakes the waiters and the lane that it concerns.
+// operated reports an operator's act, and wakes the lane that it concerns.
 func (r *Runner) operated(ctx context.Context, act batch.Act, rec batch.Record) {
-	r.observe(ctx, batch.Event{
-		Kind: batch.EventOperated, Key: rec.Key, State: rec.State, By: batch.ByOperator, Attempt: rec.Attempt, Act: act, SinceAdded: between(rec.CreatedAt, rec.FinalAt),
-		TraceParent: rec.TraceParent,
-	})
-	if rec.Final() {
-		r.final(rec.Key)
-	}
+	r.events.Operated(ctx, act, rec)
 	r.engine.Freed(rec.Service)
 }
 
 // steered is operated for an act upon a lane or everything.
 func (r *Runner) steered(ctx context.Context, act batch.Act, changed bool) {
 	if changed {
-		if act.Action == batch.ActionRelease {
-			r.news.mark(&r.news.halted, act.Scope.Service, false)
-		}
-		r.observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
+		r.events.Steered(ctx, act)
 	}
 	if !act.Scope.All { // the next scans find the services that were paused with everything
 		r.engine.Freed(act.Scope.Service)

@@ -185,9 +185,6 @@ func (o *Options) withDefaults() Options {
 	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.RequestTimeout))
 	c.StuckAfter = cmp.Or(c.StuckAfter, time.Hour)
 	c.QuickRetries = max(0, c.QuickRetries)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	c.Observers = slices.Clone(c.Observers)
 	return c
 }
@@ -248,7 +245,12 @@ func (o Options) check() error {
 	if o.Observer != nil && isnil.Is(o.Observer) {
 		return engine.BadOption("Observer", nil, "an observer, or none")
 	}
-	return checkObservers(o.Observers)
+	for i, each := range o.Observers {
+		if isnil.Is(each) {
+			return engine.BadOption(fmt.Sprintf("Observers[%d]", i), nil, "an observer")
+		}
+	}
+	return nil
 }
 
 // engine returns what the engine has to know of the options.
@@ -261,7 +263,7 @@ func (o Options) engine() engine.Options {
 		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
 		Instance: o.Instance, Host: host(), Version: version(),
 		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter,
-		Logger: o.Logger, Differ: o.others(),
+		Differ: o.others(),
 	}
 }
 

@@ -3,17 +3,14 @@ package dltbatch
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/engine"
+	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/isnil"
-	"github.com/dltbatch/dltbatch/internal/lossy"
-	"github.com/dltbatch/dltbatch/internal/repeats"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -40,17 +37,10 @@ var (
 type Runner struct {
 	o       Options
 	engine  *engine.Engine
+	events  *events.Reporter
 	desk    acts.Desk
 	waiters *await.Waiters[batch.Key, batch.Record]
-	idlers  idlers
-
-	reporter atomic.Pointer[func(batch.Event)] // while Run runs: observe with its context's values
-	news     news
-	queues   []*lossy.Queue[delivery] // of Options.Observers
-	flow     flow
-	sums     *repeats.Log[topic, write]
-
-	droppedTraces atomic.Uint64
+	idlers  await.Signal
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the
@@ -70,13 +60,13 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	r := &Runner{o: opts, sums: newSums()}
-	if o != nil && o.Logger != nil {
-		r.o.Logger = slog.New(logHandler{o.Logger.Handler(), r.news.troubled})
-	}
-	r.queues = r.newQueues()
+	r := &Runner{o: opts}
+	r.events = events.New(events.Options{
+		Instance: opts.Instance, Observer: opts.Observer, Observers: opts.Observers, Calls: opts.Calls,
+		TraceParent: opts.TraceParent, TraceRequest: opts.TraceRequest, Logger: opts.Logger, Final: r.final,
+	})
 	var err error
-	if r.engine, err = engine.New(s, l, r.o.engine(), events{r}); err != nil {
+	if r.engine, err = engine.New(s, l, opts.engine(), r.events); err != nil {
 		return nil, err
 	}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
@@ -106,13 +96,11 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
-	batches = r.traced(ctx, batches)
+	batches = r.events.Traced(ctx, batches)
 	if err := r.engine.Store().Add(ctx, batches...); err != nil {
 		return fmt.Errorf("add: %w", err)
 	}
-	for _, b := range batches {
-		r.observe(ctx, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued})
-	}
+	r.events.Added(ctx, batches)
 	r.engine.Added(batches)
 	return nil
 }

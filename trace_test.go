@@ -113,17 +113,6 @@ func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {
 	return p.Ledger.Submit(ctx, a)
 }
 
-// Where nobody gives a context, an Add costs no allocation more; and where all batches have their own.
-func TestATraceThatNobodyWantsIsFree(t *testing.T) {
-	r, ctx := quiet(t), t.Context()
-	for name, own := range map[string]string{"none": "", "own": ownTrace} {
-		given := []batch.Batch{{Service: "s", ID: "b", TraceParent: own}}
-		if n := testing.AllocsPerRun(100, func() { r.traced(ctx, given) }); n != 0 {
-			t.Errorf("%s: %v allocations an Add", name, n)
-		}
-	}
-}
-
 // A TraceRequest that returns a context with a later deadline does not let the POST outlive its time.
 func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

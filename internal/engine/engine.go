@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/held"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -57,7 +58,6 @@ type Options struct {
 	Retention  time.Duration // 0: 30 days, or for ever where the store cannot prune; negative means for ever
 	StuckAfter time.Duration
 
-	Logger *slog.Logger
 	Differ []slog.Attr // the options that are not their defaults, for the log
 }
 
@@ -66,7 +66,7 @@ type common struct {
 	o      Options
 	store  watchedStore // outside of the loops
 	ledger guard
-	events Events
+	events *events.Reporter
 	held   *held.Batches
 }
 
@@ -78,7 +78,7 @@ type Engine struct {
 }
 
 // New joins a store and a ledger, which must fit each other and the options.
-func New(s store.Store, l dlt.Ledger, o Options, events Events) (*Engine, error) {
+func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, error) {
 	var err error
 	if o.Strategy, err = steadied(o.Strategy); err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func New(s store.Store, l dlt.Ledger, o Options, events Events) (*Engine, error)
 		}
 	}
 	return &Engine{common: common{
-		o: o, events: events, held: held.New(held.DefaultBytes),
-		store:  watchedStore{Store: wholeStore(s), calls: events.Calls()},
-		ledger: guard{Ledger: l, trouble: func(err error) { events.Trouble("ledger", err) }, traits: new(atomic.Bool)},
+		o: o, events: r, held: held.New(held.DefaultBytes),
+		store:  watchedStore{Store: wholeStore(s), calls: r.Calls()},
+		ledger: guard{Ledger: l, trouble: func(err error) { r.Trouble("ledger", err) }, traits: new(atomic.Bool)},
 	}}, nil
 }
 
@@ -118,23 +118,22 @@ func (e *Engine) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	values := context.WithoutCancel(ctx) // an event after the stop is observed like any other
-	notices := e.events.Begin(values, queuer.ReliesOnOrder(e.o.Strategy))
+	news := e.events.Begin(ctx, e.store, e.ledger.Traits, queuer.ReliesOnOrder(e.o.Strategy))
 	if err := e.first(ctx); err != nil {
-		notices.End()
+		news.End()
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
 		return err
 	}
 	e.logLosses(ctx)
-	e.logStart(values)
-	r := newRun(e.common, notices)
+	e.logStart(ctx)
+	r := newRun(e.common, news)
 	e.run.Store(r)
 	err := r.deliver(ctx)
 	e.run.Store(nil)
-	notices.End()
-	r.logStop(values, err)
+	news.End()
+	r.logStop(context.WithoutCancel(ctx), err)
 	return err
 }
 

@@ -27,13 +27,13 @@ func (e *Engine) logLosses(ctx context.Context) {
 		}
 	}
 	if len(losses) > 0 {
-		e.o.Logger.LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
+		e.events.Logger().LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))
 	}
 }
 
 // logStart writes down how this Run differs from others.
 func (e *Engine) logStart(ctx context.Context) {
-	if !e.o.Logger.Enabled(ctx, slog.LevelInfo) {
+	if !e.events.Logger().Enabled(ctx, slog.LevelInfo) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -44,12 +44,12 @@ func (e *Engine) logStart(ctx context.Context) {
 	if len(e.o.Differ) > 0 {
 		attrs = append(attrs, slog.GroupAttrs("options", e.o.Differ...))
 	}
-	e.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
+	e.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
 }
 
 // logStopping writes down that a stop begins.
 func (r *run) logStopping(ctx context.Context) {
-	r.o.Logger.LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
+	r.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
 }
 
 // logStop writes down how a Run ended: how many claims were put back, and how many attempts the next
@@ -64,5 +64,5 @@ func (r *run) logStop(ctx context.Context, err error) {
 		level = slog.LevelError
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	r.o.Logger.LogAttrs(ctx, level, lineStopped, attrs...)
+	r.events.Logger().LogAttrs(ctx, level, lineStopped, attrs...)
 }

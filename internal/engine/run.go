@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
@@ -29,8 +30,8 @@ type run struct {
 	table     *inhand.Table
 	keeper    *groups.Keeper
 	vitals    *vitals
+	news      *events.Run
 	gate      *gate
-	notices   Notices
 	end       ending
 }
 
@@ -50,9 +51,9 @@ const handBytes = 64 << 20
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).
 const scanLanes = 5000
 
-func newRun(all common, n Notices) *run {
+func newRun(all common, n *events.Run) *run {
 	o := all.o
-	r := &run{common: all, vitals: newVitals(all.store.calls), notices: n}
+	r := &run{common: all, vitals: newVitals(all.store.calls), news: n}
 	r.gate = newGate(all, n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
@@ -98,9 +99,9 @@ func newRun(all common, n Notices) *run {
 	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
 		resolver = gatedResolver{watchedResolver{l, r.vitals}, r.gate}
 	}
-	var events dlt.EventSource
+	var source dlt.EventSource
 	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
-		events = watchedEvents{l, r.vitals}
+		source = watchedEvents{l, r.vitals}
 	}
 	r.monitor = monitor.New(heldStore{gatedStore{r.storeOf("monitor"), r.gate}, r}, gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}, r.table, monitor.Options{
 		Rules: monitor.Rules{
@@ -109,13 +110,11 @@ func newRun(all common, n Notices) *run {
 			Reliant: queuer.ReliesOnOrder(o.Strategy),
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
-		Traits: r.ledger.Traits, Resolver: resolver, Events: events, Streams: o.Streams,
+		Traits: r.ledger.Traits, Resolver: resolver, Events: source, Streams: o.Streams,
 		// A scan is as good as a look of the monitor, where both come about as often.
-		Empty:   func() bool { return r.queuer.Empty(2 * o.PollInterval) },
-		Trouble: func(_ batch.ServiceID, err error) { r.events.Trouble("monitor", err) },
-		Vanished: func(key batch.Key, now batch.Reported) {
-			r.events.Report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
-		},
+		Empty:    func() bool { return r.queuer.Empty(2 * o.PollInterval) },
+		Trouble:  func(_ batch.ServiceID, err error) { r.events.Trouble("monitor", err) },
+		Vanished: n.Vanished,
 	})
 	return r
 }
@@ -132,7 +131,7 @@ func (r *run) written(group []inhand.Recorded) {
 		if w.Finding == store.Unposted && w.Applied.Result == store.Written {
 			r.end.putBackClaim()
 		}
-		r.notices.Written(ctx, w)
+		r.news.Written(ctx, w)
 	}
 }
 

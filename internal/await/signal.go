@@ -1,0 +1,30 @@
+package await
+
+import "sync"
+
+// Signal wakes any number of waiters at once. The zero value is ready. Its methods may be called
+// concurrently.
+type Signal struct {
+	mu   sync.Mutex
+	next chan struct{} // nil if nobody waits
+}
+
+// Next returns a channel that the next Notify closes.
+func (s *Signal) Next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.next
+}
+
+// Notify wakes all who wait.
+func (s *Signal) Notify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
+}
