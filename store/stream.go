@@ -1,11 +1,7 @@
 package store
 
 import (
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -146,16 +142,8 @@ func StreamIDs(ids []string) []string {
 }
 
 func checkName(field, s string) error {
-	switch {
-	case s == "":
+	if s == "" {
 		return &batch.InputError{Field: field, Want: "not empty"}
-	case len(s) > batch.MaxIDLen:
-		return &batch.InputError{
-			Field: field, Value: batch.Excerpt(s, 64),
-			Want: "at most " + strconv.Itoa(batch.MaxIDLen) + " bytes, has " + strconv.Itoa(len(s)),
-		}
-	case !utf8.ValidString(s) || strings.IndexFunc(s, unicode.IsControl) >= 0:
-		return &batch.InputError{Field: field, Value: batch.Excerpt(s, 64), Want: "valid UTF-8 without control characters"}
 	}
-	return nil
+	return batch.CheckText(field, s, batch.MaxIDLen)
 }

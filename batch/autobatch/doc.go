@@ -17,19 +17,6 @@
 // A party has one batch at a time; orders that come meanwhile fill the next. So a batch is
 // small, and leaves at once, when there is little to do, and grows with the load.
 //
-// The states and loops of docs/glossary.md#auto-batch have other names here, the same as for
-// every other batch:
-//
-//	Prepared               batch.Queued
-//	Submitted              batch.Submitting, then batch.Pending
-//	Accepted               batch.Pending or batch.Valid
-//	Confirmed              batch.Committed
-//	Failed, attempts left  batch.Delayed, or batch.Unknown if the ledger does not have it
-//	Failed for good        batch.Rejected or batch.Invalid
-//	Dequeue, of an order   order.Dequeued, and then the order's outcome
-//	batchingLoop           the Engine, and the Runner's queuer, which also finds batches
-//	                       prepared before a restart
-//	monitoringLoop         the Runner's monitor; the Engine reads the verdicts
-//	retryingLoop           the Runner's queuer; the Engine puts orders back
-//	updatedAt              the version of a batch, and of an order
+// An order, its states and its store are in package batch/autobatch/order. docs/orders.md is the manual;
+// docs/glossary.md#auto-batch has the names of the source document beside the names here.
 package autobatch

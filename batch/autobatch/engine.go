@@ -109,7 +109,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// Add checks orders and stores all of them or none, in order, and wakes the loop. When it
+// Add stores all orders or none, in order, and wakes the loop. When it
 // returns nil the orders are durable, and this process or another will make each Confirmed,
 // Failed or Quarantined; Run need not run. The errors are [ErrDisabled] and the errors of
 // [order.Store].AddOrders.
@@ -117,13 +117,7 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 	if e.o.Disabled {
 		return ErrDisabled
 	}
-	orders = e.traces.orders(ctx, orders)
-	for _, o := range orders {
-		if err := o.Validate(); err != nil {
-			return fmt.Errorf("add orders: %w", err)
-		}
-	}
-	if err := e.orders.AddOrders(ctx, orders...); err != nil {
+	if err := e.orders.AddOrders(ctx, e.traces.orders(ctx, orders)...); err != nil {
 		return fmt.Errorf("add orders: %w", err)
 	}
 	loop.Poke(e.look)

@@ -1,6 +1,7 @@
 package autobatch
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 type noStore struct{ order.Store }
 
 func TestOptionsAreChecked(t *testing.T) {
-	build := order.BuilderFunc(nil)
+	build := order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) { return batch.Batch{}, nil })
 	for field, o := range map[string]*Options{
 		"FlushAge":         {FlushAge: -1},
 		"BatchInterval":    {BatchInterval: -1},

@@ -1,4 +1,4 @@
-package dltbatch_test
+package autobatch_test
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: []json.RawMessage{command}}, err
 }
 
-// wallet is the first snippet about orders.
+// wallet is the first snippet of docs/orders.md.
 func wallet(ctx context.Context, url string, st *memory.Store, serve func(context.Context, *autobatch.Engine) error) error {
 	ledger, err := canton.New(url, &canton.Options{UserID: "wallet", DecidedWithin: 5 * time.Minute})
 	if err != nil {
@@ -70,8 +70,8 @@ func wallet(ctx context.Context, url string, st *memory.Store, serve func(contex
 	return group.Wait()
 }
 
-// pay is the second.
-func pay(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID, payload []byte) error {
+// payOne is the second.
+func payOne(ctx context.Context, engine *autobatch.Engine, party batch.ServiceID, payload []byte) error {
 	transfer := order.Order{
 		ID: "transfer-4711", Party: party, Payload: payload, // adding it again is harmless
 		Deadline: time.Now().Add(time.Minute), // Failed, if it is not part of a batch by then
@@ -113,7 +113,7 @@ func Example_orders() {
 	defer cancel()
 	done := errors.New("done")
 	err = wallet(ctx, participant.URL(), memory.New(), func(ctx context.Context, engine *autobatch.Engine) error {
-		if err := pay(ctx, engine, "Alice::1220", []byte(`{"to": "Bob::1220", "amount": "5"}`)); err != nil {
+		if err := payOne(ctx, engine, "Alice::1220", []byte(`{"to": "Bob::1220", "amount": "5"}`)); err != nil {
 			return err
 		}
 		return done
@@ -132,7 +132,7 @@ func TestSnippetsSwitchedOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, wallet(ctx, "http://127.0.0.1:1", memory.New(), func(ctx context.Context, engine *autobatch.Engine) error {
 		defer cancel()
-		require.ErrorIs(t, pay(ctx, engine, "Alice", []byte("x")), autobatch.ErrDisabled)
+		require.ErrorIs(t, payOne(ctx, engine, "Alice", []byte("x")), autobatch.ErrDisabled)
 		return nil
 	}))
 }
@@ -159,8 +159,8 @@ func TestSnippetPayTogether(t *testing.T) {
 }
 
 // The table of variables in docs/orders.md has their defaults.
-func TestReadmeVariables(t *testing.T) {
-	page, err := os.ReadFile("docs/orders.md")
+func TestPageVariables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/orders.md")
 	require.NoError(t, err)
 	rows := map[string]string{}
 	for line := range strings.Lines(string(page)) {
