@@ -159,7 +159,7 @@ func TestTheCoreDelivers(t *testing.T) {
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		stop()
 		require.NoError(t, <-ended)
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 		recorded, err := st.Ledger(t.Context(), "")
 		require.NoError(t, err)
 		assert.Empty(t, recorded, "nothing can be recorded")

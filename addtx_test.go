@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -97,7 +98,7 @@ func TestAddTxOfAnyKind(t *testing.T) {
 func TestCheckOfALedgerThatHasNone(t *testing.T) {
 	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 	require.NoError(t, r.Check(batch.Batch{}))
-	off := dlt.Wrap(checking{ledgermem.New(nil), func(batch.Batch) error { return errors.New("never called") }}, dlt.Hooks{
+	off := hooked.Wrap(checking{ledgermem.New(nil), func(batch.Batch) error { return errors.New("never called") }}, hooked.Hooks{
 		Traits: func(batch.ServiceID, func(batch.ServiceID) dlt.Traits) dlt.Traits { return dlt.Traits{Name: "off"} },
 	})
 	r, err := dltbatch.New(memory.New(), off, nil)

@@ -113,7 +113,7 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 				defer cancel()
 				require.NoError(t, r.Idle(ctx))
 				require.NoError(t, stop())
-				require.NoError(t, ledger.Check(order))
+				require.NoError(t, ledger.Verify(order))
 				for s, ids := range order {
 					assert.Equal(t, ids, ledger.Log(s))
 				}

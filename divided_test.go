@@ -20,6 +20,8 @@ import (
 // divided is a ledger of circuits whose nodes have different states: it executes a batch,
 // shows it as Valid, and takes it back. A whole circuit commits.
 type divided struct {
+	dlt.Unimplemented
+
 	mu    sync.Mutex
 	posts map[batch.ID][]time.Time
 	whole map[batch.ServiceID]bool

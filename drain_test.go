@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -49,7 +50,7 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 		var first atomic.Bool
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.ResendHarmlessFor = dlt.Forever
-		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), dlt.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+		ledger := hooked.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			if first.CompareAndSwap(false, true) {
 				<-release // it ignores its context
 				return dlt.ErrBusy
@@ -134,7 +135,7 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 		assert.Equal(t, 1, rec.Spent, "and the claim that sent nothing is not paid for")
 		require.NoError(t, next.Idle(t.Context()))
 		require.NoError(t, stop())
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -21,7 +22,7 @@ import (
 
 // differing is a ledger whose traits change sets for each service.
 func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.Ledger {
-	return dlt.Wrap(l, dlt.Hooks{Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
+	return hooked.Wrap(l, hooked.Hooks{Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
 		t := next(s)
 		change(s, &t)
 		return t
@@ -104,7 +105,6 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 		"retention":      {func(t *dlt.Traits) { t.ResendHarmlessFor = 48 * time.Hour }, nil, "Retention"},
 		"order":          {func(t *dlt.Traits) { t.KeepsOrder = false }, queuer.Pipelined(4), "KeepsOrder"},
 		"no name":        {func(t *dlt.Traits) { t.Name = "" }, nil, "Traits.Name"},
-		"no method":      {func(t *dlt.Traits) { t.Prepares = true }, nil, "dlt.Preparer"},
 		"a panic":        {func(*dlt.Traits) { panic("boom") }, nil, "boom"},
 		"another ledger": {func(t *dlt.Traits) { t.Name = "other" }, nil, "another ledger"},
 	} {
@@ -168,7 +168,7 @@ func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) d
 			change(t)
 		}
 	})
-	return dlt.Wrap(l, dlt.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+	return hooked.Wrap(l, hooked.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
 		next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
 	) ([]batch.Status, error) {
 		*asked++

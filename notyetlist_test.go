@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -23,7 +24,7 @@ func TestANotYetInAListHoldsNothingBeforeIt(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.MaxList = 5
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
-		wrapped := dlt.Wrap(ledger, dlt.Hooks{
+		wrapped := hooked.Wrap(ledger, hooked.Hooks{
 			SubmitList: func(ctx context.Context, list []batch.Attempt, next func(context.Context, []batch.Attempt) error) error {
 				for _, a := range list {
 					if a.ID == "b" {

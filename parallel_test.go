@@ -169,7 +169,7 @@ func TestParallelOnSQLite(t *testing.T) {
 	defer cancel()
 	require.NoError(t, runner.Idle(ctx))
 	require.NoError(t, stop())
-	require.NoError(t, ledger.Check(nil))
+	require.NoError(t, ledger.Verify(nil))
 	overtook := 0
 	for service, bs := range added {
 		place := map[batch.ID]int{}

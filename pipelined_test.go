@@ -120,7 +120,7 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 				keepRunning(t, r)
 				idle(t, r)
 				assert.Equal(t, ids, ledger.Log("s"))
-				require.NoError(t, ledger.Check(map[batch.ServiceID][]batch.ID{"s": ids}))
+				require.NoError(t, ledger.Verify(map[batch.ServiceID][]batch.ID{"s": ids}))
 				assert.Equal(t, ids, slices.Compact(posts(ledger)), "it is tried again before anything after it is tried at all")
 				for _, id := range ids {
 					rec, err := r.Get(t.Context(), batch.Key{Service: "s", ID: id})
@@ -232,7 +232,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 		time.Sleep(time.Second)
 		stops[1] = running(t, runners[1])
 		idle(t, runners[0])
-		require.NoError(t, inner.Check(order))
+		require.NoError(t, inner.Verify(order))
 		for service, ids := range order {
 			assert.Equal(t, ids, inner.Log(service))
 		}

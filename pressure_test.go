@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -101,7 +102,7 @@ func TestAMisconfigurationBurnsNothing(t *testing.T) {
 		assert.False(t, r.Health().Paused)
 		assert.Zero(t, r.Health().PausedSince)
 		require.NoError(t, stop())
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 		for s, ids := range order {
 			assert.Equal(t, ids, ledger.Log(s), "each committed, on a budget of one")
 			for _, id := range ids {
@@ -150,7 +151,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		for i := 1; i < len(ledger.posts); i++ {
 			assert.GreaterOrEqual(t, ledger.posts[i-1]-ledger.posts[i], 40*time.Second)
 		}
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 	})
 }
 
@@ -169,7 +170,7 @@ func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 		defer cancel()
 		require.NoError(t, r.Idle(ctx), "all of them, within two minutes")
 		require.NoError(t, stop())
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 		for s, ids := range order {
 			require.Equal(t, ids, ledger.Log(s))
 		}
@@ -241,7 +242,7 @@ func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.PressureScope = dlt.ScopeEndpoint
 		cured := time.Now().Add(time.Minute)
-		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), dlt.Hooks{
+		ledger := hooked.Wrap(ledgermem.New(&ledgermem.Options{Traits: &traits}), hooked.Hooks{
 			Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 				switch {
 				case time.Now().Before(cured):

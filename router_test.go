@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -140,7 +141,7 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 		asked := &atomic.Int64{}
 		router := newRouter(t,
 			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
-			dlt.Route{Ledger: dlt.Wrap(second, dlt.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
+			dlt.Route{Ledger: hooked.Wrap(second, hooked.Hooks{BatchStatuses: func(ctx context.Context, s batch.ServiceID, as []batch.Attempt,
 				next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
 			) ([]batch.Status, error) {
 				asked.Add(1)

@@ -89,7 +89,7 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // during a failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
 func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
-// Add checks batches locally, as the ledger would (dlt.Checker), and stores all of them or
+// Add checks batches locally, as the ledger would (dlt.Ledger.Check), and stores all of them or
 // none, in order; see [store.Store]. When it returns nil the batches are durable, and
 // this process or another delivers them. Run need not run.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {

@@ -17,7 +17,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -148,36 +147,41 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 		assert.False(t, r.Health().Running)
 
 		nameless := dlt.Traits{}
-		err = newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Traits: &nameless}), nil).Run(t.Context())
+		_, err = dltbatch.New(memory.New(), ledgermem.New(&ledgermem.Options{Traits: &nameless}), nil)
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
 	})
 }
 
-// A ledger wrapped in a struct loses its methods, but its traits still declare them.
-func TestNewRefusesALedgerThatCannotWhatItSays(t *testing.T) {
-	for trait, c := range map[string]struct {
-		traits dlt.Traits
-		name   string
-	}{
-		"Resolves": {dlt.Traits{Resolves: true}, "dlt.Resolver"},
-		"Streams":  {dlt.Traits{Streams: true}, "dlt.EventSource"},
-		"Checks":   {dlt.Traits{Checks: true}, "dlt.Checker"},
-		"Prepares": {dlt.Traits{Prepares: true}, "dlt.Preparer"},
-		"MaxList":  {dlt.Traits{MaxList: 2}, "dlt.ListSubmitter"},
-	} {
-		c.traits.Name = "wrapped"
-		_, err := dltbatch.New(memory.New(), struct{ dlt.Ledger }{ledgermem.New(&ledgermem.Options{Traits: &c.traits})}, nil)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, trait)
-		assert.Equal(t, "Traits."+trait, in.Field)
-		assert.ErrorContains(t, err, c.name)
-	}
-	client, err := sawtooth.New("http://127.0.0.1:1", nil)
-	require.NoError(t, err)
-	_, err = dltbatch.New(memory.New(), struct{ dlt.Ledger }{client}, nil)
-	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	_, err = dltbatch.New(memory.New(), dlt.Wrap(client, dlt.Hooks{}), nil)
-	require.NoError(t, err)
+// overrated is a ledger whose traits declare methods that it does not have.
+type overrated struct {
+	dlt.Unimplemented
+	dlt.Submitter
+	dlt.BatchStatusReader
+	traits dlt.Traits
+}
+
+func (l overrated) Traits(batch.ServiceID) dlt.Traits { return l.traits }
+
+// Where the traits declare Prepares and the method is not there, nothing is sent, and Health says why.
+func TestAMissingPrepareSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := ledgermem.New(nil)
+		traits := ledgermem.Unforgiving(time.Second)
+		traits.Prepares, traits.PressureScope = true, dlt.ScopeEndpoint
+		r := started(t, memory.New(), overrated{Submitter: inner, BatchStatusReader: inner, traits: traits}, nil)
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		time.Sleep(time.Minute)
+		assert.Empty(t, inner.Log("s"))
+		require.ErrorIs(t, r.Health().PausedBecause, errors.ErrUnsupported)
+		require.ErrorIs(t, r.Health().PausedBecause, dlt.ErrMisconfigured)
+	})
+}
+
+// A check that is declared and not there refuses every batch.
+func TestAMissingCheckRefuses(t *testing.T) {
+	inner := ledgermem.New(nil)
+	r := newRunner(t, memory.New(), overrated{Submitter: inner, BatchStatusReader: inner, traits: dlt.Traits{Name: "l", Checks: true}}, nil)
+	require.ErrorIs(t, r.Add(t.Context(), one("s", "a")), errors.ErrUnsupported)
 }
 
 // broken is a store that does not work.

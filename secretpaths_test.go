@@ -85,13 +85,11 @@ func TestKeysOfAnyClientShowNowhere(t *testing.T) {
 				found, err := client.BatchStatuses(ctx, a.Service, []batch.Attempt{a})
 				fmt.Fprintf(out, "%+v\n", found)
 				tell(out, err)
-				_, err = client.(dlt.Resolver).Resolve(ctx, dlt.Doubt{Attempt: a, Since: time.Hour, Ended: time.Hour})
+				_, err = client.Resolve(ctx, dlt.Doubt{Attempt: a, Since: time.Hour, Ended: time.Hour})
 				tell(out, err)
-				if e, ok := client.(dlt.EventSource); ok {
-					short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-					defer cancel()
-					tell(out, e.Events(short, []batch.ServiceID{a.Service}, func(dlt.Event) error { return nil }))
-				}
+				short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+				defer cancel()
+				tell(out, client.Events(short, []batch.ServiceID{a.Service}, func(dlt.Event) error { return nil }))
 			}
 			for _, status = range []int{200, 307, 400, 401, 404, 429, 500, 503} {
 				for _, escape = range []bool{false, true} {

@@ -26,6 +26,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -99,7 +100,7 @@ type confided struct {
 
 func confide(client dlt.Ledger) *confided {
 	c := &confided{out: &logged{}}
-	c.ledger = dlt.Wrap(client, dlt.Hooks{
+	c.ledger = hooked.Wrap(client, hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			if c.slip != nil {
 				if err := c.slip(a); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -36,8 +37,8 @@ func (n *needsTheDatabase) ask(ctx context.Context) {
 	}
 }
 
-func (n *needsTheDatabase) hooks() dlt.Hooks {
-	return dlt.Hooks{
+func (n *needsTheDatabase) hooks() hooked.Hooks {
+	return hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			n.ask(ctx)
 			return next(ctx, a)
@@ -68,7 +69,7 @@ func TestNoTransactionIsOpenDuringACall(t *testing.T) {
 	ctx, fail := context.WithCancelCause(t.Context())
 	defer fail(nil)
 	ledger := &needsTheDatabase{db: db, fail: fail}
-	r := newRunner(t, st, dlt.Wrap(ledgermem.New(nil), ledger.hooks()), &dltbatch.Options{RequestTimeout: 30 * time.Second, ClaimTTL: 3 * time.Minute, PollInterval: 50 * time.Millisecond})
+	r := newRunner(t, st, hooked.Wrap(ledgermem.New(nil), ledger.hooks()), &dltbatch.Options{RequestTimeout: 30 * time.Second, ClaimTTL: 3 * time.Minute, PollInterval: 50 * time.Millisecond})
 	for i := range 20 {
 		require.NoError(t, r.Add(ctx, one(batch.ServiceID(fmt.Sprint("s", i%4)), batch.ID(fmt.Sprint("b", i)))))
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestQuestionsTakeTurnsAtOneHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		ledger := dlt.Wrap(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), dlt.Hooks{
+		ledger := hooked.Wrap(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), hooked.Hooks{
 			BatchStatuses: func(ctx context.Context, s batch.ServiceID, all []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 				if asked.Add(1) > 8000 {
 					time.Sleep(time.Second) // so that time goes on where they do

@@ -8,9 +8,9 @@ type Attempt struct {
 	// Payload is nil for a status query. It must not be changed, nor kept after the call that
 	// received it.
 	Payload []byte
-	// Prepared is what the client's dlt.Preparer has returned for this batch and the store has
-	// kept, byte for byte, in submissions and in status queries. It is nil where the client is
-	// no Preparer, and where nothing was kept. It must not be changed, nor kept after the call
+	// Prepared is what the client's dlt.Ledger.Prepare has returned for this batch and the store has
+	// kept, byte for byte, in submissions and in status queries. It is nil where the client
+	// prepares nothing, and where nothing was kept. It must not be changed, nor kept after the call
 	// that received it.
 	Prepared []byte
 	// Committed says, in a status query, that the commit of the batch is recorded, and only its

@@ -2,20 +2,98 @@ package dlt
 
 import (
 	"context"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
 
+// MaxPrepared is the largest result of [Ledger].Prepare, in bytes.
+const MaxPrepared = 4096
+
 // Ledger is the interface of a client. All methods may be called concurrently. A client never
 // retries and never resends by itself: the engine does, and it counts every attempt
 // beforehand.
+//
+// A client begins with three methods: Submit, BatchStatuses and Traits. It embeds
+// [Unimplemented] for the others, and its Traits declare those that it has: the engine calls
+// no method that the traits of a service deny. The suite dlt/dlttest finds a method that is
+// declared and missing, and one that is there and not declared. A wrapper is a struct that
+// embeds the Ledger.
 type Ledger interface {
 	Submitter
 	BatchStatusReader
+
 	// Traits returns the properties that the engine relies on for a service. It is pure and
 	// quick, and its answer for a service does not change while the client lives.
 	Traits(service batch.ServiceID) Traits
+
+	// SubmitList makes one attempt of each batch in one request: at least two batches, of one
+	// service, in their order. Traits.MaxList above 1 declares it. It is for ledgers that accept
+	// such a list as a whole or not at all. If a ledger may accept a part, as Splinter may
+	// (docs/ledgers/splinter.md#submitting), its client must send one batch at a time.
+	//
+	// nil means that the ledger has accepted all of them. errors.Is distinguishes the failures,
+	// which concern all of them together:
+	//
+	//	ErrRejected       none is accepted, and this list never will be: because of one
+	//	                  batch, its size or its length, for example. Each may be sent alone
+	//	ErrNotYet         likewise, but none can be now: because of one batch, for example
+	//	ErrBusy, ErrUnavailable, ErrMisconfigured
+	//	                  certainly none is accepted, as with Submit
+	//
+	// Any other error is doubt about each of them. SubmitList returns soon after ctx is done
+	// and keeps neither list nor payloads.
+	SubmitList(ctx context.Context, list []batch.Attempt) error
+
+	// Prepare returns bytes that the client must know before it posts a batch, to find the batch's
+	// outcome later, also after a crash: on Canton the offset from which completions are read, and
+	// where the client itself chooses the bytes that are sent, all that it has ever sent.
+	// Traits.Prepares declares it.
+	//
+	// It is called after the claim and before the first POST of a batch. The engine stores the
+	// result, at most [MaxPrepared] bytes, with the claim's version, and posts nothing unless that
+	// write was applied. From then on every Submit and BatchStatuses, also of later attempts, has
+	// it in batch.Attempt.Prepared. An empty or nil result stores nothing: the batch is posted, and
+	// Prepare is called again before its next attempt. More than [MaxPrepared] bytes count as
+	// ErrMisconfigured.
+	//
+	// Once bytes are kept, Prepare is called again only where Traits.Renews says so: before each
+	// later attempt, with the kept bytes in a.Prepared. It returns them as they are, or with
+	// more behind them, which the engine keeps in the same way before it posts. Bytes that were
+	// kept never change and never go, because something may have been sent with them, until the
+	// batch is final or the ledger says batch.ReportedVoid. A result that does not begin with the
+	// kept bytes counts as ErrMisconfigured.
+	//
+	// It sends nothing that takes effect, so its error is never doubt: errors.Is finds
+	// ErrRejected, ErrBusy, ErrMisconfigured or ErrNotYet, and any other error counts as
+	// ErrUnavailable. After an error nothing is posted. It must keep nothing of a.
+	Prepare(ctx context.Context, a batch.Attempt) ([]byte, error)
+
+	// Resolve proves the outcome of an attempt in doubt. Traits.Resolves declares it. It is called
+	// only after Traits.LateArrival. NotCommitted means that the attempt, and every unresolved one
+	// before it, can no longer take effect. Resolve must not keep d.Payload or d.Witnesses.
+	//
+	// An attempt is posted only once Traits.LateArrival has passed since the end of each
+	// unresolved one before it. So when the ledger accepted an attempt, no earlier one was
+	// still on its way to it. (The exception is a person who declares them not committed.)
+	Resolve(ctx context.Context, d Doubt) (Evidence, error)
+
+	// Events opens one stream of the ledger's events (docs/glossary.md#dlt-polling-monitor, the
+	// event monitor) and passes them to yield, an event with Live first. Traits.Streams declares
+	// it. Polling goes on beside it, more slowly: an event that never comes costs time and nothing
+	// else.
+	//
+	// It returns nil when ctx is done, yield's error when yield fails, and any other error when
+	// the stream breaks. It does not reconnect: the caller does, after a pause. If
+	// Traits.GroupsByService is set, services has one element. Else it has at least one of the
+	// services whose events are wanted, all with one Traits.Name. Events may be called
+	// concurrently for different services. It must not keep or change Statuses that it has
+	// yielded.
+	Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error
+
+	// Check is the local check before a batch is added. Traits.Checks declares it. It returns a
+	// [*batch.InputError] for a batch that the ledger would refuse or fail to process, and nil for
+	// any other. It is pure.
+	Check(b batch.Batch) error
 }
 
 // Submitter sends batches.
@@ -44,56 +122,4 @@ type BatchStatusReader interface {
 	// the caller asks again about missing ones. If only some answers came, both results are
 	// set. A word that the client does not know is an error, never a status.
 	BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
-}
-
-// Resolver proves the outcome of an attempt in doubt. A client whose Traits declare Resolves
-// implements it.
-type Resolver interface {
-	// Resolve is called only after Traits.LateArrival. NotCommitted means that the attempt,
-	// and every unresolved one before it, can no longer take effect. Resolve must not keep
-	// d.Payload or d.Witnesses.
-	//
-	// An attempt is posted only once Traits.LateArrival has passed since the end of each
-	// unresolved one before it. So when the ledger accepted an attempt, no earlier one was
-	// still on its way to it. (The exception is a person who declares them not committed.)
-	Resolve(ctx context.Context, d Doubt) (Evidence, error)
-}
-
-// Doubt is an attempt whose outcome is not known, and data that may help to find it.
-type Doubt struct {
-	// Attempt is the last attempt, with its payload.
-	batch.Attempt
-	// Since is how long ago the first unresolved attempt was claimed, on the database's clock.
-	// None of the unresolved attempts was posted before.
-	Since time.Duration
-	// Ended is how long ago the last POST ended, or its claim expired, whichever is later.
-	Ended time.Duration
-	// Witnesses are earlier batches of the same service, latest first, on which the ledger had
-	// decided before the first unresolved attempt was claimed. Some ledgers forget batches in
-	// the order in which they learned of them. If such a ledger still knows a witness, but not
-	// a batch whose first attempt came after it, it has never seen that batch.
-	Witnesses []batch.ID
-}
-
-// Checker is the local check before Add. A client whose Traits declare Checks implements it.
-type Checker interface {
-	// Check returns a [*batch.InputError] for a batch that the ledger would refuse or fail to
-	// process, and nil for any other. It is pure.
-	Check(b batch.Batch) error
-}
-
-// Evidence is the finding of a [Resolver].
-type Evidence uint8
-
-// The kinds of evidence. The zero value is CannotTell.
-const (
-	CannotTell Evidence = iota
-	InFlight
-	Committed
-	NotCommitted
-)
-
-// String returns the name in words.
-func (e Evidence) String() string {
-	return [...]string{"cannot tell", "in flight", "committed", "not committed"}[min(e, NotCommitted)]
 }

@@ -37,7 +37,7 @@ type Router struct{ routes []Route }
 
 // NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
 // [*batch.InputError] for a route without a ledger or a name, for a name that two routes
-// share, and for a ledger whose traits declare more than it has methods for.
+// share, and for traits that contradict each other ([Traits.Validate]).
 func NewRouter(routes ...Route) (*Router, error) {
 	if len(routes) == 0 {
 		return nil, &batch.InputError{Field: "routes", Want: "at least one"}
@@ -53,7 +53,7 @@ func NewRouter(routes ...Route) (*Router, error) {
 			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits that no other route has"}
 		}
 		names[t.Name] = true
-		if err := CheckAbilities(r.Ledger, t); err != nil {
+		if err := t.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 	}
@@ -69,7 +69,7 @@ func (r *Router) route(s batch.ServiceID) Ledger {
 }
 
 // index returns the place of the route that serves a service, -1 if none does. Maps have the place
-// as their key, because a Ledger may be of a type that cannot be a key, as Wrap returns it.
+// as their key, because a Ledger may be of a type that cannot be a key.
 func (r *Router) index(s batch.ServiceID) int {
 	return slices.IndexFunc(r.routes, func(route Route) bool { return route.Serves == nil || route.Serves(s) })
 }
@@ -77,12 +77,6 @@ func (r *Router) index(s batch.ServiceID) int {
 // errNoRoute is the error for a service without a route: nothing was sent.
 func errNoRoute(op string, s batch.ServiceID) error {
 	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("no route serves the service %q", batch.Excerpt(string(s), 64))}
-}
-
-// errCannot is the error for a ledger whose traits declare an ability that it has no method
-// for.
-func errCannot(op string, l Ledger) error {
-	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("%T cannot do what its traits say", l)}
 }
 
 // Traits returns the traits of the service's route, but with the Router's own Checks. If no
@@ -109,10 +103,10 @@ func (r *Router) Check(b batch.Batch) error {
 	if l == nil {
 		return &batch.InputError{Key: b.Key(), Field: "ServiceID", Value: batch.Excerpt(string(b.Service), 64), Want: "a service that a route serves"}
 	}
-	if c, ok := l.(Checker); ok && l.Traits(b.Service).Checks {
-		return c.Check(b)
+	if !l.Traits(b.Service).Checks {
+		return nil
 	}
-	return nil
+	return l.Check(b)
 }
 
 // Submit passes the attempt to its route.
@@ -136,11 +130,7 @@ func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if l == nil {
 		return errNoRoute("submit", service)
 	}
-	s, ok := l.(ListSubmitter)
-	if !ok {
-		return errCannot("submit", l)
-	}
-	return s.SubmitList(ctx, list)
+	return l.SubmitList(ctx, list)
 }
 
 // Prepare asks the route.
@@ -149,11 +139,7 @@ func (r *Router) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if l == nil {
 		return nil, errNoRoute("prepare", a.Service)
 	}
-	p, ok := l.(Preparer)
-	if !ok {
-		return nil, errCannot("prepare", l)
-	}
-	return p.Prepare(ctx, a)
+	return l.Prepare(ctx, a)
 }
 
 // Resolve asks the route.
@@ -162,11 +148,7 @@ func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
 	if l == nil {
 		return CannotTell, errNoRoute("resolve", d.Service)
 	}
-	s, ok := l.(Resolver)
-	if !ok {
-		return CannotTell, errCannot("resolve", l)
-	}
-	return s.Resolve(ctx, d)
+	return l.Resolve(ctx, d)
 }
 
 // BatchStatuses asks each route about its own attempts, one after the other, in parts that the
@@ -236,7 +218,7 @@ func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield f
 	case 0:
 		return &Error{Op: "events", Kind: ErrMisconfigured, Message: "no service is named, so that the route is not known"}
 	case 1:
-		return stream(ctx, r.routes[order[0]].Ledger, of[order[0]], yield)
+		return r.routes[order[0]].Ledger.Events(ctx, of[order[0]], yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -247,7 +229,7 @@ func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield f
 	ended := false
 	for _, i := range order {
 		wg.Go(func() {
-			err := stream(ctx, r.routes[i].Ledger, of[i], func(e Event) error {
+			err := r.routes[i].Ledger.Events(ctx, of[i], func(e Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if ended {
@@ -273,12 +255,4 @@ func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield f
 	}
 	wg.Wait()
 	return first
-}
-
-func stream(ctx context.Context, l Ledger, services []batch.ServiceID, yield func(Event) error) error {
-	s, ok := l.(EventSource)
-	if !ok {
-		return errCannot("events", l)
-	}
-	return s.Events(ctx, services, yield)
 }

@@ -4,7 +4,7 @@ import "context"
 
 type traceParentKey struct{}
 
-// WithTraceParent returns a context for [Ledger].Submit or [ListSubmitter].SubmitList whose requests
+// WithTraceParent returns a context for [Ledger].Submit or [Ledger].SubmitList whose requests
 // send parent as the header traceparent of W3C Trace Context, if the client of the ledger speaks HTTP
 // and has none in its Options.Header; "" sends none. A ledger is a foreign party, so nothing else
 // makes such a context than otelbatch.Traces.SendRequest, and the application.

@@ -1,8 +1,11 @@
 package dlt
 
 import (
+	"fmt"
 	"math"
 	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // Forever is the ResendHarmlessFor of a ledger that never executes a batch twice.
@@ -20,9 +23,9 @@ const (
 	ScopeService                       // the one service
 )
 
-// Traits are the properties that the engine relies on. A method that Traits denies is never
-// called. A client whose traits declare more than it has methods for is refused
-// ([CheckAbilities]).
+// Traits are the properties that the engine relies on. They also declare which of the methods of
+// [Unimplemented] the client has: Resolves, Streams, Checks, Prepares, and MaxList above 1. A method
+// that the traits deny is never called.
 type Traits struct {
 	// Name of the ledger. Run records it in the database, and refuses another ledger's.
 	Name string
@@ -34,7 +37,7 @@ type Traits struct {
 	// for ever. Where it is false, retention keeps the id of each batch for ever, so false is always
 	// safe. It is more than ResendHarmlessFor, which is about the bytes that the store keeps: a client
 	// that prepares bytes would prepare others for a batch that the store has forgotten. So true is
-	// refused beside Prepares, and where ResendHarmlessFor is not [Forever] ([CheckAbilities]).
+	// refused beside Prepares, and where ResendHarmlessFor is not [Forever] ([Traits.Validate]).
 	AddAgainHarmless bool
 	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
@@ -59,7 +62,7 @@ type Traits struct {
 	// final rely on KeepsOrder.
 	KeepsOrder bool
 	// MaxList is the largest number of batches of a service in one request. More than 1 means
-	// that the client is a [ListSubmitter]. Lists are made of the runs of a strategy.
+	// that the client has SubmitList. Lists are made of the runs of a strategy.
 	MaxList int
 	// MaxListBytes bounds the sum of the payloads of such a list; 0 means unlimited.
 	MaxListBytes int
@@ -67,7 +70,7 @@ type Traits struct {
 	GroupsByService bool
 	// PressureScope is the range that ErrBusy slows.
 	PressureScope PressureScope
-	// Stale is how long a batch may be Pending or Valid before a [Resolver] is asked whether
+	// Stale is how long a batch may be Pending or Valid before Resolve is asked whether
 	// the ledger dropped it; 0 means never.
 	Stale time.Duration
 	// Vanish is how long a Committed batch may still disappear, on a ledger that forks; 0
@@ -78,13 +81,13 @@ type Traits struct {
 	// not get them in time. The monitor asks once more about a batch whose commit was recorded without
 	// receipts ([batch.Attempt].Committed).
 	Receipts bool
-	// Resolves means that the client is a [Resolver].
+	// Resolves means that the client has Resolve.
 	Resolves bool
-	// Streams means that the client is an [EventSource].
+	// Streams means that the client has Events.
 	Streams bool
-	// Checks means that the client is a [Checker].
+	// Checks means that the client has Check.
 	Checks bool
-	// Prepares means that the client is a [Preparer].
+	// Prepares means that the client has Prepare.
 	Prepares bool
 	// Renews means that Prepare is called before each attempt, also where bytes are kept. It
 	// counts beside Prepares only.
@@ -92,4 +95,19 @@ type Traits struct {
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. A [Router] sets it.
 	Routed bool
+}
+
+// Validate returns a [*batch.InputError] for traits without a name, and for traits that contradict
+// each other.
+func (t Traits) Validate() error {
+	if t.Name == "" {
+		return &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
+	}
+	if t.AddAgainHarmless && (t.Prepares || t.ResendHarmlessFor != Forever) {
+		return &batch.InputError{
+			Field: "Traits.AddAgainHarmless", Value: fmt.Sprintf("set by the ledger %q", t.Name),
+			Want: fmt.Sprintf("false: a batch that the store has forgotten would be sent as a new one (Prepares is %t, ResendHarmlessFor is %s)", t.Prepares, t.ResendHarmlessFor),
+		}
+	}
+	return nil
 }

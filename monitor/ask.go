@@ -72,7 +72,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Kn
 		known := data{f: f, k: k, r: m.o.Rules}
 		d.Ended = known.ended()
 		start := time.Now()
-		found, err = m.o.Resolver.Resolve(ctx, d)
+		found, err = m.ledger.Resolve(ctx, d)
 		asked.Answered = time.Now()
 		asked.Took = asked.Answered.Sub(start)
 		return err

@@ -21,7 +21,7 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, func(o *monitor.Options) {
-			withEvents(events)(o)
+			w.withEvents(events)(o)
 			o.Rules.PollInterval = time.Minute
 		})
 		m.Follow("s")
@@ -90,7 +90,7 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 			w.traits.Resolves = true
 			w.answer = saying(batch.ReportedUnknown)
 			busy, most := 0, 0
-			w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) {
+			w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) {
 				w.mu.Lock()
 				busy++
 				most = max(most, busy)
@@ -122,7 +122,7 @@ func TestEvidenceIsLookedForAgain(t *testing.T) {
 		w.traits.Resolves = true
 		w.answer = saying(batch.ReportedUnknown)
 		asked := 0
-		w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) {
+		w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) {
 			if asked++; asked < 5 {
 				return dlt.CannotTell, nil
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -114,8 +113,8 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 				w.answer = saying(batch.ReportedUnknown)
 				asked := make(chan batch.Attempt, 1000)
 				var cured atomic.Bool
-				w.resolve = func(_ context.Context, a batch.Attempt) (dlt.Evidence, error) {
-					asked <- a
+				w.resolve = func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+					asked <- d.Attempt
 					if !cured.Load() {
 						return bad()
 					}
@@ -147,7 +146,7 @@ func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
 		w.answer = saying(batch.ReportedUnknown)
-		w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
+		w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
 		w.add("s", "a", 0, func(r *row) {
 			r.State, r.Ended, r.posted = batch.Submitting, false, time.Now().Add(-10*time.Hour)
 		})
@@ -166,7 +165,7 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		w.traits = ledgerTraits
 		w.traits.Resolves, w.traits.GroupsByService = true, true
 		w.answer = saying(batch.ReportedUnknown)
-		w.resolve = func(ctx context.Context, _ batch.Attempt) (dlt.Evidence, error) {
+		w.resolve = func(ctx context.Context, _ dlt.Doubt) (dlt.Evidence, error) {
 			deadline, ok := ctx.Deadline()
 			assert.True(t, ok)
 			assert.LessOrEqual(t, time.Until(deadline), timeout)
@@ -180,12 +179,6 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		assert.NotEmpty(t, w.troubles)
 		stop()
 	})
-}
-
-type resolverFunc func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
-
-func (f resolverFunc) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-	return f(ctx, d)
 }
 
 // A status request may take long, and the doubt gets older meanwhile: a resolver that takes
@@ -205,12 +198,11 @@ func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 		w.add("s", "a", 0, func(r *row) {
 			r.State, r.posted, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // when it is read, at the least
 		})
-		_, stop := w.start(t, func(o *monitor.Options) {
-			o.Resolver = resolverFunc(func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-				told, ago = d, time.Since(posted)
-				return dlt.NotCommitted, nil
-			})
-		})
+		w.resolve = func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+			told, ago = d, time.Since(posted)
+			return dlt.NotCommitted, nil
+		}
+		_, stop := w.start(t, nil)
 		settle(late + 3*timeout)
 		stop()
 		require.Equal(t, []string{"a not committed"}, w.found())

@@ -21,7 +21,7 @@ func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []bat
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.answer = true, answer
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Second)
 		f(w, m, events)
@@ -168,7 +168,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.answer = true, saying(batch.ReportedPending)
 		m, stop := w.start(t, func(o *monitor.Options) {
-			withEvents(events)(o)
+			w.withEvents(events)(o)
 			o.Rules.StuckAfter = 10 * poll
 		})
 		m.Follow("s")
@@ -190,7 +190,7 @@ func TestEventsDoNotPutOffEvidence(t *testing.T) {
 			w.mu.Lock()
 			w.traits.Resolves, w.traits.Stale, w.traits.Grace = true, 3*poll, 10*time.Millisecond
 			w.mu.Unlock()
-			w.resolve = func(context.Context, batch.Attempt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
+			w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
 			w.add("s", "a", w.answered("s", "a", 0), func(r *row) { r.State, r.RolledBack = batch.Valid, true })
 			w.stored("s", "a", func(r *store.Row) {
 				r.State, r.ResendUntil = batch.Valid, time.Now()
@@ -250,7 +250,7 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}
 		w.traits.Streams = true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Second - time.Millisecond)
 		require.Equal(t, poll, w.answered("s", "a", time.Millisecond), "it is asked about from memory")
@@ -272,7 +272,7 @@ func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}
 		w.traits.Streams = true
-		late := withEvents(events)
+		late := w.withEvents(events)
 		m, stop := w.start(t, func(o *monitor.Options) {
 			late(o)
 			o.Rules.FirstPoll = poll

@@ -15,7 +15,7 @@ import (
 
 // ledger asks the ledger about groups of rows.
 type ledger struct {
-	reader   BatchStatusReader
+	dlt.Ledger
 	o        *Options
 	quiet    quiets
 	restarts restarts
@@ -46,7 +46,7 @@ func (l *ledger) group(rows []store.InFlight) []*group {
 	var groups []*group
 	open := map[string]*group{}
 	for _, f := range rows {
-		t := l.o.Traits(f.Key.Service)
+		t := l.Traits(f.Key.Service)
 		key := inhand.Group(t, f.Key.Service)
 		g := open[key]
 		most := t.MaxIDsPerQuery
@@ -120,7 +120,7 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 	}
 	var statuses []batch.Status
 	err := l.request(ctx, func(ctx context.Context) (err error) {
-		statuses, err = l.reader.BatchStatuses(ctx, g.service, attempts)
+		statuses, err = l.BatchStatuses(ctx, g.service, attempts)
 		return err
 	})
 	byID := make(map[batch.ID]*batch.Status, len(statuses))

@@ -103,7 +103,7 @@ func TestAsksNothingInVain(t *testing.T) {
 
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(poll / 2)
 		assert.Equal(t, poll, w.answered("s", "a", 0))

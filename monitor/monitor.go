@@ -32,16 +32,13 @@ type BatchUpdater interface {
 
 var _ BatchUpdater = (*inhand.Table)(nil)
 
-// Options of a monitor; all but Resolver, Events and Empty must be set.
+// Options of a monitor; all but Empty must be set.
 type Options struct {
 	Rules          Rules
 	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
-	Traits         func(batch.ServiceID) dlt.Traits
-	Resolver       dlt.Resolver    // nil where no traits say Resolves
-	Events         dlt.EventSource // nil where no traits say Streams
-	Streams        int             // of events, open at once
+	Streams        int           // of events, open at once
 	// Empty reports that nothing was open a moment ago, as somebody has seen who looks anyway: then
 	// the monitor need not look by itself. nil: nobody looks.
 	Empty func() bool
@@ -68,14 +65,14 @@ type Monitor struct {
 }
 
 // New returns a monitor; Run makes it work.
-func New(s PendingBatchStore, r BatchStatusReader, t *inhand.Table, o Options) *Monitor {
+func New(s PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
 		store: s, table: t, o: &o, wake: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
-		ledger: &ledger{reader: r, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
+		ledger: &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
 	m.memory = &memory{o: &o, table: t, ledger: m.ledger, hands: m.hands, check: m.check, freed: make(chan struct{}, 1)}
-	m.receipts = &receipts{o: &o, table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
-	m.streams = &streams{o: &o, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
+	m.receipts = &receipts{table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
+	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
 	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
 		loop.Poke(m.wake)
 		loop.Poke(m.streams.event)
@@ -94,10 +91,7 @@ func (m *Monitor) DueIn(d time.Duration) {
 // Follow says that this process posts, or will soon post, a batch of the service: its events
 // are wanted. Once Options.Streams streams are open, further services are only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
-	if m.o.Events == nil {
-		return
-	}
-	if t := m.o.Traits(s); t.Streams && m.streams.follow(t, s) {
+	if t := m.ledger.Traits(s); t.Streams && m.streams.follow(t, s) {
 		loop.Poke(m.wake)
 	}
 }

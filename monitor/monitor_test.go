@@ -51,9 +51,8 @@ func TestSeveralLedgersAreAskedApart(t *testing.T) {
 		for i, s := range []batch.ServiceID{"x1", "y1", "x2", "y2"} {
 			w.add(s, batch.ID('a'+rune(i)), 0)
 		}
-		_, stop := w.start(t, func(o *monitor.Options) {
-			o.Traits = func(s batch.ServiceID) dlt.Traits { return dlt.Traits{Name: string(s[0])} }
-		})
+		w.traitsOf = func(s batch.ServiceID) dlt.Traits { return dlt.Traits{Name: string(s[0])} }
+		_, stop := w.start(t, nil)
 		settle(100 * time.Millisecond)
 		stop()
 		assert.ElementsMatch(t, []query{

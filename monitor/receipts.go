@@ -21,7 +21,6 @@ const (
 // receipts asks once for receipts that did not come with their commits. The list is in memory and
 // bounded: a batch that is not in it keeps a record without receipts.
 type receipts struct {
-	o      *Options
 	table  BatchUpdater
 	ledger *ledger
 	more   chan struct{}
@@ -38,7 +37,7 @@ type wanted struct {
 // Committed says that the commit of a batch was recorded without receipts. prepared are the bytes by
 // which the ledger was asked about it.
 func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
-	if !m.o.Traits(ref.Key.Service).Receipts {
+	if !m.ledger.Traits(ref.Key.Service).Receipts {
 		return
 	}
 	r := m.receipts

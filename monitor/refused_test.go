@@ -20,13 +20,13 @@ import (
 // eightHands is a monitor whose questions are counted, by the calls that ask for a row's traits.
 // The store's checks are far away.
 func eightHands(w *world, made *atomic.Int64) func(*monitor.Options) {
+	w.traitsOf = func(batch.ServiceID) dlt.Traits {
+		made.Add(1)
+		return w.traits
+	}
 	return func(o *monitor.Options) {
 		o.Connections, o.RequestTimeout = 8, 15*time.Second
 		o.Rules.PollInterval = time.Minute
-		o.Traits = func(batch.ServiceID) dlt.Traits {
-			made.Add(1)
-			return w.traits
-		}
 	}
 }
 

@@ -45,6 +45,7 @@ const (
 // streams are the streams that are open, or about to be opened.
 type streams struct {
 	o      *Options
+	ledger dlt.Ledger
 	table  *inhand.Table
 	asking *sync.WaitGroup
 	due    func(time.Duration) // says that rows are due
@@ -139,7 +140,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 	services := []batch.ServiceID{st.first}
 	for silent := false; ; {
 		err := loop.Contain(func() error {
-			return a.o.Events.Events(ctx, services, func(e dlt.Event) error {
+			return a.ledger.Events(ctx, services, func(e dlt.Event) error {
 				a.handle(st, e)
 				return ctx.Err()
 			})

@@ -101,15 +101,22 @@ func (w *wires) count() int {
 	return w.opened
 }
 
-func withEvents(e dlt.EventSource) func(*monitor.Options) {
-	return func(o *monitor.Options) { o.Events, o.Streams = e, 4 }
+// source has a ledger's events.
+type source interface {
+	Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error
+}
+
+// withEvents gives the world a ledger that sends events.
+func (w *world) withEvents(e source) func(*monitor.Options) {
+	w.source = e
+	return func(o *monitor.Options) { o.Streams = 4 }
 }
 
 func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Millisecond)
 		w.accepted("s", "a")
@@ -129,7 +136,7 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, events := newWorld(), &wires{}
 			w.traits.Streams, w.traits.GroupsByService = true, grouped
-			m, stop := w.start(t, withEvents(events))
+			m, stop := w.start(t, w.withEvents(events))
 			m.Follow("s")
 			settle(50 * time.Millisecond)
 			w.accepted("s", "a")
@@ -154,7 +161,7 @@ func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Second)
 		require.Equal(t, poll, w.answered("s", "a", 0))
@@ -183,7 +190,7 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = saying(batch.ReportedPending)
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(50 * time.Millisecond)
 		w.accepted("s", "a")
@@ -213,7 +220,7 @@ func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 			}
 			return saying(batch.ReportedPending)(ctx, s, as)
 		}
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(50 * time.Millisecond)
 		w.accepted("s", "a")
@@ -235,7 +242,7 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(50 * time.Millisecond)
 		for i := range 100 {
@@ -257,7 +264,7 @@ func TestAStreamThatIsRefusedIsTriedOnAndOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{refuse: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		for range 120 {
 			m.Follow("s")
 			settle(time.Minute)
@@ -271,7 +278,7 @@ func TestASilentLedgerIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{refuse: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Minute)
 		assert.Less(t, events.count(), 16, "with pauses")
@@ -291,7 +298,7 @@ func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = saying(batch.ReportedPending)
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Millisecond)
 		w.add("s", "early", w.answered("s", "early", 2*time.Millisecond))
@@ -313,7 +320,7 @@ func TestAStreamThatEndedSlowsNothing(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = saying(batch.ReportedPending)
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
 		settle(time.Second)
 		require.Equal(t, poll, w.answered("s", "x", 0))
@@ -337,7 +344,7 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		for i := range 10 {
 			m.Follow(batch.ServiceID(fmt.Sprint(i)))
 		}
@@ -361,7 +368,7 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 			w, events := newWorld(), &wires{}
 			w.traits.Streams = true
 			w.answer = saying(batch.ReportedPending)
-			m, stop := w.start(t, withEvents(events))
+			m, stop := w.start(t, w.withEvents(events))
 			m.Follow("new")
 			settle(time.Minute)
 			for i := range 10_000 {
@@ -395,7 +402,7 @@ func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService, w.traits.LateArrival = true, true, 11*time.Minute
-		m, stop := w.start(t, withEvents(events))
+		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("a")
 		settle(15 * time.Minute)
 		m.Follow("a")

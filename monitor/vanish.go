@@ -26,7 +26,7 @@ func (m *memory) watchOnce(ctx context.Context) time.Duration {
 	rows := m.table.Watched()
 	pause := time.Duration(math.MaxInt64)
 	for _, f := range rows {
-		pause = min(pause, m.o.Traits(f.Key.Service).Vanish/10)
+		pause = min(pause, m.ledger.Traits(f.Key.Service).Vanish/10)
 	}
 	if len(rows) == 0 {
 		pause = 0

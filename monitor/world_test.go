@@ -35,13 +35,18 @@ type query struct {
 
 // world is a store, a ledger and a recorder. A row whose outcome was put is gone.
 type world struct {
-	begin   time.Time
-	traits  dlt.Traits
-	answer  func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
-	resolve func(ctx context.Context, a batch.Attempt) (dlt.Evidence, error)
-	fail    func() error // of Pending
-	lose    func() error // the answer of Pending
-	refuse  func() error // of Checked
+	dlt.Unimplemented
+	dlt.Submitter // nil: a monitor sends nothing
+	source        // nil where its ledger sends no events
+
+	begin    time.Time
+	traits   dlt.Traits
+	traitsOf func(batch.ServiceID) dlt.Traits // in place of traits, unless it is nil
+	answer   func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
+	resolve  func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
+	fail     func() error // of Pending
+	lose     func() error // the answer of Pending
+	refuse   func() error // of Checked
 
 	mu       sync.Mutex
 	rows     []*row
@@ -59,6 +64,18 @@ type world struct {
 
 func newWorld() *world {
 	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, accepts: map[batch.Key]store.Outcome{}}
+}
+
+// Traits says that the ledger sends events where it does.
+func (w *world) Traits(s batch.ServiceID) dlt.Traits {
+	if w.traitsOf != nil {
+		return w.traitsOf(s)
+	}
+	return w.traits
+}
+
+func (w *world) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	return w.source.Events(ctx, services, yield)
 }
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
@@ -209,8 +226,8 @@ func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, atte
 	return w.answer(ctx, service, attempts)
 }
 
-func (w *world) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
-	return w.resolve(ctx, a.Attempt)
+func (w *world) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	return w.resolve(ctx, d)
 }
 
 func committed(attempts []batch.Attempt) (out []batch.Status) {
@@ -233,8 +250,6 @@ func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.
 func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Monitor, context.CancelFunc) {
 	o := monitor.Options{
 		Rules: rules, Connections: 4, RequestTimeout: timeout, Batches: 100,
-		Traits:   func(batch.ServiceID) dlt.Traits { return w.traits },
-		Resolver: w,
 		Trouble: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -247,7 +262,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 	var m *monitor.Monitor
 	w.table = inhand.New(inhand.Options{
 		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second},
-		TTL:   o.Rules.TTL, Traits: o.Traits, Events: o.Events != nil,
+		TTL:   o.Rules.TTL, Traits: w.Traits,
 		MayWait: func(store.Outcome) bool { return w.mayWait },
 		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },
 		Due:     func(d time.Duration) { m.DueIn(d) },

@@ -118,7 +118,7 @@ type PreparedKeeper interface {
 	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
 }
 
-// WitnessReader finds batches by which a resolver (dlt.Resolver) recognises that a ledger has
+// WitnessReader finds batches by which a client (dlt.Ledger.Resolve) recognises that a ledger has
 // not forgotten. Without it resolvers get no witnesses: a resolver that needs one, such as
 // Splinter's, cannot tell more often, and a person has to decide.
 type WitnessReader interface {

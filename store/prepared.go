@@ -11,7 +11,7 @@ import (
 // the same.
 const MaxPrepared = 4096
 
-// Prepared holds bytes that a client must know before it posts a batch (dlt.Preparer).
+// Prepared holds bytes that a client must know before it posts a batch (dlt.Ledger.Prepare).
 type Prepared struct {
 	Ref
 	// Version of the claim.

@@ -99,7 +99,7 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 			c := claims[0]
 			err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
 		} else {
-			err = s.o.Lists.SubmitList(ctx, listed(claims, payloads))
+			err = s.ledger.SubmitList(ctx, listed(claims, payloads))
 		}
 		if err != nil { // its methods are the client's code, too, and so are called in here
 			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)

@@ -47,15 +47,15 @@ func joined(ids []batch.ID) string {
 }
 
 // listing starts a submitter of a ledger that takes lists of up to most batches.
-func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submitter.Options, *dlt.Traits)) *rig {
-	l := &lister{answers: answers}
-	l.r = start(t, single, func(o *submitter.Options, tr *dlt.Traits) {
-		o.Lists, tr.MaxList = l, most
+func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submitter.Options, *ledger)) *rig {
+	ls := &lister{answers: answers}
+	ls.r = start(t, single, func(o *submitter.Options, l *ledger) {
+		l.lister, l.traits.MaxList = ls, most
 		if change != nil {
-			change(o, tr)
+			change(o, l)
 		}
 	})
-	return l.r
+	return ls.r
 }
 
 func all([]batch.ID) error { return nil }
@@ -92,13 +92,13 @@ func TestARunGoesInLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := listing(t, c.most, fine, all, func(o *submitter.Options, tr *dlt.Traits) {
-					tr.MaxListBytes = c.bytes
+				r := listing(t, c.most, fine, all, func(o *submitter.Options, l *ledger) {
+					l.traits.MaxListBytes = c.bytes
 					if c.no {
-						o.Lists = nil
+						l.traits.MaxList = 0
 					}
 					if c.preparer {
-						o.Preparer, tr.Prepares = nothingToPrepare{}, true
+						l.preparer, l.traits.Prepares = nothingToPrepare{}, true
 					}
 				})
 				r.post(far, "s", "a", "b", "c", "d", "e", "f", "g")
@@ -249,7 +249,7 @@ func TestAListIsOneRequestToTheGate(t *testing.T) {
 				return dlt.ErrBusy
 			}
 			return nil
-		}, func(o *submitter.Options, _ *dlt.Traits) { o.Retry = never })
+		}, func(o *submitter.Options, _ *ledger) { o.Retry = never })
 		r.post(far, "s", "a", "b", "c")
 		synctest.Wait()
 		assert.Equal(t, []event{{at: 0, paused: true, all: true}}, r.told())

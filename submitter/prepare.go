@@ -47,11 +47,9 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, un
 
 const opPrepare = "prepare"
 
-// prepares reports whether a claim is prepared before its POST.
+// prepares reports whether a claim is prepared before its POST: where nothing is kept of it, and before
+// each POST where the traits say Renews.
 func (s *sender) prepares(c store.Claim) bool {
-	if s.o.Preparer == nil {
-		return false
-	}
 	t := s.ledger.Traits(c.Key.Service)
 	return t.Prepares && (c.Prepared == nil || t.Renews)
 }
@@ -61,7 +59,7 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 	defer cancel()
 	panicked := loop.Contain(func() error {
 		a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)}
-		if out, err = s.o.Preparer.Prepare(ctx, a); err != nil {
+		if out, err = s.ledger.Prepare(ctx, a); err != nil {
 			out, err = nil, certain(err)
 		}
 		out = bytes.Clone(out)

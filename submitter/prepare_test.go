@@ -35,8 +35,8 @@ func (p *preparer) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error)
 	return p.prepare(ctx, b)
 }
 
-func (p *preparer) options(o *submitter.Options, tr *dlt.Traits) {
-	o.Preparer, tr.Prepares = p, true
+func (p *preparer) options(o *submitter.Options, l *ledger) {
+	l.preparer, l.traits.Prepares = p, true
 	o.Keep = func(ctx context.Context, kept store.Prepared) (bool, error) {
 		p.kept = append(p.kept, kept)
 		if p.keep == nil {
@@ -139,9 +139,9 @@ func TestWhatIsKeptGrows(t *testing.T) {
 				r = start(t, func(_ context.Context, a batch.Attempt) error {
 					got = append(got, string(a.Prepared))
 					return nil
-				}, func(o *submitter.Options, tr *dlt.Traits) {
-					p.options(o, tr)
-					tr.Renews = true
+				}, func(o *submitter.Options, l *ledger) {
+					p.options(o, l)
+					l.traits.Renews = true
 				})
 				r.posts(far, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept"), Was: &store.Row{Version: 5, Prepared: []byte("kept")}})
 				time.Sleep(time.Minute)
@@ -352,9 +352,9 @@ func TestPreparedNothing(t *testing.T) {
 func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}
-		r := start(t, fine, func(o *submitter.Options, tr *dlt.Traits) {
-			p.options(o, tr)
-			tr.Prepares = false
+		r := start(t, fine, func(o *submitter.Options, l *ledger) {
+			p.options(o, l)
+			l.traits.Prepares = false
 		})
 		r.posts(far, store.Claim{})
 		time.Sleep(time.Second)

@@ -17,8 +17,20 @@ import (
 // ledger answers with submit.
 type ledger struct {
 	dlt.Ledger
-	traits dlt.Traits
-	submit func(ctx context.Context, a batch.Attempt) error
+	traits   dlt.Traits
+	submit   func(ctx context.Context, a batch.Attempt) error
+	lister   *lister
+	preparer interface {
+		Prepare(ctx context.Context, a batch.Attempt) ([]byte, error)
+	}
+}
+
+func (l *ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	return l.lister.SubmitList(ctx, list)
+}
+
+func (l *ledger) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	return l.preparer.Prepare(ctx, a)
 }
 
 func (l *ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
@@ -59,14 +71,14 @@ type rig struct {
 }
 
 // start runs a submitter whose ledger answers with submit, after noting the request.
-func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *dlt.Traits)) *rig {
+func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *ledger)) *rig {
 	r := build(submit, change)
 	r.run(t)
 	return r
 }
 
 // build makes it, and run runs it.
-func build(submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *dlt.Traits)) *rig {
+func build(submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *ledger)) *rig {
 	r := &rig{begin: time.Now(), ended: make(chan struct{})}
 	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
 		deadline, _ := ctx.Deadline()
@@ -98,7 +110,7 @@ func build(submit func(ctx context.Context, a batch.Attempt) error, change func(
 		Resumed: func(s batch.ServiceID, all bool) { note(false, s, all) },
 	}
 	if change != nil {
-		change(&o, &r.ledger.traits)
+		change(&o, r.ledger)
 	}
 	r.Submitter = submitter.New(r.ledger, o)
 	return r

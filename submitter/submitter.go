@@ -14,8 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Options of a submitter; all must be set except Lists, Preparer, Trace and, without
-// Preparer, Keep.
+// Options of a submitter; all must be set except Trace and, where no traits say Prepares, Keep.
 type Options struct {
 	Pool           int           // requests at once
 	RequestTimeout time.Duration // of one request
@@ -30,13 +29,7 @@ type Options struct {
 	// taken. 0 is no bound.
 	Bytes int
 	Rules Rules
-	// Lists sends several batches of a run in one request, as many as the ledger's traits
-	// allow. It is the ledger, or nil.
-	Lists dlt.ListSubmitter
-	// Preparer is asked before the POST of a batch that has no kept bytes, where the ledger's
-	// traits say Prepares, and before each POST where they say Renews, too.
-	Preparer dlt.Preparer
-	// Keep stores the bytes from Preparer. Nothing is posted unless Keep returns true.
+	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns true.
 	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
 	Record func(store.Outcome)

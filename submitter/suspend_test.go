@@ -53,8 +53,8 @@ func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 		assert.Len(t, r.seen(), 1, "a pause of 250 ms is too long")
 	})
 	t.Run("while it was prepared", func(t *testing.T) {
-		r := start(t, fine, func(o *submitter.Options, tr *dlt.Traits) {
-			o.Preparer, tr.Prepares = slowly{}, true
+		r := start(t, fine, func(o *submitter.Options, l *ledger) {
+			l.preparer, l.traits.Prepares = slowly{}, true
 			o.Keep = func(context.Context, store.Prepared) (bool, error) { return true, nil }
 		})
 		c, payloads := run("a")

@@ -11,12 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-var (
-	_ dlt.Ledger      = (*Client)(nil)
-	_ dlt.Checker     = (*Client)(nil)
-	_ dlt.Preparer    = (*Client)(nil)
-	_ dlt.EventSource = (*Client)(nil)
-)
+var _ dlt.Ledger = (*Client)(nil)
 
 // Client submits commands to one participant and reads their outcomes from its completions. It
 // never retries a submission, follows no redirect and starts no goroutine that outlives a
@@ -25,6 +20,8 @@ var (
 // Deduplication, offsets and completions belong to the participant: all attempts of a batch
 // must go through clients of the same participant.
 type Client struct {
+	dlt.Unimplemented // SubmitList
+
 	traits dlt.Traits
 	http   *http.Client
 	direct bool // as in wire.Trace

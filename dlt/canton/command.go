@@ -29,7 +29,7 @@ var variants = map[string][]string{
 	"ExerciseByKeyCommand":     {"templateId", "contractKey", "choice", "choiceArgument"},
 }
 
-// Check implements [dlt.Checker]: the id must be a command id, the service a party, and the
+// Check implements [dlt.Ledger]: the id must be a command id, the service a party, and the
 // payload an object with a list of commands and without the fields that the client adds
 // itself. Check does not know the templates.
 func (c *Client) Check(b batch.Batch) error {

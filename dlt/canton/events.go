@@ -22,7 +22,7 @@ const subprotocol = "daml.ws.auth"
 // error comes as the first frame.
 const settleDown = 50 * time.Millisecond
 
-// Events implements [dlt.EventSource]: it opens the WebSocket stream of completions of one
+// Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one
 // service, a party, from the ledger's present end on. It yields a commit or rejection of this
 // client's batches with its status, and an unclear outcome without. A stream without a frame
 // for Options.StreamSilence is broken. Errors are [*dlt.Error]s or yield's.

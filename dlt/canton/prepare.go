@@ -18,7 +18,7 @@ type prepared struct {
 	Offset *int64 `json:"offset"`
 }
 
-// Prepare implements [dlt.Preparer]: it asks for the participant's ledger end.
+// Prepare implements [dlt.Ledger]: it asks for the participant's ledger end.
 func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	end, err := c.ledgerEnd(ctx, opPrepare)
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-var _ dlt.Resolver = (*Client)(nil)
-
 // longestIdle bounds a wait for completions, so that it is over before the request's time limit.
 const longestIdle = 10 * time.Second
 
@@ -18,7 +16,7 @@ const longestIdle = 10 * time.Second
 // is evidence: a busy participant may be slow to read the first one.
 const evidenceWaits = 20
 
-// Resolve implements [dlt.Resolver]. It reads the batch's completions since before its first
+// Resolve implements [dlt.Ledger]. It reads the batch's completions since before its first
 // attempt. A success is Committed. No success is NotCommitted in two cases:
 //
 // First, the last attempt has a completion that rejects it. A participant accepts a submission

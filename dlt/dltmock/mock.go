@@ -50,6 +50,64 @@ func (mr *MockLedgerMockRecorder) BatchStatuses(ctx, service, attempts any) *gom
 	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "BatchStatuses", reflect.TypeOf((*MockLedger)(nil).BatchStatuses), ctx, service, attempts)
 }
 
+// Check mocks base method.
+func (m *MockLedger) Check(b batch.Batch) error {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Check", b)
+	ret0, _ := ret[0].(error)
+	return ret0
+}
+
+// Check indicates an expected call of Check.
+func (mr *MockLedgerMockRecorder) Check(b any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Check", reflect.TypeOf((*MockLedger)(nil).Check), b)
+}
+
+// Events mocks base method.
+func (m *MockLedger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Events", ctx, services, yield)
+	ret0, _ := ret[0].(error)
+	return ret0
+}
+
+// Events indicates an expected call of Events.
+func (mr *MockLedgerMockRecorder) Events(ctx, services, yield any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Events", reflect.TypeOf((*MockLedger)(nil).Events), ctx, services, yield)
+}
+
+// Prepare mocks base method.
+func (m *MockLedger) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Prepare", ctx, a)
+	ret0, _ := ret[0].([]byte)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Prepare indicates an expected call of Prepare.
+func (mr *MockLedgerMockRecorder) Prepare(ctx, a any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Prepare", reflect.TypeOf((*MockLedger)(nil).Prepare), ctx, a)
+}
+
+// Resolve mocks base method.
+func (m *MockLedger) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "Resolve", ctx, d)
+	ret0, _ := ret[0].(dlt.Evidence)
+	ret1, _ := ret[1].(error)
+	return ret0, ret1
+}
+
+// Resolve indicates an expected call of Resolve.
+func (mr *MockLedgerMockRecorder) Resolve(ctx, d any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Resolve", reflect.TypeOf((*MockLedger)(nil).Resolve), ctx, d)
+}
+
 // Submit mocks base method.
 func (m *MockLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	m.ctrl.T.Helper()
@@ -62,6 +120,20 @@ func (m *MockLedger) Submit(ctx context.Context, a batch.Attempt) error {
 func (mr *MockLedgerMockRecorder) Submit(ctx, a any) *gomock.Call {
 	mr.mock.ctrl.T.Helper()
 	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "Submit", reflect.TypeOf((*MockLedger)(nil).Submit), ctx, a)
+}
+
+// SubmitList mocks base method.
+func (m *MockLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	m.ctrl.T.Helper()
+	ret := m.ctrl.Call(m, "SubmitList", ctx, list)
+	ret0, _ := ret[0].(error)
+	return ret0
+}
+
+// SubmitList indicates an expected call of SubmitList.
+func (mr *MockLedgerMockRecorder) SubmitList(ctx, list any) *gomock.Call {
+	mr.mock.ctrl.T.Helper()
+	return mr.mock.ctrl.RecordCallWithMethodType(mr.mock, "SubmitList", reflect.TypeOf((*MockLedger)(nil).SubmitList), ctx, list)
 }
 
 // Traits mocks base method.

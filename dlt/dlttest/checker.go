@@ -11,41 +11,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 )
 
 func checkerChecks() []Check {
-	checker := func(name, promise string, run func(e *exam, c dlt.Checker)) Check {
-		return Check{Name: "Checker/" + name, Promise: promise, run: func(e *exam) {
-			c, is := e.Ledger.(dlt.Checker)
+	checker := func(name, promise string, run func(e *exam)) Check {
+		return Check{Name: "Check/" + name, Promise: promise, run: func(e *exam) {
 			if !e.traits.Checks {
 				e.Logf("declared: its traits say that it does not check")
 				return
 			}
-			require.True(e, is, "its traits say that it checks, and it is no dlt.Checker")
-			run(e, c)
+			run(e)
 		}}
 	}
 	return []Check{
-		checker("good", "what the backend takes passes, before and after it is taken", func(e *exam, c dlt.Checker) {
+		checker("good", "what the backend takes passes, before and after it is taken", func(e *exam) {
 			b := e.batch()
-			require.NoError(e, c.Check(b))
+			require.NoError(e, e.Ledger.Check(b))
 			require.NoError(e, e.submit(b))
-			require.NoError(e, c.Check(b))
+			require.NoError(e, e.Ledger.Check(b))
 			e.becomes(b, batch.ReportedCommitted)
 		}),
-		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *exam, c dlt.Checker) {
+		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *exam) {
 			for _, b := range append(e.garbage(), e.batch()) {
 				before := clone(b)
-				first := fmt.Sprint(e.checked(c, b))
+				first := fmt.Sprint(e.checked(b))
 				assert.Equal(e, before, b, "Check changed the batch")
-				assert.Equal(e, first, fmt.Sprint(e.checked(c, b)))
+				assert.Equal(e, first, fmt.Sprint(e.checked(b)))
 				assert.Zero(e, e.Posts(b.ID))
 			}
 		}),
-		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *exam, c dlt.Checker) {
+		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *exam) {
 			for _, b := range e.garbage() {
-				err := e.checked(c, b)
+				err := e.checked(b)
 				if err == nil {
 					continue // not every ledger looks into payloads
 				}
@@ -53,19 +50,19 @@ func checkerChecks() []Check {
 				assert.ErrorAs(e, err, &in)
 				assert.NotContains(e, err.Error(), "secret")
 			}
-			assert.Error(e, e.checked(c, batch.Batch{}), "a batch of nothing")
+			assert.Error(e, e.checked(batch.Batch{}), "a batch of nothing")
 		}),
 	}
 }
 
 // checked calls Check; a panic in it is a failure.
-func (e *exam) checked(c dlt.Checker, b batch.Batch) (err error) {
+func (e *exam) checked(b batch.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			assert.Fail(e, "Check panicked", "%v on %+v", p, b)
 		}
 	}()
-	return c.Check(b)
+	return e.Ledger.Check(b)
 }
 
 // garbage returns batches as bugs make them: a good one cut, bent and stuffed.

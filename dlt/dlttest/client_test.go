@@ -17,6 +17,8 @@ import (
 
 // client is a good one as long as it has no bug.
 type client struct {
+	dlt.Unimplemented // Prepare
+
 	b     *backend
 	bug   string
 	name  string // "words" where it is ""

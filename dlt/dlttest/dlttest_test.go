@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 )
 
 // open stands up a client with a bug, or without one: "".
@@ -82,7 +83,7 @@ func TestSentinels(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t, "")
 				h.RetryAfter = 0 // only a *dlt.Error has it
-				h.Ledger = dlt.Wrap(h.Ledger, dlt.Hooks{
+				h.Ledger = hooked.Wrap(h.Ledger, hooked.Hooks{
 					Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 						return bare(next(ctx, a))
 					},
@@ -116,7 +117,7 @@ func TestGoodRoutes(t *testing.T) {
 					dlt.Route{Ledger: &client{b: one.b, name: "others"}},
 				)
 				require.NoError(t, err)
-				h.Ledger, h.Off = r, map[string]string{"Prepares": "neither route does"}
+				h.Ledger = r
 				c.Run(t, h)
 			})
 		})
@@ -126,9 +127,9 @@ func TestGoodRoutes(t *testing.T) {
 // bugs are clients that break a promise, and the checks that must notice.
 var bugs = map[string][]string{
 	"never sends":                 {"Accepted"},
-	"prepares too much":           {"Preparer/sends nothing"},
-	"prepares by sending":         {"Preparer/sends nothing"},
-	"prepares anew":               {"Preparer/only adds"},
+	"prepares too much":           {"Prepare/sends nothing"},
+	"prepares by sending":         {"Prepare/sends nothing"},
+	"prepares anew":               {"Prepare/only adds"},
 	"sends every second":          {"Accepted/in order"},
 	"one service":                 {"Accepted/second service"},
 	"invalid is committed":        {"Accepted/decided against", "Statuses/verdicts apart"},
@@ -171,8 +172,8 @@ var bugs = map[string][]string{
 	"takes the rest of a list":    {"SubmitList/refused"},
 	"lists are doubt":             {"SubmitList/refused", "SubmitList/not taken"},
 	"resends lists":               {"SubmitList/doubt"},
-	"always committed":            {"Resolver/lost request", "Resolver/decided against", "Resolver/unreachable", "Resolver/context"},
-	"never committed":             {"Resolver/committed", "Resolver/lost reply", "Resolver/unreachable"},
+	"always committed":            {"Resolve/lost request", "Resolve/decided against", "Resolve/unreachable", "Resolve/context"},
+	"never committed":             {"Resolve/committed", "Resolve/lost reply", "Resolve/unreachable"},
 	"not live":                    {"Events/live first", "Events/commit"},
 	"tells nothing":               {"Events/commit", "Events/second service", "Events/two at once"},
 	"one stream at a time":        {"Events/two at once"},
@@ -184,10 +185,10 @@ var bugs = map[string][]string{
 	"a cut is the end":            {"Events/cut", "Events/unreachable"},
 	"opens to nobody":             {"Events/unreachable"},
 	"leaks":                       {"Events/no leak"},
-	"refuses all":                 {"Checker/good"},
-	"bends payloads":              {"Checker/pure"},
-	"panics":                      {"Checker/garbage"},
-	"says any error":              {"Checker/garbage"},
+	"refuses all":                 {"Check/good"},
+	"bends payloads":              {"Check/pure"},
+	"panics":                      {"Check/garbage"},
+	"says any error":              {"Check/garbage"},
 	"shows payloads": {
 		"Errors/busy", "Errors/refused", "Errors/unreachable", "Errors/misconfigured", "Errors/not yet", "Errors/lost request", "Errors/lost reply",
 		"Errors/hang", "Errors/unheard answer", "Errors/redirect",

@@ -17,43 +17,41 @@ import (
 // eventChecks are about a ledger's own events. An event that never comes costs time only; a
 // stream that is dead without an error costs it for ever.
 func eventChecks() []Check {
-	source := func(name, promise string, needs Fault, run func(e *exam, s dlt.EventSource)) Check {
+	source := func(name, promise string, needs Fault, run func(e *exam)) Check {
 		return Check{Name: "Events/" + name, Promise: promise, run: func(e *exam) {
-			s, is := e.Ledger.(dlt.EventSource)
 			if !e.traits.Streams {
 				e.Logf("declared: its traits say that it does not stream")
 				return
 			}
-			require.True(e, is, "its traits say that it streams, and it is no dlt.EventSource")
 			if !e.lacks(needs) {
-				run(e, s)
+				run(e)
 			}
 		}}
 	}
 	return []Check{
 		source("live first", "the first event says that the stream is open, before anything is reported", None,
-			func(e *exam, s dlt.EventSource) {
+			func(e *exam) {
 				e.committed()
-				st := e.open(s, e.streamed(0))
+				st := e.open(e.streamed(0))
 				assert.NoError(e, st.end(), "the end of ctx is no error")
 			}),
 		source("commit", "soon after a commit there is an event: its status, or the word to ask now", None,
-			func(e *exam, s dlt.EventSource) {
-				st := e.open(s, e.streamed(0))
+			func(e *exam) {
+				st := e.open(e.streamed(0))
 				for range 3 { // an event about the past might reveal the first
 					st.reports(e.accepted(e.Services[0]))
 				}
 				assert.NoError(e, st.end())
 			}),
 		source("second service", "a batch of another service is reported", None,
-			func(e *exam, s dlt.EventSource) {
-				st := e.open(s, e.streamed(1))
+			func(e *exam) {
+				st := e.open(e.streamed(1))
 				st.reports(e.accepted(e.Services[1]))
 				assert.NoError(e, st.end())
 			}),
 		source("two at once", "two streams at once, of different services, both report", None,
-			func(e *exam, s dlt.EventSource) {
-				one, two := e.open(s, e.streamed(0)), e.open(s, e.streamed(1))
+			func(e *exam) {
+				one, two := e.open(e.streamed(0)), e.open(e.streamed(1))
 				one.reports(e.accepted(e.Services[0]))
 				two.reports(e.accepted(e.Services[1]))
 				assert.NoError(e, one.end())
@@ -61,40 +59,40 @@ func eventChecks() []Check {
 				assert.NoError(e, two.end())
 			}),
 		source("done", "with a context that is done already nothing is reported, and that is no error", None,
-			func(e *exam, s dlt.EventSource) {
+			func(e *exam) {
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
-				st := e.start(ctx, cancel, s, e.streamed(0))
+				st := e.start(ctx, cancel, e.streamed(0))
 				assert.NoError(e, st.ended(e.Prompt))
 				assert.Empty(e, st.events)
 			}),
 		source("yield", "an error of yield ends the stream and is returned", None,
-			func(e *exam, s dlt.EventSource) {
+			func(e *exam) {
 				enough := errors.New("enough")
 				ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 				defer cancel()
 				calls := 0
-				err := s.Events(ctx, e.streamed(0), func(dlt.Event) error { calls++; return enough })
+				err := e.Ledger.Events(ctx, e.streamed(0), func(dlt.Event) error { calls++; return enough })
 				assert.ErrorIs(e, err, enough)
 				assert.NoError(e, ctx.Err(), "it did not return")
 				assert.Equal(e, 1, calls, "events after the error")
 			}),
 		source("cut", "a stream that breaks ends with an error, and can be opened again", StreamCut,
-			func(e *exam, s dlt.EventSource) {
-				st := e.open(s, e.streamed(0))
+			func(e *exam) {
+				st := e.open(e.streamed(0))
 				e.Set(StreamCut)
 				assert.Error(e, st.ended(e.Commit), "a stream that broke ended without an error")
 				e.Set(None)
-				st = e.open(s, e.streamed(0))
+				st = e.open(e.streamed(0))
 				st.reports(e.accepted(e.Services[0]))
 				assert.NoError(e, st.end())
 			}),
 		source("unreachable", "where nobody listens there is an error and no event", Unreachable,
-			func(e *exam, s dlt.EventSource) {
+			func(e *exam) {
 				e.Set(Unreachable)
 				ctx, cancel := context.WithCancel(e.Context())
 				defer cancel()
-				st := e.start(ctx, cancel, s, e.streamed(0))
+				st := e.start(ctx, cancel, e.streamed(0))
 				err := st.ended(e.Commit + e.Prompt)
 				e.fitToShow(err, e.content(e.made))
 				assert.Empty(e, st.events)
@@ -106,11 +104,11 @@ func eventChecks() []Check {
 const leakRounds = 20
 
 // streamLeak opens and ends streams. One leaked goroutine per stream would show.
-func streamLeak(e *exam, s dlt.EventSource) {
+func streamLeak(e *exam) {
 	enough := errors.New("enough")
 	round := func() {
-		assert.NoError(e, e.open(s, e.streamed(0)).end())
-		assert.ErrorIs(e, s.Events(e.Context(), e.streamed(0), func(dlt.Event) error { return enough }), enough)
+		assert.NoError(e, e.open(e.streamed(0)).end())
+		assert.ErrorIs(e, e.Ledger.Events(e.Context(), e.streamed(0), func(dlt.Event) error { return enough }), enough)
 	}
 	round() // goroutines that stay for good exist from here on
 	before := runtime.NumGoroutine()
@@ -141,11 +139,11 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-func (e *exam) start(ctx context.Context, cancel context.CancelFunc, s dlt.EventSource, services []batch.ServiceID) *stream {
+func (e *exam) start(ctx context.Context, cancel context.CancelFunc, services []batch.ServiceID) *stream {
 	st := &stream{e: e, events: make(chan dlt.Event, 10_000), err: make(chan error, 1), cancel: cancel}
 	e.Cleanup(cancel)
 	go func() {
-		st.err <- s.Events(ctx, services, func(ev dlt.Event) error {
+		st.err <- e.Ledger.Events(ctx, services, func(ev dlt.Event) error {
 			select {
 			case st.events <- ev:
 				return nil
@@ -158,10 +156,10 @@ func (e *exam) start(ctx context.Context, cancel context.CancelFunc, s dlt.Event
 }
 
 // open starts a stream and requires a Live event first.
-func (e *exam) open(s dlt.EventSource, services []batch.ServiceID) *stream {
+func (e *exam) open(services []batch.ServiceID) *stream {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.Context())
-	st := e.start(ctx, cancel, s, services)
+	st := e.start(ctx, cancel, services)
 	bound := time.NewTimer(e.Commit + e.Prompt)
 	defer bound.Stop()
 	select {

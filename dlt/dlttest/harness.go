@@ -10,8 +10,8 @@ import (
 // Harness is a client and its backend. Each check gets a harness of its own. The funcs may be
 // called concurrently, except Set.
 type Harness struct {
-	// Ledger is the client. The suite also checks the abilities that its traits declare
-	// (dlt.Resolver, dlt.EventSource, dlt.Checker, dlt.Preparer, dlt.ListSubmitter).
+	// Ledger is the client. The suite also checks the methods of dlt.Unimplemented that its traits
+	// declare.
 	Ledger dlt.Ledger
 
 	// Batch makes a new batch that the backend commits. Its payload contains content,
@@ -34,7 +34,7 @@ type Harness struct {
 	// Lacks lists the faults that the backend, or its ledger, cannot make, with the reasons.
 	Lacks map[Fault]string
 
-	// Off lists abilities for which the client has a method but its traits deny it, by trait
+	// Off lists the methods of dlt.Unimplemented that the client has and its traits deny, by trait
 	// ("Streams"), with the reasons: an option switches it off, for example. Any other such
 	// method counts as a forgotten trait: the method would never be called.
 	Off map[string]string

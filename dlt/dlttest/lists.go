@@ -10,17 +10,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// lists returns the client as a ListSubmitter. If its traits declare no lists, it logs that
-// and returns nil.
-func (e *exam) lists() dlt.ListSubmitter {
+// lists reports whether the client's traits declare lists. If they do not, it logs that.
+func (e *exam) lists() bool {
 	e.Helper()
 	if e.traits.MaxList < 2 {
 		e.Logf("declared: no lists: Traits.MaxList is %d", e.traits.MaxList)
-		return nil
+		return false
 	}
-	l, ok := e.Ledger.(dlt.ListSubmitter)
-	require.True(e, ok, "Traits.MaxList is %d, so that the client is a dlt.ListSubmitter", e.traits.MaxList)
-	return l
+	return true
 }
 
 // list makes n batches of Services[0], or as many as a list may hold.
@@ -32,14 +29,14 @@ func (e *exam) list(n int) (bs []batch.Batch) {
 }
 
 // submitList makes the first attempt of all, with a distant deadline.
-func (e *exam) submitList(l dlt.ListSubmitter, bs []batch.Batch) error {
+func (e *exam) submitList(bs []batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 	defer cancel()
 	attempts := make([]batch.Attempt, len(bs))
 	for i, b := range bs {
 		attempts[i] = attempt(b)
 	}
-	return l.SubmitList(ctx, attempts)
+	return e.Ledger.SubmitList(ctx, attempts)
 }
 
 func listChecks() []Check {
@@ -48,12 +45,11 @@ func listChecks() []Check {
 			Name:    "SubmitList/accepted",
 			Promise: "nil means that every batch of the list is accepted, and each is posted once",
 			run: func(e *exam) {
-				l := e.lists()
-				if l == nil {
+				if !e.lists() {
 					return
 				}
 				bs := e.list(5)
-				require.NoError(e, e.submitList(l, bs), "good batches at a good backend")
+				require.NoError(e, e.submitList(bs), "good batches at a good backend")
 				for _, b := range bs {
 					e.becomes(b, batch.ReportedCommitted)
 					e.posted(b, 1, 1)
@@ -65,14 +61,13 @@ func listChecks() []Check {
 			Promise: "a list that is refused because of one of its batches is refused as a whole: none is taken",
 			needs:   Refused,
 			run: func(e *exam) {
-				l := e.lists()
-				if l == nil {
+				if !e.lists() {
 					return
 				}
 				good := e.batch()
 				e.Set(Refused)
 				bad := e.batch()
-				err := e.submitList(l, []batch.Batch{good, bad})
+				err := e.submitList([]batch.Batch{good, bad})
 				e.Set(None)
 				e.kind(err, batch.KindRejected)
 				e.notTaken(bad)
@@ -85,8 +80,7 @@ func listChecks() []Check {
 			Name:    "SubmitList/not taken",
 			Promise: "what certainly did not take one took none, and says so as Submit does",
 			run: func(e *exam) {
-				l := e.lists()
-				if l == nil {
+				if !e.lists() {
 					return
 				}
 				for f, kind := range map[Fault]batch.ErrorKind{
@@ -98,7 +92,7 @@ func listChecks() []Check {
 					}
 					e.Set(f)
 					bs := e.list(3)
-					err := e.submitList(l, bs)
+					err := e.submitList(bs)
 					e.Set(None)
 					e.kind(err, kind)
 					for _, b := range bs {
@@ -111,8 +105,7 @@ func listChecks() []Check {
 			Name:    "SubmitList/doubt",
 			Promise: "a lost connection is doubt, and the client sends nothing again by itself",
 			run: func(e *exam) {
-				l := e.lists()
-				if l == nil {
+				if !e.lists() {
 					return
 				}
 				for _, f := range [...]Fault{LostRequest, LostReply} {
@@ -121,7 +114,7 @@ func listChecks() []Check {
 					}
 					e.Set(f)
 					bs := e.list(3)
-					err := e.submitList(l, bs)
+					err := e.submitList(bs)
 					e.Set(None)
 					assert.Equal(e, batch.KindDoubt, dlt.Kind(err), "%s: %v", f, err)
 					for _, b := range bs {

@@ -11,34 +11,32 @@ import (
 )
 
 func preparerChecks() []Check {
-	preparer := func(name, promise string, run func(e *exam, p dlt.Preparer)) Check {
-		return Check{Name: "Preparer/" + name, Promise: promise, run: func(e *exam) {
-			p, is := e.Ledger.(dlt.Preparer)
+	preparer := func(name, promise string, run func(e *exam)) Check {
+		return Check{Name: "Prepare/" + name, Promise: promise, run: func(e *exam) {
 			if !e.traits.Prepares {
 				e.Logf("declared: its traits say that it does not prepare")
 				return
 			}
-			require.True(e, is, "its traits say that it prepares, and it is no dlt.Preparer")
-			run(e, p)
+			run(e)
 		}}
 	}
 	return []Check{
-		preparer("sends nothing", "what it prepares fits, and nothing is sent by it", func(e *exam, p dlt.Preparer) {
+		preparer("sends nothing", "what it prepares fits, and nothing is sent by it", func(e *exam) {
 			b := e.batch()
-			kept := e.prepared(p, attempt(b))
+			kept := e.prepared(attempt(b))
 			assert.LessOrEqual(e, len(kept), dlt.MaxPrepared)
 			assert.Zero(e, e.Posts(b.ID))
 			s, ok := e.answers(b)[b.ID]
 			assert.True(e, !ok || untraced(s), "%s was never sent, and is %s", b.Key(), s.Reported)
 		}),
-		preparer("only adds", "where it renews, its answer begins with what is kept", func(e *exam, p dlt.Preparer) {
+		preparer("only adds", "where it renews, its answer begins with what is kept", func(e *exam) {
 			if !e.traits.Renews {
 				e.Logf("declared: its traits say that it does not renew")
 				return
 			}
 			a := attempt(e.batch())
 			for range 3 {
-				kept := e.prepared(p, a)
+				kept := e.prepared(a)
 				assert.True(e, bytes.HasPrefix(kept, a.Prepared), "%d bytes that do not begin with the %d that are kept", len(kept), len(a.Prepared))
 				a.Number, a.Prepared = a.Number+1, kept
 			}
@@ -46,10 +44,10 @@ func preparerChecks() []Check {
 	}
 }
 
-func (e *exam) prepared(p dlt.Preparer, a batch.Attempt) []byte {
+func (e *exam) prepared(a batch.Attempt) []byte {
 	e.Helper()
 	kept := bytes.Clone(a.Prepared)
-	out, err := p.Prepare(e.Context(), a)
+	out, err := e.Ledger.Prepare(e.Context(), a)
 	require.NoError(e, err)
 	assert.Equal(e, kept, a.Prepared, "Prepare changed what is kept")
 	return out

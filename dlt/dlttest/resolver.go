@@ -15,65 +15,63 @@ import (
 // resolverChecks are about evidence. NotCommitted lets a batch be sent again, so
 // it must be true for good.
 func resolverChecks() []Check {
-	resolver := func(name, promise string, needs Fault, run func(e *exam, r dlt.Resolver)) Check {
-		return Check{Name: "Resolver/" + name, Promise: promise, needs: needs, run: func(e *exam) {
-			r, is := e.Ledger.(dlt.Resolver)
+	resolver := func(name, promise string, needs Fault, run func(e *exam)) Check {
+		return Check{Name: "Resolve/" + name, Promise: promise, needs: needs, run: func(e *exam) {
 			if !e.traits.Resolves {
 				e.Logf("declared: its traits say that it does not resolve")
 				return
 			}
-			require.True(e, is, "its traits say that it resolves, and it is no dlt.Resolver")
-			run(e, r)
+			run(e)
 		}}
 	}
 	return []Check{
 		resolver("committed", "a batch that was accepted is never called not committed, and in the end committed", None,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				b := e.accepted(e.Services[0])
-				e.proves(r, b, dlt.Committed, dlt.NotCommitted)
+				e.proves(b, dlt.Committed, dlt.NotCommitted)
 				assert.Equal(e, batch.ReportedCommitted, e.answers(b)[b.ID].Reported)
 			}),
 		resolver("lost reply", "a batch whose reply was lost is never called not committed, and in the end committed", LostReply,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				e.Set(LostReply)
 				b := e.batch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
-				e.proves(r, b, dlt.Committed, dlt.NotCommitted)
+				e.proves(b, dlt.Committed, dlt.NotCommitted)
 			}),
 		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				e.committed() // a witness, for ledgers that need one
 				e.Set(LostRequest)
 				b := e.batch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
-				e.proves(r, b, dlt.NotCommitted, dlt.Committed)
+				e.proves(b, dlt.NotCommitted, dlt.Committed)
 				e.notTaken(b)
 			}),
 		resolver("decided against", "a batch that was decided against is never called committed", Decided,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				e.Set(Decided)
 				b := e.accepted(e.Services[0])
 				e.becomes(b, batch.ReportedInvalid)
 				e.Set(None)
-				e.proves(r, b, dlt.NotCommitted, dlt.Committed)
+				e.proves(b, dlt.NotCommitted, dlt.Committed)
 			}),
 		resolver("unreachable", "who reaches nobody cannot tell", StatusUnreachable,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				b := e.committed()
 				e.Set(StatusUnreachable)
-				found, err := e.resolve(r, b)
+				found, err := e.resolve(b)
 				assert.Equal(e, dlt.CannotTell, found)
 				e.kind(err, batch.KindUnavailable)
 			}),
 		resolver("context", "Resolve returns at once when its context is done", None,
-			func(e *exam, r dlt.Resolver) {
+			func(e *exam) {
 				b := e.committed()
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
 				e.prompt(ctx, func() error {
-					found, err := r.Resolve(ctx, e.doubt(b))
+					found, err := e.Ledger.Resolve(ctx, e.doubt(b))
 					assert.Equal(e, dlt.CannotTell, found)
 					return err
 				})
@@ -81,10 +79,10 @@ func resolverChecks() []Check {
 	}
 }
 
-func (e *exam) resolve(r dlt.Resolver, b batch.Batch) (dlt.Evidence, error) {
+func (e *exam) resolve(b batch.Batch) (dlt.Evidence, error) {
 	ctx, cancel := context.WithTimeout(e.Context(), e.Commit+e.Prompt)
 	defer cancel()
-	return r.Resolve(ctx, e.doubt(b))
+	return e.Ledger.Resolve(ctx, e.doubt(b))
 }
 
 // doubt returns the Doubt that the engine would pass for b.
@@ -95,13 +93,13 @@ func (e *exam) doubt(b batch.Batch) dlt.Doubt {
 
 // proves calls Resolve from LateArrival on until it returns want. contrary must never come,
 // before or after.
-func (e *exam) proves(r dlt.Resolver, b batch.Batch, want, contrary dlt.Evidence) {
+func (e *exam) proves(b batch.Batch, want, contrary dlt.Evidence) {
 	e.Helper()
 	late := time.NewTimer(e.traits.LateArrival)
 	defer late.Stop()
 	<-late.C
 	e.within(e.Commit, func() error {
-		found, err := e.resolve(r, b)
+		found, err := e.resolve(b)
 		require.NoError(e, err)
 		require.NotEqual(e, contrary, found, "%s", b.Key())
 		if found != want {
@@ -109,7 +107,7 @@ func (e *exam) proves(r dlt.Resolver, b batch.Batch, want, contrary dlt.Evidence
 		}
 		return nil
 	})
-	found, err := e.resolve(r, b)
+	found, err := e.resolve(b)
 	require.NoError(e, err)
 	require.Equal(e, want, found, "evidence does not change any more")
 }

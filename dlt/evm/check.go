@@ -129,7 +129,7 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 	return p, nil
 }
 
-// Check implements [dlt.Checker]. It refuses every batch whose payload is neither the canonical
+// Check implements [dlt.Ledger]. It refuses every batch whose payload is neither the canonical
 // encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0 with a
 // chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or the first one's
 // hash; and which the chain could never execute: a priority fee above the fee cap, or less gas

@@ -13,18 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-var (
-	_ dlt.Ledger      = (*Client)(nil)
-	_ dlt.Checker     = (*Client)(nil)
-	_ dlt.Resolver    = (*Client)(nil)
-	_ dlt.Preparer    = (*Client)(nil)
-	_ dlt.EventSource = (*Client)(nil)
-)
+var _ dlt.Ledger = (*Client)(nil)
 
 // Client submits signed transactions to the nodes of one chain and asks them about the
 // outcomes. It never retries, follows no redirect, changes no nonce, and starts no goroutine
 // that outlives a call. All methods may be called concurrently.
 type Client struct {
+	dlt.Unimplemented // SubmitList
+
 	o      Options
 	chain  uint64
 	traits dlt.Traits

@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
@@ -210,7 +211,7 @@ func (d *door) id(raw []byte) batch.ID {
 // keeping is the store and the lanes around a client: it prepares before each post, keeps that, and
 // sends one at a time of an account where the nonces are not chosen yet.
 type keeping struct {
-	client dlt.Preparer
+	client dlt.Ledger
 	serial bool
 	lanes  sync.Map
 
@@ -219,8 +220,8 @@ type keeping struct {
 }
 
 func keepingOf(l dlt.Ledger, serial bool) dlt.Ledger {
-	k := &keeping{client: l.(dlt.Preparer), serial: serial, kept: map[batch.Key][]byte{}}
-	return dlt.Wrap(l, dlt.Hooks{Submit: k.submit, BatchStatuses: k.statuses})
+	k := &keeping{client: l, serial: serial, kept: map[batch.Key][]byte{}}
+	return hooked.Wrap(l, hooked.Hooks{Submit: k.submit, BatchStatuses: k.statuses})
 }
 
 func (k *keeping) of(key batch.Key) []byte {

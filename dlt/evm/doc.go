@@ -8,8 +8,8 @@
 //	b, err := evm.NewBatch(signed)
 //
 // Keys, nonces and fees stay with the signer. Several transactions of one nonce, signed with rising
-// fees, are one batch, too ([Alternatives]): so fees can rise without a key. [Client] is a [dlt.Ledger],
-// a [dlt.Checker], a [dlt.Preparer], a [dlt.Resolver] and a [dlt.EventSource]. The engine calls it, and you can use it directly:
+// fees, are one batch, too ([Alternatives]): so fees can rise without a key. [Client] is a [dlt.Ledger].
+// The engine calls it, and you can use it directly:
 //
 //	c, err := evm.New("http://localhost:8545", 31337, nil)
 //	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})

@@ -20,7 +20,7 @@ const (
 	defaultHeadInterval = time.Second
 )
 
-// Events implements [dlt.EventSource], which the engine uses where Options.HeadInterval is set. It
+// Events implements [dlt.Ledger], which the engine uses where Options.HeadInterval is set. It
 // asks for the number of the last block, first the node for submissions and then the fallbacks, and
 // each higher number is one event without statuses: everything under way is asked about together.
 // Several numbers at once are one event. A lower number is no event, since the nodes behind one

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -66,7 +67,7 @@ func intentFaults(t *testing.T, p evmtest.Personality, seed uint64) {
 	seen, k := &observer{}, &slots{}
 	var held atomic.Int64
 	start := func() (stop func()) {
-		ledger := dlt.Wrap(seeing(s.signing(o, signer), k), dlt.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+		ledger := hooked.Wrap(seeing(s.signing(o, signer), k), hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			err := next(ctx, a)
 			if _, _, hashes, bad := evm.Slot(a.Prepared); bad == nil && time.Now().UnixMilli()%11 == 0 && s.node.HoldBack(hashes[len(hashes)-1]) {
 				held.Add(1) // anvil keeps it out of its blocks for ever

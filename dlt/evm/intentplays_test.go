@@ -25,6 +25,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -114,7 +115,7 @@ func (k *slots) last(t testing.TB, b batch.Batch) (nonce uint64, fees []evm.Fee,
 
 // seeing is a ledger whose posts are seen.
 func seeing(l dlt.Ledger, k *slots) dlt.Ledger {
-	return dlt.Wrap(l, dlt.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
+	return hooked.Wrap(l, hooked.Hooks{Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 		k.see(a)
 		return next(ctx, a)
 	}})
@@ -401,7 +402,7 @@ func replacedButOldOneMined(s *stage) {
 	var first []byte
 	client := s.signing(afterTwo(), s.keys(from))
 	k := &slots{}
-	ledger := dlt.Wrap(seeing(client, k), dlt.Hooks{Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
+	ledger := hooked.Wrap(seeing(client, k), hooked.Hooks{Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
 		out, err := next(ctx, a)
 		if first == nil && err == nil {
 			first = s.rawOf(from, a, out)

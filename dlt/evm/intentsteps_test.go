@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -142,7 +143,7 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 	require.NoError(s, err)
 	for i := range int64(3) {
 		p := &process{stops: stops, thaw: make(chan struct{}), ended: make(chan error, 1)}
-		ledger := dlt.Wrap(client(i), dlt.Hooks{
+		ledger := hooked.Wrap(client(i), hooked.Hooks{
 			Prepare: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) ([]byte, error)) ([]byte, error) {
 				p.pass(signing)
 				return next(ctx, a)

@@ -15,7 +15,7 @@ import (
 
 const opPrepare = "prepare"
 
-// Prepare implements [dlt.Preparer]. For a batch of which nothing is kept it chooses the account's
+// Prepare implements [dlt.Ledger]. For a batch of which nothing is kept it chooses the account's
 // next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
 // is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
 // higher fees to them, once the last one has waited for Options.BumpAfter blocks and the limit

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Prepare implements [dlt.Preparer]. For a batch that is one transaction it keeps nothing. Of
+// Prepare implements [dlt.Ledger]. For a batch that is one transaction it keeps nothing. Of
 // [Alternatives] it keeps all hashes, before the first of them is sent, and which of them may be sent:
 // at first the lowest one that pays the base fee, or the first one where none does. Once that one has
 // waited for Options.BumpAfter blocks, or no longer pays the base fee, the next one that does is

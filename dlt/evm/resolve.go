@@ -13,7 +13,7 @@ import (
 
 const opResolve = "resolve"
 
-// Resolve implements [dlt.Resolver]. A transaction can never take effect once a deep block has
+// Resolve implements [dlt.Ledger]. A transaction can never take effect once a deep block has
 // used its nonce, for another transaction or for this one, which reverted; alternatives have one
 // nonce. Nothing else ends its life, neither time nor a pool that forgets it. NotCommitted means that
 // such a block, or receipt, was read. The error is a [*dlt.Error].

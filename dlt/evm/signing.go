@@ -13,12 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/isnil"
 )
 
-var (
-	_ dlt.Ledger      = (*SigningClient)(nil)
-	_ dlt.Checker     = (*SigningClient)(nil)
-	_ dlt.Preparer    = (*SigningClient)(nil)
-	_ dlt.EventSource = (*SigningClient)(nil)
-)
+var _ dlt.Ledger = (*SigningClient)(nil)
 
 // DefaultSignTimeout is the default of [SignerOptions].SignTimeout.
 const DefaultSignTimeout = 5 * time.Second
@@ -76,6 +71,8 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 // goroutine that outlives a call, except for a Signer or Fees that does not return in time. All
 // methods may be called concurrently.
 type SigningClient struct {
+	dlt.Unimplemented // SubmitList, Resolve
+
 	c      *Client
 	signer Signer
 	o      SignerOptions
@@ -115,12 +112,12 @@ func (c *SigningClient) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 // afterwards.
 func (c *SigningClient) CloseIdleConnections() { c.c.CloseIdleConnections() }
 
-// Events implements [dlt.EventSource] as [Client.Events] does.
+// Events implements [dlt.Ledger] as [Client.Events] does.
 func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	return c.c.Events(ctx, services, yield)
 }
 
-// Check implements [dlt.Checker]. It refuses every batch whose payload is no [Intent], with fields
+// Check implements [dlt.Ledger]. It refuses every batch whose payload is no [Intent], with fields
 // that an intent does not have, or whose limit of fees is above SignerOptions.MaxFeePerGas; whose
 // gas is less than the transaction itself costs; and whose service is no account in lower case. The
 // error is a [*batch.InputError].

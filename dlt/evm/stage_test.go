@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -311,7 +312,7 @@ func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Str
 	if s.node == nil {
 		opts.PollInterval, opts.ScanInterval, opts.RetryDelay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
 	}
-	ledger := dlt.Wrap(l, dlt.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
+	ledger := hooked.Wrap(l, hooked.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 		statuses, err := next(ctx, service, attempts)
 		for i := range statuses {
 			if s.hidden.Load() {

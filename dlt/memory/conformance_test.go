@@ -59,15 +59,9 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 	w := &world{}
 	o.Fault = w.faultOf
 	w.ledger = memory.New(&o)
-	off := map[string]string{}
-	for _, a := range dlt.Abilities(w.ledger, w.ledger.Traits("")) {
-		if a.Has && !a.Says {
-			off[a.Trait] = "it is what Options.Traits make of it"
-		}
-	}
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	return &dlttest.Harness{
-		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, Off: off,
+		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, Off: denied(w.ledger.Traits("")),
 		Lacks: map[dlttest.Fault]string{
 			dlttest.Unheard: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
 			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusWord: inside,
@@ -76,6 +70,18 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 			dlttest.QuerySize:      "its queries are calls, of whatever length",
 		},
 	}
+}
+
+// denied are the methods that the ledger has and traits deny.
+func denied(t dlt.Traits) map[string]string {
+	off := map[string]string{}
+	if !t.Resolves {
+		off["Resolves"] = "it is what Options.Traits make of it"
+	}
+	if t.MaxList < 2 {
+		off["MaxList"] = "it is what Options.Traits make of it"
+	}
+	return off
 }
 
 // kinds are the ledgers that it can stand for.

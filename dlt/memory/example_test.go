@@ -41,7 +41,7 @@ func Example() {
 		rec, err := runner.Await(ctx, b.Key())
 		fmt.Println(rec.ID, rec.State, "after", rec.Attempt, "attempt,", err)
 	}
-	fmt.Println(ledger.Log("shipments"), ledger.Check(nil))
+	fmt.Println(ledger.Log("shipments"), ledger.Verify(nil))
 	stop()
 	fmt.Println(<-ended)
 	// Output:

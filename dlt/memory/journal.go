@@ -57,10 +57,10 @@ func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
 	return slices.Clone(l.log[s])
 }
 
-// Check returns the first breach of dltbatch's promises in the journal: a batch committed
+// Verify returns the first breach of dltbatch's promises in the journal: a batch committed
 // twice, a lane out of the given order (batches of it that were never committed are skipped),
 // two POSTs of one batch at a time, or a POST after the answer that the batch is committed.
-func (l *Ledger) Check(order map[batch.ServiceID][]batch.ID) error {
+func (l *Ledger) Verify(order map[batch.ServiceID][]batch.ID) error {
 	journal := l.Journal()
 	under, done := map[batch.ID]bool{}, map[batch.ID]bool{}
 	for _, e := range journal {

@@ -58,6 +58,8 @@ func Unforgiving(lateArrival time.Duration) dlt.Traits {
 
 // Ledger is a [dlt.Ledger] in memory. All methods may be called concurrently.
 type Ledger struct {
+	dlt.Unimplemented // Prepare, Events, Check
+
 	o      Options
 	traits dlt.Traits
 

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,14 +31,8 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 		dlt.Route{Ledger: ledgers[1], Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), "two") }},
 	)
 	require.NoError(t, err)
-	off := map[string]string{}
-	for _, s := range []batch.ServiceID{"one", "two"} {
-		for _, a := range dlt.Abilities(r, r.Traits(s)) {
-			if a.Has && !a.Says {
-				off[a.Trait] = "the route cannot"
-			}
-		}
-	}
+	off := denied(first)
+	maps.Copy(off, denied(second))
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	h := &dlttest.Harness{
 		Ledger: r, Batch: w.batch, Set: w.set, Off: off,
@@ -81,11 +76,11 @@ func TestRoutersThatAreRefused(t *testing.T) {
 	l := memory.New(nil)
 	nameless := memory.New(&memory.Options{Traits: &dlt.Traits{}})
 	for name, routes := range map[string][]dlt.Route{
-		"no route":  nil,
-		"no ledger": {{}},
-		"no name":   {{Ledger: nameless}},
-		"one name":  {{Ledger: l}, {Ledger: memory.New(nil)}},
-		"cannot":    {{Ledger: struct{ dlt.Ledger }{l}}},
+		"no route":      nil,
+		"no ledger":     {{}},
+		"no name":       {{Ledger: nameless}},
+		"one name":      {{Ledger: l}, {Ledger: memory.New(nil)}},
+		"contradiction": {{Ledger: memory.New(&memory.Options{Traits: &dlt.Traits{Name: "l", AddAgainHarmless: true}})}},
 	} {
 		_, err := dlt.NewRouter(routes...)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)

@@ -11,13 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-var (
-	_ dlt.Ledger        = (*Client)(nil)
-	_ dlt.ListSubmitter = (*Client)(nil)
-	_ dlt.Checker       = (*Client)(nil)
-	_ dlt.Resolver      = (*Client)(nil)
-	_ dlt.EventSource   = (*Client)(nil)
-)
+var _ dlt.Ledger = (*Client)(nil)
 
 // Client submits batches to a node and asks it about their outcomes. It never retries, follows
 // no redirect and starts no goroutine that outlives a call. All methods may be called
@@ -28,6 +22,8 @@ var (
 // So the client asks all nodes about a batch that another process sent, or that was sent long
 // ago, and takes the strongest answer.
 type Client struct {
+	dlt.Unimplemented // Prepare
+
 	traits   dlt.Traits
 	http     *http.Client
 	direct   bool // as in wire.Trace
@@ -100,7 +96,7 @@ func New(url string, o *Options) (*Client, error) {
 // Traits implements [dlt.Ledger]. It returns the same traits for every service.
 func (c *Client) Traits(batch.ServiceID) dlt.Traits { return c.traits }
 
-// Check implements [dlt.Checker]: it is the func Check, with Options.MaxBody.
+// Check implements [dlt.Ledger]: it is the func Check, with Options.MaxBody.
 func (c *Client) Check(b batch.Batch) error { return check(b, c.maxBody, true) }
 
 // CloseIdleConnections closes the connections that no request uses. The client can be used

@@ -18,8 +18,8 @@
 //
 //	err := sawtooth.Check(b) // a *batch.InputError that names the field
 //
-// Submit and follow. [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and a
-// [dlt.EventSource]. The engine calls it, and you can use it directly:
+// Submit and follow. [Client] is a [dlt.Ledger]. The engine calls it, and you can use
+// it directly:
 //
 //	c, err := sawtooth.New("http://localhost:8008", nil)
 //	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})

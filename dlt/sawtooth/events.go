@@ -26,7 +26,7 @@ const handshake = 15 * time.Second
 // changes, which are not needed and may be large (docs/ledgers/sawtooth.md#events).
 var nowhere = strings.Repeat("f", addressLen)
 
-// Events implements [dlt.EventSource]. It subscribes to the blocks of the node for
+// Events implements [dlt.Ledger]. It subscribes to the blocks of the node for
 // submissions, or of the first node after it that can be reached. Blocks do not name their
 // batches, so every event means "ask now" and carries no status; blocks that come while yield
 // is busy give one event. If the chain of blocks has a gap, or a fork took its place, the

@@ -15,7 +15,7 @@ const opResolve = "resolve"
 // is not worth more of a node's threads, since time brings one anyway.
 const maxLookups = 16
 
-// Resolve implements [dlt.Resolver]. The engine calls it only for a batch in doubt that must
+// Resolve implements [dlt.Ledger]. The engine calls it only for a batch in doubt that must
 // not be sent again, because it was refused or its budget is used up. Any other is sent again,
 // which is harmless.
 //

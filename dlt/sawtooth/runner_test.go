@@ -95,7 +95,7 @@ type resolves struct {
 	found []dlt.Evidence
 }
 
-// Resolve implements dlt.Resolver.
+// Resolve implements dlt.Ledger.
 func (r *resolves) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	e, err := r.Client.Resolve(ctx, d)
 	r.mu.Lock()

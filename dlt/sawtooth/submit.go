@@ -20,7 +20,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	return c.submitTo(ctx, []batch.Attempt{a})
 }
 
-// SubmitList implements [dlt.ListSubmitter]: it makes one POST of a BatchList, which a node
+// SubmitList implements [dlt.Ledger]: it makes one POST of a BatchList, which a node
 // accepts as a whole or not at all. A refusal does not name the batch at fault
 // (docs/ledgers/sawtooth.md#submitting). The node keeps the order of the list
 // (docs/ledgers/sawtooth.md#order).

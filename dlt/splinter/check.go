@@ -22,7 +22,7 @@ func isID(s string) bool {
 	return true
 }
 
-// Check implements [dlt.Checker]. It refuses a batch that a node would refuse, answer with an
+// Check implements [dlt.Ledger]. It refuses a batch that a node would refuse, answer with an
 // ambiguous 500, or stall on for 300 s: every batch that [sawtooth.Check] refuses (no
 // transactions, malformed signatures and headers, addresses that are not hex), a service that
 // is not "circuit::service", and families, and versions of them, that no handler serves

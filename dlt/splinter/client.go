@@ -9,17 +9,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-var (
-	_ dlt.Ledger      = (*Client)(nil)
-	_ dlt.Checker     = (*Client)(nil)
-	_ dlt.Resolver    = (*Client)(nil)
-	_ dlt.EventSource = (*Client)(nil)
-)
+var _ dlt.Ledger = (*Client)(nil)
 
 // Client submits batches to scabbard services and asks them about the outcomes. It never
 // retries, follows no redirect and starts no goroutine that outlives a call. All methods may
 // be called concurrently.
 type Client struct {
+	dlt.Unimplemented // SubmitList, Prepare
+
 	o      Options
 	traits dlt.Traits
 	http   *http.Client

@@ -6,8 +6,7 @@
 //
 //	b, err := sawtooth.Build(key, "aaaaa-bbbbb::a000", sawtooth.Transaction{FamilyName: "sabre", ...})
 //
-// [Client] is a [dlt.Ledger], a [dlt.Checker], a [dlt.Resolver] and a [dlt.EventSource]. The
-// engine calls it, and you can use it directly:
+// [Client] is a [dlt.Ledger]. The engine calls it, and you can use it directly:
 //
 //	c, err := splinter.New("http://localhost:8080", &splinter.Options{Token: splinter.CylinderToken(key)})
 //	err = c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})

@@ -18,7 +18,7 @@ import (
 
 const opEvents = "events"
 
-// Events implements [dlt.EventSource], for exactly one service. It subscribes to events from
+// Events implements [dlt.Ledger], for exactly one service. It subscribes to events from
 // now on, or with Options.Replay to all. Replayed ids were committed, but a missing id means
 // nothing (docs/ledgers/splinter.md#events). A status Committed comes for batches that this
 // process submitted; for all others an event only means that something has changed.

@@ -17,7 +17,7 @@ const opResolve = "resolve"
 // again.
 const prompt = 2 * time.Second
 
-// Resolve implements [dlt.Resolver]. It asks the node once, about the batch and its witnesses,
+// Resolve implements [dlt.Ledger]. It asks the node once, about the batch and its witnesses,
 // and then the journal of the service's events. A batch in the journal was committed;
 // NotCommitted needs one of the proofs that judge names. Only if these leave it open does
 // Resolve ask for the node's receipts, and last Options.Evidence. The error is a [*dlt.Error],

@@ -16,8 +16,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Client is a dlt.Ledger for the notary. A ledger needs no more than this file.
+// Client is a dlt.Ledger for the notary. A ledger needs no more than this file, without the
+// trait Resolves.
 type Client struct {
+	dlt.Unimplemented // the methods that the notary has no use for
+
 	base string
 	http http.Client
 }

@@ -7,9 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-var _ dlt.Resolver = (*Client)(nil)
-
-// Resolve makes the Client a dlt.Resolver, which is optional: it gives evidence about attempts
+// Resolve is optional, and Traits.Resolves declares it: it gives evidence about attempts
 // in doubt. After LateArrival the answer "none" is final.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	statuses, err := c.ask(ctx, []batch.Attempt{d.Attempt})

@@ -88,7 +88,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 	if err := <-ended; err != nil {
 		return err
 	}
-	if err := ledger.Check(order); err != nil {
+	if err := ledger.Verify(order); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\n%d of %d batches are committed, each once in effect and in the order of its lane: so says the ledger's journal\n", states[batch.Committed], batches)

@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/internal/flaky"
+	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/sqlite"
@@ -126,14 +127,14 @@ func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (appl
 }
 
 // killing makes the process die while a request is on the wire, and right after the reply.
-func killing(k *killer) dlt.Hooks {
+func killing(k *killer) hooked.Hooks {
 	traced := func(ctx context.Context) context.Context {
 		return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GotConn:      func(httptrace.GotConnInfo) { k.reach(inPost) },
 			WroteRequest: func(httptrace.WroteRequestInfo) { k.reach(inPost) },
 		})
 	}
-	return dlt.Hooks{
+	return hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			err := next(traced(ctx), a)
 			k.reach(replied)
@@ -186,7 +187,7 @@ func child(text string) error {
 			return t
 		}
 	}
-	ledger = dlt.Wrap(ledger, hooks)
+	ledger = hooked.Wrap(ledger, hooks)
 	runner, err := dltbatch.New(killerStore{inner, &k}, ledger, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
 		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,

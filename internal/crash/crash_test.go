@@ -96,7 +96,7 @@ func TestKillUnforgiving(t *testing.T) {
 	for _, b := range suite.added {
 		order[b.Service] = append(order[b.Service], b.ID)
 	}
-	require.NoError(t, ledger.Check(order))
+	require.NoError(t, ledger.Verify(order))
 	for service, ids := range order {
 		require.Equal(t, ids, ledger.Log(service), "everything acknowledged, in order, once")
 	}

@@ -78,6 +78,8 @@ func reply(w http.ResponseWriter, v any, err error) {
 
 // wireLedger is the client of wireServer.
 type wireLedger struct {
+	dlt.Unimplemented
+
 	url    string
 	client *http.Client
 }

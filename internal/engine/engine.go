@@ -90,7 +90,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
 		return nil, fmt.Errorf("the ledger's traits: %w", err)
 	}
-	if err := dlt.CheckAbilities(l, traits); err != nil {
+	if err := traits.Validate(); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	if err := checkOrder(traits, o); err != nil {
@@ -154,8 +154,8 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 	if err := loop.Contain(func() error { traits = e.ledger.Ledger.Traits(""); return nil }); err != nil {
 		return fmt.Errorf("run: the ledger's traits: %w", err)
 	}
-	if traits.Name == "" {
-		return fmt.Errorf("run: %w", &batch.InputError{Field: "ledger", Want: "a name in its traits"})
+	if err := traits.Validate(); err != nil {
+		return fmt.Errorf("run: %w", err)
 	}
 	if err := checkRetention(traits, e.o); err != nil {
 		return err
@@ -186,11 +186,10 @@ func (e *Engine) Ledger() dlt.Ledger { return e.ledger }
 
 // Check is the ledger's local check of a batch, where it has one.
 func (e *Engine) Check(b batch.Batch) error {
-	c, ok := e.ledger.Ledger.(dlt.Checker)
-	if !ok || !e.ledger.Traits(b.Service).Checks {
+	if !e.ledger.Traits(b.Service).Checks {
 		return nil
 	}
-	return loop.Contain(func() error { return c.Check(b) })
+	return loop.Contain(func() error { return e.ledger.Check(b) })
 }
 
 // Added says that batches were added.

@@ -23,10 +23,7 @@ func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (d
 	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
 		return traits, fmt.Errorf("the ledger's traits: %w", err)
 	}
-	if traits.Name == "" {
-		return traits, &batch.InputError{Field: "Traits.Name", Want: "the ledger's name"}
-	}
-	if err := dlt.CheckAbilities(l, traits); err != nil {
+	if err := traits.Validate(); err != nil {
 		return traits, err
 	}
 	if err := checkNeeds(st, traits); err != nil {

@@ -244,45 +244,28 @@ func (l gatedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attem
 	return l.Ledger.BatchStatuses(ctx, s, mine)
 }
 
-// gatedPreparer is gatedLedger for the bytes before a POST: another ledger's bytes would be kept with the
-// batch.
-type gatedPreparer struct {
-	dlt.Preparer
-	gate *gate
-}
-
-func (l gatedPreparer) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+// Prepare gives no bytes of another ledger: they would be kept with the batch.
+func (l gatedLedger) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if err := l.gate.moved("prepare", a.Service); err != nil {
 		return nil, err
 	}
-	return l.Preparer.Prepare(ctx, a)
+	return l.Ledger.Prepare(ctx, a)
 }
 
-// gatedLists is gatedLedger for lists.
-type gatedLists struct {
-	dlt.ListSubmitter
-	gate *gate
-}
-
-func (l gatedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
+func (l gatedLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if err := l.gate.moved("submit", list[0].Service); err != nil {
 		return err
 	}
-	return l.ListSubmitter.SubmitList(ctx, list)
+	return l.Ledger.SubmitList(ctx, list)
 }
 
-// gatedResolver is gatedLedger for evidence: another ledger's records prove nothing.
-type gatedResolver struct {
-	dlt.Resolver
-	gate *gate
-}
-
-func (l gatedResolver) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+// Resolve asks no other ledger: its records prove nothing.
+func (l gatedLedger) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if err := l.gate.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
 		return dlt.CannotTell, err
 	}
 	if l.gate.others(d.Service) {
 		return dlt.CannotTell, ErrOtherLedger
 	}
-	return l.Resolver.Resolve(ctx, d)
+	return l.Ledger.Resolve(ctx, d)
 }

@@ -40,15 +40,9 @@ func (g guard) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return err
 }
 
-// listGuard is guard for lists of batches.
-type listGuard struct {
-	dlt.ListSubmitter
-	trouble func(error)
-}
-
 // SubmitList makes one attempt of each batch. A panic counts as doubt about all.
-func (g listGuard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
-	panicked := loop.Contain(func() error { err = g.ListSubmitter.SubmitList(ctx, list); return nil })
+func (g guard) SubmitList(ctx context.Context, list []batch.Attempt) (err error) {
+	panicked := loop.Contain(func() error { err = g.Ledger.SubmitList(ctx, list); return nil })
 	if panicked != nil {
 		g.trouble(panicked)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: panicked}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/groups"
@@ -59,26 +58,17 @@ func newRun(all common, n *events.Run) *run {
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
-	var lists dlt.ListSubmitter
-	if l, ok := r.ledger.Ledger.(dlt.ListSubmitter); ok {
-		lists = gatedLists{watchedLists{listGuard{l, r.ledger.trouble}, r.vitals}, r.gate}
-	}
-	var preparer dlt.Preparer
-	if p, ok := r.ledger.Ledger.(dlt.Preparer); ok {
-		preparer = gatedPreparer{watchedPreparer{p, r.vitals}, r.gate}
-	}
-	r.submitter = submitter.New(gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}, submitter.Options{
+	ledger := gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}
+	r.submitter = submitter.New(ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
-		Rules:    submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
-		Lists:    lists,
-		Preparer: preparer,
-		Keep:     r.keepPrepared,
-		Trace:    r.events.TraceRequest(),
-		Record:   func(o store.Outcome) { r.table.Answered(o, o.Post.Took) },
-		Ready:    func() { r.queuer.Wake() },
-		Paused:   n.Paused,
-		Resumed:  n.Resumed,
+		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
+		Keep:    r.keepPrepared,
+		Trace:   r.events.TraceRequest(),
+		Record:  func(o store.Outcome) { r.table.Answered(o, o.Post.Took) },
+		Ready:   func() { r.queuer.Wake() },
+		Paused:  n.Paused,
+		Resumed: n.Resumed,
 	})
 	r.queuer = queuer.New(heldStore{gatedStore{r.storeOf("queuer"), r.gate}, r}, r.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
@@ -95,22 +85,14 @@ func newRun(all common, n *events.Run) *run {
 			n.Claimed(ctx, run)
 		},
 	})
-	var resolver dlt.Resolver
-	if l, ok := r.ledger.Ledger.(dlt.Resolver); ok {
-		resolver = gatedResolver{watchedResolver{l, r.vitals}, r.gate}
-	}
-	var source dlt.EventSource
-	if l, ok := r.ledger.Ledger.(dlt.EventSource); ok {
-		source = watchedEvents{l, r.vitals}
-	}
-	r.monitor = monitor.New(heldStore{gatedStore{r.storeOf("monitor"), r.gate}, r}, gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}, r.table, monitor.Options{
+	r.monitor = monitor.New(heldStore{gatedStore{r.storeOf("monitor"), r.gate}, r}, ledger, r.table, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
 			Reliant: queuer.ReliesOnOrder(o.Strategy),
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
-		Traits: r.ledger.Traits, Resolver: resolver, Events: source, Streams: o.Streams,
+		Streams: o.Streams,
 		// A scan is as good as a look of the monitor, where both come about as often.
 		Empty:    func() bool { return r.queuer.Empty(2 * o.PollInterval) },
 		Trouble:  func(_ batch.ServiceID, err error) { r.events.Trouble("monitor", err) },
@@ -251,11 +233,10 @@ func (r *run) tableOptions() inhand.Options {
 	if reliant {
 		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
 	}
-	_, events := r.ledger.Ledger.(dlt.EventSource)
 	return inhand.Options{
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
 		TTL:    o.ClaimTTL,
-		Traits: r.ledger.Traits, Events: events, Runs: reliant, MayWait: r.outlivesCrash,
+		Traits: r.ledger.Traits, Runs: reliant, MayWait: r.outlivesCrash,
 		Write: func(first store.Outcome, rest ...store.Outcome) {
 			r.complete(&first)
 			for i := range rest {

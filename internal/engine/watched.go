@@ -56,36 +56,21 @@ func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, att
 	return all, err
 }
 
-type watchedLists struct {
-	dlt.ListSubmitter
-	v *vitals
+func (w watchedLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	return w.v.took(w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.Ledger.SubmitList(ctx, list) }))
 }
 
-func (w watchedLists) SubmitList(ctx context.Context, list []batch.Attempt) error {
-	return w.v.took(w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.ListSubmitter.SubmitList(ctx, list) }))
-}
-
-type watchedPreparer struct {
-	dlt.Preparer
-	v *vitals
-}
-
-func (w watchedPreparer) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
+func (w watchedLedger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
 	err = w.v.asked(ctx, "submitter", "prepare", 1, func() (err error) {
-		out, err = w.Preparer.Prepare(ctx, a)
+		out, err = w.Ledger.Prepare(ctx, a)
 		return err
 	})
 	return out, err
 }
 
-type watchedResolver struct {
-	dlt.Resolver
-	v *vitals
-}
-
-func (w watchedResolver) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
+func (w watchedLedger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
 	err = w.v.asked(ctx, "statuses", "resolve", 1, func() (err error) {
-		e, err = w.Resolver.Resolve(ctx, d)
+		e, err = w.Ledger.Resolve(ctx, d)
 		return err
 	})
 	return e, err
@@ -111,17 +96,12 @@ func (s *stream) look() health.PartHealth {
 	return h
 }
 
-type watchedEvents struct {
-	dlt.EventSource
-	v *vitals
-}
-
 // Events is one connection. Its error always means that the stream is lost: it means nothing
 // for the outcome of any batch.
-func (w watchedEvents) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+func (w watchedLedger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := w.v.stream(ctx, services)
 	err := loop.Contain(func() error {
-		return w.EventSource.Events(ctx, services, func(e dlt.Event) error {
+		return w.Ledger.Events(ctx, services, func(e dlt.Event) error {
 			w.v.received(st)
 			return yield(e)
 		})

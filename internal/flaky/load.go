@@ -99,7 +99,7 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	f.Calm(true)
 	cancel()
 	require.NoError(t, <-done)
-	require.NoError(t, ledger.Check(order))
+	require.NoError(t, ledger.Verify(order))
 	for service, ids := range order {
 		require.Equal(t, ids, ledger.Log(service), "all, once and in order")
 	}

@@ -55,7 +55,7 @@ func (r *rig) took(list *[]string) []string {
 
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *rig {
-	r := &rig{begin: time.Now(), traits: dlt.Traits{Name: "l"}}
+	r := &rig{begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
 	write := func(first store.Outcome, rest ...store.Outcome) {
 		all := append([]store.Outcome{first}, rest...)
 		text := ""
@@ -71,7 +71,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 		r.outcomes = append(r.outcomes, all...)
 	}
 	o := inhand.Options{
-		Rules: rules, TTL: time.Minute, Events: true,
+		Rules: rules, TTL: time.Minute,
 		Traits:  func(batch.ServiceID) dlt.Traits { return r.traits },
 		MayWait: func(store.Outcome) bool { return true },
 		Write:   write,

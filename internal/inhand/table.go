@@ -17,8 +17,6 @@ type Options struct {
 	Rules
 	TTL    time.Duration // of this process's claims
 	Traits func(batch.ServiceID) dlt.Traits
-	// Events says that the ledger streams events.
-	Events bool
 	// Runs says that nothing of a lane leaves before its whole run has been answered, as where
 	// the strategy relies on the ledger's order.
 	Runs bool
@@ -46,7 +44,7 @@ type about struct {
 func (o *Options) about(s batch.ServiceID) about {
 	traits := o.Traits(s)
 	a := about{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
-	if o.Events {
+	if traits.Streams {
 		a.group = Group(traits, s)
 	}
 	return a

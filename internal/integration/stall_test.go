@@ -288,6 +288,8 @@ func (w *walk) activity() (all string) {
 // chains is a ledger: it commits the batches of each chain some milliseconds after it accepted
 // them, in their order, and executes none again.
 type chains struct {
+	dlt.Unimplemented
+
 	mu        sync.Mutex
 	rnd       *rand.Rand
 	accepted  map[string][]time.Time // when the last ones are committed

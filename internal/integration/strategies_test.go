@@ -59,7 +59,7 @@ func TestTwoRunnersPipelined(t *testing.T) {
 				all, order[b.Service] = append(all, b), append(order[b.Service], b.ID)
 			}
 			deliver(t, d, ledger, queuer.Pipelined(8), all)
-			require.NoError(t, ledger.Check(order))
+			require.NoError(t, ledger.Verify(order))
 			for service, ids := range order {
 				assert.Equal(t, ids, ledger.Log(service))
 			}

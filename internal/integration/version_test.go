@@ -137,7 +137,7 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 			for range 3 {
 				require.NoError(t, <-done)
 			}
-			require.NoError(t, ledger.Check(order))
+			require.NoError(t, ledger.Verify(order))
 			total := 0
 			for service, ids := range order {
 				assert.Equal(t, ids, ledger.Log(service), service)

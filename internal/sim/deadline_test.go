@@ -23,6 +23,8 @@ import (
 
 // hopeless is a ledger with which nothing ever becomes final. Its answers come by name.
 type hopeless struct {
+	dlt.Unimplemented
+
 	traits dlt.Traits
 	post   func(n int) error // n counts the POSTs of the batch
 	status func(n, asked int, r *rand.Rand) (batch.Reported, error)

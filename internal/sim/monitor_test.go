@@ -89,7 +89,7 @@ func (k *worker) resolve(f store.InFlight, d dlt.Doubt) (dlt.Evidence, error) {
 	if k.w.kind.scabbard {
 		return k.resolveScabbard(d, f.Ref)
 	}
-	return k.w.ledger.(dlt.Resolver).Resolve(context.Background(), d)
+	return k.w.ledger.(dlt.Ledger).Resolve(context.Background(), d)
 }
 
 // hear remembers the ledger's answer that a batch is committed. A ledger that executes

@@ -121,7 +121,7 @@ func checkKept(t *testing.T, ledger *ledgermem.Ledger, order map[batch.ServiceID
 		}
 		executed[service] = log
 	}
-	require.NoError(t, ledger.Check(executed))
+	require.NoError(t, ledger.Verify(executed))
 }
 
 // decidedTwice returns the batches that the ledger decided against at first, without those

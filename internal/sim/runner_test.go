@@ -200,7 +200,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	} else if l.declared != nil {
 		differ = l.checkEffect(t, ledger, order)
 	} else if k.dedup == 0 {
-		require.NoError(t, ledger.Check(order))
+		require.NoError(t, ledger.Verify(order))
 	}
 	for service, ids := range order {
 		committed := map[batch.ID]bool{}

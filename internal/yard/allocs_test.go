@@ -17,7 +17,7 @@ import (
 
 // instant takes every batch, and reports it as committed at the first question. It allocates
 // only its answers, one slice a query.
-type instant struct{}
+type instant struct{ dlt.Unimplemented }
 
 func (instant) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "instant", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100}

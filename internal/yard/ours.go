@@ -19,6 +19,8 @@ const addGroup = 500
 
 // fake is the client of the fake ledger, as a user would write one.
 type fake struct {
+	dlt.Unimplemented
+
 	*client
 	w *work
 }
@@ -107,7 +109,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		if err != nil {
 			return nil, nil, err
 		}
-		x, err := dltbatch.New(st, &fake{c, w}, o)
+		x, err := dltbatch.New(st, &fake{client: c, w: w}, o)
 		return x, shut, err
 	}
 	o := &dltbatch.Options{Observer: done}

@@ -37,6 +37,6 @@ func TestClockThatStepsForward(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel()
 		require.NoError(t, <-done)
-		require.NoError(t, l.Check(map[batch.ServiceID][]batch.ID{"s": {"b"}}))
+		require.NoError(t, l.Verify(map[batch.ServiceID][]batch.ID{"s": {"b"}}))
 	})
 }

@@ -214,5 +214,3 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
-
-var _ dlt.Preparer = (*preparing)(nil)

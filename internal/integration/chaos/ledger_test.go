@@ -223,7 +223,7 @@ func (w *wire) report() (r report) {
 			r.Restarts++
 		}
 	}
-	if err := w.ledger.Check(nil); err != nil {
+	if err := w.ledger.Verify(nil); err != nil {
 		r.Breach = err.Error()
 	}
 	w.mu.Lock()
@@ -306,6 +306,8 @@ func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 
 // wireLedger is the client of wire.
 type wireLedger struct {
+	dlt.Unimplemented
+
 	url    string
 	worker string
 	client *http.Client

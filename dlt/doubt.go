@@ -1,0 +1,39 @@
+package dlt
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Doubt is an attempt whose outcome is not known, and data that may help to find it.
+type Doubt struct {
+	// Attempt is the last attempt, with its payload.
+	batch.Attempt
+	// Since is how long ago the first unresolved attempt was claimed, on the database's clock.
+	// None of the unresolved attempts was posted before.
+	Since time.Duration
+	// Ended is how long ago the last POST ended, or its claim expired, whichever is later.
+	Ended time.Duration
+	// Witnesses are earlier batches of the same service, latest first, on which the ledger had
+	// decided before the first unresolved attempt was claimed. Some ledgers forget batches in
+	// the order in which they learned of them. If such a ledger still knows a witness, but not
+	// a batch whose first attempt came after it, it has never seen that batch.
+	Witnesses []batch.ID
+}
+
+// Evidence is the finding of [Ledger].Resolve.
+type Evidence uint8
+
+// The kinds of evidence. The zero value is CannotTell.
+const (
+	CannotTell Evidence = iota
+	InFlight
+	Committed
+	NotCommitted
+)
+
+// String returns the name in words.
+func (e Evidence) String() string {
+	return [...]string{"cannot tell", "in flight", "committed", "not committed"}[min(e, NotCommitted)]
+}
