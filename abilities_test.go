@@ -97,7 +97,7 @@ func TestWhatAStoreCannot(t *testing.T) {
 	}{
 		{"Cancel", "store.Operator", func() error { _, err := r.Cancel(ctx, rec, by); return err }},
 		{"Requeue", "store.Operator", func() error { _, err := r.Requeue(ctx, rec, by); return err }},
-		{"Decide", "store.Operator", func() error { _, err := r.Decide(ctx, rec, batch.Rejected, by); return err }},
+		{"Decide", "store.Operator", func() error { _, err := r.Decide(ctx, rec, batch.NotExecutedReject, by); return err }},
 		{"Acquit", "store.Operator", func() error { _, err := r.Acquit(ctx, rec, by); return err }},
 		{"Steer", "store.Controls", func() error { _, err := r.Pause(ctx, scope, by); return err }},
 		{"Steer", "store.Controls", func() error { _, err := r.Resume(ctx, batch.Control{Scope: scope}, by); return err }},

@@ -157,7 +157,7 @@ func TestCallsAreReported(t *testing.T) {
 		synctest.Wait()
 		_, err = r.Acquit(ctx, see(t, r, bad), somebody)
 		require.NoError(t, err)
-		_, err = r.Decide(ctx, see(t, r, lost), batch.Rejected, somebody)
+		_, err = r.Decide(ctx, see(t, r, lost), batch.NotExecutedReject, somebody)
 		require.Error(t, err)
 		_, err = r.Control(ctx, batch.Only("s"))
 		require.NoError(t, err)

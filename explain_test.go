@@ -266,7 +266,7 @@ func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 		_, err := m.runner.Release(ctx, e.Control, somebody)
 		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyDecide:
-		_, err := m.runner.Decide(ctx, e.Seen(), []batch.State{batch.Committed, batch.Unknown, batch.Rejected}[m.r.IntN(3)], somebody)
+		_, err := m.runner.Decide(ctx, e.Seen(), []batch.Ruling{batch.WasCommitted, batch.NotExecutedSendAgain, batch.NotExecutedReject}[m.r.IntN(3)], somebody)
 		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyBlocker:
 		m.follow(e.Blocker, causes)

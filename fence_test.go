@@ -51,7 +51,7 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 		require.NotEmpty(t, ada.Decision)
 		require.Empty(t, ledger.Log("s"), "that is what both of them see")
 
-		_, err := r.Decide(t.Context(), ada, batch.Unknown, batch.By{Actor: "ada", Reason: "it is not there"})
+		_, err := r.Decide(t.Context(), ada, batch.NotExecutedSendAgain, batch.By{Actor: "ada", Reason: "it is not there"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		again := see(t, r, b)
@@ -62,7 +62,7 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		require.Equal(t, again.Version, see(t, r, b).Version, "that it is asked about on and on is no reason to look again")
 
-		_, err = r.Decide(t.Context(), bob, batch.Unknown, batch.By{Actor: "bob", Reason: "it is not there"})
+		_, err = r.Decide(t.Context(), bob, batch.NotExecutedSendAgain, batch.By{Actor: "bob", Reason: "it is not there"})
 		var moved *batch.MovedOnError
 		assert.ErrorAs(t, err, &moved)
 		time.Sleep(time.Minute)
@@ -70,7 +70,7 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 		require.ErrorIs(t, err, batch.ErrMovedOn)
 		assert.Equal(t, again, moved.Now, "what there is to be decided now")
 
-		rec, err := r.Decide(t.Context(), moved.Now, batch.Committed, batch.By{Actor: "bob", Reason: "it is there"})
+		rec, err := r.Decide(t.Context(), moved.Now, batch.WasCommitted, batch.By{Actor: "bob", Reason: "it is there"})
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
 		acts, err := r.History(t.Context(), b.Key())
@@ -95,7 +95,7 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 			func(seen batch.Record) (batch.Record, error) { return r.Cancel(t.Context(), seen, somebody) },
 			func(seen batch.Record) (batch.Record, error) { return r.Requeue(t.Context(), seen, somebody) },
 			func(seen batch.Record) (batch.Record, error) {
-				return r.Decide(t.Context(), seen, batch.Rejected, somebody)
+				return r.Decide(t.Context(), seen, batch.NotExecutedReject, somebody)
 			},
 			func(seen batch.Record) (batch.Record, error) { return r.Acquit(t.Context(), seen, somebody) },
 		} {

@@ -233,7 +233,7 @@ func TestAttentionToBatches(t *testing.T) {
 		}
 		rec, err := r.Get(ctx, b.Key())
 		require.NoError(t, err)
-		_, err = r.Decide(ctx, rec, batch.Rejected, batch.By{Actor: "ada", Reason: "it is not there"})
+		_, err = r.Decide(ctx, rec, batch.NotExecutedReject, batch.By{Actor: "ada", Reason: "it is not there"})
 		require.NoError(t, err)
 
 		_, err = r.Pause(ctx, batch.Everything(), batch.By{Actor: "ada", Reason: "maintenance"})

@@ -266,7 +266,7 @@ func TestEventsOfPeopleHaveTimes(t *testing.T) {
 		assert.Positive(t, undecided.SinceAdded)
 		assert.Positive(t, undecided.SincePosted)
 
-		rec, err := r.Decide(t.Context(), see(t, r, b), batch.Rejected, somebody)
+		rec, err := r.Decide(t.Context(), see(t, r, b), batch.NotExecutedReject, somebody)
 		require.NoError(t, err)
 		decided := seen.only(t, batch.EventOperated, batch.Rejected)
 		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), decided.SinceAdded)

@@ -109,7 +109,7 @@ func TestObserverGetsTheValuesOfADecision(t *testing.T) {
 		stop := running(t, r)
 		time.Sleep(time.Minute)
 		require.NoError(t, stop())
-		_, err := r.Decide(from(t.Context(), "decide"), see(t, r, b), batch.Rejected, somebody)
+		_, err := r.Decide(from(t.Context(), "decide"), see(t, r, b), batch.NotExecutedReject, somebody)
 		require.NoError(t, err)
 		assert.Equal(t, map[any]int{"decide": 1}, seen.seen(batch.EventOperated))
 	})

@@ -35,15 +35,15 @@ func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (b
 	return r.desk.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that
-// it is sent again) or Rejected. It is for a batch that needs a decision (EventDecision,
+// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It is for a batch that needs a decision (EventDecision,
 // [Runner.Explain]), and for a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. The decision is about the attempt that seen shows: a later attempt is
-// another doubt and gives [batch.ErrMovedOn]. A wrong decision breaks the promise "at most
+// another doubt and gives [batch.ErrMovedOn]. A wrong ruling breaks the promise "at most
 // once in effect", or loses the batch. Where prepared bytes may be sent again for ever (dlt.Forever),
-// Unknown only sends them again, and Rejected is for good: such a batch is not requeued.
-func (r *Runner) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
-	return r.desk.Decide(ctx, seen, to, by)
+// [batch.NotExecutedSendAgain] only sends them again, and [batch.NotExecutedReject] is for good: such
+// a batch is not requeued.
+func (r *Runner) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+	return r.desk.Decide(ctx, seen, ruling, by)
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.

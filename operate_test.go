@@ -156,7 +156,7 @@ func TestCancelDecideAndTheEnd(t *testing.T) {
 		assert.Equal(t, batch.Rejected, rec.State)
 		assert.Equal(t, batch.KindCancelled, rec.Error.Kind)
 		assert.Equal(t, rec.State, await(t, r, first).State)
-		_, err = r.Decide(t.Context(), see(t, r, second), batch.Committed, somebody)
+		_, err = r.Decide(t.Context(), see(t, r, second), batch.WasCommitted, somebody)
 		require.ErrorIs(t, err, batch.ErrNotAllowed)
 		rec, err = r.Requeue(t.Context(), rec, somebody)
 		require.NoError(t, err)

@@ -279,7 +279,7 @@ func (c *confidant) run(t *testing.T) string {
 			}
 			if rec.Decision != "" {
 				fmt.Fprintln(out, rec.Decision)
-				_, err = c.store.Decide(ctx, rec, batch.Unknown, batch.By{Actor: "test", Reason: "so be it"})
+				_, err = c.store.Decide(ctx, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "so be it"})
 				tell(out, err)
 			}
 			return rec.Final()

@@ -131,6 +131,21 @@ func written[T any](t *testing.T, v T, want string) {
 	assert.Equal(t, v, back)
 }
 
+// A ruling is one of three words, and no state passes for one.
+func TestRulings(t *testing.T) {
+	require.Len(t, batch.Rulings(), 3)
+	for _, r := range batch.Rulings() {
+		require.NoError(t, r.Validate())
+		require.NotEmpty(t, r.Statement())
+		require.True(t, batch.Allowed(batch.Submitting, r.State(), batch.ByOperator), r)
+	}
+	for _, word := range []batch.Ruling{"", "unknown", "rejected", "Committed"} {
+		require.ErrorIs(t, word.Validate(), batch.ErrInvalidInput)
+		require.Zero(t, word.State())
+		require.Empty(t, word.Statement())
+	}
+}
+
 // What embeds a key or a scope prints more than that.
 func TestPrinting(t *testing.T) {
 	key := batch.Key{Service: "c::s", ID: "b1"}

@@ -37,7 +37,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	do, all := batch.Action(v.form.Get("do")), v.form.Get("all") != ""
-	if err := confirmed(v.form, word(do, all, v.form.Get("to"))); err != nil {
+	if err := confirmed(v.form, word(do, all, v.form.Get("ruling"))); err != nil {
 		return nil, err
 	}
 	to, err := "", error(nil)
@@ -73,14 +73,7 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 	case batch.ActionAcquit:
 		_, err = v.desk.Acquit(ctx, seen, by)
 	case batch.ActionDecide:
-		var to []batch.State
-		if to, err = parse[batch.State]([]string{v.form.Get("to")}); err != nil {
-			return "", err
-		}
-		if len(to) == 0 {
-			return "", &batch.InputError{Field: "to", Want: "what was found on the ledger: committed, unknown or rejected"}
-		}
-		_, err = v.desk.Decide(ctx, seen, to[0], by)
+		_, err = v.desk.Decide(ctx, seen, batch.Ruling(v.form.Get("ruling")), by)
 	default:
 		_, err = v.desk.Requeue(ctx, seen, by)
 	}

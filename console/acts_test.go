@@ -71,7 +71,7 @@ func TestIncidents(t *testing.T) {
 			p.undecided("s", "connection reset")
 			b := p.follow(p.get(""), "Decide")
 			assert.Contains(p, b.text(), "connection reset")
-			after := p.submit(b, "Decide", reason("to", "committed", "confirm", "committed"))
+			after := p.submit(b, "Decide", reason("ruling", "committed", "confirm", "committed"))
 			assert.Contains(p, after.text(), "Done: decide by ada")
 			assert.Equal(p, batch.Committed, p.see("s", "b1").State)
 			acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b1"})
@@ -204,7 +204,7 @@ func TestBadForms(t *testing.T) {
 		"no time":         {"created", "", http.StatusBadRequest, "created"},
 		"no such batch":   {"id", "b2", http.StatusNotFound, "never stored"},
 		"no such act":     {"do", "prune", http.StatusBadRequest, "do"},
-		"no outcome":      {"do", "decide", http.StatusBadRequest, "to is wrong"},
+		"no outcome":      {"do", "decide", http.StatusBadRequest, "Ruling is wrong"},
 		"not allowed":     {"do", "acquit", http.StatusConflict, "does not allow this"},
 		"a header":        {"service", "s\r\nSet-Cookie: x=1", http.StatusNotFound, "never stored"},
 	} {
@@ -292,8 +292,8 @@ func TestDecideAll(t *testing.T) {
 		assert.Equal(p, map[string]bool{"action=decide": true, "cause=decision": true}, chosen)
 		assert.NotContains(p, asked.text(), "Preview: ", "nobody has said what the ledger has")
 		p.clicks++
-		preview := p.get("bulk?action=decide&cause=decision&to=rejected")
-		report := p.submit(preview, "Carry it out: decide rejected", reason("confirm", "2"))
+		preview := p.get("bulk?action=decide&cause=decision&ruling=not_executed_reject")
+		report := p.submit(preview, "Carry it out: decide not_executed_reject", reason("confirm", "2"))
 		assert.Contains(p, report.text(), "2 of 2 batches have had their turn: it was done to 2 of them")
 		assert.Equal(p, batch.Rejected, p.see("s", "b1").State)
 		assert.Equal(p, batch.Rejected, p.see("t", "b2").State)

@@ -32,10 +32,10 @@ var bulkCauses = []batch.Cause{
 
 // bulkBody is the form of a bulk action, and its preview.
 type bulkBody struct {
-	Actions, To, States, Kinds, Causes []choice
-	Service                            batch.ServiceID
-	Older, Newer                       string
-	Quarantined                        bool
+	Actions, Rulings, States, Kinds, Causes []choice
+	Service                                 batch.ServiceID
+	Older, Newer                            string
+	Quarantined                             bool
 	// Selection is the preview; nil where none was asked for.
 	Selection *operator.Selection
 	What      string
@@ -48,7 +48,7 @@ type bulkBody struct {
 // bulk asks which act upon which batches, and previews it. It changes nothing.
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
-		Actions: titled(bulkActions, v.q["action"]), To: choices(outcomes, v.q["to"]), States: choices(bulkStates, v.q["state"]),
+		Actions: titled(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
 		Kinds: titled(bulkKinds, v.q["error"]), Causes: titled(bulkCauses, v.q["cause"]),
 		Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
 	}
@@ -61,7 +61,7 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.Service = shownService(service)
 	// A link from another page leaves a word to be chosen first, such as the outcome of a doubt.
-	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("to") != "") {
+	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
 		if err := preview(ctx, v, &b, service); err != nil {
 			return nil, err
 		}
@@ -73,6 +73,15 @@ func titled[T ~string](all []T, on []string) []choice {
 	list := make([]choice, len(all))
 	for i, v := range all {
 		list[i] = choice{Value: string(v), Title: string(v), On: slices.Contains(on, string(v))}
+	}
+	return list
+}
+
+// rulings are the words of Decide, each with what it states.
+func rulings(on []string) []choice {
+	list := titled(batch.Rulings(), on)
+	for i, r := range batch.Rulings() {
+		list[i].Title += ": " + r.Statement()
 	}
 	return list
 }
@@ -108,13 +117,7 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 		return b, err
 	}
 	if b.Action == batch.ActionDecide {
-		to, err := parse[batch.State](q["to"])
-		if err != nil {
-			return b, err
-		}
-		if len(to) == 1 {
-			b.To = to[0]
-		}
+		b.Ruling = batch.Ruling(q.Get("ruling"))
 	}
 	if b.Filter.Kinds, err = known("error", bulkKinds, q["error"]); err != nil {
 		return b, err
@@ -157,8 +160,8 @@ func duration(field, text string) (time.Duration, error) {
 // actName names an act upon many batches for people.
 func actName(b operator.Bulk) string {
 	what := string(b.Action)
-	if b.To != 0 {
-		what += " " + b.To.String()
+	if b.Ruling != "" {
+		what += " " + string(b.Ruling)
 	}
 	return what
 }

@@ -32,12 +32,12 @@ type offer struct {
 type field struct{ Name, Value string }
 
 // word is the word to be typed before an act; "" for an act without.
-func word(do batch.Action, all bool, to string) string {
+func word(do batch.Action, all bool, ruling string) string {
 	switch do {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionRelease, actAgree:
 		return string(do)
 	case batch.ActionDecide:
-		return to
+		return ruling
 	case batch.ActionPause, batch.ActionResume:
 		if all {
 			return string(do)
@@ -45,9 +45,6 @@ func word(do batch.Action, all bool, to string) string {
 	}
 	return ""
 }
-
-// outcomes are the states that a person may decide on.
-var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
 
 // batchOffers are the acts upon a batch, the remedy first. The rules are the store's own.
 func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
@@ -60,24 +57,18 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 	_, requeue := l.Row.Requeue(l.At, store.Requeue{})
 	_, acquit := l.Row.Acquit()
 	decide := offer{
-		Do: batch.ActionDecide, Title: "Decide", Typed: true, Choose: "to", Legend: "What did you find on the ledger?",
+		Do: batch.ActionDecide, Title: "Decide", Typed: true, Choose: "ruling", Legend: "What did you find on the ledger?",
 		About: "Ends a doubt, after a look at the ledger. A wrong word executes the batch twice, or loses it.",
 	}
 	possible := false
-	for _, c := range [...]struct {
-		to    batch.State
-		title string
-	}{
-		{batch.Committed, "committed: the batch is there"},
-		{batch.Unknown, "unknown: it is not there and never will be, so it is sent again"},
-		{batch.Rejected, "rejected: the batch is given up"},
-	} {
-		_, err := l.Row.Decide(l.At, c.to, "")
+	decide.Choices = rulings(nil)
+	for i, ruling := range batch.Rulings() {
+		_, err := l.Row.Decide(l.At, ruling, "")
 		possible = possible || err == nil
 		if err != nil {
 			decide.Not = because(err)
 		}
-		decide.Choices = append(decide.Choices, choice{Value: c.to.String(), Title: c.title, Not: because(err)})
+		decide.Choices[i].Not = because(err)
 	}
 	if possible {
 		decide.Not = ""

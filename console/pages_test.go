@@ -125,7 +125,7 @@ func TestEveryPage(t *testing.T) {
 		seen, shapes := map[string]bool{}, map[string]int{}
 		for _, extra := range []string{
 			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile) + "&service=" + url.QueryEscape(string(s)),
-			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&to=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
+			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&ruling=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
 		} {
 			queue := []string{p.url + extra}
 			for len(queue) > 0 {

@@ -76,7 +76,7 @@ type Bulk struct {
 	// Action is ActionCancel, ActionRequeue, ActionDecide or ActionAcquit. ActionDecide is
 	// about batches that need a decision, and no others.
 	Action batch.Action `json:"action"`
-	To     batch.State  `json:"to,omitzero"` // with ActionDecide: Committed, Unknown or Rejected
+	Ruling batch.Ruling `json:"ruling,omitzero"` // with ActionDecide
 	Filter Filter       `json:"filter"`
 }
 
@@ -215,8 +215,8 @@ func (b Bulk) query() (store.ListQuery, error) {
 		q.States, q.Quarantined = []batch.State{batch.Invalid, batch.Rejected}, true
 	case batch.ActionDecide:
 		q.States = []batch.State{batch.Submitting, batch.Pending, batch.Valid}
-		if !slices.Contains([]batch.State{batch.Committed, batch.Unknown, batch.Rejected}, b.To) {
-			return q, &batch.InputError{Field: "Bulk.To", Value: b.To.String(), Want: "committed, unknown or rejected"}
+		if err := b.Ruling.Validate(); err != nil {
+			return q, err
 		}
 	default:
 		return q, &batch.InputError{Field: "Bulk.Action", Value: batch.Excerpt(string(b.Action), 64), Want: "cancel, requeue, decide or acquit"}
@@ -410,7 +410,7 @@ func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (er
 	case batch.ActionRequeue:
 		_, err = desk.Requeue(ctx, seen, by)
 	case batch.ActionDecide:
-		_, err = desk.Decide(ctx, seen, b.To, by)
+		_, err = desk.Decide(ctx, seen, b.Ruling, by)
 	default:
 		_, err = desk.Acquit(ctx, seen, by)
 	}

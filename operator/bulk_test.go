@@ -156,7 +156,7 @@ func TestBulkActions(t *testing.T) {
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}})
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{States: []batch.State{batch.Committed}}})
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{OlderThan: time.Hour}})
-		run(operator.Bulk{Action: batch.ActionDecide, To: batch.Unknown}, undecided[0].ID)
+		run(operator.Bulk{Action: batch.ActionDecide, Ruling: batch.NotExecutedSendAgain}, undecided[0].ID)
 		assert.Equal(o, batch.Unknown, o.see(undecided[0]).State)
 		run(operator.Bulk{Action: batch.ActionAcquit}, refused[0].ID)
 		run(operator.Bulk{Action: batch.ActionRequeue, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
@@ -191,7 +191,7 @@ func TestBulkInput(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial{}, "s")
 		o.lane("s", 3)
-		for _, b := range []operator.Bulk{{}, {Action: batch.ActionPause}, {Action: batch.ActionDecide}, {Action: batch.ActionDecide, To: batch.Queued}} {
+		for _, b := range []operator.Bulk{{}, {Action: batch.ActionPause}, {Action: batch.ActionDecide}, {Action: batch.ActionDecide, Ruling: "unknown"}} {
 			_, err := o.Preview(o.ctx(), b)
 			require.ErrorIs(o, err, batch.ErrInvalidInput, "%+v", b)
 		}

@@ -41,7 +41,7 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 			require.Equal(o, again > 0, applied[0].Stuck)
 		}
 		claim() // attempt 3: the ledger may take it, and the process dies
-		sel := o.preview(operator.Bulk{Action: batch.ActionDecide, To: batch.Rejected})
+		sel := o.preview(operator.Bulk{Action: batch.ActionDecide, Ruling: batch.NotExecutedReject})
 		assert.Empty(o, sel.Batches, "while the claim is live")
 		time.Sleep(50 * time.Millisecond)
 		e, err := o.Explain(o.ctx(), b.Key())

@@ -72,13 +72,12 @@ func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (bat
 	return d.acts.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt: it makes the batch Committed, Unknown (declared not committed, so that it
-// is sent again) or Rejected. It also ends a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
-// [batch.ErrInDoubt]. A wrong decision breaks the promise "at most once in effect", or loses the
-// batch. Where prepared bytes may be sent again for ever (dlt.Forever), Unknown only sends them again,
-// and Rejected is for good: such a batch is not requeued.
-func (d *Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
-	return d.acts.Decide(ctx, seen, to, by)
+// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It also ends a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
+// [batch.ErrInDoubt]. A wrong ruling breaks the promise "at most once in effect", or loses the
+// batch. Where prepared bytes may be sent again for ever (dlt.Forever), [batch.NotExecutedSendAgain] only
+// sends them again, and [batch.NotExecutedReject] is for good: such a batch is not requeued.
+func (d *Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+	return d.acts.Decide(ctx, seen, ruling, by)
 }
 
 // Acquit ends the quarantine of a batch, which stays final as it is.

@@ -171,7 +171,7 @@ func TestActs(t *testing.T) {
 		assert.Equal(o, rec, moved.Now)
 		_, err = o.Requeue(o.ctx(), seen, ada)
 		require.ErrorIs(o, err, batch.ErrMovedOn)
-		_, err = o.Decide(o.ctx(), seen, batch.Committed, ada)
+		_, err = o.Decide(o.ctx(), seen, batch.WasCommitted, ada)
 		require.ErrorIs(o, err, batch.ErrMovedOn)
 		_, err = o.Acquit(o.ctx(), seen, ada)
 		require.ErrorIs(o, err, batch.ErrMovedOn)

@@ -175,13 +175,12 @@ type Operator interface {
 	// a quarantine, and does not release the lane. A batch that was given up
 	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
-	// Decide ends a doubt: to Committed, Unknown (declared not committed, so that it is
-	// sent again) or Rejected. The claim must have expired; a Pending or Valid batch must
+	// Decide ends a doubt by what a person found ([batch.Ruling]). The claim must have expired; a Pending or Valid batch must
 	// stand as needing a decision. A waiting batch (Delayed or Unknown) may be decided while
 	// an earlier attempt is in doubt. No policy follows. Where kept bytes may be sent again for
-	// ever, Unknown does not end the doubt, and Rejected is for good
+	// ever, [batch.NotExecutedSendAgain] does not end the doubt, and [batch.NotExecutedReject] is for good
 	// (docs/design.md#prepared-bytes).
-	Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error)
+	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
 	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 }

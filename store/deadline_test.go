@@ -127,7 +127,7 @@ func TestWhatBeginsTheDeadlineAnew(t *testing.T) {
 	assert.True(t, late(again, monitored(again, store.NoTrace), 117), "a second acceptance is no move")
 
 	called := must(t, again, monitored(again, store.Undecidable), at(120))
-	decided, err := called.Decide(at(130), batch.Unknown, "it is nowhere")
+	decided, err := called.Decide(at(130), batch.NotExecutedSendAgain, "it is nowhere")
 	require.NoError(t, err)
 	assert.False(t, decided.Called())
 	decided = decided.Claim(at(200), ttl, ever)

@@ -131,7 +131,7 @@ func (l *life) operate() {
 		l.require(err != nil || l.row.State != batch.Committed, "a committed batch is requeued")
 	case 2:
 		what = "decide"
-		next, err = l.row.Decide(l.now, []batch.State{batch.Unknown, batch.Rejected, batch.Committed}[l.r.IntN(3)], "")
+		next, err = l.row.Decide(l.now, []batch.Ruling{batch.NotExecutedSendAgain, batch.NotExecutedReject, batch.WasCommitted}[l.r.IntN(3)], "")
 	case 3:
 		what = "acquit"
 		next, err = l.row.Acquit()

@@ -76,7 +76,11 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 }
 
 // Decide is [Operator].Decide.
-func (r Row) Decide(now time.Time, to batch.State, reason string) (Row, error) {
+func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, error) {
+	if err := ruling.Validate(); err != nil {
+		return r, err
+	}
+	to := ruling.State()
 	r = r.AsOf(now)
 	open := r.State == batch.Submitting
 	switch r.State {

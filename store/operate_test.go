@@ -79,7 +79,7 @@ func TestAPersonsWordAboutKeptBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := store.NewRow().Claim(start, ttl, c.rule)
 			r.Prepared = c.kept
-			again, err := r.Decide(now, batch.Unknown, "")
+			again, err := r.Decide(now, batch.NotExecutedSendAgain, "")
 			require.NoError(t, err)
 			assert.Equal(t, c.kept, again.Prepared)
 			assert.True(t, again.Ready(now))
@@ -92,7 +92,7 @@ func TestAPersonsWordAboutKeptBytes(t *testing.T) {
 				require.NoError(t, err)
 			}
 
-			over, err := r.Decide(now, batch.Rejected, "gone")
+			over, err := r.Decide(now, batch.NotExecutedReject, "gone")
 			require.NoError(t, err)
 			assert.Nil(t, over.Prepared)
 			_, err = over.Requeue(now, store.Requeue{})
@@ -108,17 +108,21 @@ func TestAPersonsWordAboutKeptBytes(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	for _, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
-		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") },
+	for _, ruling := range batch.Rulings() {
+		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, ruling, "why") },
 			"|expired|doubt|undecided|stuck|lost|refused in doubt|unknown|delayed again|", "|live|live again|")
 	}
-	for _, to := range []batch.State{batch.Queued, batch.Submitting, batch.Pending, batch.Valid, batch.Delayed, batch.Invalid, 0, 99} {
-		allBut(t, func(r store.Row) (store.Row, error) { return r.Decide(start, to, "why") }, "", "")
+	for _, ruling := range []batch.Ruling{"", "unknown", "Committed"} {
+		for name, r := range standings(t) {
+			next, err := r.Decide(start, ruling, "why")
+			require.ErrorIs(t, err, batch.ErrInvalidInput, name)
+			assert.Equal(t, r, next, name)
+		}
 	}
 	now := start.Add(time.Hour)
 	for _, name := range []string{"expired", "undecided", "stuck", "lost", "refused in doubt", "unknown", "delayed again"} {
 		r := standings(t)[name]
-		next, err := r.Decide(now, batch.Unknown, "")
+		next, err := r.Decide(now, batch.NotExecutedSendAgain, "")
 		require.NoError(t, err)
 		assert.True(t, next.Ready(now), name)
 		assert.True(t, next.Resendable(now, ttl, store.Resend{}), "%s: declared not committed, nothing is in doubt", name)
@@ -126,13 +130,13 @@ func TestDecide(t *testing.T) {
 		assert.Empty(t, next.Decision, name)
 		assert.Equal(t, start, next.LastPost, name)
 
-		next, err = r.Decide(now, batch.Rejected, "why")
+		next, err = r.Decide(now, batch.NotExecutedReject, "why")
 		require.NoError(t, err)
 		assert.Equal(t, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "why"}, next.Error, name)
 		assert.Equal(t, now, next.FinalAt, name)
 		assert.Equal(t, start, next.LastPost, name)
 
-		next, err = r.Decide(now, batch.Committed, "why")
+		next, err = r.Decide(now, batch.WasCommitted, "why")
 		require.NoError(t, err)
 		assert.Nil(t, next.Error, name)
 		assert.True(t, next.Final(), name)

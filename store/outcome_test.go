@@ -216,14 +216,14 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 	for name, r := range map[string]store.Row{"its lane is paused": unknown, "not taken yet": delayed} {
 		_, err := r.Cancel(at(11), "")
 		assert.ErrorIs(t, err, batch.ErrInDoubt, name)
-		for _, to := range []batch.State{batch.Committed, batch.Rejected, batch.Unknown} {
-			decided, err := r.Decide(at(11), to, "as the books say")
+		for _, ruling := range batch.Rulings() {
+			decided, err := r.Decide(at(11), ruling, "as the books say")
 			require.NoError(t, err, name)
-			assert.Equal(t, to, decided.State, name)
+			assert.Equal(t, ruling.State(), decided.State, name)
 			assert.Zero(t, decided.DoubtAttempt, name)
 			assert.Empty(t, decided.Decision, name)
 		}
-		declared, err := r.Decide(at(11), batch.Unknown, "it never arrived")
+		declared, err := r.Decide(at(11), batch.NotExecutedSendAgain, "it never arrived")
 		require.NoError(t, err, name)
 		cancelled, err := declared.Cancel(at(12), "not wanted any more")
 		require.NoError(t, err, name)

@@ -176,7 +176,7 @@ func (w *world) operate() {
 		}
 		for _, rec := range open {
 			if rec.Decision != "" {
-				_, _ = w.st.Decide(w.all, rec, batch.Unknown, batch.By{Actor: "test", Reason: "not committed"})
+				_, _ = w.st.Decide(w.all, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "not committed"})
 			}
 		}
 	}

@@ -148,36 +148,40 @@ func (a *app) requeue() *cobra.Command {
 	})
 }
 
-// outcomes are the states that a person may decide on.
-var outcomes = []batch.State{batch.Committed, batch.Unknown, batch.Rejected}
-
 func (a *app) decide() *cobra.Command {
 	c := &cobra.Command{
-		Use: "decide [flags] [ID] committed|unknown|rejected", Short: "End the doubt about a batch", ValidArgsFunction: fixed(words(outcomes)),
-		Long: `Ends a doubt after a look at the ledger: the batch is there (committed), it is not there and never will
-be, so that it is sent again (unknown), or it is given up (rejected). A wrong "unknown" executes a batch
-twice on a ledger that does not refuse duplicates.`,
+		Use: "decide [flags] [ID] " + strings.Join(texts(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(texts(batch.Rulings())),
+		Long: `Ends a doubt after a look at the ledger. What you state about the batch:
+` + statements() + `
+A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,
 	}
 	return a.upon(c, 1, true, func(given []string, rec batch.Record) (string, batchAct, error) {
-		to, err := outcome(given[0])
-		question := map[batch.State]string{
-			batch.Committed: "The batch counts as committed.",
-			batch.Unknown:   "The batch will be sent again. If it is on the ledger, or comes there still, it may be executed twice.",
-			batch.Rejected:  "The batch is given up.",
-		}[to]
+		r, err := ruling(given[0])
+		question := "You state: " + r.Statement() + "."
+		if r == batch.NotExecutedSendAgain {
+			question += " If it is on the ledger, or comes there still, it may be executed twice."
+		}
 		return question, func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
-			return d.Decide(ctx, rec, to, by)
+			return d.Decide(ctx, rec, r, by)
 		}, err
 	})
 }
 
-func outcome(word string) (batch.State, error) {
-	for _, s := range outcomes {
-		if s.String() == word {
-			return s, nil
-		}
+func ruling(word string) (batch.Ruling, error) {
+	r := batch.Ruling(word)
+	if err := r.Validate(); err != nil {
+		return "", fmt.Errorf("%w: %w", errUsage, err)
 	}
-	return 0, fmt.Errorf("%w: decide committed, unknown or rejected, not %q", errUsage, batch.Excerpt(word, 64))
+	return r, nil
+}
+
+// statements has a line for each ruling.
+func statements() string {
+	var lines strings.Builder
+	for _, r := range batch.Rulings() {
+		fmt.Fprintf(&lines, "- %s: %s\n", r, r.Statement())
+	}
+	return lines.String()
 }
 
 func (a *app) acquit() *cobra.Command {

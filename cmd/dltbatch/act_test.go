@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 		s.ends("s", store.Doubtful)
 		s.fails(exitUsage, "decide", "b1", "maybe", "--reason", "r", "--yes")
 		s.fails(exitUsage, "decide", "committed", "--reason", "r", "--yes")
-		got := s.typed("decide\n", "decide", "b1", "unknown", "--reason", "it is not there")
+		got := s.typed("decide\n", "decide", "b1", "not_executed_send_again", "--reason", "it is not there")
 		require.Equal(s, exitDone, got.code, got.err)
 		assert.Contains(s, got.err, "executed twice")
 		assert.Equal(s, batch.Unknown, s.see("b1").State)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ var bulkActions = []string{"cancel", "requeue", "decide", "acquit"}
 
 func (a *app) preview() *cobra.Command {
 	var b operator.Bulk
-	var to, file string
+	var word, file string
 	c := &cobra.Command{
 		Use: "preview [flags] cancel|requeue|decide|acquit", Short: "What an act upon many batches would do",
 		Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
@@ -35,16 +36,16 @@ that stands for them. The JSON is operator.Selection.`,
 	read := filtering(c, &b.Filter)
 	f := c.Flags()
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
-	f.StringVar(&to, "to", "", "with decide: committed, unknown or rejected")
+	f.StringVar(&word, "ruling", "", "with decide: "+strings.Join(texts(batch.Rulings()), ", "))
 	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
-	complete(c, "to", words(outcomes))
+	complete(c, "ruling", texts(batch.Rulings()))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
 		if err := read(); err != nil {
 			return err
 		}
-		if to != "" {
-			if b.To, err = outcome(to); err != nil {
+		if word != "" {
+			if b.Ruling, err = ruling(word); err != nil {
 				return err
 			}
 		}
@@ -93,8 +94,8 @@ func writeFile(path string, sel operator.Selection) error {
 
 func (p *page) selection(sel operator.Selection) {
 	what := string(sel.Bulk.Action)
-	if sel.Bulk.To != 0 {
-		what += " " + sel.Bulk.To.String()
+	if sel.Bulk.Ruling != "" {
+		what += " " + string(sel.Bulk.Ruling)
 	}
 	p.line("%s: %s batches, as of %s, token %s", what, least(len(sel.Batches), sel.More), when(sel.At), sel.Token)
 	if len(sel.Batches) == 0 {

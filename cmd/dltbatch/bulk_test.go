@@ -68,7 +68,7 @@ func TestBulk(t *testing.T) {
 		s.fails(exitUsage, "bulk", "preview", "explode")
 		s.fails(exitUsage, "bulk", "preview", "cancel", "--cause", "bored")
 		s.fails(exitUsage, "bulk", "preview", "decide")
-		assert.Empty(s, reads[operator.Selection](s, "bulk", "preview", "decide", "--to", "unknown").Batches)
+		assert.Empty(s, reads[operator.Selection](s, "bulk", "preview", "decide", "--ruling", "not_executed_send_again").Batches)
 	})
 }
 

@@ -160,7 +160,7 @@ func TestCompletion(t *testing.T) {
 		require.NotEmpty(t, s.does("completion", shell))
 	}
 	for want, args := range map[string][]string{
-		"causes": {"__complete", "cau"}, "submitting": {"__complete", "list", "--state", ""}, "unknown": {"__complete", "decide", "b1", ""},
+		"causes": {"__complete", "cau"}, "submitting": {"__complete", "list", "--state", ""}, "not_executed_send_again": {"__complete", "decide", "b1", ""},
 		"quarantined": {"__complete", "bulk", "preview", "--cause", ""}, "dequeued": {"__complete", "orders", "--state", ""},
 	} {
 		require.Contains(t, s.typed("", args...).out, want, "%v", args)

@@ -59,7 +59,7 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 				from, p, b := atItsLimit(s, batch.Budget{})
 				ctx, by := context.Background(), batch.By{Actor: "ann", Reason: "given up"}
-				_, err := p.Decide(ctx, p.record(b), batch.Rejected, by)
+				_, err := p.Decide(ctx, p.record(b), batch.NotExecutedReject, by)
 				require.NoError(t, err)
 				s.setBaseFee(1)
 				if executed {
@@ -87,7 +87,7 @@ func TestAWrongNotCommittedPaysOnce(t *testing.T) {
 		from, p, b := atItsLimit(s, batch.Budget{Attempts: 5, EveryTry: true})
 		ctx, by := context.Background(), batch.By{Actor: "ann", Reason: "not there"}
 		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{Answer: evmtest.AnswerReset} })
-		_, err := p.Decide(ctx, p.record(b), batch.Unknown, by)
+		_, err := p.Decide(ctx, p.record(b), batch.NotExecutedSendAgain, by)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Minute)
 		require.NotEqual(t, batch.Rejected, p.record(b).State, "its transaction is in the pool")
@@ -128,7 +128,7 @@ func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 		b := made[0]
 		p.untilPersonIsAsked(s, b)
 		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{Answer: evmtest.AnswerReset} })
-		_, err = p.Decide(ctx, p.record(b), batch.Unknown, batch.By{Actor: "ann", Reason: "not there"})
+		_, err = p.Decide(ctx, p.record(b), batch.NotExecutedSendAgain, batch.By{Actor: "ann", Reason: "not there"})
 		require.NoError(t, err)
 		time.Sleep(10 * time.Minute)
 		s.fault(func(evmtest.Point) evmtest.Fault { return evmtest.Fault{} })

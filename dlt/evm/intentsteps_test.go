@@ -384,7 +384,7 @@ func intentEndedByAPerson(s *stage) {
 	p.mineUntil(b, batch.Unknown)
 	rec, err := p.Cancel(context.Background(), p.record(b), by)
 	if errors.Is(err, batch.ErrInDoubt) { // it was found nowhere before the other one was deep
-		rec, err = p.Decide(context.Background(), p.record(b), batch.Rejected, by)
+		rec, err = p.Decide(context.Background(), p.record(b), batch.NotExecutedReject, by)
 	}
 	require.NoError(s, err)
 	assert.Equal(s, batch.Rejected, rec.State)

@@ -42,11 +42,11 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		if err != nil {
 			return err
 		}
-		to, found := batch.Unknown, "is not in it, and nothing is under way: it is sent again"
+		ruling, found := batch.NotExecutedSendAgain, "is not in it, and nothing is under way: it is sent again"
 		if slices.Contains(p.network.Executions(e.Key.Service), e.Key.ID) {
-			to, found = batch.Committed, "is in it: it is done"
+			ruling, found = batch.WasCommitted, "is in it: it is done"
 		}
-		_, err = p.store.Decide(ctx, seen, to, batch.By{Actor: "a person", Reason: "looked at the ledger"})
+		_, err = p.store.Decide(ctx, seen, ruling, batch.By{Actor: "a person", Reason: "looked at the ledger"})
 		switch {
 		case errors.Is(err, batch.ErrInDoubt): // its claim has not expired
 		case errors.Is(err, batch.ErrMovedOn): // look again, at its present state
@@ -55,7 +55,7 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		case err != nil:
 			return err
 		default:
-			p.progress.decided(e.Key, to)
+			p.progress.decided(e.Key, ruling.State())
 			p.progress.say("%s/%.12s: %v\n  a person looks at the ledger: it %s", e.Key.Service, e.Key.ID, e.Err, found)
 			return nil
 		}

@@ -174,7 +174,7 @@ func TestDoubtThatNobodyCanResolve(t *testing.T) {
 		// Somebody looked, and it is not there: send it again.
 		seen, err := w.store.Get(t.Context(), batch.Key{Service: "sea", ID: "s-1"})
 		require.NoError(t, err)
-		_, err = w.store.Decide(t.Context(), seen, batch.Unknown, batch.By{Actor: "ann", Reason: "looked it up by hand"})
+		_, err = w.store.Decide(t.Context(), seen, batch.NotExecutedSendAgain, batch.By{Actor: "ann", Reason: "looked it up by hand"})
 		require.NoError(t, err)
 		w.runner.Wake("sea")
 		assert.Equal(t, 2, w.final(t).Attempt)

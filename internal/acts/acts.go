@@ -44,8 +44,8 @@ func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batc
 }
 
 // Decide ends a doubt.
-func (d Desk) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
-	rec, err := d.Store.Decide(ctx, seen, to, by)
+func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+	rec, err := d.Store.Decide(ctx, seen, ruling, by)
 	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
 }
 

@@ -92,15 +92,15 @@ func incidents() []incident {
 			console: func(p *person) {
 				p.reads("A person has to decide")
 				p.click("Decide")
-				p.choose("decide-unknown")
+				p.choose("decide-not_executed_send_again")
 				p.types("decide-reason", why)
-				p.types("decide-confirm", "unknown")
+				p.types("decide-confirm", "not_executed_send_again")
 				p.press("Decide")
 				p.reads("Done: decide by ada")
 			},
 			commands: func(p *person) {
 				require.Contains(p, p.command("", "causes"), "decide b1")
-				p.command("decide", "decide", "b1", "unknown", "--reason", why)
+				p.command("decide", "decide", "b1", "not_executed_send_again", "--reason", why)
 			},
 		},
 		{
@@ -161,15 +161,15 @@ func incidents() []incident {
 			console: func(p *person) {
 				p.reads("Waits for an earlier batch: A person has to decide", "b1")
 				p.click("Decide")
-				p.choose("decide-unknown")
+				p.choose("decide-not_executed_send_again")
 				p.types("decide-reason", why)
-				p.types("decide-confirm", "unknown")
+				p.types("decide-confirm", "not_executed_send_again")
 				p.press("Decide")
 				p.reads("Done: decide by ada")
 			},
 			commands: func(p *person) {
 				require.Contains(p, p.command("", "explain", "b3"), "b1")
-				p.command("decide", "decide", "b1", "unknown", "--reason", why)
+				p.command("decide", "decide", "b1", "not_executed_send_again", "--reason", why)
 			},
 		},
 		{

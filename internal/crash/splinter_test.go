@@ -94,11 +94,11 @@ func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st
 		if rec.Decision == "" || network.QueueLen(rec.Service) > 0 {
 			continue
 		}
-		to := batch.Unknown
+		ruling := batch.NotExecutedSendAgain
 		if slices.Contains(network.Executions(rec.Service), rec.ID) {
-			to = batch.Committed
+			ruling = batch.WasCommitted
 		}
-		_, err := st.Decide(ctx, rec, to, batch.By{Actor: "test", Reason: "looked at the ledger"})
+		_, err := st.Decide(ctx, rec, ruling, batch.By{Actor: "test", Reason: "looked at the ledger"})
 		if err == nil {
 			n++
 		} else if ctx.Err() == nil {

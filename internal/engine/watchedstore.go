@@ -155,8 +155,8 @@ func (w watchedStore) Requeue(ctx context.Context, seen batch.Record, q store.Re
 	return watch(ctx, w, "requeue", 1, nil, func() (batch.Record, error) { return w.Store.Requeue(ctx, seen, q, by) })
 }
 
-func (w watchedStore) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
-	return watch(ctx, w, "decide", 1, nil, func() (batch.Record, error) { return w.Store.Decide(ctx, seen, to, by) })
+func (w watchedStore) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+	return watch(ctx, w, "decide", 1, nil, func() (batch.Record, error) { return w.Store.Decide(ctx, seen, ruling, by) })
 }
 
 func (w watchedStore) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {

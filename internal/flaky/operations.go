@@ -291,7 +291,7 @@ func acts() []operation {
 			require.NoError(e, err)
 			return c.Key
 		}, func(e *trial, seen batch.Record) (batch.Record, error) {
-			return e.Store.Decide(e.Context(), seen, batch.Committed, ada)
+			return e.Store.Decide(e.Context(), seen, batch.WasCommitted, ada)
 		}),
 		{
 			name: "pause", set: func(e *trial) { e.have("a", 1) },

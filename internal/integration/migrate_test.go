@@ -134,7 +134,7 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		"Cancel":     func() error { _, err := st.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
 		"Requeue":    func() error { _, err := st.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
-			_, err := st.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			_, err := st.Decide(ctx, seen, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
 		"KeepInstance": func() error { return st.KeepInstance(ctx, store.Instance{ID: "calls"}) },

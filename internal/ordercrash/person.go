@@ -32,11 +32,11 @@ func (w *World) person(ctx context.Context) {
 			if rec.Decision == "" {
 				continue
 			}
-			to, sure := w.look(rec.ID)
+			ruling, sure := w.look(rec.ID)
 			if !sure {
 				continue
 			}
-			_, err := w.st.Decide(ctx, rec, to, batch.By{Actor: "a person", Reason: "looked at the participant"})
+			_, err := w.st.Decide(ctx, rec, ruling, batch.By{Actor: "a person", Reason: "looked at the participant"})
 			switch {
 			case err == nil:
 				w.mu.Lock()
@@ -50,8 +50,8 @@ func (w *World) person(ctx context.Context) {
 }
 
 // look returns the outcome of a command; sure is false while some of it is still under way.
-func (w *World) look(id batch.ID) (to batch.State, sure bool) {
-	to, flying := batch.Unknown, 0
+func (w *World) look(id batch.ID) (ruling batch.Ruling, sure bool) {
+	ruling, flying := batch.NotExecutedSendAgain, 0
 	for _, e := range w.ledger.Journal() {
 		if e.CommandID != string(id) {
 			continue
@@ -60,11 +60,11 @@ func (w *World) look(id batch.ID) (to batch.State, sure bool) {
 		case cantontest.Taken:
 			flying++
 		case cantontest.Executed:
-			to = batch.Committed
+			ruling = batch.WasCommitted
 			flying--
 		case cantontest.Rejected, cantontest.Forgotten:
 			flying--
 		}
 	}
-	return to, flying == 0
+	return ruling, flying == 0
 }

@@ -362,9 +362,9 @@ func (k *worker) resolveScabbard(d dlt.Doubt, ref store.Ref) (dlt.Evidence, erro
 
 // decide records a person's decision about a batch that the person saw, unless it has moved
 // on.
-func (w *world) decide(seen batch.Record, to batch.State) {
-	_, err := w.store.Decide(context.Background(), seen, to, batch.By{Actor: "test", Reason: "looked at the ledger"})
-	w.note("person decides that %s is %s, for %q: %v", seen.Key, to, seen.Decision, err)
+func (w *world) decide(seen batch.Record, ruling batch.Ruling) {
+	_, err := w.store.Decide(context.Background(), seen, ruling, batch.By{Actor: "test", Reason: "looked at the ledger"})
+	w.note("person decides about %s: %s, for %q: %v", seen.Key, ruling, seen.Decision, err)
 	switch {
 	case err == nil:
 		w.decided++
@@ -392,16 +392,16 @@ func (w *world) person() {
 		if rec.Decision == "" || s.queued(rec.Key) {
 			continue
 		}
-		to := batch.Unknown
+		ruling := batch.NotExecutedSendAgain
 		if slices.Contains(s.Log(rec.Service), rec.ID) {
-			to = batch.Committed
+			ruling = batch.WasCommitted
 		}
 		if w.rng.IntN(2) == 0 {
-			w.decide(rec, to)
+			w.decide(rec, ruling)
 			continue
 		}
 		// The observation is true of this attempt. Another person may be quicker.
-		w.after(w.between(time.Second, 3*time.Minute), func() { w.decide(rec, to) })
+		w.after(w.between(time.Second, 3*time.Minute), func() { w.decide(rec, ruling) })
 	}
 	if !done {
 		w.after(w.between(time.Minute, 5*time.Minute), w.person)

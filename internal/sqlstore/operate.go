@@ -21,9 +21,9 @@ func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue,
 }
 
 // Decide is [store.Operator].Decide.
-func (s *Store) Decide(ctx context.Context, seen batch.Record, to batch.State, by batch.By) (batch.Record, error) {
+func (s *Store) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionDecide, By: by},
-		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, by.Reason) })
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, by.Reason) })
 }
 
 // Acquit is [store.Operator].Acquit.

@@ -103,7 +103,7 @@ func (a absent) Requeue(context.Context, batch.Record, store.Requeue, batch.By) 
 	return batch.Record{}, a.refuse("Requeue", "store.Operator")
 }
 
-func (a absent) Decide(context.Context, batch.Record, batch.State, batch.By) (batch.Record, error) {
+func (a absent) Decide(context.Context, batch.Record, batch.Ruling, batch.By) (batch.Record, error) {
 	return batch.Record{}, a.refuse("Decide", "store.Operator")
 }
 

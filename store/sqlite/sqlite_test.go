@@ -51,7 +51,7 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 		"Cancel":     func() error { _, err := s.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
 		"Requeue":    func() error { _, err := s.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
-			_, err := s.Decide(ctx, seen, batch.Unknown, batch.By{Actor: "test", Reason: "why"})
+			_, err := s.Decide(ctx, seen, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
 	}

@@ -57,7 +57,7 @@ func clockClaim(f *fixture) {
 	ahead := store.PendingQuery{Limit: 9, Lease: f.u(0.5), Ahead: f.u(20.5)}
 	assert.Empty(f, f.asked(ahead), "its process may still be posting")
 	if f.has(operator) {
-		require.ErrorIs(f, f.decide("a", batch.Unknown, ""), batch.ErrInDoubt)
+		require.ErrorIs(f, f.decide("a", batch.NotExecutedSendAgain, ""), batch.ErrInDoubt)
 	}
 	f.pass(1)
 	assert.Empty(f, f.asked(ahead))

@@ -69,7 +69,10 @@ func contextDone(f *fixture) {
 		},
 		"Cancel":  func() error { _, err := f.st.Cancel(ctx, seen("queued"), by("")); return err },
 		"Requeue": func() error { _, err := f.st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err },
-		"Decide":  func() error { _, err := f.st.Decide(ctx, seen("in doubt"), batch.Rejected, by("")); return err },
+		"Decide": func() error {
+			_, err := f.st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, by(""))
+			return err
+		},
 		"Acquit": func() error {
 			who := "rejected"
 			if f.has(controls) {

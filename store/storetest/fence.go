@@ -49,13 +49,13 @@ func fenceDecide(f *fixture) {
 	f.each(f.submitted, store.Doubtful, "a")
 	second := f.see("a")
 	require.Equal(f, first.State, second.State, "it looks the same")
-	for _, to := range []batch.State{batch.Unknown, batch.Rejected, batch.Committed} {
-		_, err := f.st.Decide(f.ctx, first, to, by("it is not there"))
+	for _, ruling := range batch.Rulings() {
+		_, err := f.st.Decide(f.ctx, first, ruling, by("it is not there"))
 		f.movedOn(err, f.get("a"))
 	}
 	assert.Empty(f, f.history("a"))
-	require.NoError(f, f.decide("a", batch.Unknown, "looked again"))
-	_, err := f.st.Decide(f.ctx, second, batch.Committed, by("another person")) // who saw the same record
+	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "looked again"))
+	_, err := f.st.Decide(f.ctx, second, batch.WasCommitted, by("another person")) // who saw the same record
 	f.movedOn(err, f.get("a"))
 }
 
@@ -72,7 +72,7 @@ func fenceAll(f *fixture) {
 			for what, do := range map[string]func() (batch.Record, error){
 				"cancel":  func() (batch.Record, error) { return f.st.Cancel(f.ctx, seen, by("")) },
 				"requeue": func() (batch.Record, error) { return f.st.Requeue(f.ctx, seen, store.Requeue{}, by("")) },
-				"decide":  func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.Unknown, by("")) },
+				"decide":  func() (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.NotExecutedSendAgain, by("")) },
 				"acquit":  func() (batch.Record, error) { return f.st.Acquit(f.ctx, seen, by("")) },
 			} {
 				_, err := do()
@@ -97,7 +97,7 @@ func fenceLook(f *fixture) {
 	f.checked(f.u(1.5), "a")
 	f.pass(2)
 	f.pending(1, f.u(0.5))
-	assert.Equal(f, batch.Committed, must(f.st.Decide(f.ctx, seen, batch.Committed, by("it is there")))(f).State)
+	assert.Equal(f, batch.Committed, must(f.st.Decide(f.ctx, seen, batch.WasCommitted, by("it is there")))(f).State)
 }
 
 func fenceAgain(f *fixture) {

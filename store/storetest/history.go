@@ -33,7 +33,7 @@ func historyBatch(f *fixture) {
 	f.take("a")
 	f.each(f.submitted, store.Doubtful, "a")
 	f.pass(1)
-	require.NoError(f, f.decide("a", batch.Rejected, "looked it up"))
+	require.NoError(f, f.decide("a", batch.NotExecutedReject, "looked it up"))
 	require.NoError(f, f.requeue("a", 0))
 	f.take("a")
 	f.ends("a", batch.PolicyQuarantine)
@@ -84,7 +84,7 @@ func historyRefused(f *fixture) {
 	f.committed(bt("s", "a"))
 	require.ErrorIs(f, f.cancel("a", "too late"), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
-	require.ErrorIs(f, f.decide("a", batch.Rejected, ""), batch.ErrNotAllowed)
+	require.ErrorIs(f, f.decide("a", batch.NotExecutedReject, ""), batch.ErrNotAllowed)
 	require.ErrorIs(f, f.acquit("a"), batch.ErrNotAllowed)
 	assert.Empty(f, f.history("a"))
 }

@@ -31,11 +31,11 @@ func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 	return err
 }
 
-func (f *fixture) decide(id batch.ID, to batch.State, reason string) error {
+func (f *fixture) decide(id batch.ID, ruling batch.Ruling, reason string) error {
 	f.Helper()
 	return f.operate(id, batch.Act{Action: batch.ActionDecide, By: by(reason)},
-		func(seen batch.Record) (batch.Record, error) { return f.st.Decide(f.ctx, seen, to, by(reason)) },
-		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, to, reason) })
+		func(seen batch.Record) (batch.Record, error) { return f.st.Decide(f.ctx, seen, ruling, by(reason)) },
+		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, reason) })
 }
 
 func (f *fixture) acquit(id batch.ID) error {

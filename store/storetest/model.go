@@ -243,7 +243,7 @@ func (h history) operates() {
 		case 2:
 			_ = h.acquit(id)
 		case 3:
-			_ = h.decide(id, []batch.State{batch.Committed, batch.Unknown, batch.Rejected, batch.Pending}[h.r.IntN(4)], "reason")
+			_ = h.decide(id, append(batch.Rulings(), "pending")[h.r.IntN(4)], "reason")
 		}
 	}
 }

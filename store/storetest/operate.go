@@ -73,7 +73,7 @@ func operateAcquit(f *fixture) {
 }
 
 func operateDecide(f *fixture) {
-	f.allBut(func(id batch.ID) error { return f.decide(id, batch.Unknown, "looked it up") },
+	f.allBut(func(id batch.ID) error { return f.decide(id, batch.NotExecutedSendAgain, "looked it up") },
 		[]string{ // by the time that all stand there, all claims except the last have expired
 			"submitting and expired", "in doubt", "needing a decision", "refused, an earlier attempt in doubt",
 			"submitting", "submitting again, an earlier attempt in doubt",
@@ -144,16 +144,17 @@ func operateQuiet(f *fixture) {
 }
 
 func operateDecided(f *fixture) {
-	for i, to := range []batch.State{batch.Committed, batch.Unknown, batch.Rejected} {
+	for i, ruling := range []batch.Ruling{batch.WasCommitted, batch.NotExecutedSendAgain, batch.NotExecutedReject} {
+		to := ruling.State()
 		service, id := batch.ServiceID([]string{"s", "t", "u"}[i]), batch.ID([]string{"a", "b", "c"}[i])
 		f.add(bt(service, id))
 		f.take(id)
-		require.ErrorIs(f, f.decide(id, to, "too early"), batch.ErrInDoubt, "the claim is live")
+		require.ErrorIs(f, f.decide(id, ruling, "too early"), batch.ErrInDoubt, "the claim is live")
 		f.pass(2)
-		for _, not := range []batch.State{batch.Queued, batch.Pending, batch.Invalid, batch.Submitting, batch.Delayed, 0, 77} {
-			require.ErrorIs(f, f.decide(id, not, ""), batch.ErrNotAllowed)
+		for _, not := range []batch.Ruling{"", "unknown", "pending", "Committed"} {
+			require.ErrorIs(f, f.decide(id, not, ""), batch.ErrInvalidInput)
 		}
-		require.NoError(f, f.decide(id, to, "looked it up"))
+		require.NoError(f, f.decide(id, ruling, "looked it up"))
 		r := f.get(id)
 		assert.Equal(f, to, r.State)
 		assert.Equal(f, to != batch.Unknown, r.Final())
@@ -177,7 +178,9 @@ func operateNobody(f *fixture) {
 			"rejected": func(seen batch.Record) (batch.Record, error) {
 				return f.st.Requeue(f.ctx, seen, store.Requeue{}, nobody)
 			},
-			"in doubt": func(seen batch.Record) (batch.Record, error) { return f.st.Decide(f.ctx, seen, batch.Rejected, nobody) },
+			"in doubt": func(seen batch.Record) (batch.Record, error) {
+				return f.st.Decide(f.ctx, seen, batch.NotExecutedReject, nobody)
+			},
 
 			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.st.Acquit(f.ctx, seen, nobody) },
 		} {
@@ -200,7 +203,7 @@ func operateNone(f *fixture) {
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Requeue(f.ctx, seen, store.Requeue{}, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.st.Decide(f.ctx, seen, batch.Rejected, by(""))
+		_, err = f.st.Decide(f.ctx, seen, batch.NotExecutedReject, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.st.Acquit(f.ctx, seen, by(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)

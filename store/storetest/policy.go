@@ -137,7 +137,7 @@ func policyOperator(f *fixture) {
 		require.NoError(f, f.cancel(cancelled, "not wanted"))
 		f.take(decided)
 		f.each(f.submitted, store.Doubtful, decided)
-		require.NoError(f, f.decide(decided, batch.Rejected, "looked it up"))
+		require.NoError(f, f.decide(decided, batch.NotExecutedReject, "looked it up"))
 		f.sameControl(batch.Only("s"))
 		assert.False(f, f.closed("s"))
 		assert.False(f, f.get(cancelled).Quarantined)

@@ -278,13 +278,13 @@ func preparedDecided(f *fixture) {
 	f.takeBy(forEver, "a")
 	f.keep(f.prepared("a", "kept"))
 	f.pass(2)
-	require.NoError(f, f.decide("a", batch.Unknown, "not there"))
+	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "not there"))
 	require.ErrorIs(f, f.cancel("a", "not wanted"), batch.ErrInDoubt)
 	c := f.takeBy(forEver, "a")[0]
 	assert.Equal(f, "kept", string(c.Prepared))
 	assert.True(f, c.Doubt, "an operator's word does not end it")
 	f.pass(2)
-	require.NoError(f, f.decide("a", batch.Rejected, "never mind"))
+	require.NoError(f, f.decide("a", batch.NotExecutedReject, "never mind"))
 	assert.Equal(f, "given_up: never mind", f.get("a").Error.Error())
 	require.ErrorIs(f, f.requeue("a", 0), batch.ErrNotAllowed)
 }

@@ -83,7 +83,7 @@ func (w *rowWalk) attempts() {
 	w.keepPrepared()
 	w.monitor(store.Undecidable, because)
 	w.monitor(store.Undecidable, because)
-	w.decided(batch.Unknown)
+	w.decided(batch.NotExecutedSendAgain)
 	w.claim(byLaterClaim)
 	w.pass(3)
 	w.monitor(store.IsVoid, nil)
@@ -214,17 +214,17 @@ func (w *rowWalk) commits() {
 	w.monitor(store.IsCommitted, invalid)
 	w.veteran("to be decided", because)
 	w.pass(3)
-	w.decided(batch.Unknown)
+	w.decided(batch.NotExecutedSendAgain)
 	w.claim(byLaterClaim)
 	w.submitter(store.Doubtful, func(o *store.Outcome) {
 		last(o)
 		because(o)
 	})
-	w.decided(batch.Committed)
+	w.decided(batch.WasCommitted)
 	w.veteran("decided", because)
 	w.pass(3)
 	w.monitor(store.Undecidable, because)
-	w.decided(batch.Rejected)
+	w.decided(batch.NotExecutedReject)
 	w.veteran("invalid", nil)
 	w.pass(3)
 	w.monitor(store.IsInvalid, func(o *store.Outcome) {
@@ -379,13 +379,13 @@ func (w *rowWalk) requeued() {
 	w.step(byRequeue, func() { require.NoError(w, w.requeue(w.id, 0)) })
 }
 
-func (w *rowWalk) decided(to batch.State) {
+func (w *rowWalk) decided(ruling batch.Ruling) {
 	w.Helper()
 	way := byDecideEnd
-	if to == batch.Unknown {
+	if ruling == batch.NotExecutedSendAgain {
 		way = byDecide
 	}
-	w.step(way, func() { require.NoError(w, w.decide(w.id, to, "a person knows")) })
+	w.step(way, func() { require.NoError(w, w.decide(w.id, ruling, "a person knows")) })
 }
 
 func (w *rowWalk) acquitted() {

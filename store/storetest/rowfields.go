@@ -309,9 +309,9 @@ func (r *rowRules) acts(full bool) {
 	for _, s := range []batch.State{batch.Submitting, batch.Pending} {
 		row := r.row(full, s)
 		row.Decision = "needs a decision"
-		act(byDecide, row)(row.Decide(r.at, batch.Unknown, "why"))
-		act(byDecideEnd, row)(row.Decide(r.at, batch.Rejected, "why"))
-		act(byDecideEnd, row)(row.Decide(r.at, batch.Committed, "why"))
+		act(byDecide, row)(row.Decide(r.at, batch.NotExecutedSendAgain, "why"))
+		act(byDecideEnd, row)(row.Decide(r.at, batch.NotExecutedReject, "why"))
+		act(byDecideEnd, row)(row.Decide(r.at, batch.WasCommitted, "why"))
 	}
 	row := r.row(full, batch.Submitting)
 	row.Refused, row.DoubtAttempt = false, row.Attempt

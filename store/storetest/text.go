@@ -95,7 +95,7 @@ func textReason(f *fixture) {
 		f.clean(name, text, f.get(batch.ID(name)).Error.Message)
 		f.take(batch.ID("t " + name))
 		f.each(f.submitted, store.Doubtful, batch.ID("t "+name))
-		require.NoError(f, f.decide(batch.ID("t "+name), batch.Rejected, text))
+		require.NoError(f, f.decide(batch.ID("t "+name), batch.NotExecutedReject, text))
 		f.clean(name, text, f.get(batch.ID("t "+name)).Error.Message)
 	}
 }

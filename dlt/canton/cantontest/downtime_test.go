@@ -224,11 +224,11 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 		open, _, err := st.ListOrders(t.Context(), order.ListQuery{States: []order.State{order.Dequeued}})
 		require.NoError(t, err)
 		require.Len(t, open, len(orders), "nobody lets them go")
-		to := batch.Unknown
+		ruling := batch.NotExecutedSendAgain
 		if isPaid {
-			to = batch.Committed
+			ruling = batch.WasCommitted
 		}
-		_, err = st.Decide(t.Context(), rec, to, batch.By{Actor: "test", Reason: "looked at the participant"})
+		_, err = st.Decide(t.Context(), rec, ruling, batch.By{Actor: "test", Reason: "looked at the participant"})
 		require.NoError(t, err)
 	} else {
 		require.Empty(t, rec.Decision, "%+v", rec)
@@ -260,7 +260,7 @@ func TestDowntimeGivenUp(t *testing.T) {
 		key := batch.Key{Service: "Alice", ID: batch.ID(p.Journal()[0].CommandID)}
 		seen, err := st.Get(t.Context(), key)
 		require.NoError(t, err)
-		_, err = st.Decide(t.Context(), seen, batch.Rejected, batch.By{Actor: "test", Reason: "not worth it"})
+		_, err = st.Decide(t.Context(), seen, batch.NotExecutedReject, batch.By{Actor: "test", Reason: "not worth it"})
 		require.NoError(t, err)
 		p.SetFault(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -169,7 +169,7 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 		if n, ours := w.add.nonces[seen.ID]; !ours || !slices.Contains(r.Used, n) {
 			continue
 		}
-		_, err := runner.Decide(ctx, seen, batch.Rejected, batch.By{Actor: "a person", Reason: "another transaction has the nonce"})
+		_, err := runner.Decide(ctx, seen, batch.NotExecutedReject, batch.By{Actor: "a person", Reason: "another transaction has the nonce"})
 		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // it may be claimed just now
 	}
 	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.chain().call(nil, "anvil_dropAllTransactions"))

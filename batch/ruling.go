@@ -1,0 +1,69 @@
+package batch
+
+// Ruling is what a person states about a batch in doubt, after a look at the ledger, and with that
+// what becomes of the batch. The words are stored, and are the same in the command and the console.
+type Ruling string
+
+// The rulings.
+const (
+	// WasCommitted makes the batch Committed.
+	WasCommitted Ruling = "committed"
+	// NotExecutedSendAgain makes the batch Unknown, and it is sent again. If the ledger has executed
+	// it, or still executes what was sent, it may be executed twice.
+	NotExecutedSendAgain Ruling = "not_executed_send_again"
+	// NotExecutedReject makes the batch Rejected. If the ledger has executed it, or still does, the
+	// application takes for void what has happened.
+	NotExecutedReject Ruling = "not_executed_reject"
+)
+
+// rulings has each ruling with the state that it gives, and in words.
+var rulings = [...]struct {
+	ruling Ruling
+	to     State
+	text   string
+}{
+	{WasCommitted, Committed, "it was committed"},
+	{NotExecutedSendAgain, Unknown, "it was not executed and never will be, and may be sent again"},
+	{NotExecutedReject, Rejected, "it was not executed and never will be, and is not to be sent again"},
+}
+
+// Rulings returns all rulings.
+func Rulings() []Ruling {
+	all := make([]Ruling, len(rulings))
+	for i, r := range rulings {
+		all[i] = r.ruling
+	}
+	return all
+}
+
+// State returns the state that a ruling gives a batch; 0 where r is no ruling.
+func (r Ruling) State() State {
+	for _, known := range rulings {
+		if known.ruling == r {
+			return known.to
+		}
+	}
+	return 0
+}
+
+// Statement returns what the person states, in words; "" where r is no ruling.
+func (r Ruling) Statement() string {
+	for _, known := range rulings {
+		if known.ruling == r {
+			return known.text
+		}
+	}
+	return ""
+}
+
+// Validate returns an [*InputError] where r is no ruling.
+func (r Ruling) Validate() error {
+	if r.State() != 0 {
+		return nil
+	}
+	words := make([]string, len(rulings))
+	for i, known := range rulings {
+		words[i] = string(known.ruling)
+	}
+	return &InputError{Field: "Ruling", Value: Excerpt(string(r), 64), Want: oneOf(words)}
+}
