@@ -222,7 +222,7 @@ func TestCallObserversThatPanicAreContained(t *testing.T) {
 		ledger.panics.Store(false)
 		await(t, r, b)
 		require.NoError(t, stop())
-		assert.EqualError(t, told.of("ledger", "statuses")[0].Err, "panic")
+		assert.EqualError(t, told.of("ledger", "statuses")[0].Err, "panic: boom in BatchStatuses")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -109,6 +110,85 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 				assert.Contains(t, log.String(), "containment_test.go", "with its stack")
 				assert.Less(t, strings.Count(log.String(), "boom in "), 300, "not flooded")
 				ledger.panics.Store(false)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				require.NoError(t, r.Idle(ctx))
+				require.NoError(t, stop())
+				require.NoError(t, ledger.Verify(order))
+				for s, ids := range order {
+					assert.Equal(t, ids, ledger.Log(s))
+				}
+			})
+		})
+	}
+}
+
+// panickyStore is a store whose methods panic after their work, until it is told to stop.
+type panickyStore struct {
+	*memory.Store
+	in     string
+	panics atomic.Bool
+}
+
+func (p *panickyStore) boom(method string) {
+	if method == p.in && p.panics.Load() {
+		panic("boom in " + method)
+	}
+}
+
+func (p *panickyStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	defer p.boom("Lanes")
+	return p.Store.Lanes(ctx, q)
+}
+
+func (p *panickyStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	defer p.boom("Claim")
+	return p.Store.Claim(ctx, q, choose)
+}
+
+func (p *panickyStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	defer p.boom("Payloads")
+	return p.Store.Payloads(ctx, refs)
+}
+
+func (p *panickyStore) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	defer p.boom("Record")
+	return p.Store.Record(ctx, all)
+}
+
+func (p *panickyStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	defer p.boom("Pending")
+	return p.Store.Pending(ctx, q)
+}
+
+func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
+	p.boom("Upkeep")
+	return nil, nil
+}
+
+// A panic of a store is contained, logged with its stack, and counts as a failure of the call, which may have
+// done its work. Once the panics stop the batches end final, each executed once, in order.
+func TestAStoreThatPanicsIsContained(t *testing.T) {
+	for _, method := range []string{"Lanes", "Claim", "Payloads", "Record", "Pending", "Upkeep"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := ledgermem.New(nil)
+				log := &logged{}
+				st := &panickyStore{Store: memory.New(), in: method}
+				r := newRunner(t, st, ledger, &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
+				stop := running(t, r)
+				synctest.Wait()
+				st.panics.Store(true)
+				order := map[batch.ServiceID][]batch.ID{}
+				for i := range 6 {
+					b := one(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
+					require.NoError(t, r.Add(t.Context(), b))
+					order[b.Service] = append(order[b.Service], b.ID)
+				}
+				time.Sleep(30 * time.Second)
+				assert.Contains(t, log.String(), "boom in "+method)
+				assert.Contains(t, log.String(), "containment_test.go", "with its stack")
+				st.panics.Store(false)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				require.NoError(t, r.Idle(ctx))

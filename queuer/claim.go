@@ -11,7 +11,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/lanes"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -91,11 +90,8 @@ func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight)
 		c.lanes.Back(time.Now(), lanes...)
 		return
 	}
-	err := loop.Contain(func() error {
-		took, err := c.claim(ctx, lanes, f.left)
-		f.left -= took
-		return err
-	})
+	took, err := c.claim(ctx, lanes, f.left)
+	f.left -= took
 	if err == nil {
 		f.strikes, f.went = 0, true
 		c.lanes.Done(lanes...)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/lanes"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -59,10 +58,7 @@ func (p *scan) begin(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, p.o.TTL/4)
 		defer cancel()
 		s := scanned{began: time.Now()}
-		s.err = loop.Contain(func() (err error) {
-			s.lanes, err = p.store.Lanes(ctx, query)
-			return err
-		})
+		s.lanes, s.err = p.store.Lanes(ctx, query)
 		s.took = time.Since(s.began)
 		p.ended <- s
 	}()

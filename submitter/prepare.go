@@ -34,13 +34,9 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, un
 	// A stop does not cut this off: whether it was written would not be known.
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
-	var did bool
-	failed := loop.Contain(func() (err error) {
-		did, err = s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
-		return err
-	})
-	if failed != nil {
-		return nil, false, &dlt.Error{Op: "keep what was prepared", Kind: dlt.ErrUnavailable, Err: &saying{text: failed.Error()}}
+	did, err := s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
+	if err != nil {
+		return nil, false, &dlt.Error{Op: "keep what was prepared", Kind: dlt.ErrUnavailable, Err: &saying{text: err.Error()}}
 	}
 	return kept, did, nil
 }
@@ -59,7 +55,11 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 	defer cancel()
 	panicked := loop.Contain(func() error {
 		a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)}
-		if out, err = s.ledger.Prepare(ctx, a); err != nil {
+		out, err = s.ledger.Prepare(ctx, a)
+		if _, is := errors.AsType[*loop.PanicError](err); is {
+			return err
+		}
+		if err != nil {
 			out, err = nil, certain(err)
 		}
 		out = bytes.Clone(out)

@@ -170,7 +170,6 @@ func TestNothingIsPostedThatIsNotKept(t *testing.T) {
 		"an error":             {func(context.Context, store.Prepared) (bool, error) { return false, broken }, "a failed"},
 		"an error beside true": {func(context.Context, store.Prepared) (bool, error) { return true, broken }, "a failed"},
 		"doubt":                {func(context.Context, store.Prepared) (bool, error) { return true, dlt.ErrDoubt }, "a failed"},
-		"a panic":              {func(context.Context, store.Prepared) (bool, error) { panic(dlt.ErrDoubt) }, "a failed"},
 		"it hangs": {func(ctx context.Context, _ store.Prepared) (bool, error) {
 			<-ctx.Done()
 			return false, ctx.Err()

@@ -22,9 +22,9 @@ func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, er
 // Where nobody looks, no call costs an allocation, in a loop or outside.
 func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
-	outside := watchedStore{Store: wholeStore(idleStore{})}
-	inside := watchedStore{Store: outside.Store, v: newVitals(nil), loop: "queuer"}
-	ledger := watchedLedger{idleLedger{}, inside.v}
+	outside := access{Store: wholeStore(idleStore{})}
+	inside := access{Store: outside.Store, meter: storeMeter(nil, newVitals()), loop: "queuer"}
+	ledger := watchedLedger{idleLedger{}, ledgerMeter(nil, inside.v)}
 	for name, call := range map[string]func() error{
 		"a store, outside": func() error { return outside.Checked(ctx, nil) },
 		"a store, inside":  func() error { return inside.Checked(ctx, nil) },

@@ -64,7 +64,7 @@ type Options struct {
 // common is what all Runs of an engine have in common.
 type common struct {
 	o      Options
-	store  watchedStore // outside of the loops
+	store  access // outside of the loops
 	ledger guard
 	events *events.Reporter
 	held   *held.Batches
@@ -107,7 +107,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	}
 	return &Engine{common: common{
 		o: o, events: r, held: held.New(held.DefaultBytes),
-		store:  watchedStore{Store: wholeStore(s), calls: r.Calls()},
+		store:  access{Store: wholeStore(s), meter: storeMeter(r.Calls(), nil)},
 		ledger: guard{Ledger: l, trouble: func(err error) { r.Trouble("ledger", err) }, traits: new(atomic.Bool)},
 	}}, nil
 }
@@ -178,7 +178,7 @@ func (e *Engine) Given() store.Store { return e.store.given() }
 
 // Call makes a call to the store that given store alone can make, about n items.
 func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) error {
-	return watchErr(ctx, e.store, op, n, f)
+	return callErr(ctx, e.store, op, n, f)
 }
 
 // Ledger returns the ledger, whose panics are contained.

@@ -20,7 +20,7 @@ import (
 // call of Traits for each service.
 type gate struct {
 	ledger dlt.Ledger
-	store  watchedStore
+	store  access
 	o      Options
 	news   func(batch.ServiceID, error) // called when a service is held, or, with a nil error, no longer held
 	differ func(error)                  // called when the recorded traits are other ones
@@ -168,40 +168,24 @@ func (g *gate) held(s batch.ServiceID) error {
 // before.
 func (g *gate) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
 
-// gatedStore is the store as queuer and monitor use it: it hides the services that are not
-// served.
-type gatedStore struct {
-	watchedStore
-	gate *gate
+// open returns the lanes of the services that are served.
+func (g *gate) open(ctx context.Context, lanes []batch.ServiceID) ([]batch.ServiceID, error) {
+	if err := g.judge(ctx, lanes); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(lanes), func(l batch.ServiceID) bool { return g.held(l) != nil }), nil
 }
 
-// Claim takes nothing from held lanes.
-func (s gatedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	if err := s.gate.judge(ctx, q.Lanes); err != nil {
-		return store.Claimed{}, err
-	}
-	q.Lanes = slices.DeleteFunc(slices.Clone(q.Lanes), func(l batch.ServiceID) bool { return s.gate.held(l) != nil })
-	if len(q.Lanes) == 0 {
-		return store.Claimed{}, nil
-	}
-	return s.watchedStore.Claim(ctx, q, choose)
-}
-
-// Pending leaves out batches that another ledger serves: this ledger's answers mean nothing
-// for them. If a service is held for another reason, its batches in flight are still followed.
-func (s gatedStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	rows, err := s.watchedStore.Pending(ctx, q)
-	if err != nil || len(rows) == 0 {
-		return rows, err
-	}
+// own returns the rows of the services that no other ledger serves.
+func (g *gate) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight, error) {
 	services := make([]batch.ServiceID, len(rows))
 	for i, f := range rows {
 		services[i] = f.Key.Service
 	}
-	if err := s.gate.judge(ctx, services); err != nil {
+	if err := g.judge(ctx, services); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return s.gate.others(f.Key.Service) }), nil
+	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.others(f.Key.Service) }), nil
 }
 
 // gatedLedger is the ledger that the submitter posts to and the monitor asks. It looks at the service

@@ -11,52 +11,39 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// heldStore is the store as queuer and monitor use it. It compares the rows that the store hands out with
-// what this process holds of their batches: whatever the database says, a batch whose attempt this
-// process has made already is not posted as if it were new.
-type heldStore struct {
-	gatedStore
-	r *run
-}
-
-// Claim leaves out the runs of lanes in which the database has forgotten something.
-func (s heldStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	claimed, err := s.gatedStore.Claim(ctx, q, choose)
-	if err != nil {
-		return claimed, err // nothing is posted
-	}
-	now, all := time.Now(), s.r.held
-	runs := claimed.Runs[:0]
-	for _, run := range claimed.Runs {
+// remembered compares the runs of a claim with what this process holds of their batches, and returns those
+// that may be posted: whatever the database says, a batch whose attempt this process has made already is not
+// posted as if it were new.
+func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
+	now := time.Now()
+	runs := all[:0]
+	for _, run := range all {
 		forgotten := map[batch.Key]*held.Forgotten{}
 		for _, c := range run.Batches {
-			if f := all.Judge(c, now); f != nil {
+			if f := a.held.Judge(c, now); f != nil {
 				forgotten[c.Key] = f
 			}
 		}
 		if len(forgotten) > 0 {
-			s.r.forgotten(ctx, run, forgotten)
+			a.forgotten(ctx, run, forgotten)
 			continue
 		}
 		for _, c := range run.Batches {
-			all.Claimed(c, now)
+			a.held.Claimed(c, now)
 		}
 		runs = append(runs, run)
 	}
-	clear(claimed.Runs[len(runs):])
-	claimed.Runs = runs
-	return claimed, nil
+	clear(all[len(runs):])
+	return runs
 }
 
-// Pending gives back the bytes that the database has forgotten: the ledger must not be asked about others.
-func (s heldStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	rows, err := s.gatedStore.Pending(ctx, q)
+// seen holds the rows that the store has shown, and gives back the bytes that it has forgotten.
+func (a access) seen(rows []store.InFlight) {
 	now := time.Now()
 	for i := range rows {
-		rows[i].Prepared = s.r.held.Prepared(rows[i].Key, rows[i].Prepared)
-		s.r.held.Seen(rows[i], now)
+		rows[i].Prepared = a.held.Prepared(rows[i].Key, rows[i].Prepared)
+		a.held.Seen(rows[i], now)
 	}
-	return rows, err
 }
 
 // forgotten ends the claims of a run in which the database has forgotten something. The batches concerned

@@ -28,7 +28,8 @@ const (
 
 // presence shows this Run to other processes, in the store.
 type presence struct {
-	store  watchedStore
+	store  access // no loop of the engine
+	row    access // the write of this instance's own row clears nothing but its own failures: other tables may take no writes
 	vitals *vitals
 	kept   store.Instance // the unchanging fields
 	forget time.Duration
@@ -49,7 +50,9 @@ func (r *run) newPresence() *presence {
 	if !is[store.StatsKeeper](r.store.given()) {
 		return nil
 	}
-	p := &presence{store: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
+	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
+	p.row.meter = storeMeter(r.store.calls, r.vitals)
+	p.row.whole = &r.vitals.row
 	p.flow(time.Now()) // what was before this Run
 	if p.forget <= 0 {
 		p.forget = forgetInstances
@@ -87,7 +90,7 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 // show writes the row, counts where that is due, and reads the counts. Of the three only the row says
 // whether the database takes writes: counting may fail because there is too much to count.
 func (p *presence) show(ctx context.Context) error {
-	kept := p.vitals.keepsRow(ctx, func() error { return p.store.KeepInstance(ctx, p.now()) })
+	kept := p.row.KeepInstance(ctx, p.now())
 	_, counted := p.store.RefreshStats(ctx, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
 	s, read := p.store.Stats(ctx)
 	if read == nil {

@@ -52,13 +52,13 @@ const scanLanes = 5000
 
 func newRun(all common, n *events.Run) *run {
 	o := all.o
-	r := &run{common: all, vitals: newVitals(all.store.calls), news: n}
+	r := &run{common: all, vitals: newVitals(), news: n}
 	r.gate = newGate(all, n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
-	ledger := gatedLedger{watchedLedger{r.ledger, r.vitals}, r.gate}
+	ledger := gatedLedger{watchedLedger{r.ledger, ledgerMeter(all.store.calls, r.vitals)}, r.gate}
 	r.submitter = submitter.New(ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
@@ -70,7 +70,7 @@ func newRun(all common, n *events.Run) *run {
 		Paused:  n.Paused,
 		Resumed: n.Resumed,
 	})
-	r.queuer = queuer.New(heldStore{gatedStore{r.storeOf("queuer"), r.gate}, r}, r.submitter, queuer.Options{
+	r.queuer = queuer.New(r.handing("queuer"), r.submitter, queuer.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
@@ -85,7 +85,7 @@ func newRun(all common, n *events.Run) *run {
 			n.Claimed(ctx, run)
 		},
 	})
-	r.monitor = monitor.New(heldStore{gatedStore{r.storeOf("monitor"), r.gate}, r}, ledger, r.table, monitor.Options{
+	r.monitor = monitor.New(r.handing("monitor"), ledger, r.table, monitor.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
@@ -135,9 +135,16 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 	}
 }
 
-// store returns the store for one loop.
-func (r *run) storeOf(loop string) watchedStore {
-	return watchedStore{r.store.Store, r.store.calls, r.vitals, loop}
+// storeOf returns the store for one loop.
+func (r *run) storeOf(loop string) access {
+	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop}
+}
+
+// handing returns the store for a loop that it hands batches to.
+func (r *run) handing(loop string) access {
+	a := r.storeOf(loop)
+	a.gate, a.held, a.forgotten = r.gate, r.held, r.forgotten
+	return a
 }
 
 // deliver blocks until ctx is done and everything has come to rest.

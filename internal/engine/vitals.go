@@ -23,11 +23,10 @@ type vitals struct {
 	counts        health.Counts
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
-	calls         calls
 }
 
-func newVitals(to calls) *vitals {
-	v := &vitals{loops: map[string]*part{}, streams: map[batch.ServiceID]*stream{}, calls: to}
+func newVitals() *vitals {
+	v := &vitals{loops: map[string]*part{}, streams: map[batch.ServiceID]*stream{}}
 	v.ledger.patient = true
 	return v
 }
@@ -131,47 +130,35 @@ func (p *part) look(now time.Time) health.PartHealth {
 	return h
 }
 
-// call runs f, a loop's call to the store or to the ledger, and records how it went. f sets c.Err, the
-// error as the application's batch.CallObserver sees it. also is a further part that the call belongs to, or nil.
-func (v *vitals) call(ctx context.Context, whole, also *part, loop string, c *batch.Call, f func() error) {
-	began := time.Now()
+// begin takes note of a call of a loop that begins, and returns the parts that it belongs to: whole, the loop,
+// and also, which may be nil.
+func (v *vitals) begin(now time.Time, whole *part, loop string, also *part) [3]*part {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	own := v.loops[loop]
-	if own == nil {
+	if own == nil && loop != "" {
 		own = &part{patient: whole.patient}
 		v.loops[loop] = own
 	}
-	whole.begin(began)
-	own.begin(began)
-	if also != nil {
-		also.begin(began)
+	parts := [...]*part{whole, own, also}
+	for _, p := range parts {
+		if p != nil {
+			p.begin(now)
+		}
 	}
-	v.mu.Unlock()
-	err := errPanicked // unless it comes back
-	c.Err = err
-	defer func() {
-		now := time.Now()
-		v.end(ctx, whole, own, also, began, now, err)
-		v.calls.report(ctx, c, now.Sub(began))
-	}()
-	err = f()
+	return parts
 }
 
-// keepsRow runs f, the write of this instance's own row, and records how it went. It is no loop's call, and
-// clears nothing but its own failures: other tables may take no writes.
-func (v *vitals) keepsRow(ctx context.Context, f func() error) (err error) {
-	began := time.Now()
+// end takes note of how the call ended.
+func (v *vitals) end(ctx context.Context, parts [3]*part, began, now time.Time, err error) {
+	brokenOff := errors.Is(ctx.Err(), context.Canceled)
 	v.mu.Lock()
-	v.row.begin(began)
-	v.mu.Unlock()
-	err = errPanicked // unless it comes back
-	defer func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.row.end(began, time.Now(), err, errors.Is(ctx.Err(), context.Canceled))
-	}()
-	err = f()
-	return err
+	defer v.mu.Unlock()
+	for _, p := range parts {
+		if p != nil {
+			p.end(began, now, err, brokenOff)
+		}
+	}
 }
 
 // counted takes the counts that were read.
@@ -179,15 +166,4 @@ func (v *vitals) counted(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.counts = nextCounts(v.counts, time.Now(), s, v.accepted)
-}
-
-func (v *vitals) end(ctx context.Context, whole, own, also *part, began, now time.Time, err error) {
-	brokenOff := errors.Is(ctx.Err(), context.Canceled)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	whole.end(began, now, err, brokenOff)
-	own.end(began, now, err, brokenOff)
-	if also != nil {
-		also.end(began, now, err, brokenOff)
-	}
 }

@@ -15,27 +15,28 @@ import (
 // watchedLedger is the ledger as a loop uses it: it records how each call went.
 type watchedLedger struct {
 	dlt.Ledger
-	v *vitals
+	m meter
 }
 
-// asked runs a call to the ledger, about n batches, and records how it went. A refusal of a batch,
-// for good or for now, and busy count as answers.
-func (v *vitals) asked(ctx context.Context, loop, op string, n int, f func() error) (err error) {
-	c := batch.Call{Part: "ledger", Op: op, Items: n}
-	v.call(ctx, &v.ledger, nil, loop, &c, func() error {
-		err = f()
-		c.Err = err
+// ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now, and busy
+// count as answers.
+func ledgerMeter(to calls, v *vitals) meter {
+	return meter{part: "ledger", calls: to, v: v, whole: &v.ledger, answers: func(err error) bool {
 		switch dlt.Kind(err) {
 		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
-			return nil
+			return true
 		}
-		return err
-	})
-	return err
+		return false
+	}}
+}
+
+// asked runs a call to the ledger, about n batches.
+func (m meter) asked(ctx context.Context, loop, op string, n int, f func() error) error {
+	return m.call(ctx, loop, op, &n, nil, f)
 }
 
 func (w watchedLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	return w.v.took(w.v.asked(ctx, "submitter", "submit", 1, func() error { return w.Ledger.Submit(ctx, a) }))
+	return w.m.v.took(w.m.asked(ctx, "submitter", "submit", 1, func() error { return w.Ledger.Submit(ctx, a) }))
 }
 
 // took passes on the error of a POST, and keeps when the ledger last took a batch.
@@ -49,7 +50,7 @@ func (v *vitals) took(err error) error {
 }
 
 func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
-	err = w.v.asked(ctx, "statuses", "statuses", len(attempts), func() (err error) {
+	err = w.m.asked(ctx, "statuses", "statuses", len(attempts), func() (err error) {
 		all, err = w.Ledger.BatchStatuses(ctx, s, attempts)
 		return err
 	})
@@ -57,11 +58,11 @@ func (w watchedLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, att
 }
 
 func (w watchedLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
-	return w.v.took(w.v.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.Ledger.SubmitList(ctx, list) }))
+	return w.m.v.took(w.m.asked(ctx, "submitter", "submit_list", len(list), func() error { return w.Ledger.SubmitList(ctx, list) }))
 }
 
 func (w watchedLedger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
-	err = w.v.asked(ctx, "submitter", "prepare", 1, func() (err error) {
+	err = w.m.asked(ctx, "submitter", "prepare", 1, func() (err error) {
 		out, err = w.Ledger.Prepare(ctx, a)
 		return err
 	})
@@ -69,7 +70,7 @@ func (w watchedLedger) Prepare(ctx context.Context, a batch.Attempt) (out []byte
 }
 
 func (w watchedLedger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
-	err = w.v.asked(ctx, "statuses", "resolve", 1, func() (err error) {
+	err = w.m.asked(ctx, "statuses", "resolve", 1, func() (err error) {
 		e, err = w.Ledger.Resolve(ctx, d)
 		return err
 	})
@@ -99,10 +100,10 @@ func (s *stream) look() health.PartHealth {
 // Events is one connection. Its error always means that the stream is lost: it means nothing
 // for the outcome of any batch.
 func (w watchedLedger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
-	st := w.v.stream(ctx, services)
+	st := w.m.v.stream(ctx, services)
 	err := loop.Contain(func() error {
 		return w.Ledger.Events(ctx, services, func(e dlt.Event) error {
-			w.v.received(st)
+			w.m.v.received(st)
 			return yield(e)
 		})
 	})
@@ -110,7 +111,7 @@ func (w watchedLedger) Events(ctx context.Context, services []batch.ServiceID, y
 		return err
 	}
 	err = streamLost(err)
-	w.v.lost(st, err)
+	w.m.v.lost(st, err)
 	return err
 }
 

@@ -145,12 +145,6 @@ func TestAWriteThatFails(t *testing.T) {
 			}
 			return slices.Repeat([]bool{true}, len(ids)), nil
 		},
-		"a panic": func(ids []string) ([]bool, error) {
-			if slices.Contains(ids, "b100") {
-				panic("a bug of the driver")
-			}
-			return slices.Repeat([]bool{true}, len(ids)), nil
-		},
 		"too few answers": func(ids []string) ([]bool, error) {
 			if slices.Contains(ids, "b100") {
 				return slices.Repeat([]bool{true}, len(ids)-1), nil

@@ -341,7 +341,7 @@ func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, time
 func (w *worker[T]) call(ctx context.Context, items []T, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return loop.Contain(func() error { return w.r.write(ctx, items) })
+	return w.r.write(ctx, items)
 }
 
 // failed marks items for another try.

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/whole"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// access is the store as one user of it has it: a loop of a Run, or everybody outside of the loops. Every
+// call goes through call.
+type access struct {
+	*whole.Store
+	meter
+	loop string // "" outside of loops
+
+	// Queuer and monitor have these, because the store hands batches to them; else nil.
+	gate      *gate
+	held      *held.Batches
+	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*held.Forgotten) // takes a run instead of them
+}
+
+// given is the store that New got.
+func (a access) given() store.Store { return a.Store.Store }
+
+// storeMeter returns the meter of calls to the store. For a loop invalid input and not found count as
+// answers, not as failures.
+func storeMeter(to calls, v *vitals) meter {
+	m := meter{part: "store", calls: to, v: v, answers: func(err error) bool {
+		return errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound)
+	}}
+	if v != nil {
+		m.whole = &v.store
+	}
+	return m
+}
+
+// writing are the calls of loops that write whenever they succeed: on a server that takes no writes they
+// fail, while reads go on.
+var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true}
+
+// call calls the store, about n items, or about as many as came back.
+func call[T any](ctx context.Context, a access, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
+	var writes *part
+	if a.v != nil && writing[op] {
+		writes = &a.v.writes
+	}
+	err = a.meter.call(ctx, a.loop, op, &n, writes, func() (err error) {
+		if got, err = f(); back != nil {
+			n = back(got)
+		}
+		return err
+	})
+	return got, err
+}
+
+// callErr is call for a method that gives nothing but an error.
+func callErr(ctx context.Context, a access, op string, n int, f func() error) error {
+	_, err := call(ctx, a, op, n, nil, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
+func length[T any](all []T) int { return len(all) }
+
+func claims(c store.Claimed) (n int) {
+	for _, r := range c.Runs {
+		n += len(r.Batches)
+	}
+	return n
+}
+
+func removed(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
+
+func (a access) Add(ctx context.Context, batches ...batch.Batch) error {
+	return callErr(ctx, a, "add", len(batches), func() error { return a.Store.Add(ctx, batches...) })
+}
+
+// upkeep is for a store that has an Upkeep.
+func (a access) upkeep(ctx context.Context, s store.Upkeeper) ([]store.Warning, error) {
+	return call(ctx, a, "upkeep", 0, length, func() ([]store.Warning, error) { return s.Upkeep(ctx) })
+}
+
+func (a access) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	return call(ctx, a, "get", 1, nil, func() (batch.Record, error) { return a.Store.Get(ctx, key) })
+}
+
+func (a access) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+	err = callErr(ctx, a, "finals", len(keys), func() (err error) {
+		final, missing, err = a.Store.Finals(ctx, keys)
+		return err
+	})
+	return final, missing, err
+}
+
+func (a access) List(ctx context.Context, q store.ListQuery) (all []batch.Record, next store.Cursor, err error) {
+	all, err = call(ctx, a, "list", 0, length, func() (all []batch.Record, err error) {
+		all, next, err = a.Store.List(ctx, q)
+		return all, err
+	})
+	return all, next, err
+}
+
+func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	return call(ctx, a, "lanes", 0, length, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
+}
+
+// Claim takes nothing from lanes that the gate holds, and leaves out the runs of lanes in which the database
+// has forgotten something.
+func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
+	if a.gate != nil {
+		if q.Lanes, err = a.gate.open(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
+			return claimed, err
+		}
+	}
+	claimed, err = call(ctx, a, "claim", 0, claims, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
+	if err == nil && a.held != nil {
+		claimed.Runs = a.remembered(ctx, claimed.Runs)
+	}
+	return claimed, err
+}
+
+func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+	return call(ctx, a, "payloads", len(refs), nil, func() ([][]byte, error) { return a.Store.Payloads(ctx, refs) })
+}
+
+func (a access) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+	return call(ctx, a, "keep_prepared", len(kept), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, kept) })
+}
+
+func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	return call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
+}
+
+// Pending leaves out batches that another ledger serves: this ledger's answers mean nothing for them. If a
+// service is held for another reason, its batches in flight are still followed. It gives back the bytes that the
+// database has forgotten: the ledger must not be asked about others.
+func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
+	if a.gate != nil && err == nil {
+		rows, err = a.gate.own(ctx, rows)
+	}
+	if a.held != nil && err == nil {
+		a.seen(rows)
+	}
+	return rows, err
+}
+
+func (a access) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+	return call(ctx, a, "witnesses", 0, length, func() ([]batch.ID, error) { return a.Store.Witnesses(ctx, ref, limit) })
+}
+
+func (a access) Checked(ctx context.Context, due []store.Due) error {
+	return callErr(ctx, a, "checked", len(due), func() error { return a.Store.Checked(ctx, due) })
+}
+
+func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	return call(ctx, a, "prune", 0, removed, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
+}
+
+func (a access) Ledger(ctx context.Context, name string) (string, error) {
+	return call(ctx, a, "ledger", 1, nil, func() (string, error) { return a.Store.Ledger(ctx, name) })
+}
+
+func (a access) Serve(ctx context.Context, services []store.Served) ([]string, error) {
+	return call(ctx, a, "serve", len(services), nil, func() ([]string, error) { return a.Store.Serve(ctx, services) })
+}
+
+func (a access) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
+	return call(ctx, a, "keep_traits", 1, nil, func() (string, error) { return a.Store.KeepTraits(ctx, name, traits, seen) })
+}
+
+func (a access) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return call(ctx, a, "cancel", 1, nil, func() (batch.Record, error) { return a.Store.Cancel(ctx, seen, by) })
+}
+
+func (a access) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
+	return call(ctx, a, "requeue", 1, nil, func() (batch.Record, error) { return a.Store.Requeue(ctx, seen, q, by) })
+}
+
+func (a access) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+	return call(ctx, a, "decide", 1, nil, func() (batch.Record, error) { return a.Store.Decide(ctx, seen, ruling, by) })
+}
+
+func (a access) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	return call(ctx, a, "acquit", 1, nil, func() (batch.Record, error) { return a.Store.Acquit(ctx, seen, by) })
+}
+
+func (a access) Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error) {
+	now, err = call(ctx, a, "steer", 1, nil, func() (now batch.Control, err error) {
+		now, changed, err = a.Store.Steer(ctx, s)
+		return now, err
+	})
+	return now, changed, err
+}
+
+func (a access) KeepInstance(ctx context.Context, i store.Instance) error {
+	return callErr(ctx, a, "keep_instance", 1, func() error { return a.Store.KeepInstance(ctx, i) })
+}
+
+func (a access) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+	return call(ctx, a, "refresh_stats", 0, nil, func() (bool, error) { return a.Store.RefreshStats(ctx, q) })
+}
+
+func (a access) Stats(ctx context.Context) (store.Stats, error) {
+	return call(ctx, a, "stats", 0, func(s store.Stats) int { return len(s.Instances) }, func() (store.Stats, error) { return a.Store.Stats(ctx) })
+}
+
+func (a access) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+	return call(ctx, a, "control", 1, nil, func() (batch.Control, error) { return a.Store.Control(ctx, scope) })
+}
+
+func (a access) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	return call(ctx, a, "history", 1, nil, func() ([]batch.Act, error) { return a.Store.History(ctx, key) })
+}
+
+func (a access) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+	return call(ctx, a, "lane_history", 1, nil, func() ([]batch.Act, error) { return a.Store.LaneHistory(ctx, scope) })
+}
+
+func (a access) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+	return call(ctx, a, "attempts", 1, nil, func() ([]batch.Report, error) { return a.Store.Attempts(ctx, key) })
+}
+
+func (a access) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
+	return call(ctx, a, "look", 1, nil, func() (store.Look, error) { return a.Store.Look(ctx, key, window) })
+}

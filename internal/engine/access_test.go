@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/whole"
+)
+
+// A panic in a method of the store is the error of its call, is told, and counts as a failure. It is contained
+// here and nowhere else: only methods that nothing of the engine calls may panic.
+func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
+	told := 0
+	v := newVitals()
+	to := func(_ context.Context, c batch.Call) {
+		told++
+		assert.ErrorContains(t, c.Err, "panic: ", c.Op)
+	}
+	a := reflect.ValueOf(access{Store: new(whole.Store), meter: storeMeter(to, v), loop: "queuer"}) // it has no method: each panics
+	var panicked []string
+	for i := range a.NumMethod() {
+		name, method := a.Type().Method(i).Name, a.Method(i)
+		args := []reflect.Value{reflect.ValueOf(t.Context())}
+		for n := 1; n < method.Type().NumIn(); n++ {
+			args = append(args, reflect.Zero(method.Type().In(n)))
+		}
+		call := method.Call
+		if method.Type().IsVariadic() {
+			call = method.CallSlice
+		}
+		var out []reflect.Value
+		if loop.Contain(func() error { out = call(args); return nil }) != nil {
+			panicked = append(panicked, name)
+			continue
+		}
+		err, _ := out[len(out)-1].Interface().(error)
+		_, is := errors.AsType[*loop.PanicError](err)
+		assert.True(t, is, "%s: %v", name, err)
+	}
+	assert.Equal(t, []string{
+		"Acts", "AddBulk", "AppendStream", "ControlsOf", "Counts", "Find", "FindStream", "GetBulk", "GetBulkPart", "KeepSummary",
+		"LeaseStream", "ListBulks", "SetBulk", "Summary", "Survey",
+	}, panicked, "for operators and clients")
+	assert.Equal(t, a.NumMethod()-len(panicked), told)
+	assert.Equal(t, told, v.store.n)
+}

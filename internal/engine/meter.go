@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// calls reports calls to Options.Calls; nil reports to nobody.
+type calls func(context.Context, batch.Call)
+
+// meter makes the calls to the store, or to the ledger: it contains their panics, tells Options.Calls of them,
+// and keeps for Health how those of a Run's loops went.
+type meter struct {
+	part    string // of batch.Call
+	calls   calls
+	v       *vitals          // of the Run; nil outside of loops
+	whole   *part            // of v
+	answers func(error) bool // errors that are answers: for Health the call succeeded
+}
+
+// call makes a call of a loop, about so many items, which f may change. A panic is the call's error. also is a
+// further part of Health that the call belongs to, or nil.
+func (m meter) call(ctx context.Context, of, op string, items *int, also *part, f func() error) error {
+	began := time.Now()
+	var parts [3]*part
+	if m.v != nil {
+		parts = m.v.begin(began, m.whole, of, also)
+	}
+	err := loop.Contain(f)
+	now := time.Now()
+	if m.v != nil {
+		how := err
+		if err != nil && m.answers(err) {
+			how = nil
+		}
+		m.v.end(ctx, parts, began, now, how)
+	}
+	if m.calls != nil {
+		m.calls(ctx, batch.Call{Part: m.part, Op: op, Items: *items, Took: now.Sub(began), Err: err})
+	}
+	return err
+}
