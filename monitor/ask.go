@@ -7,65 +7,129 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/wall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ask makes one status request and acts on its answers. It reports whether the request ran
-// into its time limit.
-func (m *Monitor) ask(ctx context.Context, g *group) (hung bool) {
-	said := m.ledger.ask(ctx, g)
-	var due []store.Due
-	var found []store.Outcome
-	rules := m.o.Rules
-	rules.Streamed = m.table.Live(g.key)
-	var unclear func() // looks for evidence with the hand that asked, where no other is free
-	for _, f := range g.rows {
-		k := Known{Status: said.byID[f.Key.ID], Seen: m.table.Since(f), Forgotten: said.forgotten[f.Key.ID]}
-		v := Decide(f, k, g.traits, rules)
-		if rules.Streamed && v.Outcome == nil && !v.Resolve && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service) {
-			m.table.Follow(f, v.Next)
+// noHandPause is how long rows wait if no hand is free for them. Rows in hand are made into
+// questions anew after each pause: 10,000 rows are 100,000 questions a second, for as long as
+// requests hang.
+const noHandPause = 100 * time.Millisecond
+
+// ask gives the requests about rows to free hands. It does not wait for one.
+func (m *Monitor) ask(ctx context.Context, all []inhand.Question) {
+	for _, g := range m.ledger.group(all) {
+		if wait := m.ledger.pause(g); wait > 0 {
+			m.unasked(g, wait, false)
+			continue
 		}
-		switch {
-		case v.Resolve && m.resolve(ctx, g, f, k):
-		case v.Resolve && unclear == nil:
-			unclear = func() { m.evidence(ctx, g, f, k) }
-		case v.Resolve: // no hand for it now
-			due = append(due, store.Due{Ref: f.Ref, In: noHandPause})
-		case v.Outcome != nil:
-			found = append(found, said.outcome(*v.Outcome))
-		case g.byEvent && f.CheckIn > m.o.Rules.PollInterval/2 && v.Next >= m.o.Rules.PollInterval: // just asked about, and due again in time
-		default:
-			due = append(due, store.Due{Ref: f.Ref, In: v.Next})
+		hand, ok := m.hands.Acquire(g.key)
+		if !ok {
+			m.unasked(g, noHandPause, !m.hands.Hangs(g.key)) // else its group has used up its share
+			loop.Poke(m.freed)                               // a hand may have become free meanwhile
+			continue
+		}
+		m.hands.start(hand, g.service, func() bool { return m.askGroup(ctx, g) })
+	}
+}
+
+// unasked makes the questions of a request come again after wait. Refused for want of a hand, they
+// come sooner if one becomes free.
+func (m *Monitor) unasked(g *group, wait time.Duration, refused bool) {
+	answers := make([]inhand.Answer, len(g.rows))
+	for i := range g.rows {
+		answers[i] = inhand.Answer{Question: &g.rows[i], Kind: inhand.Unasked, Next: wait, Refused: refused}
+	}
+	m.table.Asked(answers)
+}
+
+// goOn asks what found no free hand, as hands become free, until ctx is done.
+func (m *Monitor) goOn(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.freed:
+			m.table.HandsFree(m.hands.Free())
 		}
 	}
+}
+
+// askGroup makes one status request and acts on its answers. It reports whether the request ran
+// into its time limit.
+func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
+	said := m.ledger.ask(ctx, g)
+	rules := m.o.Rules
+	rules.Streamed = m.table.Live(g.key)
+	var found []store.Outcome
+	var unclear func() // looks for evidence with the hand that asked, where no other is free
+	answers := make([]inhand.Answer, 0, len(g.rows))
+	for i := range g.rows {
+		q := &g.rows[i]
+		f, st := q.Row, said.byID[q.Row.Key.ID]
+		a := inhand.Answer{Question: q, Kind: inhand.Same}
+		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
+			// Its row is decided about once the acceptance is written.
+			if a.Kind = inhand.Waited; st != nil && st.Reported == batch.ReportedPending {
+				a.Endpoint = shownBy(f, st, g.traits)
+			}
+			answers = append(answers, a)
+			continue
+		}
+		k := Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}
+		v := Decide(f, k, g.traits, rules)
+		leased := !q.Then.IsZero()
+		switch {
+		case v.Outcome != nil:
+			found = append(found, said.outcome(*v.Outcome))
+			continue
+		case v.Resolve && leased && m.resolve(ctx, g, q, k):
+			continue
+		case v.Resolve && leased && unclear == nil:
+			unclear = func() { m.evidence(ctx, g, q, k) }
+			continue
+		case v.Resolve: // for want of a lease, or of a hand
+			a.Kind, a.Next = inhand.Left, noHandPause
+		default:
+			a.Next, a.Said = v.Next, names(st, f.State)
+			a.Follow = rules.Streamed && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service)
+		}
+		answers = append(answers, a)
+	}
 	m.table.Put(found)
-	m.check(ctx, due)
+	m.check(ctx, m.table.Asked(answers))
 	if unclear != nil {
 		unclear()
 	}
 	return hangs(said.err)
 }
 
+// names reports whether the ledger says that a batch is in this very state.
+func names(st *batch.Status, s batch.State) bool {
+	return st != nil && (st.Reported == batch.ReportedPending && s == batch.Pending || st.Reported == batch.ReportedValid && s == batch.Valid)
+}
+
 // resolve asks for evidence with another hand, since that may take long, and reports whether a
 // hand was free.
-func (m *Monitor) resolve(ctx context.Context, g *group, f store.InFlight, k Known) bool {
+func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k Known) bool {
 	hand, ok := m.hands.Acquire(g.key + "\x00resolve")
 	if !ok {
 		return false
 	}
-	m.hands.start(hand, f.Key.Service, func() bool { return m.evidence(ctx, g, f, k) })
+	m.hands.start(hand, q.Row.Key.Service, func() bool { return m.evidence(ctx, g, q, k) })
 	return true
 }
 
 // evidence asks for evidence about a row and acts on it. It reports whether the request ran
 // into its time limit. An error is no evidence: the row is asked about again.
-func (m *Monitor) evidence(ctx context.Context, g *group, f store.InFlight, k Known) (hung bool) {
+func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k Known) (hung bool) {
+	f := q.Row
 	var found dlt.Evidence
 	var asked store.Query
 	err := m.ledger.request(ctx, func(ctx context.Context) (err error) {
-		d, err := m.doubt(ctx, f, g.read)
+		d, err := m.doubt(ctx, f, q.Then)
 		if err != nil {
 			return err
 		}

@@ -211,7 +211,7 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 	streaming(t, saying(batch.ReportedPending), func(w *world, m *monitor.Monitor, events *wires) {
 		w.add("s", "a", 0)
 		w.add("not followed", "b", 0)
-		settle(2 * poll)
+		settle(2*poll + first)
 		polls := len(w.asked("b"))
 		require.Len(t, w.asked("a"), polls)
 		events.tell(t, "", dlt.Event{})

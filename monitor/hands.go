@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"context"
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -26,20 +25,4 @@ func (h *hands) start(hand *pool.Hand, service batch.ServiceID, work func() (hun
 			h.o.Trouble(service, err)
 		}
 	})
-}
-
-// wait waits for a free hand. It does not wait for a group whose hanging requests hold its whole
-// share while other hands are free: that would delay the other groups.
-func (h *hands) wait(ctx context.Context, key string, free <-chan struct{}) (*pool.Hand, bool) {
-	for {
-		hand, ok := h.Acquire(key)
-		if ok || h.Free() > 0 {
-			return hand, ok
-		}
-		select {
-		case <-ctx.Done():
-			return nil, false
-		case <-free:
-		}
-	}
 }

@@ -26,9 +26,7 @@ type group struct {
 	key     string // a hanging request holds up only requests with the same key
 	service batch.ServiceID
 	traits  dlt.Traits
-	rows    []store.InFlight
-	read    time.Time // before the rows were read: their ages are of then, or a little later
-	byEvent bool      // an event was the reason: the rows have no lease, or one until the next poll
+	rows    []inhand.Question
 }
 
 // onlyRow names the row of a group that has one, "" of a larger group.
@@ -36,29 +34,30 @@ func (g *group) onlyRow() string {
 	if len(g.rows) != 1 {
 		return ""
 	}
-	k := g.rows[0].Key
+	k := g.rows[0].Row.Key
 	return "row\x00" + string(k.Service) + "\x00" + string(k.ID)
 }
 
 // group divides rows by service where the ledger wants it, else by ledger, and into requests
 // of at most MaxIDsPerQuery. It keeps their order.
-func (l *ledger) group(rows []store.InFlight) []*group {
+func (l *ledger) group(rows []inhand.Question) []*group {
 	var groups []*group
 	open := map[string]*group{}
-	for _, f := range rows {
-		t := l.Traits(f.Key.Service)
-		key := inhand.Group(t, f.Key.Service)
+	for i := range rows {
+		service := rows[i].Row.Key.Service
+		t := l.Traits(service)
+		key := inhand.Group(t, service)
 		g := open[key]
 		most := t.MaxIDsPerQuery
 		if most <= 0 {
 			most = dlt.DefaultMaxIDs
 		}
 		if g == nil || len(g.rows) >= most {
-			g = &group{key: key, service: f.Key.Service, traits: t}
+			g = &group{key: key, service: service, traits: t}
 			open[key] = g
 			groups = append(groups, g)
 		}
-		g.rows = append(g.rows, f)
+		g.rows = append(g.rows, rows[i])
 	}
 	return groups
 }
@@ -114,7 +113,8 @@ func (l *ledger) note(g *group, err error) (first bool) {
 // alone: it may come from a node that is behind.
 func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {
 	attempts := make([]batch.Attempt, len(g.rows))
-	for i, f := range g.rows {
+	for i := range g.rows {
+		f := &g.rows[i].Row
 		attempts[i] = batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}
 		attempts[i].Committed = f.State == batch.Committed
 	}

@@ -48,36 +48,31 @@ type Options struct {
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
-// Monitor polls: it asks about rows that are due in the store, or that an event may be about, and
-// looks for evidence. Its parts ask from memory and listen to streams. DueIn, Follow and Committed
-// may be called at any time.
+// Monitor asks the ledger what the table gives it to ask, and looks for evidence. It gives the table
+// the rows that are due in the store, or that an event may be about, and listens to streams. DueIn,
+// Follow and Committed may be called at any time.
 type Monitor struct {
 	store    PendingBatchStore
 	table    *inhand.Table
 	o        *Options
 	ledger   *ledger
 	hands    *hands
-	memory   *memory
 	receipts *receipts
 	streams  *streams
 	due      *agenda
 	wake     chan struct{} // of Run
+	freed    chan struct{} // a hand may have become free
 }
 
 // New returns a monitor; Run makes it work.
 func New(s PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
-		store: s, table: t, o: &o, wake: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
 		ledger: &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
-	m.memory = &memory{o: &o, table: t, ledger: m.ledger, hands: m.hands, check: m.check, freed: make(chan struct{}, 1)}
 	m.receipts = &receipts{table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
 	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
-	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() {
-		loop.Poke(m.wake)
-		loop.Poke(m.streams.event)
-		loop.Poke(m.memory.freed)
-	})
+	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
 	return m
 }
 
@@ -110,13 +105,13 @@ func (m *Monitor) Run(ctx context.Context) {
 	defer m.streams.close()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	m.hands.asking.Go(func() { m.memory.watch(watching) })
+	m.hands.asking.Go(func() { m.watch(watching) })
 	m.hands.asking.Go(func() { m.receipts.watch(watching) })
 	m.hands.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
 	})
-	m.hands.asking.Go(func() { m.memory.goOn(watching) })
-	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.memory.ask(watching, all) }) })
+	m.hands.asking.Go(func() { m.goOn(watching) })
+	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
 	for {
 		m.streams.open(ctx)
 		now := time.Now()
@@ -158,7 +153,7 @@ func (m *Monitor) rests(now, asked time.Time) bool {
 	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty()
 }
 
-// round asks about all rows that are due.
+// round lets the table ask about all rows that are due.
 func (m *Monitor) round(ctx context.Context) {
 	m.due.pass(time.Now())
 	for ctx.Err() == nil {
@@ -167,7 +162,7 @@ func (m *Monitor) round(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, m.wake, false)
+		m.check(ctx, m.table.Scanned(rows, asked, false))
 		if len(rows) < m.o.Batches {
 			return
 		}
@@ -178,32 +173,6 @@ func (m *Monitor) round(ctx context.Context) {
 func (m *Monitor) ahead() time.Duration {
 	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
 }
-
-// dispatch gives the requests about rows to free hands. then is when the store was asked for
-// rows; free has an element when a hand may be free. byEvent says that an event is the reason.
-func (m *Monitor) dispatch(ctx context.Context, rows []store.InFlight, then time.Time, free <-chan struct{}, byEvent bool) {
-	var put []store.Due
-	for _, g := range m.ledger.group(rows) {
-		g.read, g.byEvent = then, byEvent
-		pause := m.ledger.pause(g)
-		if pause == 0 {
-			if hand, ok := m.hands.wait(ctx, g.key, free); ok {
-				m.hands.start(hand, g.service, func() bool { return m.ask(ctx, g) })
-				continue
-			}
-			pause = noHandPause
-		}
-		for _, f := range g.rows {
-			put = append(put, store.Due{Ref: f.Ref, In: pause})
-		}
-	}
-	m.check(ctx, put)
-}
-
-// noHandPause is how long rows wait if their group has used up its share of the hands, and rows in
-// hand if no hand is free. All of them are made into questions anew after each pause: 10,000 rows
-// are 100,000 questions a second, for as long as requests hang.
-const noHandPause = 100 * time.Millisecond
 
 // pending selects due rows or, if q names services, all their rows under way. It retries if
 // the store fails; an error means that ctx is done. A call that failed may have leased the
@@ -288,7 +257,7 @@ func (m *Monitor) look(ctx context.Context) {
 		if err != nil {
 			return // it stops
 		}
-		m.dispatch(ctx, rows, asked, m.streams.event, true)
+		m.check(ctx, m.table.Scanned(rows, asked, true))
 		services = services[n:]
 	}
 }

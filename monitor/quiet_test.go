@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,7 +21,7 @@ func TestQuietOfOneRow(t *testing.T) {
 	of := func(ids ...batch.ID) *group {
 		g := &group{key: "ledger"}
 		for _, id := range ids {
-			g.rows = append(g.rows, store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}})
+			g.rows = append(g.rows, inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}}})
 		}
 		return g
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -84,7 +85,7 @@ func (r *receipts) watch(ctx context.Context) {
 
 // ask asks about one batch. Without an answer the record stays as it is.
 func (r *receipts) ask(ctx context.Context, row store.InFlight) {
-	for _, g := range r.ledger.group([]store.InFlight{row}) {
+	for _, g := range r.ledger.group([]inhand.Question{{Row: row}}) {
 		said, _ := r.ledger.statuses(ctx, g)
 		if st := said[row.Key.ID]; st != nil && st.Reported == batch.ReportedCommitted && len(st.Receipts) > 0 {
 			r.table.Put([]store.Outcome{{Ref: row.Ref, By: batch.ByMonitor, Finding: store.HasReceipts, Receipts: st.Receipts}})

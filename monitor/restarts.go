@@ -46,7 +46,8 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 	if r.shown == nil || len(r.shown) > maxShown || len(r.since) > maxEndpoints {
 		r.shown, r.since = map[attempt]shown{}, map[string]time.Time{}
 	}
-	for _, f := range g.rows {
+	for i := range g.rows {
+		f := &g.rows[i].Row
 		st, of := byID[f.Key.ID], attempt{f.Key, f.Attempt}
 		if st == nil || st.Endpoint == "" {
 			continue
@@ -63,7 +64,8 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 			r.begins(st.Endpoint, answered.Add(-f.PostedAgo))
 		}
 	}
-	for _, f := range g.rows {
+	for i := range g.rows {
+		f := &g.rows[i].Row
 		st := byID[f.Key.ID]
 		if st == nil || st.Reported != batch.ReportedUnknown {
 			continue

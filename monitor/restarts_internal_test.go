@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,7 +21,7 @@ func TestANodeForgetsOnlyWhatItHasShown(t *testing.T) {
 	says := func(endpoint string, word batch.Reported) (forgotten bool) {
 		now = now.Add(time.Second)
 		row := store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "s", ID: "b"}}, Attempt: 2, Resends: 1, PostedAgo: now.Sub(posted)}
-		g := &group{traits: dlt.Traits{ResendQuiet: time.Hour}, rows: []store.InFlight{row}}
+		g := &group{traits: dlt.Traits{ResendQuiet: time.Hour}, rows: []inhand.Question{{Row: row}}}
 		return r.learn(g, map[batch.ID]*batch.Status{"b": {ID: "b", Reported: word, Endpoint: endpoint}}, now, now)["b"]
 	}
 	assert.False(t, says("one", batch.ReportedPending))

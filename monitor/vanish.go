@@ -14,7 +14,7 @@ import (
 // a ledger that forks takes some back (docs/ledgers/sawtooth.md#statuses). The monitor reports
 // that and does nothing else: the batch stays Committed, since later batches have left already.
 // The list is in memory: a restart ends all watching.
-func (m *memory) watch(ctx context.Context) {
+func (m *Monitor) watch(ctx context.Context) {
 	pause := m.o.Rules.PollInterval
 	for loop.Sleep(ctx, pause) {
 		pause = m.watchOnce(ctx)
@@ -22,11 +22,11 @@ func (m *memory) watch(ctx context.Context) {
 }
 
 // watchOnce asks about all of them, and returns the time to the next look.
-func (m *memory) watchOnce(ctx context.Context) time.Duration {
+func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	rows := m.table.Watched()
 	pause := time.Duration(math.MaxInt64)
-	for _, f := range rows {
-		pause = min(pause, m.ledger.Traits(f.Key.Service).Vanish/10)
+	for i := range rows {
+		pause = min(pause, m.ledger.Traits(rows[i].Row.Key.Service).Vanish/10)
 	}
 	if len(rows) == 0 {
 		pause = 0
@@ -38,10 +38,11 @@ func (m *memory) watchOnce(ctx context.Context) time.Duration {
 		if err != nil && ctx.Err() == nil {
 			m.o.Trouble(g.service, fmt.Errorf("batch statuses of what was committed: %w", err))
 		}
-		for _, f := range g.rows {
-			if st := statuses[f.Key.ID]; st != nil && st.Reported != batch.ReportedCommitted {
-				gone = append(gone, f.Key)
-				m.o.Vanished(f.Key, st.Reported)
+		for i := range g.rows {
+			key := g.rows[i].Row.Key
+			if st := statuses[key.ID]; st != nil && st.Reported != batch.ReportedCommitted {
+				gone = append(gone, key)
+				m.o.Vanished(key, st.Reported)
 			}
 		}
 	}

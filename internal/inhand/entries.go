@@ -21,6 +21,7 @@ type entries struct {
 	streams streams
 	left    []store.Outcome // for Run to write
 	running bool            // Run keeps the times; else nothing waits
+	ended   bool            // Run has ended
 	swept   time.Time
 }
 
@@ -37,6 +38,7 @@ type slot struct {
 	at      time.Time
 	index   int       // in the schedule; -1: nothing is scheduled
 	asked   time.Time // the last question
+	scanned *scanned  // what the next question is about; nil: the entry's own row
 }
 
 const (
@@ -92,12 +94,15 @@ func (all *entries) settle(s *slot, was Phase) {
 	if s.Phase == Watched && was != Watched && all.counts.watched >= maxWatched {
 		s.Entry = Entry{}
 	}
+	if s.scanned != nil && s.Ask.IsZero() {
+		s.Ask = s.used // at once, whatever has happened to the batch
+	}
 	all.counts.add(&s.Entry, 1)
 	all.streams.join(s)
 	if all.times.plan(s) {
 		loop.Poke(all.wake)
 	}
-	if s.Phase == None && s.Due.IsZero() {
+	if s.Phase == None && s.Due.IsZero() && s.scanned == nil {
 		delete(all.slots, s.key)
 		if len(all.spare) < maxSpare {
 			all.spare = append(all.spare, s)
@@ -157,7 +162,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 			break
 		}
 		e := s.Entry
-		if e.Ask = (time.Time{}); e.Phase.followed() {
+		if e.Ask = (time.Time{}); e.Phase.followed() || s.scanned != nil {
 			questions = append(questions, s.question(now))
 		}
 		all.set(s, e)
@@ -182,6 +187,11 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 // question makes a question about a slot's batch.
 func (s *slot) question(now time.Time) Question {
 	s.asked = now
+	if r := s.scanned; r != nil {
+		s.scanned = nil
+		r.left--
+		return Question{Row: r.row, Then: r.then, Seen: now.Sub(r.since), scanned: r}
+	}
 	return Question{Row: s.Aged(now), Seen: now.Sub(s.Read), Unwritten: s.Phase == Accepted}
 }
 
@@ -216,7 +226,7 @@ func (all *entries) sweep(now time.Time) {
 
 // stop returns everything that waits; nothing waits from now on.
 func (all *entries) stop(now time.Time) (waited []store.Outcome) {
-	all.running = false
+	all.running, all.ended = false, true
 	waited, all.left = all.left, nil
 	for _, s := range all.times.waiting() {
 		out := all.step(s, &Event{Kind: IsDue}, now)

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/inhand"
@@ -25,6 +27,7 @@ var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, Hold: hold}
 // rig is a table that runs, and a record of its effects, each with its time.
 type rig struct {
 	*inhand.Table
+	t      *testing.T
 	stream *inhand.Stream // of the group l
 	traits dlt.Traits
 	begin  time.Time
@@ -34,6 +37,8 @@ type rig struct {
 	writes   []string // "time: finding id, finding id"
 	outcomes []store.Outcome
 	asks     []string // "time: id, id"
+	asked    []inhand.Question
+	answer   func([]inhand.Question) // nil: later, or never
 	lanes    []string
 	dues     []time.Duration
 }
@@ -55,7 +60,7 @@ func (r *rig) took(list *[]string) []string {
 
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *rig {
-	r := &rig{begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
+	r := &rig{t: t, begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
 	write := func(first store.Outcome, rest ...store.Outcome) {
 		all := append([]store.Outcome{first}, rest...)
 		text := ""
@@ -98,6 +103,9 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 	go func() {
 		defer close(done)
 		r.Run(ctx, func(all []inhand.Question) {
+			r.mu.Lock()
+			r.asked = append(r.asked, all...)
+			r.mu.Unlock()
 			text := ""
 			for i, q := range all {
 				if i > 0 {
@@ -106,6 +114,12 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 				text += string(q.Row.Key.ID)
 			}
 			r.note(&r.asks, "%s", text)
+			r.mu.Lock()
+			answer := r.answer
+			r.mu.Unlock()
+			if answer != nil {
+				answer(all)
+			}
 		})
 	}()
 	synctest.Wait()
@@ -117,6 +131,32 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 }
 
 func key(id string) batch.Key { return batch.Key{Service: "s", ID: batch.ID(id)} }
+
+func (r *rig) answering(f func([]inhand.Question)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = f
+}
+
+// to is the answer to a question from memory.
+func to(key batch.Key, kind inhand.Kind) inhand.Answer {
+	return inhand.Answer{Question: &inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: key}}}, Kind: kind}
+}
+
+// scanned asks about a row that the store gave, and returns the question.
+func (r *rig) scanned(t *testing.T, row store.InFlight) inhand.Question {
+	t.Helper()
+	assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), false))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[len(r.asked)-1]
+}
+
+// seen returns for how long this process has known a row that the store gave.
+func (r *rig) seen(t *testing.T, row store.InFlight) time.Duration {
+	t.Helper()
+	return r.scanned(t, row).Seen
+}
 
 // claimed claims batches in one run.
 func (r *rig) claimed(ids ...string) {
@@ -161,7 +201,7 @@ func (r *rig) open(id string) {
 	r.claimed(id)
 	o := posted(id)
 	r.Answered(o, 0)
-	r.Asked([]inhand.Answer{{Key: o.Key, Kind: inhand.Waited}})
+	r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
 	o.Check = poll
 	r.wrote(o, batch.Pending, 3)
 	r.took(&r.writes)

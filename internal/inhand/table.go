@@ -64,6 +64,7 @@ type Table struct {
 	wake chan struct{} // of Run, capacity one
 
 	mu      sync.Mutex // of all parts
+	asked   *sync.Cond // Run has asked what was due, or has ended
 	entries entries
 	runs    runs
 	refused refusals
@@ -74,13 +75,15 @@ type Table struct {
 func New(o Options) *Table {
 	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	wake := make(chan struct{}, 1)
-	return &Table{
+	t := &Table{
 		o: o, wake: wake, runs: runs{}, sights: sightings{keep: keep},
 		entries: entries{
 			rules: o.Rules, keep: keep, wake: wake, swept: time.Now(),
 			slots: map[batch.Key]*slot{}, streams: streams{begun: map[string]*Stream{}},
 		},
 	}
+	t.asked = sync.NewCond(&t.mu)
+	return t
 }
 
 // Claimed says that this process has claimed a run, and is about to post it.
@@ -149,54 +152,6 @@ func (t *Table) take(all []store.Outcome, from *Stream) {
 	t.o.write(found)
 }
 
-// Answer is the result of a question that gave no outcome: Same, Unasked, Left or Waited.
-type Answer struct {
-	Key  batch.Key
-	Kind Kind
-	Next time.Duration
-	Said bool
-	// Endpoint, of Waited, is [Event].Endpoint.
-	Endpoint string
-	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
-	// request, which HandsFree makes come before Next.
-	Refused bool
-}
-
-// Asked takes the answers to questions from memory that gave no outcome. It returns the rows
-// whose check in the store is put off.
-func (t *Table) Asked(all []Answer) (due []store.Due) {
-	now := time.Now()
-	var waited []store.Outcome
-	var refused refusal
-	soonest := time.Duration(-1)
-	t.mu.Lock()
-	for _, a := range all {
-		s := t.entries.slots[a.Key]
-		if s == nil {
-			continue
-		}
-		ref := s.Row.Ref
-		out := t.entries.step(s, &Event{Kind: a.Kind, Next: a.Next, Said: a.Said, Endpoint: a.Endpoint}, now)
-		waited = append(waited, out.Write()...)
-		if a.Refused && now.Before(s.Ask) {
-			refused.keys, refused.ask = append(refused.keys, a.Key), s.Ask
-		}
-		if out.PutOff {
-			due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
-		}
-		if out.Notes && (soonest < 0 || out.DueIn < soonest) {
-			soonest = out.DueIn
-		}
-	}
-	t.refused.add(refused, now)
-	t.mu.Unlock()
-	t.o.write(waited)
-	if soonest >= 0 {
-		t.o.Due(soonest)
-	}
-	return due
-}
-
 // HandsFree says that so many hands are free: the requests that found none come now, the oldest
 // first, one for each hand.
 func (t *Table) HandsFree(hands int) {
@@ -210,24 +165,6 @@ func (t *Table) HandsFree(hands int) {
 			hands--
 		}
 	}
-}
-
-// Since returns for how long this process has known a row as it is, with its claim over, on its
-// own monotonic clock.
-func (t *Table) Since(row store.InFlight) time.Duration {
-	now := time.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return now.Sub(t.sights.first(sighting{row.Key, row.Version}, now))
-}
-
-// Follow says that a row was read from the store, belongs to a lane that this process posts to,
-// stays as it is, and is due again after next.
-func (t *Table) Follow(row store.InFlight, next time.Duration) {
-	now, about := time.Now(), t.o.about(row.Key.Service)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.entries.step(t.entries.slot(row.Key, about, now), &Event{Kind: Seen, Row: row, Next: next}, now)
 }
 
 // Recorded is an outcome and the store's answer about it.
@@ -331,7 +268,7 @@ func (t *Table) Lost(all []store.Outcome) {
 
 // Watched returns the commits that the ledger may yet take back: their keys, and the prepared bytes
 // by which each was found.
-func (t *Table) Watched() (rows []store.InFlight) {
+func (t *Table) Watched() (rows []Question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entries.counts.watched == 0 {
@@ -342,7 +279,7 @@ func (t *Table) Watched() (rows []store.InFlight) {
 		if s.Phase != Watched {
 			continue
 		}
-		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared})
+		rows = append(rows, Question{Row: store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared}})
 		if !now.Before(s.Until) {
 			t.entries.set(s, Entry{}) // it is asked about for the last time
 		}
@@ -372,26 +309,18 @@ func (t *Table) Live(group string) bool {
 	return s != nil && s.live
 }
 
-// Question is a row to ask the ledger about, from memory.
-type Question struct {
-	Row store.InFlight
-	// Seen is how long this process has known the row as it is.
-	Seen time.Duration
-	// Unwritten: the acceptance is not written yet, and only a commit counts.
-	Unwritten bool
-}
-
 // Run keeps the table's times until ctx is done: it writes the outcomes that have waited long
 // enough, and calls ask with the questions that are due. ask must not block. While Run does not
 // run, no outcome waits, and at its end it writes all that still wait.
 func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 	t.mu.Lock()
-	t.entries.running = true
+	t.entries.running, t.entries.ended = true, false
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
 		waited := t.entries.stop(time.Now())
 		t.mu.Unlock()
+		t.asked.Broadcast()
 		t.o.write(waited)
 	}()
 	timer := time.NewTimer(0)
@@ -410,6 +339,7 @@ func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 		if len(questions) > 0 {
 			ask(questions)
 		}
+		t.asked.Broadcast()
 		t.o.write(waited)
 	}
 }

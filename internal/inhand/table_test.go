@@ -49,7 +49,7 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.took(&r.asks))
-		r.Asked([]inhand.Answer{{Key: key("b"), Kind: inhand.Waited}, {Key: key("none"), Kind: inhand.Waited}})
+		r.Asked([]inhand.Answer{to(key("b"), inhand.Waited), to(key("none"), inhand.Waited)})
 		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
@@ -158,7 +158,7 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 			id := fmt.Sprint(i)
 			o := posted(id)
 			r.Answered(o, 0)
-			r.Asked([]inhand.Answer{{Key: o.Key, Kind: inhand.Waited}})
+			r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
 			o.Check = r.outcomes[len(r.outcomes)-1].Check
 			r.wrote(o, batch.Pending, 3)
 		}
@@ -340,13 +340,13 @@ func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 			doubt := found("a", store.Doubtful)
 			r.Put([]store.Outcome{doubt})
 			r.wrote(doubt, batch.Submitting, 4)
-			assert.Equal(t, time.Minute, r.Since(row))
+			assert.Equal(t, time.Minute, r.seen(t, row))
 			time.Sleep(time.Second)
 			again := found("a", store.Doubtful)
 			again.Version = 4
 			r.wrote(again, batch.Submitting, 5)
 			row.Version = 5
-			assert.Equal(t, time.Minute+time.Second, r.Since(row))
+			assert.Equal(t, time.Minute+time.Second, r.seen(t, row))
 			assert.Empty(t, r.took(&r.lanes))
 
 			o := found("a", store.IsPending)
@@ -356,7 +356,7 @@ func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 				Ref: o.Ref, Result: store.Written, From: batch.Submitting, Row: store.Row{State: batch.Pending, Version: 6, Attempt: 1},
 			}}})
 			row.Version = 6
-			assert.Zero(t, r.Since(row), "another state")
+			assert.Zero(t, r.seen(t, row), "another state")
 			lanes := r.took(&r.lanes)
 			if runs {
 				assert.Equal(t, []string{"1m1s: free [s]"}, lanes)
@@ -413,18 +413,18 @@ func TestCommitsAreWatched(t *testing.T) {
 		b.Prepared = []byte("kept")
 		r.wrote(a, batch.Committed, 3)
 		r.wrote(b, batch.Committed, 3)
-		watched := func(id, prepared string) store.InFlight {
-			f := store.InFlight{Ref: store.Ref{Key: key(id)}}
+		watched := func(id, prepared string) (q inhand.Question) {
+			q.Row.Key = key(id)
 			if prepared != "" {
-				f.Prepared = []byte(prepared)
+				q.Row.Prepared = []byte(prepared)
 			}
-			return f
+			return q
 		}
-		assert.ElementsMatch(t, []store.InFlight{watched("a", ""), watched("b", "kept")}, r.Watched())
+		assert.ElementsMatch(t, []inhand.Question{watched("a", ""), watched("b", "kept")}, r.Watched())
 		r.Unwatch([]batch.Key{key("a")})
-		assert.Equal(t, []store.InFlight{watched("b", "kept")}, r.Watched())
+		assert.Equal(t, []inhand.Question{watched("b", "kept")}, r.Watched())
 		time.Sleep(time.Minute)
-		assert.Equal(t, []store.InFlight{watched("b", "kept")}, r.Watched(), "for the last time")
+		assert.Equal(t, []inhand.Question{watched("b", "kept")}, r.Watched(), "for the last time")
 		assert.Empty(t, r.Watched())
 		r.stop()
 	})
@@ -435,18 +435,18 @@ func TestSightings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
-		assert.Zero(t, r.Since(row))
+		assert.Zero(t, r.seen(t, row))
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, 5*time.Minute, r.Since(row))
+		assert.Equal(t, 5*time.Minute, r.seen(t, row))
 		row.Version = 4
-		assert.Zero(t, r.Since(row))
+		assert.Zero(t, r.seen(t, row))
 		time.Sleep(9 * time.Minute)
-		assert.Equal(t, 9*time.Minute, r.Since(row), "it was mentioned")
+		assert.Equal(t, 9*time.Minute, r.seen(t, row), "it was mentioned")
 		for range 2 {
 			time.Sleep(11 * time.Minute)
-			r.Since(store.InFlight{Ref: store.Ref{Key: key("b")}})
+			r.seen(t, store.InFlight{Ref: store.Ref{Key: key("b")}})
 		}
-		assert.Zero(t, r.Since(row), "forgotten")
+		assert.Zero(t, r.seen(t, row), "forgotten")
 		r.stop()
 	})
 }
@@ -459,7 +459,8 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		unasked := func(refused bool, ids ...string) {
 			answers := make([]inhand.Answer, len(ids))
 			for i, id := range ids {
-				answers[i] = inhand.Answer{Key: key(id), Kind: inhand.Unasked, Next: 100 * time.Millisecond, Refused: refused}
+				answers[i] = to(key(id), inhand.Unasked)
+				answers[i].Next, answers[i].Refused = 100*time.Millisecond, refused
 			}
 			r.Asked(answers)
 		}
@@ -502,10 +503,10 @@ func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.PollInterval = rare })
 		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
 		for i := range 20 {
-			assert.Equal(t, time.Duration(i)*rare, r.Since(row))
+			assert.Equal(t, time.Duration(i)*rare, r.seen(t, row))
 			for range 3 { // others are asked about meanwhile
 				time.Sleep(rare / 3)
-				r.Since(store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
+				r.seen(t, store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
 			}
 		}
 		r.stop()

@@ -1,0 +1,80 @@
+package inhand
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Question is a row to ask the ledger about.
+type Question struct {
+	Row store.InFlight
+	// Then is when the store was asked for the row, which it gave to this process to ask about: the ages
+	// in Row are of then or a little later. Zero: the row is in hand, and its ages are of now.
+	Then time.Time
+	// Seen is how long this process has known the row as it is, with its claim over, on its own
+	// monotonic clock.
+	Seen time.Duration
+	// Unwritten: the acceptance is not written yet, and only a commit counts.
+	Unwritten bool
+	scanned   *scanned
+}
+
+// Answer is the result of a question that gave no outcome: Same, Unasked, Left or Waited.
+type Answer struct {
+	*Question
+	Kind Kind
+	Next time.Duration
+	Said bool
+	// Endpoint, of Waited, is [Event].Endpoint.
+	Endpoint string
+	// Follow, of Same, says that the row may be followed if a scan gave it: it belongs to a lane that
+	// this process posts to.
+	Follow bool
+	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
+	// request, which HandsFree makes come before Next.
+	Refused bool
+}
+
+// Asked takes the answers to questions that gave no outcome. It returns the rows whose check in the
+// store is to be set.
+func (t *Table) Asked(all []Answer) (due []store.Due) {
+	now := time.Now()
+	var waited []store.Outcome
+	var refused refusal
+	soonest := time.Duration(-1)
+	t.mu.Lock()
+	for i := range all {
+		a := &all[i]
+		ev := Event{Kind: a.Kind, Next: a.Next, Said: a.Said, Endpoint: a.Endpoint}
+		s := t.entries.slots[a.Row.Key]
+		if a.Follow && a.scanned != nil {
+			ev.Kind, ev.Row = Seen, a.Row
+			s = t.entries.slot(a.Row.Key, a.scanned.about, now)
+		}
+		if s != nil {
+			ref := s.Row.Ref
+			out := t.entries.step(s, &ev, now)
+			waited = append(waited, out.Write()...)
+			if out.PutOff && a.scanned == nil {
+				due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
+			}
+			if out.Notes && (soonest < 0 || out.DueIn < soonest) {
+				soonest = out.DueIn
+			}
+		}
+		if a.Refused {
+			refused.keys, refused.ask = append(refused.keys, a.Row.Key), now.Add(a.Next)
+		}
+		if a.scanned != nil {
+			due = t.entries.answered(a, due, now)
+		}
+	}
+	t.refused.add(refused, now)
+	t.mu.Unlock()
+	t.o.write(waited)
+	if soonest >= 0 {
+		t.o.Due(soonest)
+	}
+	return due
+}

@@ -1,0 +1,83 @@
+package inhand
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// scan is one scan of the store. It is used under the table's lock.
+type scan struct {
+	then    time.Time // before the store was asked
+	byEvent bool
+	left    int         // rows that are still to be asked about
+	back    []store.Due // rows that cannot be asked about now
+}
+
+// scanned is a row of a scan.
+type scanned struct {
+	*scan
+	row   store.InFlight
+	about about
+	since time.Time // when this process first saw the row as it is
+}
+
+// Scanned takes rows that the store gave to this process to ask about: it was asked for them then.
+// byEvent says that an event is the reason, and that the rows have no lease, or one until the next poll.
+// Scanned returns once each row was asked about, so that the callers bring no more rows than there are
+// hands for, or once Run has ended. It returns the rows that are to be asked about after some time, or by
+// other processes.
+func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []store.Due {
+	sc := &scan{then: then, byEvent: byEvent, left: len(rows)}
+	now, all := time.Now(), make([]*scanned, len(rows))
+	for i, row := range rows {
+		all[i] = &scanned{scan: sc, row: row, about: t.o.about(row.Key.Service)}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, r := range all {
+		r.since = t.sights.first(sighting{r.row.Key, r.row.Version}, now)
+		t.entries.scanned(r, now.Add(time.Duration(i))) // in this order
+	}
+	for sc.left > 0 && !t.entries.ended {
+		t.asked.Wait()
+	}
+	for _, r := range all {
+		if s := t.entries.slots[r.row.Key]; s != nil && s.scanned == r { // Run has ended
+			s.scanned = nil
+			t.entries.set(s, s.Entry)
+			sc.back = append(sc.back, store.Due{Ref: r.row.Ref})
+		}
+	}
+	return sc.back
+}
+
+// scanned lets the next question about a batch come at a time, and be about a row of a scan. The last
+// scan counts.
+func (all *entries) scanned(r *scanned, at time.Time) {
+	s := all.slot(r.row.Key, r.about, at)
+	if s.scanned != nil {
+		s.scanned.left--
+	}
+	e := s.Entry
+	s.scanned, e.Ask = r, at
+	all.set(s, e)
+}
+
+// answered takes the answer to a question about a row of a scan. It appends the row to due if its check in
+// the store is to be set.
+func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.Due {
+	r, poll := a.scanned, all.rules.PollInterval
+	set := store.Due{Ref: r.row.Ref, In: a.Next}
+	switch {
+	case a.Kind == Unasked && a.Refused:
+		r.left++
+		all.scanned(r, now.Add(a.Next))
+	case a.Kind == Unasked:
+		r.back = append(r.back, set)
+	case r.byEvent && a.Kind == Same && r.row.CheckIn > poll/2 && a.Next >= poll: // just asked about, and due again in time
+	default:
+		due = append(due, set)
+	}
+	return due
+}

@@ -1,0 +1,161 @@
+package inhand_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// scan gives the table rows of a scan, and sends what comes back.
+func (r *rig) scan(ids ...string) <-chan []store.Due {
+	var rows []store.InFlight
+	for i, id := range ids {
+		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key(id), Row: int64(i)}, Version: 3, State: batch.Submitting})
+	}
+	back := make(chan []store.Due, 1)
+	go func() { back <- r.Scanned(rows, time.Now(), false) }()
+	synctest.Wait()
+	return back
+}
+
+// without lets requests find no hand, or, if hanging, no hand of their group's share.
+func (r *rig) without(hanging bool) {
+	r.answering(func(all []inhand.Question) {
+		var answers []inhand.Answer
+		for i := range all {
+			answers = append(answers, inhand.Answer{Question: &all[i], Kind: inhand.Unasked, Next: 100 * time.Millisecond, Refused: !hanging})
+		}
+		assert.Empty(r.t, r.Asked(answers))
+	})
+}
+
+// The rows of a scan are asked about in their order; the scan waits until hands were free for all.
+func TestAScanWaitsForHands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.without(false)
+		back := r.scan("c", "a", "b")
+		assert.Equal(t, []string{"0s: c, a, b"}, r.took(&r.asks))
+		assert.Empty(t, back)
+		time.Sleep(50 * time.Millisecond)
+		r.answering(nil)
+		r.HandsFree(1)
+		synctest.Wait()
+		assert.Len(t, r.took(&r.asks), 1)
+		assert.Empty(t, <-back)
+		r.HandsFree(1)
+		time.Sleep(time.Second)
+		assert.Empty(t, r.took(&r.asks), "they were asked about")
+		r.stop()
+	})
+}
+
+// Rows whose group has used up its share of the hands go back to the store: a scan of others must not
+// wait for them.
+func TestAScanHandsBackWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.without(true)
+		all := <-r.scan("a", "b")
+		assert.Equal(t, []store.Due{
+			{Ref: store.Ref{Key: key("a")}, In: 100 * time.Millisecond},
+			{Ref: store.Ref{Key: key("b"), Row: 1}, In: 100 * time.Millisecond},
+		}, all)
+		time.Sleep(time.Second)
+		assert.Len(t, r.took(&r.asks), 1, "they are not asked about again")
+		r.stop()
+	})
+}
+
+// A stop hands back all rows that wait for a hand, and those of a scan that comes later.
+func TestAScanThatIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.without(false)
+		back := r.scan("a", "b")
+		r.stop()
+		want := []store.Due{{Ref: store.Ref{Key: key("a")}}, {Ref: store.Ref{Key: key("b"), Row: 1}}}
+		assert.Equal(t, want, <-back)
+		assert.Equal(t, want, <-r.scan("a", "b"))
+	})
+}
+
+// Whatever happens to a batch that this process has in hand, the row of a scan is asked about.
+func TestAScanThatMeetsAnotherEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.without(false)
+		r.open("a")
+		back := r.scan("a")
+		r.answering(nil)
+		r.claimed("a")
+		assert.Empty(t, <-back)
+		r.stop()
+	})
+}
+
+// No request asks about a batch twice: what was just read from the store comes first, and of two scans
+// the later.
+func TestAScanOfWhatIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		r.open("a")
+		time.Sleep(first)
+		assert.Len(t, r.took(&r.asks), 1)
+		r.Asked([]inhand.Answer{to(key("a"), inhand.Same)}) // it is due again at once
+		assert.Empty(t, <-r.scan("a"))
+		for _, asks := range r.took(&r.asks) {
+			assert.NotContains(t, asks, "a, a")
+		}
+		assert.Equal(t, batch.Submitting, r.asked[len(r.asked)-1].Row.State)
+
+		r.without(false)
+		older := r.scan("b")
+		newer := r.scan("b")
+		assert.Empty(t, <-older)
+		r.answering(nil)
+		time.Sleep(100 * time.Millisecond)
+		assert.Empty(t, <-newer)
+		r.stop()
+	})
+}
+
+// What the ledger says about a row of a scan sets its check in the store, unless an event was the reason
+// and the check is near and no later than the next question.
+func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		byEvent, sets bool
+		checkIn, next time.Duration
+		kind          inhand.Kind
+	}{
+		{"a poll", false, true, poll, poll, inhand.Same},
+		{"an event long before the poll", true, false, poll, poll, inhand.Same},
+		{"an event, and the poll is near", true, true, poll / 2, poll, inhand.Same},
+		{"an event, and a question is due sooner", true, true, poll, poll / 2, inhand.Same},
+		{"evidence without a hand", true, true, poll, poll, inhand.Left},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, nil)
+				row := store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, CheckIn: c.checkIn}
+				assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), c.byEvent))
+				synctest.Wait()
+				q := r.asked[0]
+				due := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, Next: c.next}})
+				if c.sets {
+					assert.Equal(t, []store.Due{{Ref: row.Ref, In: c.next}}, due)
+				} else {
+					assert.Empty(t, due)
+				}
+				r.stop()
+			})
+		})
+	}
+}
