@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -266,7 +267,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 		MayWait: func(store.Outcome) bool { return w.mayWait },
 		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },
 		Due:     func(d time.Duration) { m.DueIn(d) },
-		Free:    func(...batch.ServiceID) {}, Over: func(batch.ServiceID) {}, Later: func(batch.ServiceID, time.Duration) {},
+		Lanes:   lanes.New(1),
 	})
 	m = monitor.New(w, w, w.table, o)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -208,14 +208,14 @@ func (e *Engine) Added(batches []batch.Batch) {
 		services = append(services, b.Service)
 		r.monitor.Follow(b.Service) // see Wake
 	}
-	r.queuer.Added(services...) // in one call, so that one claim covers them all
+	r.lanes.Added(services...) // in one call, so that one claim covers them all
 }
 
 // Wake says that a service may have a batch to send.
 func (e *Engine) Wake(s batch.ServiceID) {
 	if r := e.run.Load(); r != nil {
 		r.monitor.Follow(s) // before the first POST, so that no event about it is missed
-		r.queuer.Added(s)
+		r.lanes.Added(s)
 	}
 }
 
@@ -223,7 +223,7 @@ func (e *Engine) Wake(s batch.ServiceID) {
 func (e *Engine) Freed(s batch.ServiceID) {
 	if r := e.run.Load(); r != nil {
 		r.monitor.Follow(s)
-		r.queuer.Hint(s)
+		r.lanes.Free(time.Now(), s)
 	}
 }
 

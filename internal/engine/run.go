@@ -9,9 +9,11 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/groups"
 	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -22,7 +24,8 @@ import (
 // run is one Run: the parts and their connections.
 type run struct {
 	common
-	queuer    *queuer.Queuer
+	lanes     *lanes.Table
+	queuer    *claim.Queuer
 	submitter *submitter.Submitter
 	monitor   *monitor.Monitor
 	recorder  *groups.Recorder
@@ -52,7 +55,7 @@ const scanLanes = 5000
 
 func newRun(all common, n *events.Run) *run {
 	o := all.o
-	r := &run{common: all, vitals: newVitals(), news: n}
+	r := &run{common: all, vitals: newVitals(), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
 	r.gate = newGate(all, n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
@@ -66,11 +69,11 @@ func newRun(all common, n *events.Run) *run {
 		Keep:    r.keepPrepared,
 		Trace:   r.events.TraceRequest(),
 		Record:  func(o store.Outcome) { r.table.Answered(o, o.Post.Took) },
-		Ready:   func() { r.queuer.Wake() },
+		Ready:   r.lanes.Wake,
 		Paused:  n.Paused,
 		Resumed: n.Resumed,
 	})
-	r.queuer = queuer.New(r.handing("queuer"), r.submitter, queuer.Options{
+	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
 		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
@@ -252,9 +255,7 @@ func (r *run) tableOptions() inhand.Options {
 			r.recorder.Put(first, rest...)
 		},
 		Due:   func(d time.Duration) { r.monitor.DueIn(d) },
-		Free:  func(lanes ...batch.ServiceID) { r.queuer.Hint(lanes...) },
-		Over:  func(s batch.ServiceID) { r.queuer.Over(s) },
-		Later: func(s batch.ServiceID, d time.Duration) { r.queuer.HintIn(s, d) },
+		Lanes: r.lanes,
 	}
 }
 

@@ -58,6 +58,21 @@ func (r *rig) took(list *[]string) []string {
 	return got
 }
 
+// lanes notes what a table says about lanes.
+type lanes struct{ r *rig }
+
+func (l lanes) Free(at time.Time, lanes ...batch.ServiceID) {
+	switch d := time.Until(at); {
+	case len(lanes) == 0:
+	case d > 0:
+		l.r.note(&l.r.lanes, "%s in %s", lanes[0], d)
+	default:
+		l.r.note(&l.r.lanes, "free %s", lanes)
+	}
+}
+
+func (l lanes) Over(s batch.ServiceID) { l.r.note(&l.r.lanes, "over %s", s) }
+
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *rig {
 	r := &rig{t: t, begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
@@ -85,13 +100,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 			defer r.mu.Unlock()
 			r.dues = append(r.dues, d)
 		},
-		Free: func(lanes ...batch.ServiceID) {
-			if len(lanes) > 0 {
-				r.note(&r.lanes, "free %s", lanes)
-			}
-		},
-		Over:  func(s batch.ServiceID) { r.note(&r.lanes, "over %s", s) },
-		Later: func(s batch.ServiceID, d time.Duration) { r.note(&r.lanes, "%s in %s", s, d) },
+		Lanes: lanes{r},
 	}
 	if change != nil {
 		change(&o)

@@ -25,12 +25,15 @@ type Options struct {
 	// Write writes outcomes that became known together, and may keep the slice.
 	Write func(first store.Outcome, rest ...store.Outcome)
 	// Due says that a row will be due in the store after d.
-	Due func(d time.Duration)
-	// Free says that lanes may go on, Over that this process has nothing under way in a lane,
-	// and Later that a lane has work after d.
-	Free  func(...batch.ServiceID)
-	Over  func(batch.ServiceID)
-	Later func(batch.ServiceID, time.Duration)
+	Due   func(d time.Duration)
+	Lanes Lanes
+}
+
+// Lanes hears of lanes. Free says that lanes may go on at a time, and Over that this process has nothing
+// under way in a lane.
+type Lanes interface {
+	Free(at time.Time, lanes ...batch.ServiceID)
+	Over(batch.ServiceID)
 }
 
 // about holds the facts of a service that the steps of its entries use.
@@ -214,12 +217,12 @@ func (t *Table) Written(group []Recorded) {
 	}
 	t.mu.Unlock()
 	for _, s := range over {
-		t.o.Over(s)
+		t.o.Lanes.Over(s)
 	}
-	t.o.Free(free...)
+	t.o.Lanes.Free(now, free...)
 	for i := range group {
 		if w := &group[i]; w.Applied.Result == store.Written && w.Applied.Row.State.Claimable() {
-			t.o.Later(w.Key.Service, w.Delay)
+			t.o.Lanes.Free(now.Add(w.Delay), w.Key.Service)
 		}
 	}
 	if soonest >= 0 {

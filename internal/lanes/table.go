@@ -10,9 +10,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Table remembers lanes. All methods may be called concurrently.
+// Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All methods may
+// be called concurrently.
 type Table struct {
-	few int
+	few  int
+	wake chan struct{} // capacity one: a wake-up that is due
 
 	mu     sync.Mutex
 	lanes  map[batch.ServiceID]*lane
@@ -35,7 +37,22 @@ type lane struct {
 }
 
 // New returns an empty table. A claim has at most few lanes that a scan found.
-func New(few int) *Table { return &Table{few: few, lanes: map[batch.ServiceID]*lane{}} }
+func New(few int) *Table {
+	return &Table{few: few, wake: make(chan struct{}, 1), lanes: map[batch.ServiceID]*lane{}}
+}
+
+// Wake makes the queuer look again at once.
+func (t *Table) Wake() { loop.Poke(t.wake) }
+
+// Woken gives the queuer its wake-ups.
+func (t *Table) Woken() <-chan struct{} { return t.wake }
+
+// Added says that batches were added to lanes, and wakes the queuer. While a run of a lane is out and
+// nothing may leave beside it, the queuer looks at the lane only when that run is over.
+func (t *Table) Added(lanes ...batch.ServiceID) {
+	t.Name(time.Now(), lanes...)
+	t.Wake()
+}
 
 // Name says that lanes may have work at a time. A lane that rests goes on resting.
 func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
@@ -43,19 +60,23 @@ func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
 }
 
 // Free is Name for lanes that have no run out any more, as far as this process knows. It ends
-// their rests.
+// their rests, and wakes the queuer. Correctness never depends on it.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
-	t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+	if len(lanes) > 0 {
+		t.each(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+		t.Wake()
+	}
 }
 
 // Over frees a lane if a run of it was out and nobody has freed the lane since. It does nothing
-// for any other lane, nor for a lane that the table has forgotten.
+// for any other lane, nor for a lane that the table has forgotten, but wakes the queuer.
 func (t *Table) Over(s batch.ServiceID) {
 	t.each([]batch.ServiceID{s}, func(l *lane, now time.Time) {
 		if l.out {
 			l.free(now, now)
 		}
 	})
+	t.Wake()
 }
 
 // Find adds lanes that a scan found, and forgets the entries that say nothing any more.

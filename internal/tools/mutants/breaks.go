@@ -105,7 +105,7 @@ var promises = []breakage{
 		new: "\t\tnow := sqlstore.FromMicro(us * 0).Add(time.Duration(time.Now().UnixMicro()) * time.Microsecond)\n",
 	},
 	{
-		name: "claims: two of one batch have one version", file: "queuer/claim.go", test: test{"queuer", "^(TestWhatMayBeClaimedIsPutBack)$", true},
+		name: "claims: two of one batch have one version", file: "internal/claim/claim.go", test: test{"internal/claim", "^(TestWhatMayBeClaimedIsPutBack)$", true},
 		old: "Salt: rand.Uint32(),",
 		new: "Salt: rand.Uint32() & 0,",
 	},
@@ -158,17 +158,17 @@ var promises = []breakage{
 		new: "\t\t_ = w\n",
 	},
 	{
-		name: "fair: a deep lane goes before those that were left out", file: "queuer/claim.go", test: test{"queuer", "^(TestADeepLaneTakesTurns)$", true},
+		name: "fair: a deep lane goes before those that were left out", file: "internal/claim/claim.go", test: test{"internal/claim", "^(TestADeepLaneTakesTurns)$", true},
 		old: "\tvar cut []batch.ServiceID\n",
 		new: "\tvar cut []batch.ServiceID\n\tfor _, r := range claimed.Runs {\n\t\tc.lanes.Rest(r.Service, now.Add(-time.Hour))\n\t\tc.lanes.Name(now.Add(-time.Hour), r.Service)\n\t}\n",
 	},
 	{
-		name: "fair: lanes with work wait while scans fail", file: "queuer/scan.go", test: test{"queuer", "^(TestNamedLanesGoOnWhileScansFail)$", true},
+		name: "fair: lanes with work wait while scans fail", file: "internal/claim/scan.go", test: test{"internal/claim", "^(TestNamedLanesGoOnWhileScansFail)$", true},
 		old: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n",
 		new: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(p.due))\n",
 	},
 	{
-		name: "fair: claims wait for a scan", file: "queuer/queuer.go", test: test{"queuer", "^(TestNamedLanesGoOnWhileAScanLasts)$", true},
+		name: "fair: claims wait for a scan", file: "internal/claim/queuer.go", test: test{"internal/claim", "^(TestNamedLanesGoOnWhileAScanLasts)$", true},
 		old: "\t\t\tq.scan.begin(ctx)\n",
 		new: "\t\t\tq.scan.begin(ctx)\n\t\t\tq.scan.end(ctx, <-q.scan.ended)\n",
 	},

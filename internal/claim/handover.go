@@ -1,4 +1,4 @@
-package queuer
+package claim
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"slices"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -165,7 +166,7 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
-		var q *queuer.Queuer
+		var q *asked
 		w.claim = func(c store.ClaimQuery, _ store.Choose) (out store.Claimed, _ error) {
 			for _, s := range c.Lanes {
 				out.Runs = append(out.Runs, run(s, batch.ID("of "+s)))
@@ -201,7 +202,7 @@ func TestAPanicLosesNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool
 		w := &world{lanes: services(3)}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy, o.Lanes, o.ScanLanes = moody{panics: &panics}, 2, 3000 })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.Lanes, o.ScanLanes = moody{panics: &panics}, 2, 3000 })
 		panics.Store(true)
 		time.Sleep(10 * time.Minute)
 		q.Hint("s00")

@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -26,17 +27,17 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 // look comes when that batch is over, and not much later if nobody reports the end. So it is with
 // a run of a strategy that relies on the ledger's order.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
-	for name, over := range map[string]func(*queuer.Queuer){
-		"final":     func(q *queuer.Queuer) { q.Hint("a") },
-		"put back":  func(q *queuer.Queuer) { q.HintIn("a", 0) },
-		"fenced":    func(q *queuer.Queuer) { q.Over("a") },
-		"not heard": func(*queuer.Queuer) { time.Sleep(scan - 3*time.Second) },
+	for name, over := range map[string]func(*asked){
+		"final":     func(q *asked) { q.Hint("a") },
+		"put back":  func(q *asked) { q.HintIn("a", 0) },
+		"fenced":    func(q *asked) { q.Over("a") },
+		"not heard": func(*asked) { time.Sleep(scan - 3*time.Second) },
 	} {
 		for _, strategy := range []queuer.Strategy{queuer.Serial{}, queuer.Pipelined(4)} {
 			t.Run(fmt.Sprintf("%s/%T", name, strategy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{claim: oneOfEach}
-					q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = strategy })
+					q, stop := w.start(t, func(o *claim.Options) { o.Strategy = strategy })
 					q.Hint("a")
 					for range 3 {
 						time.Sleep(time.Second)
@@ -58,7 +59,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = queuer.Pipelined(4) })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Pipelined(4) })
 		q.Hint("a")
 		time.Sleep(time.Second)
 		q.Hint("a")
@@ -90,7 +91,7 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{} })
 		for range 3 {
 			q.Added("a")
 			time.Sleep(time.Second)
@@ -105,8 +106,8 @@ func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
-		var q *queuer.Queuer
-		q, stop := w.start(t, func(o *queuer.Options) {
+		var q *asked
+		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(context.Context, store.ClaimedRun) { q.Hint("a") }
 		})
 		q.Hint("a")

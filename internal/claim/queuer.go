@@ -1,4 +1,6 @@
-package queuer
+// Package claim is the queuer's work: it goes round the lanes, claims the batches that a strategy picks, and
+// hands them to the submitter.
+package claim
 
 import (
 	"cmp"
@@ -10,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -36,7 +39,7 @@ type Submitter interface {
 
 // Options of a queuer; all must be set.
 type Options struct {
-	Strategy Strategy
+	Strategy queuer.Strategy
 	TTL      time.Duration // of a claim
 	Margin   time.Duration // a claim's requests end this long before the claim does
 	// Request is the time that a request needs. A claim that leaves less is put back, reported, and
@@ -71,13 +74,11 @@ type Options struct {
 	Trouble func(error)
 }
 
-// Queuer goes round the lanes: it scans for lanes, takes from its table the lanes that are worth a
-// look, claims from them, hands the runs over, and notes in the table what it learned. Hint,
-// HintIn, Added, Over, Wake and Empty may be called at any time.
+// Queuer goes round the lanes: it scans for lanes, takes from the table the lanes that are worth a
+// look, claims from them, hands the runs over, and notes in the table what it learned.
 type Queuer struct {
 	sub     Submitter
 	o       *Options
-	wake    chan struct{} // capacity one: a wake-up that is due
 	lanes   *lanes.Table
 	claimer *claimer
 	landed  chan flight
@@ -93,16 +94,15 @@ type Queuer struct {
 }
 
 // New returns a queuer; Run makes it work.
-func New(s Store, sub Submitter, o Options) *Queuer {
-	_, serial := o.Strategy.(Serial)
-	table := lanes.New(max(1, o.Lanes/2))
+func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
+	_, serial := o.Strategy.(queuer.Serial)
 	bad := &badAnswers{}
 	return &Queuer{
-		sub: sub, o: &o, wake: make(chan struct{}, 1), lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
+		sub: sub, o: &o, lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
 		claimer: &claimer{
 			store: s, sub: sub, o: &o, lanes: table, bad: bad,
-			choose: Choose(o.Strategy, o.KeepsOrder, bad.add), wants: Wants(o.Strategy, o.KeepsOrder),
-			single: serial || ReliesOnOrder(o.Strategy),
+			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wants: queuer.Wants(o.Strategy, o.KeepsOrder),
+			single: serial || queuer.ReliesOnOrder(o.Strategy),
 		},
 		scan: scan{
 			store: s, o: &o, lanes: table, start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1),
@@ -110,43 +110,12 @@ func New(s Store, sub Submitter, o Options) *Queuer {
 	}
 }
 
-// Hint says that lanes may have work now, and that nothing under way is known to block them.
-// Correctness never depends on it.
-func (q *Queuer) Hint(lanes ...batch.ServiceID) {
-	if len(lanes) > 0 {
-		q.lanes.Free(time.Now(), lanes...)
-		q.Wake()
-	}
-}
-
-// HintIn is Hint for a lane that may have work after d.
-func (q *Queuer) HintIn(s batch.ServiceID, d time.Duration) {
-	q.lanes.Free(time.Now().Add(d), s)
-	q.Wake()
-}
-
-// Added says that batches were added to lanes. While a run of a lane is out and nothing may leave
-// beside it, the queuer looks at the lane only when that run is over.
-func (q *Queuer) Added(lanes ...batch.ServiceID) {
-	q.lanes.Name(time.Now(), lanes...)
-	q.Wake()
-}
-
-// Over says that a lane has nothing under way any more, as far as this process knows.
-func (q *Queuer) Over(s batch.ServiceID) {
-	q.lanes.Over(s)
-	q.Wake()
-}
-
-// Empty reports that the last scan read all lanes, began within the last d, and found no open batch. It
+// Empty may be called at any time. It reports that the last scan read all lanes, began within the last d, and found no open batch. It
 // has not looked at lanes that are paused or halted ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
 	began := q.scan.empty.Load()
 	return began != nil && time.Since(*began) <= d
 }
-
-// Wake makes the queuer look again at once.
-func (q *Queuer) Wake() { loop.Poke(q.wake) }
 
 // Run claims and hands over until ctx is done. Where the store fails, Run retries only that
 // scan or claim, after a short backoff; nothing else waits for it.
@@ -165,7 +134,7 @@ func (q *Queuer) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-q.wake:
+		case <-q.lanes.Woken():
 		case <-timer.C:
 		case f := <-q.landed:
 			q.land(f)

@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/claim"
+	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -149,10 +151,19 @@ func (w *world) Return(claims []store.Claim) {
 	w.returned = append(w.returned, claims...)
 }
 
+// asked is a queuer with the lanes that others name to it.
+type asked struct {
+	*claim.Queuer
+	*lanes.Table
+}
+
+func (q *asked) Hint(lanes ...batch.ServiceID)                { q.Free(time.Now(), lanes...) }
+func (q *asked) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now().Add(d), lane) }
+
 // start runs a queuer as the Runner does, until the test ends.
-func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queuer, context.CancelFunc) {
+func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, context.CancelFunc) {
 	w.begin = time.Now()
-	o := queuer.Options{
+	o := claim.Options{
 		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
 		Resend:      func(batch.ServiceID) store.Resend { return store.Resend{} },
 		MaxInFlight: func(batch.ServiceID) int { return 0 },
@@ -175,14 +186,15 @@ func (w *world) start(t *testing.T, change func(*queuer.Options)) (*queuer.Queue
 	if change != nil {
 		change(&o)
 	}
-	q := queuer.New(w, w, o)
+	table := lanes.New(max(1, o.Lanes/2))
+	q := claim.New(w, w, table, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		loop.Run(ctx, func(ctx context.Context) error { q.Run(ctx); return nil }, func(error) {})
 	}()
-	return q, func() {
+	return &asked{q, table}, func() {
 		cancel()
 		<-done
 	}
@@ -214,3 +226,9 @@ func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, 
 		return store.Claimed{}, nil
 	}
 }
+
+// strategy is a func as a strategy.
+type strategy func(batch.Lane) []batch.Run
+
+func (strategy) Window() int                          { return 10 }
+func (s strategy) Select(lane batch.Lane) []batch.Run { return s(lane) }

@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -80,7 +80,7 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1"), run("b", "2")}})}
-		q, stop := w.start(t, func(o *queuer.Options) {
+		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(ctx context.Context, _ store.ClaimedRun) { <-ctx.Done() }
 		})
 		q.Hint("a", "b")
@@ -264,7 +264,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 			time.Sleep(time.Second)
 			return store.Claimed{Runs: []store.ClaimedRun{run(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
 		}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Lanes = 1 })
+		q, stop := w.start(t, func(o *claim.Options) { o.Lanes = 1 })
 		q.Hint("a", "b", "c")
 		synctest.Wait()
 		stop()
@@ -285,7 +285,7 @@ func TestABadStrategyIsReported(t *testing.T) {
 			}
 			return store.Claimed{}, nil
 		}
-		q, stop := w.start(t, func(o *queuer.Options) {
+		q, stop := w.start(t, func(o *claim.Options) {
 			o.Strategy = strategy(func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 		})
 		q.Hint("s")
@@ -306,7 +306,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 			time.Sleep(time.Second)
 			return store.Claimed{}, nil
 		}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Lanes = 3 })
+		q, stop := w.start(t, func(o *claim.Options) { o.Lanes = 3 })
 		q.Hint("a", "b", "c", "d", "e", "f", "g")
 		synctest.Wait()
 		q.Hint("a")

@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -51,7 +52,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 		}
 		w := &world{room: func() (int, time.Duration) { return 4, 0 }}
 		onStore(w, st, store.Resend{})
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{} })
 		q.Hint("deep")
 		for _, s := range services(5) {
 			q.Hint(s)
@@ -82,7 +83,7 @@ func TestTheLargestWindow(t *testing.T) {
 			}
 			return 100, 0
 		}}
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy = &queuer.Parallel{Queued: math.MaxInt} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{Queued: math.MaxInt} })
 		q.Hint("a", "b")
 		synctest.Wait()
 		stop()
@@ -109,7 +110,7 @@ func TestADeepLaneRests(t *testing.T) {
 		}
 		w := &world{}
 		onStore(w, st, store.Resend{})
-		q, stop := w.start(t, func(o *queuer.Options) { o.Strategy, o.ScanInterval = &queuer.Parallel{}, time.Hour })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.ScanInterval = &queuer.Parallel{}, time.Hour })
 		for range 1000 {
 			q.Hint("deep")
 			q.Hint("few")
@@ -183,7 +184,7 @@ func TestALyingStrategyHoldsItsLane(t *testing.T) {
 				}
 				w := &world{lanes: []batch.ServiceID{"bad", "good"}}
 				onStore(w, st, store.Resend{})
-				_, stop := w.start(t, func(o *queuer.Options) { o.Strategy = s })
+				_, stop := w.start(t, func(o *claim.Options) { o.Strategy = s })
 				synctest.Wait()
 				assert.Equal(t, []batch.ID{"good0", "good2"}, ids(w.posts()))
 				assert.Len(t, look(w, func() []error { return w.held }), 1, "reported")

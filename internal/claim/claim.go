@@ -1,4 +1,4 @@
-package queuer
+package claim
 
 import (
 	"context"
@@ -78,7 +78,7 @@ type claimer struct {
 	bad    *badAnswers // of choose
 	choose store.Choose
 	wants  func(batch.Lane) int
-	// single says that no other batch of a lane leaves while a run of it is out: see [Serial]
+	// single says that no other batch of a lane leaves while a run of it is out: see [queuer.Serial]
 	// and [OrderReliant].
 	single bool
 }

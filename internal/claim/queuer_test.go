@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -55,7 +55,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 			time.Sleep(d)
 			return nil, nil
 		}
-		_, stop := w.start(t, func(o *queuer.Options) { o.ScanInterval, o.TTL = time.Second, time.Hour })
+		_, stop := w.start(t, func(o *claim.Options) { o.ScanInterval, o.TTL = time.Second, time.Hour })
 		time.Sleep(50 * time.Second)
 		mu.Lock()
 		require.Len(t, began, 3)
@@ -172,7 +172,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 			time.Sleep(time.Duration(len(q.Lanes)) * time.Millisecond)
 			return store.Claimed{}, nil
 		}
-		q, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes = 5000 })
+		q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes = 5000 })
 		time.Sleep(507 * time.Millisecond) // in the middle of a claim
 		at := w.now()
 		q.Hint("named")
@@ -262,7 +262,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 			}
 			return store.Claimed{NextReady: time.Millisecond}, nil
 		}
-		_, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
+		_, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
@@ -305,7 +305,7 @@ func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 			left := slices.DeleteFunc(slices.Clone(q.Lanes), func(s batch.ServiceID) bool { return s == "unnamed" })
 			return store.Claimed{Left: left}, nil // there is always more
 		}
-		q, stop := w.start(t, func(o *queuer.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
+		q, stop := w.start(t, func(o *claim.Options) { o.ScanLanes, o.ScanInterval = 100, time.Second })
 		q.Hint(busy...)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

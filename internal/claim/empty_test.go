@@ -1,4 +1,4 @@
-package queuer_test
+package claim_test
 
 import (
 	"sync/atomic"
