@@ -2,6 +2,7 @@ package dltbatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,14 +14,37 @@ import (
 // not Run runs there. Invalid and Rejected are records, not errors. Await returns
 // [batch.ErrNotFound], the store's error, or ctx's error.
 //
+// At ctx's deadline Await reads the record once more, for 500 ms at most, and returns it beside
+// ctx's error: so the caller sees how far the batch has come. Where the store does not give it in
+// that time, the record has the key alone.
+//
 // Any number of Awaits may wait. Together they ask the store once in an Options.PollInterval,
 // and at once about each batch that this process sees become final.
 func (r *Runner) Await(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := r.waiters.Wait(ctx, key)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if rec = r.last(ctx, key); rec.Final() {
+			return rec, nil
+		}
+	}
 	if err != nil {
 		return rec, fmt.Errorf("await %s: %w", key, err)
 	}
 	return rec, nil
+}
+
+// lastLook is how long an Await that has reached its deadline may read the record.
+const lastLook = 500 * time.Millisecond
+
+// last returns the record of a batch when ctx is over, or the key alone.
+func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	rec, err := r.engine.Store().Get(ctx, key)
+	if err != nil {
+		return batch.Record{Key: key}
+	}
+	return rec
 }
 
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a

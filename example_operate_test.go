@@ -175,3 +175,40 @@ func Example_metrics() {
 	fmt.Println(withMetrics(ctx, noop.NewMeterProvider(), memory.New(), ledgermem.New(nil), nil))
 	// Output: <nil>
 }
+
+// rejected prints every rejected batch of a service, page by page.
+func rejected(ctx context.Context, runner *dltbatch.Runner, service batch.ServiceID) error {
+	for rec, err := range runner.All(ctx, store.ListQuery{Service: &service, States: []batch.State{batch.Rejected}}) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(rec, rec.Error)
+	}
+	return nil
+}
+
+func ExampleRunner_All() {
+	ctx, by := context.Background(), batch.By{Actor: "ada", Reason: "not needed any more"}
+	runner, err := dltbatch.New(memory.New(), ledgermem.New(nil), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := runner.Add(ctx, batch.Batch{Service: "shipments", ID: "b1", Payload: []byte("x")}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	rec, err := runner.Get(ctx, batch.Key{Service: "shipments", ID: "b1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := runner.Cancel(ctx, rec, by); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := rejected(ctx, runner, "shipments"); err != nil {
+		fmt.Println(err)
+	}
+	// Output: shipments/b1: rejected cancelled: not needed any more
+}

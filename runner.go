@@ -3,6 +3,7 @@ package dltbatch
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
@@ -11,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/engine"
 	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/isnil"
+	"github.com/dltbatch/dltbatch/internal/pages"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -122,4 +124,13 @@ func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 		return rec, fmt.Errorf("get: %w", err)
 	}
 	return rec, nil
+}
+
+// All yields the records that q selects, by their order keys, page by page: q.Limit is the size of a
+// page. An error ends it, and is [store.ErrUnsupported] where the store has no list.
+func (r *Runner) All(ctx context.Context, q store.ListQuery) iter.Seq2[batch.Record, error] {
+	return pages.Of(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
+		q.After = at
+		return r.engine.Store().List(ctx, q)
+	})
 }

@@ -291,8 +291,40 @@ func TestAwait(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), one("s", "waits")))
 		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer cancel()
-		_, err = r.Await(ctx, one("s", "waits").Key())
+		rec, err := r.Await(ctx, one("s", "waits").Key())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, batch.Queued, rec.State, "how far it has come")
+	})
+}
+
+// silentGet is a store whose Get does not answer.
+type silentGet struct{ *memory.Store }
+
+func (silentGet) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
+	<-ctx.Done()
+	return batch.Record{}, ctx.Err()
+}
+
+// A database that does not answer holds an Await back for half a second, and its caller's cancel for no time.
+func TestAwaitAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, silentGet{memory.New()}, ledgermem.New(nil), nil)
+		b := one("s", "a")
+		require.NoError(t, r.Add(t.Context(), b))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		begin := time.Now()
+		rec, err := r.Await(ctx, b.Key())
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, batch.Record{Key: b.Key()}, rec)
+		assert.Equal(t, 1500*time.Millisecond, time.Since(begin))
+
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		begin = time.Now()
+		_, err = r.Await(ctx, b.Key())
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, time.Second, time.Since(begin))
 	})
 }
 

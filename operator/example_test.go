@@ -6,6 +6,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -59,6 +60,13 @@ func Example() {
 	if err := show(ctx, desk); err != nil {
 		fmt.Println(err)
 	}
+	for rec, err := range desk.All(ctx, store.ListQuery{Open: true}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(rec)
+	}
 	paused := operator.Filter{Causes: []batch.Cause{batch.CausePaused}}
 	if err := cancelAll(ctx, desk, paused, by, func(s operator.Selection) bool { return len(s.Batches) == 3 }); err != nil {
 		fmt.Println(err)
@@ -66,5 +74,8 @@ func Example() {
 	// Output:
 	// 3 batches in 1 lanes: paused -> resume
 	//   for example b1 queued: service "shipments" was paused by ada (ticket 17); resume it
+	// shipments/b1: queued
+	// shipments/b2: queued
+	// shipments/b3: queued
 	// 3 cancelled
 }

@@ -14,11 +14,13 @@ package operator
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/isnil"
+	"github.com/dltbatch/dltbatch/internal/pages"
 	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -138,6 +140,14 @@ func (d *Desk) List(ctx context.Context, q store.ListQuery) ([]batch.Record, sto
 	return d.store.List(ctx, q)
 }
 
+// All yields all that List lists, page by page: q.Limit is the size of a page. An error ends it.
+func (d *Desk) All(ctx context.Context, q store.ListQuery) iter.Seq2[batch.Record, error] {
+	return pages.Of(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
+		q.After = at
+		return d.List(ctx, q)
+	})
+}
+
 // Lanes counts the open batches of lanes, in byte order of services.
 func (d *Desk) Lanes(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	return d.store.Counts(ctx, q)
@@ -150,6 +160,14 @@ func (d *Desk) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Recor
 		return nil, "", fmt.Errorf("ListOrders: %w: %T is no order.Store", store.ErrUnsupported, d.store.Store)
 	}
 	return orders.ListOrders(ctx, q)
+}
+
+// AllOrders yields all that ListOrders lists, as All does.
+func (d *Desk) AllOrders(ctx context.Context, q order.ListQuery) iter.Seq2[order.Record, error] {
+	return pages.Of(q.After, func(at store.Cursor) ([]order.Record, store.Cursor, error) {
+		q.After = at
+		return d.ListOrders(ctx, q)
+	})
 }
 
 // History returns the acts of operators upon a batch, oldest first: the newest [batch.MaxActs].
@@ -172,6 +190,14 @@ func (d *Desk) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.
 		return nil, "", fmt.Errorf("history: %w", err)
 	}
 	return acts, next, nil
+}
+
+// AllActs yields all that Acts lists, as All does.
+func (d *Desk) AllActs(ctx context.Context, q store.ActsQuery) iter.Seq2[batch.Act, error] {
+	return pages.Of(q.After, func(at store.Cursor) ([]batch.Act, store.Cursor, error) {
+		q.After = at
+		return d.Acts(ctx, q)
+	})
 }
 
 // Attempts returns the stored reports of a batch's attempts, oldest first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,38 +90,27 @@ the oldest first, without payloads. It reads page by page, not at one moment.`,
 			if q.States, err = parse[order.State](states); err != nil {
 				return err
 			}
-			return each(lines, func(after store.Cursor) ([]order.Record, store.Cursor, error) {
-				q.After = after
-				return db.desk.ListOrders(ctx, q)
-			})
+			return each(lines, db.desk.AllOrders(ctx, q))
 		}
 		if q.States, err = parse[batch.State](states); err != nil {
 			return err
 		}
 		q.Service, q.Limit = of, page
-		return each(lines, func(after store.Cursor) ([]batch.Record, store.Cursor, error) {
-			q.After = after
-			return db.desk.List(ctx, q)
-		})
+		return each(lines, db.desk.All(ctx, q))
 	})
 }
 
-// each writes the rows of all pages.
-func each[T any](lines *json.Encoder, read func(store.Cursor) ([]T, store.Cursor, error)) error {
-	for after := store.Cursor(""); ; {
-		rows, next, err := read(after)
+// each writes a line for each row.
+func each[T any](lines *json.Encoder, rows iter.Seq2[T, error]) error {
+	for row, err := range rows {
 		if err != nil {
 			return err
 		}
-		for _, r := range rows {
-			if err := lines.Encode(r); err != nil {
-				return err
-			}
-		}
-		if after = next; next == "" {
-			return nil
+		if err := lines.Encode(row); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // pruned is an answer of prune.
