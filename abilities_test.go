@@ -23,8 +23,25 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// core is a store without any optional interface.
-type core struct{ store.Store }
+// core is a store without abilities.
+type core struct {
+	store.Unimplemented
+	store.Delivery
+}
+
+// controlled is a store that holds lanes, and can do nothing else.
+type controlled struct {
+	core
+	controls
+}
+
+type controls interface {
+	Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error)
+	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
+	ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error)
+}
+
+func (controlled) Abilities() store.Abilities { return store.CanControl }
 
 // traitsOf is a ledger with other traits.
 func traitsOf(change func(*dlt.Traits)) dlt.Ledger {
@@ -40,10 +57,6 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 	prepares := prepared{traitsOf(func(tr *dlt.Traits) { tr.Prepares, tr.Resolves = true, false })}
 	router, err := dlt.NewRouter(dlt.Route{Ledger: plain})
 	require.NoError(t, err)
-	type controlled struct {
-		store.Store
-		store.Controls
-	}
 	m := memory.New()
 	for name, c := range map[string]struct {
 		st     store.Store
@@ -51,12 +64,12 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 		o      dltbatch.Options
 		want   []string
 	}{
-		"a strategy":             {core{m}, plain, dltbatch.Options{Strategy: queuer.Pipelined(2)}, []string{"store.Lister", "Options.Strategy"}},
-		"a policy to halt":       {core{m}, plain, dltbatch.Options{Policy: batch.PolicyHalt}, []string{"store.Controls", "Options.Policy"}},
-		"a policy to quarantine": {controlled{m, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.Operator", "Options.Policy"}},
-		"retention":              {core{m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.Pruner", "Options.Retention (1h0m0s)"}},
-		"a ledger that prepares": {core{m}, prepares, dltbatch.Options{}, []string{"store.PreparedKeeper", "dlt.Traits.Prepares"}},
-		"a router":               {core{m}, router, dltbatch.Options{}, []string{"store.Ledgers", "dlt.Traits.Routed"}},
+		"a strategy":             {core{Delivery: m}, plain, dltbatch.Options{Strategy: queuer.Pipelined(2)}, []string{"store.CanList", "Options.Strategy"}},
+		"a policy to halt":       {core{Delivery: m}, plain, dltbatch.Options{Policy: batch.PolicyHalt}, []string{"store.CanControl", "Options.Policy"}},
+		"a policy to quarantine": {controlled{core{Delivery: m}, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.CanOperate", "Options.Policy"}},
+		"retention":              {core{Delivery: m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.CanPrune", "Options.Retention (1h0m0s)"}},
+		"a ledger that prepares": {core{Delivery: m}, prepares, dltbatch.Options{}, []string{"store.CanKeepPrepared", "dlt.Traits.Prepares"}},
+		"a router":               {core{Delivery: m}, router, dltbatch.Options{}, []string{"store.CanKeepLedgers", "dlt.Traits.Routed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dltbatch.New(c.st, c.ledger, &c.o)
@@ -71,7 +84,7 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	_, err = dltbatch.New(core{m}, plain, nil)
+	_, err = dltbatch.New(core{Delivery: m}, plain, nil)
 	require.NoError(t, err, "the defaults need none")
 }
 
@@ -81,10 +94,10 @@ type prepared struct{ dlt.Ledger }
 func (prepared) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
 // Each act that a store has no method for is refused with the one sentinel, which names the
-// method and the interface.
+// method and the ability.
 func TestWhatAStoreCannot(t *testing.T) {
 	st := memory.New()
-	r, err := dltbatch.New(core{st}, ledgermem.New(nil), nil)
+	r, err := dltbatch.New(core{Delivery: st}, ledgermem.New(nil), nil)
 	require.NoError(t, err)
 	ctx, b, by := t.Context(), one("s", "a"), batch.By{Actor: "somebody"}
 	require.NoError(t, r.Add(ctx, b))
@@ -95,24 +108,24 @@ func TestWhatAStoreCannot(t *testing.T) {
 		method, ability string
 		call            func() error
 	}{
-		{"Cancel", "store.Operator", func() error { _, err := r.Cancel(ctx, rec, by); return err }},
-		{"Requeue", "store.Operator", func() error { _, err := r.Requeue(ctx, rec, by); return err }},
-		{"Decide", "store.Operator", func() error { _, err := r.Decide(ctx, rec, batch.NotExecutedReject, by); return err }},
-		{"Acquit", "store.Operator", func() error { _, err := r.Acquit(ctx, rec, by); return err }},
-		{"Steer", "store.Controls", func() error { _, err := r.Pause(ctx, scope, by); return err }},
-		{"Steer", "store.Controls", func() error { _, err := r.Resume(ctx, batch.Control{Scope: scope}, by); return err }},
-		{"Steer", "store.Controls", func() error {
+		{"Cancel", "store.CanOperate", func() error { _, err := r.Cancel(ctx, rec, by); return err }},
+		{"Requeue", "store.CanOperate", func() error { _, err := r.Requeue(ctx, rec, by); return err }},
+		{"Decide", "store.CanOperate", func() error { _, err := r.Decide(ctx, rec, batch.NotExecutedReject, by); return err }},
+		{"Acquit", "store.CanOperate", func() error { _, err := r.Acquit(ctx, rec, by); return err }},
+		{"Steer", "store.CanControl", func() error { _, err := r.Pause(ctx, scope, by); return err }},
+		{"Steer", "store.CanControl", func() error { _, err := r.Resume(ctx, batch.Control{Scope: scope}, by); return err }},
+		{"Steer", "store.CanControl", func() error {
 			_, err := r.SetPolicy(ctx, batch.Control{Scope: scope}, batch.PolicyHalt, by)
 			return err
 		}},
-		{"Steer", "store.Controls", func() error { _, err := r.Release(ctx, batch.Control{Scope: scope}, by); return err }},
-		{"Control", "store.Controls", func() error { _, err := r.Control(ctx, scope); return err }},
-		{"History", "store.Inspector", func() error { _, err := r.History(ctx, b.Key()); return err }},
-		{"LaneHistory", "store.Inspector", func() error { _, err := r.LaneHistory(ctx, scope); return err }},
-		{"Attempts", "store.Inspector", func() error { _, err := r.Attempts(ctx, b.Key()); return err }},
-		{"Look", "store.Inspector", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
-		{"Stats", "store.StatsKeeper", func() error { _, err := r.Stats(ctx); return err }},
-		{"List", "store.Lister", func() error { return r.Idle(ctx) }},
+		{"Steer", "store.CanControl", func() error { _, err := r.Release(ctx, batch.Control{Scope: scope}, by); return err }},
+		{"Control", "store.CanControl", func() error { _, err := r.Control(ctx, scope); return err }},
+		{"History", "store.CanInspect", func() error { _, err := r.History(ctx, b.Key()); return err }},
+		{"LaneHistory", "store.CanInspect", func() error { _, err := r.LaneHistory(ctx, scope); return err }},
+		{"Attempts", "store.CanInspect", func() error { _, err := r.Attempts(ctx, b.Key()); return err }},
+		{"Look", "store.CanInspect", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
+		{"Stats", "store.CanKeepStats", func() error { _, err := r.Stats(ctx); return err }},
+		{"List", "store.CanList", func() error { return r.Idle(ctx) }},
 		{"AddTx", "core", func() error { return r.AddTx(ctx, &sql.Tx{}, b) }},
 	} {
 		err := c.call()
@@ -133,7 +146,7 @@ func TestTheCoreDelivers(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, Until: 2}.Fault})
 		st := memory.New()
 		var log bytes.Buffer
-		r, err := dltbatch.New(core{st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r, err := dltbatch.New(core{Delivery: st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -164,8 +177,8 @@ func TestTheCoreDelivers(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, recorded, "nothing can be recorded")
 		assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the store lacks abilities")))
-		for _, a := range store.Abilities(core{st}) {
-			assert.Contains(t, log.String(), a.Interface)
+		for _, l := range (store.Unimplemented{}).Abilities().Losses() {
+			assert.Contains(t, log.String(), l.Ability.String())
 		}
 	})
 }
@@ -177,7 +190,7 @@ func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
 		plain := traitsOf(func(tr *dlt.Traits) { tr.Resolves = false })
 		ledger := prepared{differing(plain, func(s batch.ServiceID, tr *dlt.Traits) { tr.Prepares = s == "prepares" })}
 		var seen events
-		r := newRunner(t, core{memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
+		r := newRunner(t, core{Delivery: memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
 		stop := running(t, r)
 		require.NoError(t, r.Add(t.Context(), one("prepares", "a"), one("s", "b")))
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
@@ -186,6 +199,6 @@ func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
 		require.NoError(t, stop())
 		held := seen.of(batch.EventLaneHeld)
 		require.Len(t, held, 1)
-		require.ErrorContains(t, held[0].Err, "store.PreparedKeeper")
+		require.ErrorContains(t, held[0].Err, "store.CanKeepPrepared")
 	})
 }

@@ -50,14 +50,14 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 
 // holding is a store in which another process's live claim holds back commits for ten seconds.
 type holding struct {
-	store.Full
+	store.Store
 	until time.Time
 	held  atomic.Int32
 }
 
 func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
 	if all[0].Finding != store.IsCommitted || !time.Now().Before(s.until) || s.held.Load() >= 1000 {
-		return s.Full.Record(ctx, all)
+		return s.Store.Record(ctx, all)
 	}
 	s.held.Add(1)
 	applied := make([]store.Applied, len(all))
@@ -71,7 +71,7 @@ func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Appl
 // commit, written with the acceptance, waits for that claim: without a storm of writes.
 func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &holding{Full: memory.New(), until: time.Now().Add(10 * time.Second)}
+		st := &holding{Store: memory.New(), until: time.Now().Add(10 * time.Second)}
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}})
 		r := started(t, st, ledger, nil)
 		b := one("s", "a")
@@ -109,18 +109,18 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 // unsalted is a store whose rows count their writes in their versions. It counts the outcomes that it
 // is to record.
 type unsalted struct {
-	store.Full
+	store.Store
 	outcomes *atomic.Int64
 }
 
 func (s unsalted) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	s.outcomes.Add(int64(len(outcomes)))
-	return s.Full.Record(ctx, outcomes)
+	return s.Store.Record(ctx, outcomes)
 }
 
 func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	q.Salt = 0
-	return s.Full.Claim(ctx, q, choose)
+	return s.Store.Claim(ctx, q, choose)
 }
 
 // teller is a ledger that sends an event of each commit, 2 ms after it has answered the POST

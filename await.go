@@ -48,7 +48,7 @@ func (r *Runner) last(ctx context.Context, key batch.Key) batch.Record {
 }
 
 // Idle returns nil once every stored batch is final, for tests and jobs. A batch that needs a
-// decision keeps Idle waiting. A store that is no [store.Lister] gives [store.ErrUnsupported].
+// decision keeps Idle waiting. A store that lacks [store.CanList] gives [store.ErrUnsupported].
 func (r *Runner) Idle(ctx context.Context) error {
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()

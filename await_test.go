@@ -22,13 +22,13 @@ import (
 
 // counted counts the queries for final batches.
 type counted struct {
-	store.Full
+	store.Store
 	finals atomic.Int64
 }
 
 func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	c.finals.Add(1)
-	return c.Full.Finals(ctx, keys)
+	return c.Store.Finals(ctx, keys)
 }
 
 // Nothing runs here: another process delivers.
@@ -39,7 +39,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second})
 		elsewhere := newRunner(t, st, ledger, nil)
-		mine := &counted{Full: st}
+		mine := &counted{Store: st}
 		r := newRunner(t, mine, ledger, nil)
 		var wg sync.WaitGroup
 		for i := range n {
@@ -81,12 +81,12 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 
 // between is a store in which a batch becomes final during a read that does not see it yet.
 type between struct {
-	store.Full
+	store.Store
 	meanwhile func()
 }
 
 func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
-	final, missing, err := b.Full.Finals(ctx, keys)
+	final, missing, err := b.Store.Finals(ctx, keys)
 	if f := b.meanwhile; f != nil {
 		b.meanwhile = nil
 		f()
@@ -99,7 +99,7 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
-		st := &between{Full: memory.New()}
+		st := &between{Store: memory.New()}
 		r := started(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
 		time.Sleep(time.Second)
 		b := one("s", "a")
@@ -129,10 +129,10 @@ func TestAwaitMissesNothing(t *testing.T) {
 }
 
 // late is a store whose answers about final batches are under way for a while.
-type late struct{ store.Full }
+type late struct{ store.Store }
 
 func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
-	final, missing, err := s.Full.Finals(ctx, keys)
+	final, missing, err := s.Store.Finals(ctx, keys)
 	time.Sleep(100 * time.Millisecond)
 	return final, missing, err
 }

@@ -144,7 +144,7 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 	for name, hang := range map[string]bool{"ledger hangs": false, "store hangs, too": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := &stuck{Full: memory.New()}
+				st := &stuck{Store: memory.New()}
 				ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Kind: ledgermem.Hang}
 				}})
@@ -166,7 +166,7 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 
 // stuck is a store whose Record hangs.
 type stuck struct {
-	store.Full
+	store.Store
 	hang atomic.Bool
 }
 
@@ -175,7 +175,7 @@ func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return s.Full.Record(ctx, o)
+	return s.Store.Record(ctx, o)
 }
 
 // A Run that is stopped before it began returns nil, too.

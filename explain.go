@@ -11,7 +11,7 @@ import (
 // Explain returns why a batch does not move and how it would. It works in any process, whether
 // or not Run runs there. It reads and changes nothing; its answer was true at one moment, and
 // assumes this Runner's strategy. Explain returns [batch.ErrNotFound] or the store's error, which
-// is [store.ErrUnsupported] where the store is no [store.Inspector].
+// is [store.ErrUnsupported] where the store lacks [store.CanInspect].
 func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	q := r.engine.ClaimQuery()
 	look, err := r.engine.Store().Look(ctx, key, q.Window)

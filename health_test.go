@@ -57,7 +57,7 @@ func (o *outage) met(ctx context.Context) error {
 
 // shaky is a store that fails during an outage.
 type shaky struct {
-	store.Full
+	store.Store
 	*outage
 }
 
@@ -65,35 +65,35 @@ func (s shaky) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID
 	if err := s.met(ctx); err != nil {
 		return nil, err
 	}
-	return s.Full.Lanes(ctx, q)
+	return s.Store.Lanes(ctx, q)
 }
 
 func (s shaky) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := s.met(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	return s.Full.Claim(ctx, q, choose)
+	return s.Store.Claim(ctx, q, choose)
 }
 
 func (s shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	if err := s.met(ctx); err != nil {
 		return nil, err
 	}
-	return s.Full.Record(ctx, o)
+	return s.Store.Record(ctx, o)
 }
 
 func (s shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if err := s.met(ctx); err != nil {
 		return nil, err
 	}
-	return s.Full.Pending(ctx, q)
+	return s.Store.Pending(ctx, q)
 }
 
 func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	if err := s.met(ctx); err != nil {
 		return store.Pruned{}, err
 	}
-	return s.Full.Prune(ctx, q)
+	return s.Store.Prune(ctx, q)
 }
 
 var errDown = errors.New("connection refused")

@@ -47,7 +47,6 @@ var house = []struct {
 	{"monitor", []string{"batch", "store", "dlt", "internal/"}},
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
-	{"internal/whole", []string{"batch", "store"}},
 	{"health", []string{"batch", "dlt"}},
 	{"probe", []string{"health", "store", "internal/isnil"}},
 	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root
@@ -59,7 +58,7 @@ var house = []struct {
 	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},
 	{"internal/explain", []string{"batch", "store"}},
 	{"internal/acts", []string{"batch", "store"}},
-	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/whole", "internal/explain", "internal/relied", "internal/isnil", "internal/pages"}},
+	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/relied", "internal/isnil", "internal/pages"}},
 	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/loop"}},
 	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/pgsettings", "internal/redact"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},

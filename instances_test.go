@@ -23,13 +23,13 @@ import (
 
 // weighed is a slow database that counts its calls.
 type weighed struct {
-	store.Full
+	store.Store
 	claims, scans, lanes *atomic.Int64
 }
 
 func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	time.Sleep(2 * time.Millisecond)
-	claimed, err := c.Full.Claim(ctx, q, choose)
+	claimed, err := c.Store.Claim(ctx, q, choose)
 	c.claims.Add(1)
 	c.lanes.Add(int64(len(q.Lanes)))
 	return claimed, err
@@ -38,12 +38,12 @@ func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Cho
 func (c weighed) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	time.Sleep(20 * time.Millisecond)
 	c.scans.Add(1)
-	return c.Full.Lanes(ctx, q)
+	return c.Store.Lanes(ctx, q)
 }
 
 func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	time.Sleep(2 * time.Millisecond)
-	return c.Full.Record(ctx, o)
+	return c.Store.Record(ctx, o)
 }
 
 // Three instances on one database do not all run at the same lanes. For the same work they
@@ -125,18 +125,18 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 }
 
 // outpaced is a store to which another instance has always written a refusal first.
-type outpaced struct{ store.Full }
+type outpaced struct{ store.Store }
 
 func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	for _, o := range o {
 		if o.Finding != store.Refused {
 			continue
 		}
-		if _, err := s.Full.Record(ctx, []store.Outcome{o}); err != nil {
+		if _, err := s.Store.Record(ctx, []store.Outcome{o}); err != nil {
 			return nil, err
 		}
 	}
-	return s.Full.Record(ctx, o)
+	return s.Store.Record(ctx, o)
 }
 
 // The faster instance has notified only itself. When the slower one's outcome changes nothing,

@@ -239,7 +239,7 @@ func TestTheLogOfAStop(t *testing.T) {
 func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
-		st := &stuck{Full: memory.New()}
+		st := &stuck{Store: memory.New()}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
 		stop := running(t, r)
 		synctest.Wait()
@@ -290,7 +290,7 @@ func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 }
 
 type discreet struct {
-	store.Full
+	store.Store
 	token string
 }
 

@@ -32,7 +32,7 @@ type losing struct {
 }
 
 func newLosing(of func(store.Outcome) bool) *losing {
-	return &losing{Store: flaky.Store{Full: memory.New(), F: flaky.New(1, 1)}, of: of}
+	return &losing{Store: flaky.Store{Store: memory.New(), F: flaky.New(1, 1)}, of: of}
 }
 
 func (s *losing) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
@@ -199,7 +199,7 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 // cutOff is a process's way to the store. It is cut after the first write whose answer the test chooses:
 // that answer is lost, and nothing gets through until it is mended.
 type cutOff struct {
-	store.Full
+	store.Store
 	after func(store.Applied) bool
 	down  atomic.Bool
 	cut   chan struct{}
@@ -212,7 +212,7 @@ func (c *cutOff) Record(ctx context.Context, o []store.Outcome) ([]store.Applied
 	if c.down.Load() {
 		return nil, errCutOff
 	}
-	a, err := c.Full.Record(ctx, o)
+	a, err := c.Store.Record(ctx, o)
 	if slices.ContainsFunc(a, c.after) {
 		c.once.Do(func() {
 			c.down.Store(true)
@@ -229,14 +229,14 @@ func (c *cutOff) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) 
 	if c.down.Load() {
 		return store.Claimed{}, errCutOff
 	}
-	return c.Full.Claim(ctx, q, f)
+	return c.Store.Claim(ctx, q, f)
 }
 
 func (c *cutOff) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if c.down.Load() {
 		return nil, errCutOff
 	}
-	return c.Full.Pending(ctx, q)
+	return c.Store.Pending(ctx, q)
 }
 
 // A batch needs a decision, the store's reply to that is lost, and another process goes on with the
@@ -244,7 +244,7 @@ func (c *cutOff) Pending(ctx context.Context, q store.PendingQuery) ([]store.InF
 func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		way := &cutOff{Full: st, after: func(a store.Applied) bool { return a.Stuck }, cut: make(chan struct{})}
+		way := &cutOff{Store: st, after: func(a store.Applied) bool { return a.Stuck }, cut: make(chan struct{})}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.NotYet}
 		}})
@@ -271,7 +271,7 @@ func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		way := &cutOff{Full: st, after: func(a store.Applied) bool { return a.Row.State == batch.Rejected }, cut: make(chan struct{})}
+		way := &cutOff{Store: st, after: func(a store.Applied) bool { return a.Row.State == batch.Rejected }, cut: make(chan struct{})}
 		seen := &events{}
 		ledger, _ := refuse("a")
 		r := started(t, way, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})

@@ -17,7 +17,7 @@ import (
 //
 // All return [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state
 // does not admit the act, [batch.ErrInDoubt], a [*batch.InputError], or the store's error, which
-// is [store.ErrUnsupported] where the store is no [store.Operator].
+// is [store.ErrUnsupported] where the store lacks [store.CanOperate].
 // After the store's error the act may have been done or not. A second call with the same
 // record is harmless, and gives ErrMovedOn if the first one took effect.
 

@@ -118,7 +118,7 @@ type Options struct {
 	Drain time.Duration
 	// Retention is how long final batches are kept; negative means for ever. It must be longer
 	// than the ledger's ResendHarmlessFor, unless that is for ever too. Defaults to 30 days;
-	// for ever where the store is no [store.Pruner]. A shorter one saves disk; a batch that is
+	// for ever where the store lacks [store.CanPrune]. A shorter one saves disk; a batch that is
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
 	// StuckAfter is how long an open batch may go without a move towards its end before the Runner calls

@@ -176,7 +176,7 @@ func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
 // watched is a store that checks every claim: nothing of a lane may be claimed while a batch
 // of it is Submitting.
 type watched struct {
-	store.Full
+	store.Store
 	t      *testing.T
 	claims int
 	vain   int // number of lanes left alone because of that
@@ -184,7 +184,7 @@ type watched struct {
 }
 
 func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return w.Full.Claim(ctx, q, func(l batch.Lane) []batch.Run {
+	return w.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		runs := choose(l)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -206,7 +206,7 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
 		ledger := &gated{Ledger: inner, under: map[batch.ServiceID]int{}}
-		st := &watched{Full: memory.New(), t: t}
+		st := &watched{Store: memory.New(), t: t}
 		seen := [2]*events{{}, {}}
 		var runners [2]*dltbatch.Runner
 		for i := range runners {
@@ -377,7 +377,7 @@ func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 }
 
 // unlisted is a store whose lists fail.
-type unlisted struct{ store.Full }
+type unlisted struct{ store.Store }
 
 func (unlisted) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	return nil, "", errors.New("the list fails")

@@ -25,7 +25,7 @@ import (
 )
 
 // recordedTraits returns the traits that st has recorded under a ledger's name.
-func recordedTraits(t *testing.T, st store.Full, name string) (fields map[string]any) {
+func recordedTraits(t *testing.T, st store.Store, name string) (fields map[string]any) {
 	text, err := st.KeepTraits(t.Context(), name, "", "")
 	require.NoError(t, err)
 	require.NotEmpty(t, text, name)
@@ -34,7 +34,7 @@ func recordedTraits(t *testing.T, st store.Full, name string) (fields map[string
 }
 
 // runFor runs a Runner on st, and returns the troubles that it reported, and its health.
-func runFor(t *testing.T, st store.Full, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, health.Health) {
+func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, health.Health) {
 	seen := &events{}
 	o.Observer = seen
 	r := newRunner(t, st, l, &o)
@@ -271,7 +271,7 @@ func TestTheRecordCostsLittle(t *testing.T) {
 			for i := range 100 {
 				r.add(batch.ServiceID(fmt.Sprint("service ", i)))
 			}
-			counted := &keeps{Full: r.Store}
+			counted := &keeps{Store: r.Store}
 			_, _ = runFor(t, counted, hourFor(special), dltbatch.Options{})
 			assert.Positive(t, counted.n.Load())
 			assert.LessOrEqual(t, int(counted.n.Load()), most)
@@ -281,13 +281,13 @@ func TestTheRecordCostsLittle(t *testing.T) {
 
 // keeps counts calls of KeepTraits.
 type keeps struct {
-	store.Full
+	store.Store
 	n atomic.Int64
 }
 
 func (k *keeps) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
 	k.n.Add(1)
-	return k.Full.KeepTraits(ctx, name, traits, seen)
+	return k.Store.KeepTraits(ctx, name, traits, seen)
 }
 
 // A record names few services. Where these are alike it holds for all, until a Runner meets one that

@@ -49,7 +49,7 @@ type Runner struct {
 // defaults. Bad options give a [*batch.InputError]; if two values contradict each other it
 // names both. A strategy that relies on the order of submission, such as [queuer.Pipelined],
 // is refused too if the ledger's traits for the service "" do not declare that the ledger
-// keeps this order. So is a store that lacks an optional interface which the options or these
+// keeps this order. So is a store that lacks an ability which the options or these
 // traits need ([store.Abilities]).
 func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	if isnil.Is(s) {

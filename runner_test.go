@@ -185,7 +185,7 @@ func TestAMissingCheckRefuses(t *testing.T) {
 }
 
 // broken is a store that does not work.
-type broken struct{ store.Full }
+type broken struct{ store.Store }
 
 var errStore = errors.New("database down")
 
@@ -363,7 +363,7 @@ func TestIdle(t *testing.T) {
 // After an AddTx, or an Add elsewhere, Wake saves the wait for a scan.
 // slowClaims is a store whose claims take long.
 type slowClaims struct {
-	store.Full
+	store.Store
 	claims atomic.Int64
 	takes  time.Duration
 }
@@ -371,7 +371,7 @@ type slowClaims struct {
 func (s *slowClaims) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
 	s.claims.Add(1)
 	time.Sleep(s.takes)
-	return s.Full.Claim(ctx, q, f)
+	return s.Store.Claim(ctx, q, f)
 }
 
 // A claim that takes so long that no request fits into its rest is put back. That is reported, and the
@@ -386,7 +386,7 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, seen := &slowClaims{Full: memory.New(), takes: c.takes}, &events{}
+				st, seen := &slowClaims{Store: memory.New(), takes: c.takes}, &events{}
 				c.o.Observer = seen
 				r := started(t, st, ledgermem.New(nil), &c.o)
 				time.Sleep(time.Minute)

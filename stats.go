@@ -9,7 +9,7 @@ import (
 
 // Stats returns the counts of open batches and orders, with their age, and the instances, as the
 // database keeps them: one running Runner of the cluster counts for all, every 15 s at most. This Runner need
-// not run. The error wraps [store.ErrUnsupported] where the store is no [store.StatsKeeper].
+// not run. The error wraps [store.ErrUnsupported] where the store lacks [store.CanKeepStats].
 func (r *Runner) Stats(ctx context.Context) (store.Stats, error) {
 	s, err := r.engine.Store().Stats(ctx)
 	if err != nil {

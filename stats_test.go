@@ -25,7 +25,7 @@ import (
 
 // counter is a store that counts who counts, and fails while err is set.
 type counter struct {
-	store.Full
+	store.Store
 	mu   sync.Mutex
 	at   []time.Time
 	kept int
@@ -46,11 +46,11 @@ func (c *counter) KeepInstance(ctx context.Context, i store.Instance) error {
 	if err != nil {
 		return err
 	}
-	return c.Full.KeepInstance(ctx, i)
+	return c.Store.KeepInstance(ctx, i)
 }
 
 func (c *counter) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
-	did, err := c.Full.RefreshStats(ctx, q)
+	did, err := c.Store.RefreshStats(ctx, q)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -74,7 +74,7 @@ func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		st := &counter{Full: memory.New()}
+		st := &counter{Store: memory.New()}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Service == "slow" {
 				return ledgermem.Fault{Latency: 10 * time.Second}
@@ -156,7 +156,7 @@ func TestStatsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []error
-		st := &counter{Full: memory.New(), err: errDown}
+		st := &counter{Store: memory.New(), err: errDown}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "i", Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -202,14 +202,14 @@ func TestStatsFail(t *testing.T) {
 }
 
 // hanging is a store that does not answer who takes his leave.
-type hanging struct{ store.Full }
+type hanging struct{ store.Store }
 
 func (h hanging) KeepInstance(ctx context.Context, i store.Instance) error {
 	if i.Stopped {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return h.Full.KeepInstance(ctx, i)
+	return h.Store.KeepInstance(ctx, i)
 }
 
 func TestStatsDoNotHoldUpTheStop(t *testing.T) {
@@ -244,7 +244,7 @@ func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 // A store without the ability is asked for nothing.
 func TestStatsWithoutTheAbility(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, core{memory.New()}, ledgermem.New(nil), nil)
+		r := newRunner(t, core{Delivery: memory.New()}, ledgermem.New(nil), nil)
 		stop := running(t, r)
 		time.Sleep(time.Minute)
 		require.NoError(t, stop())

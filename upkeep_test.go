@@ -20,7 +20,7 @@ import (
 
 // warning is a store whose warnings a test sets.
 type warning struct {
-	store.Full
+	store.Store
 	mu       sync.Mutex
 	warnings []store.Warning
 	err      error
@@ -48,7 +48,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []error
-		s := &warning{Full: memory.New()}
+		s := &warning{Store: memory.New()}
 		r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -49,14 +49,11 @@ type fact struct {
 
 // oneBatch shows one batch.
 func oneBatch(ctx context.Context, v *visit) (*answer, error) {
-	if v.inspect == nil {
-		return nil, store.ErrUnsupported
-	}
 	key := batch.Key{Service: batch.ServiceID(v.q.Get("service")), ID: batch.ID(v.q.Get("id"))}
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	l, err := v.inspect.Look(ctx, key, 1)
+	l, err := v.store.Look(ctx, key, 1)
 	if errors.Is(err, batch.ErrNotFound) {
 		rec, kept := v.desk.Get(ctx, key)
 		if kept == nil && !rec.PrunedAt.IsZero() {

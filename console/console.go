@@ -72,13 +72,10 @@ func New(s store.Store, o *Options) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	c := &Console{desk: desk, bulks: operator.NewBulks(desk), actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	c := &Console{store: s, desk: desk, bulks: operator.NewBulks(desk), actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.stats, _ = s.(store.StatsKeeper)
-	c.survey, _ = s.(store.Surveyor)
-	c.inspect, _ = s.(store.Inspector)
 	c.parties, _ = s.(partyLister)
 	c.overview, c.present = newShared(c.readOverview), newShared(c.readPresent)
 	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
@@ -101,13 +98,10 @@ type partyLister interface {
 
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
-	desk  *operator.Desk
-	bulks *operator.Bulks
-	// stats, survey, inspect and parties are nil where the store lacks them.
-	stats    store.StatsKeeper
-	survey   store.Surveyor
-	inspect  store.Inspector
-	parties  partyLister
+	store    store.Store
+	desk     *operator.Desk
+	bulks    *operator.Bulks
+	parties  partyLister // nil where the store keeps no orders
 	actor    func(*http.Request) (string, error)
 	log      *slog.Logger
 	cross    *http.CrossOriginProtection
@@ -245,9 +239,9 @@ type present struct {
 }
 
 func (c *Console) readPresent(ctx context.Context) (present, error) {
-	if c.survey == nil {
+	if !c.store.Abilities().Has(store.CanSurvey) {
 		return present{at: time.Now().UTC()}, nil
 	}
-	s, err := c.survey.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
+	s, err := c.store.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
 	return present{s.At, s.Everything}, err
 }

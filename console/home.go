@@ -36,9 +36,9 @@ func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	if o.held, err = c.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: homeRows + 1}); err != nil {
 		return o, err
 	}
-	if c.stats != nil {
+	if c.store.Abilities().Has(store.CanKeepStats) {
 		o.counted = true
-		o.stats, err = c.stats.Stats(ctx)
+		o.stats, err = c.store.Stats(ctx)
 	}
 	return o, err
 }

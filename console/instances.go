@@ -18,9 +18,6 @@ type instancesBody struct {
 
 // instances lists the instances of Runners, dead ones too.
 func instances(ctx context.Context, v *visit) (*answer, error) {
-	if v.stats == nil {
-		return nil, store.ErrUnsupported
-	}
 	from := 0
 	if text := v.q.Get("from"); text != "" {
 		var err error
@@ -28,7 +25,7 @@ func instances(ctx context.Context, v *visit) (*answer, error) {
 			return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(text, 64), Want: "a place in the list"}
 		}
 	}
-	s, err := v.stats.Stats(ctx)
+	s, err := v.store.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -76,11 +76,8 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 
 // queue adds the open batches of a lane, from its front.
 func queue(ctx context.Context, v *visit, service batch.ServiceID, b *laneBody) error {
-	if v.survey == nil {
-		return store.ErrUnsupported
-	}
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: laneShown}
-	s, err := v.survey.Survey(ctx, q)
+	s, err := v.store.Survey(ctx, q)
 	if err != nil || len(s.Lanes) == 0 {
 		return err
 	}

@@ -98,7 +98,7 @@ func (f *flushed) Flush() {}
 // life, and each ends after a while, so that the browser is asked again who it is.
 func TestStreamsAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Full: memory.New()}
+		st := &counting{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?keep=1", nil))

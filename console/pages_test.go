@@ -243,7 +243,7 @@ func TestLongLists(t *testing.T) {
 
 // broken is a store that fails, and says too much about it.
 type broken struct {
-	store.Full
+	store.Store
 	err error
 }
 
@@ -253,7 +253,7 @@ func (b *broken) Survey(context.Context, store.SurveyQuery) (store.Survey, error
 
 // steerless only fails when it is steered.
 type steerless struct {
-	store.Full
+	store.Store
 	err error
 }
 
@@ -281,7 +281,7 @@ func TestTheStoreFails(t *testing.T) {
 
 // counting counts looks at lanes.
 type counting struct {
-	store.Full
+	store.Store
 	surveys int
 	starts  int           // looks at all lanes
 	takes   time.Duration // each of these
@@ -293,13 +293,13 @@ func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Surve
 		c.starts++
 		time.Sleep(c.takes)
 	}
-	return c.Full.Survey(ctx, q)
+	return c.Store.Survey(ctx, q)
 }
 
 // Fifty people who have the first page open, and reload it, look at the lanes no oftener than one.
 func TestManyVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Full: memory.New()}
+		st := &counting{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		visit := func() {
@@ -324,7 +324,7 @@ func TestManyVisitors(t *testing.T) {
 // most, whoever asks when. A person who reloads sees the present.
 func TestPagesKeptUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Full: memory.New()}
+		st := &counting{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		visit := func(page string) *httptest.ResponseRecorder {
@@ -355,7 +355,7 @@ func TestPagesKeptUpToDate(t *testing.T) {
 // visitor look again.
 func TestALookThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Full: memory.New(), takes: time.Second}
+		st := &counting{Store: memory.New(), takes: time.Second}
 		visit := func(h http.Handler) string {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -389,12 +389,15 @@ func TestALookThatIsKept(t *testing.T) {
 }
 
 // bare is a store with no more than it takes to deliver.
-type bare struct{ store.Store }
+type bare struct {
+	store.Unimplemented
+	store.Delivery
+}
 
 // A store that lacks abilities has pages that say so.
 func TestAStoreThatLacksAbilities(t *testing.T) {
 	st := memory.New()
-	p := visits(t, st, bare{st}, byHeader)
+	p := visits(t, st, bare{Delivery: st}, byHeader)
 	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel", "bulks", "progress?token=x"} {
 		got := p.ask(http.MethodGet, p.url+page, nil)
 		assert.Equal(t, http.StatusNotImplemented, got.status, page)

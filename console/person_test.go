@@ -35,7 +35,7 @@ const prefix = "/ops/queue"
 // person has a browser, and looks at the console of a store.
 type person struct {
 	*testing.T
-	st     store.Full
+	st     store.Store
 	client *http.Client
 	url    string // of the first page
 	name   string // "" for nobody
@@ -57,7 +57,7 @@ func byHeader(r *http.Request) (string, error) {
 const secret = "hunter2-Zq"
 
 // visits gives a person a console with options; the store may wrap st.
-func visits(t *testing.T, st store.Full, s store.Store, actor func(*http.Request) (string, error)) *person {
+func visits(t *testing.T, st store.Store, s store.Store, actor func(*http.Request) (string, error)) *person {
 	p := &person{T: t, st: st, name: "ada", log: &strings.Builder{}}
 	h, err := console.New(s, &console.Options{Actor: actor, Logger: slog.New(slog.NewTextHandler(p.log, nil))})
 	require.NoError(t, err)

@@ -35,7 +35,7 @@ func (p *person) preview(lane batch.ServiceID) operator.Selection {
 
 // slow does something before one of its cancels.
 type slow struct {
-	store.Full
+	store.Store
 	left atomic.Int64
 	do   func(ctx context.Context) error
 }
@@ -46,7 +46,7 @@ func (s *slow) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batc
 			return batch.Record{}, err
 		}
 	}
-	return s.Full.Cancel(ctx, seen, by)
+	return s.Store.Cancel(ctx, seen, by)
 }
 
 // slowly is a person whose console stops before the 150th batch of 250, until go on is closed or the
@@ -54,7 +54,7 @@ func (s *slow) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batc
 func slowly(t *testing.T) (p *person, goOn chan struct{}) {
 	goOn = make(chan struct{})
 	st := memory.New()
-	s := &slow{Full: st, do: func(ctx context.Context) error {
+	s := &slow{Store: st, do: func(ctx context.Context) error {
 		select {
 		case <-goOn:
 			return nil
@@ -189,7 +189,7 @@ func TestBulkEndsEarly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := memory.New()
-			s := &slow{Full: st, do: c.do}
+			s := &slow{Store: st, do: c.do}
 			s.left.Store(2)
 			p := visits(t, st, s, byHeader)
 			p.serves(nil, "s")
@@ -238,11 +238,11 @@ func TestBulksAtOnce(t *testing.T) {
 
 // held holds each cancel until it is closed.
 type held struct {
-	store.Full
+	store.Store
 	goOn chan struct{}
 }
 
 func (h *held) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	<-h.goOn
-	return h.Full.Cancel(ctx, seen, by)
+	return h.Store.Cancel(ctx, seen, by)
 }

@@ -143,7 +143,7 @@ type RunOptions struct {
 // Preview selects batches for a bulk action and changes nothing. It reads all records of the
 // service, or of the store, whose states the action admits, page by page: for final batches that
 // may be a long history. Causes are judged as by [Desk.Causes]. It needs a store with
-// [store.Lister] and [store.Surveyor].
+// [store.CanList] and [store.CanSurvey].
 func (d *Desk) Preview(ctx context.Context, b Bulk) (Selection, error) {
 	sel, err := d.preview(ctx, b)
 	if err != nil {

@@ -243,7 +243,7 @@ func TestFilterThatExcludesNothing(t *testing.T) {
 
 // failing is a store that cancels its caller's context, or fails, at one of the acts.
 type failing struct {
-	store.Full
+	store.Store
 	left int
 	fail func() error
 }
@@ -254,7 +254,7 @@ func (s *failing) Cancel(ctx context.Context, seen batch.Record, by batch.By) (b
 			return batch.Record{}, err
 		}
 	}
-	return s.Full.Cancel(ctx, seen, by)
+	return s.Store.Cancel(ctx, seen, by)
 }
 
 // A run that ends early says where another goes on, and nothing goes on by itself.
@@ -267,7 +267,7 @@ func TestBulkGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			st := &failing{Full: memory.New(), left: 3, fail: func() error {
+			st := &failing{Store: memory.New(), left: 3, fail: func() error {
 				if name == "store" {
 					return broken
 				}
@@ -275,7 +275,7 @@ func TestBulkGoesOn(t *testing.T) {
 				return nil
 			}}
 			if name == "cancelled" {
-				st.Full = unminding{st.Full}
+				st.Store = unminding{st.Store}
 			}
 			o := newOffice(t, st)
 			bs := o.lane("s", 9)
@@ -286,7 +286,7 @@ func TestBulkGoesOn(t *testing.T) {
 			assert.Equal(t, c.done, report.Next)
 			assert.Empty(t, report.NotDone)
 			assert.Equal(t, batch.Queued, o.see(bs[c.done]).State)
-			rest, err := newOffice(t, st.Full).Desk.Run(t.Context(), sel, batch.By{Actor: "bob"}, &operator.RunOptions{From: report.Next})
+			rest, err := newOffice(t, st.Store).Desk.Run(t.Context(), sel, batch.By{Actor: "bob"}, &operator.RunOptions{From: report.Next})
 			require.NoError(t, err)
 			assert.Equal(t, 9-c.done, rest.Done)
 			assert.Equal(t, 9, rest.Next)
@@ -295,10 +295,10 @@ func TestBulkGoesOn(t *testing.T) {
 }
 
 // unminding is a store whose acts pay no heed to their context.
-type unminding struct{ store.Full }
+type unminding struct{ store.Store }
 
 func (s unminding) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	return s.Full.Cancel(context.WithoutCancel(ctx), seen, by)
+	return s.Store.Cancel(context.WithoutCancel(ctx), seen, by)
 }
 
 // Without a record nothing is requeued, and the report says of each batch why.

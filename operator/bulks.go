@@ -25,7 +25,7 @@ const (
 // Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions). After a crash of the process
 // that carries one out, nothing goes on by itself: a person lets another process go on, by the
 // token of the selection. Its methods may be called concurrently. They return
-// [store.ErrUnsupported] where the store is no [store.BulkKeeper], [batch.ErrNotFound] for a token that
+// [store.ErrUnsupported] where the store lacks [store.CanKeepBulks], [batch.ErrNotFound] for a token that
 // is not known, or not any more (an action is kept for 30 days after its last change), and the
 // store's error.
 type Bulks struct{ d *Desk }

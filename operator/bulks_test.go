@@ -116,7 +116,7 @@ func TestBulksInput(t *testing.T) {
 
 // acting is a store that does something before one of the acts.
 type acting struct {
-	store.Full
+	store.Store
 	left int
 	do   func()
 }
@@ -125,13 +125,13 @@ func (s *acting) Cancel(ctx context.Context, seen batch.Record, by batch.By) (ba
 	if s.left--; s.left == 0 {
 		s.do()
 	}
-	return s.Full.Cancel(ctx, seen, by)
+	return s.Store.Cancel(ctx, seen, by)
 }
 
 // A person cancels an action that is under way: the process stops, the rest is as it was, and the
 // report counts what was done.
 func TestBulksCancelled(t *testing.T) {
-	st := &acting{Full: memory.New(), left: 150}
+	st := &acting{Store: memory.New(), left: 150}
 	o := newOffice(t, st)
 	bs := o.lane("s", 450)
 	s, p := o.begun("s")
@@ -155,7 +155,7 @@ func TestBulksCancelled(t *testing.T) {
 
 // Two people go on with one action: one of them stops, and each batch is acted upon once.
 func TestBulksTwice(t *testing.T) {
-	st := &acting{Full: memory.New(), left: 150}
+	st := &acting{Store: memory.New(), left: 150}
 	o := newOffice(t, st)
 	bs := o.lane("s", 450)
 	s, p := o.begun("s")
@@ -186,7 +186,7 @@ func (o *office) once(bs []batch.Batch, token string) {
 // A store fails: another call goes on from where the progress was kept.
 func TestBulksGoOn(t *testing.T) {
 	broken := errors.New("broken")
-	st := &failing{Full: memory.New(), left: 230, fail: func() error { return broken }}
+	st := &failing{Store: memory.New(), left: 230, fail: func() error { return broken }}
 	o := newOffice(t, st)
 	bs := o.lane("s", 450)
 	s, p := o.begun("s")
@@ -201,7 +201,7 @@ func TestBulksGoOn(t *testing.T) {
 
 // forgetful is a store that cancels a batch without an answer, once, and that cannot read histories for a while.
 type forgetful struct {
-	store.Full
+	store.Store
 	left  int
 	reads error // of each history
 }
@@ -209,7 +209,7 @@ type forgetful struct {
 var errLost = errors.New("the answer was lost")
 
 func (s *forgetful) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	rec, err := s.Full.Cancel(ctx, seen, by)
+	rec, err := s.Store.Cancel(ctx, seen, by)
 	if s.left--; s.left == 0 {
 		return batch.Record{}, errLost
 	}
@@ -220,14 +220,14 @@ func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, er
 	if s.reads != nil {
 		return nil, s.reads
 	}
-	return s.Full.History(ctx, key)
+	return s.Store.History(ctx, key)
 }
 
 // A history that cannot be read does not say that nothing was done: the action stops, and the report of the next call
 // is right.
 func TestBulksWithoutHistories(t *testing.T) {
 	reset := errors.New("connection reset")
-	st := &forgetful{Full: memory.New(), left: 5}
+	st := &forgetful{Store: memory.New(), left: 5}
 	o := newOffice(t, st)
 	bs := o.lane("s", 9)
 	s, p := o.begun("s")
@@ -249,7 +249,7 @@ func TestBulksWithoutHistories(t *testing.T) {
 func TestBulksCancelledAfterACrash(t *testing.T) {
 	inStores(t, func(o *office) {
 		broken := errors.New("broken")
-		st := &failing{Full: o.st, left: 160, fail: func() error { return broken }}
+		st := &failing{Store: o.st, left: 160, fail: func() error { return broken }}
 		o = newOffice(o.T, st)
 		bs := o.lane("s", 250)
 		s, p := o.begun("s")
@@ -278,7 +278,7 @@ func TestBulksCancelledAfterACrash(t *testing.T) {
 
 // Where the histories cannot be read, the action is cancelled at once, and a further call counts.
 func TestBulksCancelledWithoutHistories(t *testing.T) {
-	st := &forgetful{Full: memory.New(), left: 5}
+	st := &forgetful{Store: memory.New(), left: 5}
 	o := newOffice(t, st)
 	o.lane("s", 9)
 	s, p := o.begun("s")
@@ -297,7 +297,7 @@ func TestBulksCancelledWithoutHistories(t *testing.T) {
 
 // A batch that retention has removed was not done, and does not stop the action.
 func TestBulksOfAGoneBatch(t *testing.T) {
-	st := &forgetful{Full: memory.New()}
+	st := &forgetful{Store: memory.New()}
 	o := newOffice(t, st)
 	bs := o.lane("s", 2)
 	s, p := o.begun("s")
@@ -326,7 +326,7 @@ func bulkProcess(path, token string, acts int) error {
 	if err != nil {
 		return err
 	}
-	d, err := operator.New(&acting{Full: st, left: acts, do: func() {
+	d, err := operator.New(&acting{Store: st, left: acts, do: func() {
 		if p, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = p.Kill()
 		}

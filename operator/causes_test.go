@@ -177,7 +177,7 @@ func TestCausesOfALongLane(t *testing.T) {
 
 // slow is a store whose pages take their time, or fail.
 type slow struct {
-	store.Full
+	store.Store
 	asked []store.SurveyQuery
 	after int // so many pages
 	err   error
@@ -192,12 +192,12 @@ func (s *slow) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 		<-ctx.Done()
 		return store.Survey{}, ctx.Err()
 	}
-	return s.Full.Survey(ctx, q)
+	return s.Store.Survey(ctx, q)
 }
 
 // Lanes that were not reached in time are missing, and the report says which.
 func TestCausesInTime(t *testing.T) {
-	st := &slow{Full: memory.New(), after: 1}
+	st := &slow{Store: memory.New(), after: 1}
 	o := newOffice(t, st)
 	for i := range 5500 {
 		o.lane(batch.ServiceID(fmt.Sprintf("lane%05d", i)), 2)
@@ -214,14 +214,14 @@ func TestCausesInTime(t *testing.T) {
 	_, err = o.Causes(ctx, operator.CausesQuery{})
 	require.ErrorIs(t, err, context.Canceled, "the caller's end is no report")
 	broken := errors.New("broken")
-	_, err = newOffice(t, &slow{Full: st.Full, err: broken}).Causes(t.Context(), operator.CausesQuery{})
+	_, err = newOffice(t, &slow{Store: st.Store, err: broken}).Causes(t.Context(), operator.CausesQuery{})
 	require.ErrorIs(t, err, broken)
 }
 
 // The cost follows the lanes, not the batches: a page of lanes is one question, and shows one
 // waiting batch of each lane.
 func TestCausesCost(t *testing.T) {
-	st := &slow{Full: memory.New(), after: 100}
+	st := &slow{Store: memory.New(), after: 100}
 	o := newOffice(t, st)
 	o.serves(traits, queuer.Serial{}, "a", "b", "c")
 	for _, lane := range []batch.ServiceID{"a", "b", "c"} {

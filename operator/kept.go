@@ -25,9 +25,9 @@ type keptLook struct {
 // Causes groups all open batches by the reason why they wait. A batch that waits behind others
 // counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
 // lanes that have open batches, with the batches in flight there, and with at most 1,000 of the batches
-// that wait in each. The lanes are not looked at in one moment. It needs a store with [store.Surveyor].
+// that wait in each. The lanes are not looked at in one moment. It needs a store with [store.CanSurvey].
 //
-// A look of more than 0.2 s is kept in a store with [store.SummaryKeeper]. With q.Kept all processes read
+// A look of more than 0.2 s is kept in a store with [store.CanKeepSummaries]. With q.Kept all processes read
 // it for fifty times as long as it took, while one process at a time looks again
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {

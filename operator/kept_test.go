@@ -21,7 +21,7 @@ import (
 
 // wide is a store whose looks at all lanes take long.
 type wide struct {
-	store.Full
+	store.Store
 	takes  time.Duration
 	reads  time.Duration // to read what is kept
 	mu     sync.Mutex
@@ -37,11 +37,11 @@ func (w *wide) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 		w.mu.Unlock()
 		time.Sleep(w.takes)
 	}
-	return w.Full.Survey(ctx, q)
+	return w.Store.Survey(ctx, q)
 }
 
 func (w *wide) Summary(ctx context.Context, name string) (store.Summary, error) {
-	s, err := w.Full.Summary(ctx, name)
+	s, err := w.Store.Summary(ctx, name)
 	if w.reads > 0 {
 		time.Sleep(w.reads)
 	}
@@ -55,7 +55,7 @@ func (w *wide) KeepSummary(ctx context.Context, name string, turn int64, next st
 	if w.keeps != nil {
 		return false, w.keeps
 	}
-	return w.Full.KeepSummary(ctx, name, turn, next)
+	return w.Store.KeepSummary(ctx, name, turn, next)
 }
 
 func (w *wide) desk(t *testing.T) *operator.Desk {
@@ -69,7 +69,7 @@ func (w *wide) desk(t *testing.T) *operator.Desk {
 // One of them looks again then, while the others read on.
 func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wide{Full: memory.New(), takes: 2 * time.Second}
+		w := &wide{Store: memory.New(), takes: 2 * time.Second}
 		o := newOffice(t, w)
 		o.serves(traits, queuer.Serial{}, "s", "t")
 		o.lane("s", 3)
@@ -135,7 +135,7 @@ func TestCausesKept(t *testing.T) {
 func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
-		w := &wide{Full: m, takes: 2 * time.Second}
+		w := &wide{Store: m, takes: 2 * time.Second}
 		o := newOffice(t, w)
 		o.serves(traits, queuer.Serial{}, "s")
 		o.lane("s", 3)
@@ -175,7 +175,7 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 // A look is an answer where it cannot be kept, and where what is kept is another code's.
 func TestCausesThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wide{Full: memory.New(), takes: time.Second, keeps: errors.New("permission denied")}
+		w := &wide{Store: memory.New(), takes: time.Second, keeps: errors.New("permission denied")}
 		d := w.desk(t)
 		for range 2 {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
@@ -183,7 +183,7 @@ func TestCausesThatCannotBeKept(t *testing.T) {
 		}
 		assert.Equal(t, 2, w.looks)
 		w.keeps = nil
-		_, err := w.Full.KeepSummary(t.Context(), "causes", 0, store.Summary{Text: "{not JSON"})
+		_, err := w.Store.KeepSummary(t.Context(), "causes", 0, store.Summary{Text: "{not JSON"})
 		require.NoError(t, err)
 		for range 2 {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})

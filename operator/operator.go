@@ -8,7 +8,7 @@
 // there. Where they are not on record, or where Runners recorded different ones, it refuses
 // with a [*SettingsError] and never guesses. [Desk.Relied] shows the record.
 //
-// Counts of open batches and the list of instances are the store's own: see [store.StatsKeeper].
+// Counts of open batches and the list of instances are the store's own: see [store.CanKeepStats].
 package operator
 
 import (
@@ -21,7 +21,6 @@ import (
 	"github.com/dltbatch/dltbatch/internal/acts"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/pages"
-	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -44,7 +43,7 @@ import (
 // The Runners of other processes notice an act by the store: at once or at their next scan. No
 // [batch.Observer] gets an event about it.
 type Desk struct {
-	store *whole.Store
+	store store.Store
 	acts  acts.Desk
 }
 
@@ -53,9 +52,7 @@ func New(s store.Store) (*Desk, error) {
 	if isnil.Is(s) {
 		return nil, fmt.Errorf("operator: %w", &batch.InputError{Field: "store", Want: "a store"})
 	}
-	d := &Desk{store: whole.Of(s, func(method, ability string) error {
-		return fmt.Errorf("%s: %w: %T is no %s", method, store.ErrUnsupported, s, ability)
-	})}
+	d := &Desk{store: s}
 	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet}
 	return d, nil
 }
@@ -155,9 +152,9 @@ func (d *Desk) Lanes(ctx context.Context, q store.CountsQuery) ([]store.LaneCoun
 
 // ListOrders lists orders. The error is [store.ErrUnsupported] where the store keeps no orders.
 func (d *Desk) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Record, store.Cursor, error) {
-	orders, ok := d.store.Store.(order.Store)
+	orders, ok := d.store.(order.Store)
 	if !ok {
-		return nil, "", fmt.Errorf("ListOrders: %w: %T is no order.Store", store.ErrUnsupported, d.store.Store)
+		return nil, "", fmt.Errorf("ListOrders: %w: %T is no order.Store", store.ErrUnsupported, d.store)
 	}
 	return orders.ListOrders(ctx, q)
 }
@@ -182,7 +179,7 @@ func (d *Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act,
 }
 
 // Acts returns the acts of operators upon all batches, lanes and everything, the newest first, and the
-// cursor for the next page, "" at the end. It needs a store with [store.ActLister]. What people did with a
+// cursor for the next page, "" at the end. It needs a store with [store.CanListActs]. What people did with a
 // bulk action as a whole is in [Progress].Events.
 func (d *Desk) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.Cursor, error) {
 	acts, next, err := d.store.Acts(ctx, q)
@@ -207,7 +204,7 @@ func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, err
 
 // Find returns the record of one batch by its id alone, or by its service and DataChangeID; or
 // [batch.ErrNotFound]. Of a batch that retention removed, the record is what is kept of it, with PrunedAt.
-// It needs a store with [store.Surveyor].
+// It needs a store with [store.CanSurvey].
 func (d *Desk) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
 	rec, err := d.store.Find(ctx, q)
 	if err != nil {

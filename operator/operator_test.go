@@ -30,7 +30,7 @@ var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
 type office struct {
 	*testing.T
 	*operator.Desk
-	st store.Full
+	st store.Store
 }
 
 // inStores runs a test on each store.
@@ -47,7 +47,7 @@ func inStores(t *testing.T, run func(o *office)) {
 	})
 }
 
-func newOffice(t *testing.T, st store.Full) *office {
+func newOffice(t *testing.T, st store.Store) *office {
 	d, err := operator.New(st)
 	require.NoError(t, err)
 	return &office{t, d, st}
@@ -246,10 +246,13 @@ func TestOrders(t *testing.T) {
 }
 
 // bare is a store with no more than it takes to deliver.
-type bare struct{ store.Store }
+type bare struct {
+	store.Unimplemented
+	store.Delivery
+}
 
 func TestAStoreThatLacksAbilities(t *testing.T) {
-	d, err := operator.New(bare{memory.New()})
+	d, err := operator.New(bare{Delivery: memory.New()})
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"ListOrders": func() error { _, _, err := d.ListOrders(t.Context(), order.ListQuery{}); return err },

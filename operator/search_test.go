@@ -74,12 +74,12 @@ func TestSearch(t *testing.T) {
 }
 
 // slowPages is a store whose pages take a second each.
-type slowPages struct{ store.Full }
+type slowPages struct{ store.Store }
 
 func (s slowPages) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	select {
 	case <-time.After(time.Second):
-		return s.Full.List(ctx, q)
+		return s.Store.List(ctx, q)
 	case <-ctx.Done():
 		return nil, "", ctx.Err()
 	}

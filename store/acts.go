@@ -2,24 +2,12 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"math"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
-
-// ActLister lists what operators did, of all batches and lanes at once. A Runner does without it;
-// without it package operator's Acts gives [ErrUnsupported].
-type ActLister interface {
-	// Acts returns the acts of operators upon batches, lanes and everything, the newest first by the
-	// database's clock, and the cursor for the next call, "" at the end. It has what
-	// [Inspector].History and LaneHistory have. Its cost grows with q.Limit, not with the number of
-	// acts; on a schema from before its index, and in memory, with all acts. A cursor that Acts of
-	// this store did not return gives a [*batch.InputError].
-	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
-}
 
 // ActsQuery is a page of all acts.
 type ActsQuery struct {
@@ -37,7 +25,7 @@ func (q ActsQuery) Bounded() ActsQuery {
 	return q
 }
 
-// ActPlace is the place of an act in the list that [ActLister].Acts returns, for stores. Of two acts of one
+// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts of one
 // moment acts upon lanes come first; all that decides after that is up to the store.
 type ActPlace struct {
 	At       int64  `json:"at"` // microseconds since 1970

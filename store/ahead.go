@@ -17,7 +17,7 @@ const aheadReach = 100
 // batch that is Committed, and perhaps after one that is under way.
 func Ahead(ctx context.Context, s interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
-	Lister
+	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
 }, key batch.Key, is func(batch.Record) bool) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {

@@ -143,7 +143,7 @@ func (a Applied) Enforce(c batch.Control, by batch.Policy, now time.Time) (Appli
 	return a, c
 }
 
-// Acquit is [Operator].Acquit.
+// Acquit is [Store].Acquit.
 func (r Row) Acquit() (Row, error) {
 	if !r.Quarantined {
 		return r, fmt.Errorf("%w: %s and not in quarantine", batch.ErrNotAllowed, r.State)

@@ -27,7 +27,7 @@ func Unmoved(seen, now batch.Record) error {
 	return nil
 }
 
-// Cancel is [Operator].Cancel.
+// Cancel is [Store].Cancel.
 func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 	r = r.AsOf(now)
 	switch {
@@ -49,7 +49,7 @@ type Requeue struct {
 	Quiet time.Duration
 }
 
-// Requeue is [Operator].Requeue. Attempts, spent budget and the place stay as they were.
+// Requeue is [Store].Requeue. Attempts, spent budget and the place stay as they were.
 func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	if !batch.Allowed(r.State, batch.Queued, batch.ByOperator) || !r.Final() {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
@@ -75,7 +75,7 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 	return r, nil
 }
 
-// Decide is [Operator].Decide.
+// Decide is [Store].Decide.
 func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, error) {
 	if err := ruling.Validate(); err != nil {
 		return r, err

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -10,26 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// StatsKeeper keeps counts of open batches and orders and a list of the running instances, for
-// dashboards, metrics and alerts. Without it a Runner's Stats gives [ErrUnsupported].
-//
-// The time of a count grows with the number of open batches. So one process of the cluster counts
-// for all, now and then; the store keeps the counts, and readers get them with their age
-// (docs/design.md#counting-what-is-open).
-type StatsKeeper interface {
-	// KeepInstance writes the row of an instance, under its ID. The store sets Seen to the
-	// present, and Since at the first call. Where i.Stopped it removes the row. An instance that
-	// [Instance.Validate] refuses gives a [*batch.InputError].
-	KeepInstance(ctx context.Context, i Instance) error
-	// RefreshStats counts, where the kept counts are old enough ([StatsTurn.Due]) and nobody else
-	// counts; true says that it did. It reads everything at one moment, takes no lock that
-	// others wait for, and gives up after [StatsLimit]. It also forgets instances.
-	RefreshStats(ctx context.Context, q RefreshQuery) (bool, error)
-	// Stats reads the kept counts. Its cost grows neither with open batches nor with history.
-	Stats(ctx context.Context) (Stats, error)
-}
-
-// Limits of a [StatsKeeper].
+// Limits of the counts ([CanKeepStats]).
 const (
 	// StatsLimit is how long a refresh may count. After that time it is cut off, and the
 	// earlier counts stay.
@@ -119,7 +99,7 @@ func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	return t
 }
 
-// Stats are the counts and the instances that a [StatsKeeper] keeps.
+// Stats are the counts and the instances that a store keeps ([CanKeepStats]).
 type Stats struct {
 	Totals
 	// Age is the time since At, when the counts were read.

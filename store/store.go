@@ -7,44 +7,291 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Store is the part of a store without which no batch is delivered. The author of a store begins
-// here: docs/stores.md is the manual, and examples/toystore is such a store in one file. The other
-// groups of methods are optional interfaces ([Abilities] lists them, and the loss without each);
-// a store that has them all is a [Full] one. All methods may be called concurrently, from any
-// number of processes on one database. Methods do not retry: the callers do. Methods do not keep
-// the slices passed in; returned slices belong to the caller.
+// Store is the contract between dltbatch and a database. docs/stores.md is the manual for the author
+// of a store, and examples/toystore is a store in one file.
 //
-// A struct that embeds a Store has these methods and no others, even if the store in it has more.
-// To wrap a store with all its abilities, embed [Full]; a wrapper passes Upkeep ([Upkeeper]) and
-// AddTx on by methods of its own.
+// A store begins with the eight methods of [Delivery], and embeds [Unimplemented], which has all other
+// methods and refuses their calls with [ErrUnsupported]. Each group of the other methods is one of the
+// [Abilities]: a store that has written the methods of a group names the ability in its Abilities.
+// Package store/storetest checks that the two agree.
+//
+// To wrap a store, embed a Store in a struct: the struct has all abilities of the store inside. Only
+// AddTx, which is not part of a Store, is passed on by a method of the wrapper's own.
+//
+// All methods may be called concurrently, from any number of processes on one database. Methods do
+// not retry: the callers do. Methods do not keep the slices passed in; returned slices belong to the
+// caller.
 type Store interface {
-	// Add stores all batches of the call, or none, in the order of the slice. nil promises
-	// that they are durable. Adds of a service that do not overlap keep their order. A batch
-	// whose id is stored with the same service and payload counts as stored, and the stored
-	// batch stays as it is; with another service or payload the error is [batch.ErrConflict].
-	// A batch that a Prune removed and of which it kept a tombstone counts as stored if it was
-	// Committed; otherwise the error is a [*batch.EndedError] ([AddedAgain]), and with another
-	// service or payload [batch.ErrConflict].
-	// A DataChangeID other than "" is the caller's own key, unique in its service for as long
-	// as the batch is stored or has a tombstone. Where a stored batch, or an earlier batch that this call stores, has the
-	// same key and the same payload, this batch counts as stored, even under another id, and
-	// the earlier batch stays; with another payload the error is [batch.ErrConflict], too. Two
-	// Adds of one id or one key wait for each other; if the first fails, the second is stored.
-	// The trace context is kept with the batch: [Ref].TraceParent. It is no part of what makes two
-	// batches the same; the context of the stored batch stays.
-	// An invalid batch gives a [*batch.InputError]. Any other error leaves open whether the
-	// call was stored: add again, it is harmless. Add does not keep the slice. A store knows
-	// no ledger: a Runner's Add and AddTx check whether the ledger can read a batch.
+	Delivery
+
+	// Abilities returns the abilities of the store, always the same ones. It does no I/O.
+	Abilities() Abilities
+
+	// Outcomes of many batches at once: [CanReadFinals].
+
+	// Finals returns the records of all keys whose batches are final, or what their tombstones keep
+	// ([Remains]), and separately the keys of which nothing is stored; the other batches are open.
+	// The order is any; each key comes once, even if keys repeats it. All waiting for outcomes in a
+	// process uses this method: its cost grows with len(keys), not with the backlog and not with
+	// history. A driver asks for [MaxKeys] in one statement, so more keys than that are not read at
+	// one moment.
+	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
+
+	// Lists: [CanList].
+
+	// List returns records in the order of (CreatedAt, ID) and the cursor for the next call,
+	// "" at the end. It is for people and tools, not for hot paths.
+	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
+
+	// Counts, for people and for measurements: [CanCount].
+
+	// Counts counts open batches by lane, in byte order of services after q.After. It counts
+	// attempted batches exactly, by state, and waiting batches up to q.Cap in each lane. Its
+	// cost grows with the lanes returned, with the batches in flight in them and with Cap,
+	// never with the backlog or with history. Fewer lanes than q.Limit mean that there are no
+	// more; a lane that became empty meanwhile may be among them.
+	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
+
+	// Removal of old batches: [CanPrune].
+
+	// Prune removes final batches, final orders, old ids of streams and the acts of operators on
+	// lanes: the oldest of each kind, at most q.Limit of each. It returns the number of each,
+	// beside an error too; [Pruned.More] says whether to call again. It never touches an open
+	// batch, a batch in quarantine, nor a batch whose orders are not settled. The history and the
+	// attempts of a batch go with it. A tombstone keeps the service, the id, the DataChangeID, the
+	// hash of the payload, and how the batch ended ([Remains]). Prune keeps no tombstones of
+	// orders.
+	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
+
+	// Bytes that a client has to know again after a crash: [CanKeepPrepared].
+
+	// KeepPrepared keeps the bytes that clients prepared, each by compare-and-set on the
+	// version, which it does not raise, and on the bytes that are kept already, which grow by
+	// appending only: [Row.KeepPrepared] is the rule. true says that these bytes are kept, by
+	// this call or an earlier one; false says that the row has moved on or keeps other bytes, so
+	// that nothing may be posted. What [Prepared.Validate] refuses gives its [*batch.InputError],
+	// and the call writes nothing. After any other error nothing may be posted either; calling
+	// again is harmless.
+	KeepPrepared(ctx context.Context, kept []Prepared) ([]bool, error)
+
+	// Batches by which a client (dlt.Ledger.Resolve) recognises that a ledger has not forgotten:
+	// [CanFindWitnesses].
+
+	// Witnesses returns ids of batches that are earlier than ref in its lane, latest first, up
+	// to limit: batches that became final as Committed or Invalid before ref's first
+	// unresolved attempt was claimed (Row.DoubtSince). The ledger decided on them before
+	// anything of ref was posted. It returns none where ref is not open, has no unresolved
+	// attempt or is not stored. It looks at the [WitnessReach] batches before ref, so that its
+	// cost does not grow with history.
+	Witnesses(ctx context.Context, ref Ref, limit int) ([]batch.ID, error)
+
+	// The ledgers to which the batches of the store belong: [CanKeepLedgers].
+
+	// Ledger records the ledger's name if none is recorded, and returns the recorded name.
+	Ledger(ctx context.Context, name string) (string, error)
+	// Serve records for each service the ledger that serves it, unless one is recorded, and
+	// returns the recorded names in the order of services. A name "" records nothing and only
+	// looks; the result is "" where no name is recorded.
+	Serve(ctx context.Context, services []Served) ([]string, error)
+	// KeepTraits keeps a text about the traits that dltbatch relies on, under the ledger's
+	// name, where no text is kept yet or the kept text equals seen. It returns the text that
+	// is kept then, "" for none. A caller that gets another text than its own passes that as
+	// seen to replace it. With traits "" the call keeps nothing and only looks. After an error
+	// it is open whether traits are kept; calling again is harmless.
+	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
+
+	// Acts that a person may do to a stored batch: [CanOperate].
+	//
+	// Each method takes the record that the person saw. Where the batch has another version by now,
+	// the method does nothing, and the error is a [*batch.MovedOnError] with the present record.
+	// Otherwise a decision about one attempt might hit the next attempt, which the person never
+	// saw. Of the record Key and Version count; and CreatedAt where it is set, since it
+	// distinguishes a removed batch from a batch added again under its id. A caller that has only
+	// key and version may pass those. The version covers everything that a decision rests on; the
+	// monitor's questions about the batch do not raise it.
+	//
+	// The same transaction writes the act into the history. Each method returns
+	// [batch.ErrNotFound], [batch.ErrMovedOn], [batch.ErrNotAllowed] where the state table has no
+	// such move, [batch.ErrInDoubt], or a [*batch.InputError] where by names nobody or seen has no
+	// version. After any other error it is open whether the act was done; calling again with the
+	// same record is harmless, and gives ErrMovedOn where it was done.
+
+	// Cancel moves a waiting batch (Queued, Delayed or Unknown) to Rejected, but never while a
+	// doubt is open.
+	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
+	// Requeue moves an Invalid or Rejected batch back into its lane, in its old place. It ends
+	// a quarantine, and does not release the lane. A batch that was given up
+	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
+	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
+	// Decide ends a doubt by what a person found ([batch.Ruling]). The claim must have expired; a
+	// Pending or Valid batch must stand as needing a decision. A waiting batch (Delayed or Unknown)
+	// may be decided while an earlier attempt is in doubt. No policy follows. Where kept bytes may be
+	// sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
+	// [batch.NotExecutedReject] is for good (docs/design.md#prepared-bytes).
+	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
+	// Acquit ends the quarantine of a batch, which stays final as it is.
+	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
+
+	// Controls hold lanes: a pause, a halt, a policy ([CanControl]). They are durable, whether a
+	// lane has batches or not, and count for all instances: every claim reads them.
+
+	// Steer changes a control, and writes that into its history in the same transaction;
+	// [Steering.Apply] is the rule. It returns the present control, and whether anything
+	// changed. A Claim that begins after Steer has returned sees the change. Services that
+	// were paused one by one stay paused when everything is resumed. Where the control is not
+	// at [Steering].Seen any more, Steer does nothing and the error is a [*batch.MovedOnError]
+	// with the present control; a pause is always done. A steering that makes no sense gives a
+	// [*batch.InputError].
+	Steer(ctx context.Context, s Steering) (now batch.Control, changed bool, err error)
+	// Control returns one control; a control that was never set has only its scope.
+	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
+	// ControlsOf lists the controls of services that are [batch.Control.Set], in byte
+	// order of services after q.After.
+	ControlsOf(ctx context.Context, q ControlsQuery) ([]batch.Control, error)
+
+	// Histories and reports, for people who ask why: [CanInspect]. These methods change nothing.
+
+	// History returns the acts of operators on a batch, oldest first, or [batch.ErrNotFound].
+	// The store keeps the newest [batch.MaxActs].
+	History(ctx context.Context, key batch.Key) ([]batch.Act, error)
+	// LaneHistory returns the acts of operators on a lane, or on everything, oldest first. The
+	// store keeps the newest [batch.MaxActs], and none for longer than batches.
+	LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error)
+	// Attempts returns the reports of a batch's attempts, oldest first ([KeepReport]), or
+	// [batch.ErrNotFound].
+	Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error)
+	// Look returns a batch and its lane as a claim would see it, with the first window (at
+	// least 1) of its waiting batches, all of one moment; or [batch.ErrNotFound]. It locks
+	// nothing.
+	Look(ctx context.Context, key batch.Key, window int) (Look, error)
+
+	// The acts of operators upon all batches and lanes at once: [CanListActs].
+
+	// Acts returns the acts of operators upon batches, lanes and everything, the newest first by
+	// the database's clock, and the cursor for the next call, "" at the end. It has what History
+	// and LaneHistory have. Its cost grows with q.Limit, not with the number of acts; on a schema
+	// from before its index, and in memory, with all acts. A cursor that Acts of this store did not
+	// return gives a [*batch.InputError].
+	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
+
+	// Counts of open batches and orders and a list of the running instances, for dashboards,
+	// metrics and alerts: [CanKeepStats]. The time of a count grows with the number of open
+	// batches. So one process of the cluster counts for all, now and then; the store keeps the
+	// counts, and readers get them with their age (docs/design.md#counting-what-is-open).
+
+	// KeepInstance writes the row of an instance, under its ID. The store sets Seen to the
+	// present, and Since at the first call. Where i.Stopped it removes the row. An instance that
+	// [Instance.Validate] refuses gives a [*batch.InputError].
+	KeepInstance(ctx context.Context, i Instance) error
+	// RefreshStats counts, where the kept counts are old enough ([StatsTurn.Due]) and nobody else
+	// counts; true says that it did. It reads everything at one moment, takes no lock that
+	// others wait for, and gives up after [StatsLimit]. It also forgets instances.
+	RefreshStats(ctx context.Context, q RefreshQuery) (bool, error)
+	// Stats reads the kept counts. Its cost grows neither with open batches nor with history.
+	Stats(ctx context.Context) (Stats, error)
+
+	// All lanes at once, for people who ask which batches stand still and why: [CanSurvey]. These
+	// methods change nothing.
+
+	// Survey looks at lanes that have open batches, closed ones included, in byte order of services
+	// after q.After, or in the order of q.Services. Fewer lanes than q.Limit mean that there are no
+	// more; a lane that became empty meanwhile may be among them. Its cost grows with the lanes
+	// returned, with the batches in flight in them, with Window and Cap, never with the backlog or
+	// with history. It locks nothing.
+	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
+	// Find returns the record of the batch that q names, open or final, or what its tombstone
+	// keeps ([Remains]), or [batch.ErrNotFound].
+	Find(ctx context.Context, q FindQuery) (batch.Record, error)
+
+	// Texts that take long to make, each under a name, so that one process makes them and all
+	// others read them (docs/design.md#counting-what-is-open): [CanKeepSummaries]. The texts are
+	// package operator's.
+
+	// Summary returns the text under a name, and the database's clock. Where nothing is kept, all
+	// but Now is zero.
+	Summary(ctx context.Context, name string) (Summary, error)
+	// KeepSummary replaces a summary that is at this turn still; true says that it did. A Text ""
+	// leaves the text as it is. Now does not count. A name that is empty or not printable text of
+	// at most [batch.MaxInstanceLen] bytes gives a [*batch.InputError].
+	KeepSummary(ctx context.Context, name string, turn int64, next Summary) (bool, error)
+
+	// How far bulk actions of operators have come, so that after a crash a person may go on with
+	// one in another process (docs/operations.md#bulk-actions): [CanKeepBulks]. The texts are
+	// package operator's.
+
+	// AddBulk keeps a bulk action and its parts, all or nothing. Where the token is known it
+	// changes nothing. In the same transaction it removes actions that nobody has changed for
+	// longer than forget; 0 removes none. The error is a [*batch.InputError] where the token is no
+	// [ValidBulkToken].
+	AddBulk(ctx context.Context, token, text string, parts []string, forget time.Duration) (Bulk, error)
+	// SetBulk replaces the texts of an action, and of one of its parts where part is not nil, if
+	// the action still has this version. Else it changes nothing, and the error is
+	// [batch.ErrMovedOn], or [batch.ErrNotFound].
+	SetBulk(ctx context.Context, token string, version int64, text string, part *BulkPart) (Bulk, error)
+	// GetBulk returns an action, or [batch.ErrNotFound].
+	GetBulk(ctx context.Context, token string) (Bulk, error)
+	// GetBulkPart returns the text of a part, or [batch.ErrNotFound].
+	GetBulkPart(ctx context.Context, token string, place int) (string, error)
+	// ListBulks returns the newest limit actions, the newest first; at most [MaxBulks].
+	ListBulks(ctx context.Context, limit int) ([]Bulk, error)
+
+	// The ids that clients saw in their ledgers' streams of events: [CanKeepStreams]. The methods
+	// are those of dlt.Journal. A name that is empty, longer than [batch.MaxIDLen] bytes or not
+	// printable text gives a [*batch.InputError]. Prune removes old ids, and shortens the span
+	// accordingly.
+
+	// LeaseStream makes holder the stream's only writer for ttl, which must be positive, on
+	// the database's clock, or renews that lease. held is false while another holder has it.
+	// Each change of holder, and each lease after an expired one, even by the same holder,
+	// gets a higher epoch; a renewal keeps the epoch. A lease that ends later than 2*ttl from
+	// now counts as expired: the clock stepped back since. The covered span does not end with a
+	// lease: the next writer sets Restart when it must.
+	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
+	// AppendStream writes an entry, all of it or nothing. Where the epoch's lease is over it
+	// writes nothing and held is false. An id that is in the log already stays as it is.
+	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
+	// FindStream returns the ids that are in the log, each once and in any order, and the span
+	// that the log covers. The span was true at each look for ids; FindStream looks for
+	// [MaxKeys] in one statement.
+	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
+
+	// Care of the store itself. It is no ability: a store that needs no care returns nothing.
+
+	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes
+	// nobody wait. It returns the conditions that the store's operator must know about at
+	// present; nothing while all is well. Every Runner calls it once a second while it runs,
+	// so it may be called concurrently, by several processes on one database.
+	Upkeep(ctx context.Context) ([]Warning, error)
+}
+
+// Delivery is the part of a [Store] without which no batch is delivered.
+type Delivery interface {
+	// Add stores all batches of the call, or none, in the order of the slice. nil promises that
+	// they are durable. Adds of a service that do not overlap keep their order. A batch whose id is
+	// stored with the same service and payload counts as stored, and the stored batch stays as it
+	// is; with another service or payload the error is [batch.ErrConflict]. A batch that a Prune
+	// removed and of which it kept a tombstone counts as stored if it was Committed; otherwise the
+	// error is a [*batch.EndedError] ([AddedAgain]), and with another service or payload
+	// [batch.ErrConflict]. A DataChangeID other than "" is the caller's own key, unique in its
+	// service for as long as the batch is stored or has a tombstone. Where a stored batch, or an
+	// earlier batch that this call stores, has the same key and the same payload, this batch counts
+	// as stored, even under another id, and the earlier batch stays; with another payload the error
+	// is [batch.ErrConflict], too. Two Adds of one id or one key wait for each other; if the first
+	// fails, the second is stored. The trace context is kept with the batch: [Ref].TraceParent. It
+	// is no part of what makes two batches the same; the context of the stored batch stays. An
+	// invalid batch gives a [*batch.InputError]. Any other error leaves open whether the call was
+	// stored: add again, it is harmless. Add does not keep the slice. A store knows no ledger: a
+	// Runner's Add and AddTx check whether the ledger can read a batch.
 	Add(ctx context.Context, batches ...batch.Batch) error
 	// Get returns the record of a batch, open or final, or what its tombstone keeps ([Remains]), or
 	// [batch.ErrNotFound].
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
-	// Lanes lists services that have open batches and are not closed by [Controls], in byte
-	// order after q.After: the queuer's rotating scan reads them. It locks nothing.
+	// Lanes lists services that have open batches and are not closed by a control ([CanControl]),
+	// in byte order after q.After: the queuer's rotating scan reads them. It locks nothing.
 	Lanes(ctx context.Context, q LanesQuery) ([]batch.ServiceID, error)
 	// Claim shows each named lane to choose, and marks the chosen batches Submitting, in one
 	// transaction. It skips lanes that another claim holds, and names them in Claimed.Locked.
-	// With [Controls] it treats a lane that is paused or halted as empty, and does not ask
+	// With [CanControl] it treats a lane that is paused or halted as empty, and does not ask
 	// choose about it. This covers a lane that was paused or halted before the call, and a
 	// lane that was halted by the transaction which made a batch final, if choose no longer
 	// sees that batch.
@@ -61,9 +308,9 @@ type Store interface {
 	Payloads(ctx context.Context, refs []Ref) ([][]byte, error)
 	// Record applies outcomes of attempts, in groups, each by compare-and-set on its version.
 	// An outcome that is fenced or bad fails alone, in its place in the result. In the same
-	// transaction a store with [Controls] carries out the lane's policy about batches that
-	// Record makes final as Invalid or Rejected ([Applied.Enforce]), and a store with an
-	// [Inspector] keeps the reports of attempts ([Outcome.Reported]). Outcomes without either
+	// transaction a store with [CanControl] carries out the lane's policy about batches that
+	// Record makes final as Invalid or Rejected ([Applied.Enforce]), and a store with
+	// [CanInspect] keeps the reports of attempts ([Outcome.Reported]). Outcomes without either
 	// cost no further statement. After an error nothing is known to be applied: call again
 	// with the same outcomes, which is harmless.
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
@@ -77,106 +324,11 @@ type Store interface {
 	Checked(ctx context.Context, due []Due) error
 }
 
-// Full is a store with all abilities, as the stores of this module are.
-type Full interface {
-	Store
-	FinalReader
-	Lister
-	Counter
-	Pruner
-	PreparedKeeper
-	WitnessReader
-	Ledgers
-	Operator
-	Controls
-	Inspector
-	StatsKeeper
-	Surveyor
-	BulkKeeper
-	ActLister
-	SummaryKeeper
-	Journal
-}
-
 // MaxKeys is the number of keys that a driver asks its database for in one statement.
 const MaxKeys = 500
 
 // WitnessReach is the number of earlier batches that one Witnesses looks at.
 const WitnessReach = 500
-
-// ListQuery selects records; zero fields select all.
-type ListQuery struct {
-	Service *batch.ServiceID
-	States  []batch.State
-	// Open selects batches that are not final, in any state.
-	Open bool
-	// Quarantined selects batches that a policy set aside. The cost grows with their number.
-	Quarantined bool
-	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
-	// at least OlderThan, and less than NewerThan. 0 is no bound.
-	OlderThan, NewerThan time.Duration
-	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer where
-	// they have more than [MaxListReceipts] receipts; its cursor goes on.
-	Limit int
-	// After goes on from an earlier call's cursor.
-	After Cursor
-}
-
-// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those of
-// its first record: with [MaxReceiptData] this bounds a page in bytes.
-const MaxListReceipts = 1000
-
-// Cut returns how many records at the front of a list make one page, where they have these numbers of
-// receipts: at most q.Limit, which the store has bounded, and at least one.
-func (q ListQuery) Cut(receipts []int64) int {
-	var total int64
-	for n, count := range receipts {
-		if total += count; n > 0 && (n >= q.Limit || total > MaxListReceipts) {
-			return n
-		}
-	}
-	return len(receipts)
-}
-
-// CountsQuery selects lanes to count; the zero value begins after the service "".
-type CountsQuery struct {
-	// Service selects this lane only.
-	Service *batch.ServiceID
-	// After is the last service of the call before; Start says that there was none
-	// ("" is a service like any other).
-	After batch.ServiceID
-	Start bool
-	// Limit is how many lanes at most. Defaults to 100, at most 1,000.
-	Limit int
-	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
-	// 100,000.
-	Cap int
-}
-
-// Bounded returns the query with its defaults and within its bounds.
-func (q CountsQuery) Bounded() CountsQuery {
-	q.Limit, q.Cap = bounded(q.Limit, 100, 1000), bounded(q.Cap, 1000, 100_000)
-	return q
-}
-
-// bounded is n, but at most most, or otherwise where n says nothing.
-func bounded(n, otherwise, most int) int {
-	if n <= 0 {
-		return otherwise
-	}
-	return min(n, most)
-}
-
-// LaneCounts are the open batches of one lane.
-type LaneCounts struct {
-	Service batch.ServiceID `json:"service"`
-	// Attempted counts the open batches that were ever claimed, by state; a state without
-	// batches is not in it.
-	Attempted map[batch.State]int `json:"attempted"`
-	// Waiting counts the open batches that were never claimed.
-	// Where it equals the query's Cap there may be more.
-	Waiting int `json:"waiting"`
-}
 
 // Ref names a stored batch.
 type Ref struct {
@@ -190,84 +342,4 @@ type Ref struct {
 	// "" without a context, or if it is not known. No store needs it to find a batch. A store puts
 	// it into each Ref that it hands out, as it does with Created.
 	TraceParent string
-}
-
-// PendingQuery asks for due rows.
-type PendingQuery struct {
-	Limit int           // at most; must be positive
-	Lease time.Duration // for so long nobody else gets them; 0 only looks, and writes nothing
-	// Services, where it is not nil, selects the rows of these services that the monitor owns,
-	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
-	// ledger sends by itself. The cost grows with the batches in flight in these services.
-	Services []batch.ServiceID
-	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so far
-	// ahead, so the database's clock was put back, and the row would wait until it is there again. 0
-	// makes no row due. A query with a Lease and without Services also puts claims right that were
-	// made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
-	Ahead time.Duration
-}
-
-// Due reports whether a row is due at now, by the database's clock: the monitor owns it, or its claim
-// is to be put right.
-func (q PendingQuery) Due(r Row, now time.Time) bool {
-	if !r.Monitored(now) {
-		return q.Lease != 0 && r.claimAhead(now)
-	}
-	return !r.NextCheck.After(now) || q.Ahead > 0 && r.NextCheck.After(now.Add(q.Ahead))
-}
-
-// InFlight is a row that the monitor asks the ledger about. Ages and times left are durations
-// on the database's clock.
-type InFlight struct {
-	Ref
-	Version int64
-	State   batch.State
-	Attempt int
-	Spent   int
-	Budget  batch.Budget
-	// PostedAgo is the time since the last POST that may have had an effect ended; for an
-	// attempt in doubt, the time since its claim expired, which is later.
-	PostedAgo time.Duration
-	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not known.
-	Age time.Duration
-	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where that
-	// is not known.
-	AskedAgo time.Duration
-	// Rollbacks counts executions in a row that the ledger took back. RolledBack says that the
-	// last attempt is among them.
-	Rollbacks  int
-	RolledBack bool
-	// Resends counts the POSTs after the first unresolved attempt.
-	Resends int
-	// ResendLeft is how long a resend stays harmless; negative when it no longer is.
-	ResendLeft time.Duration
-	// SettleLeft is how long an Invalid may still become Committed.
-	SettleLeft time.Duration
-	// DoubtAttempt is the first unresolved attempt, claimed DoubtAgo.
-	DoubtAttempt int
-	DoubtAgo     time.Duration
-	Failures     int // certain failures in a row; a doubt ends the row
-	// Ended says that the last POST certainly ended: the doubt was recorded. Otherwise the
-	// claim has expired on the database's clock, and its request may still be under way if
-	// that clock jumped.
-	Ended bool
-	// ClaimTTL is the duration of the last claim, as its claimer set it; 0 where that is not
-	// known: code from before this field made the claim.
-	ClaimTTL time.Duration
-	// Seen is the endpoint that reported this very attempt as under way; "" for none.
-	Seen      string
-	Refused   bool   // an error is kept that becomes final once the doubt is resolved
-	Requeued  bool   // verdicts from before the requeue may still be reported
-	Called    bool   // a person was called since it moved last: see [Row].Called
-	Undecided bool   // and about this attempt: see [Row].Undecided
-	Prepared  []byte // bytes that KeepPrepared kept, nil for none
-	Was       *Row   // for the outcome: [Outcome].Was
-	// CheckIn is the time until the row is due (again): Lease, where there is one.
-	CheckIn time.Duration
-}
-
-// Due says when to ask next.
-type Due struct {
-	Ref
-	In time.Duration
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Stream is the state that a store keeps of one stream beside its ids. Its methods are the
-// rules of [Journal] as pure functions, so that all drivers behave the same: they return the
+// rules of LeaseStream, AppendStream and FindStream as pure functions, so that all drivers behave the same: they return the
 // next stream. now is always the database's clock. The zero value is a stream that nobody has
 // leased.
 type Stream struct {
@@ -20,7 +20,7 @@ type Stream struct {
 	Cursor       string
 }
 
-// Lease is [Journal].LeaseStream. A lease that ends later than 2*ttl from now was taken while the
+// Lease is [Store].LeaseStream. A lease that ends later than 2*ttl from now was taken while the
 // clock was ahead, and is not live: it would block the stream for as long as the clock's step. Its
 // holder may still live, so the next lease has a higher epoch.
 func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, bool) {
@@ -35,7 +35,7 @@ func (s Stream) Lease(now time.Time, holder string, ttl time.Duration) (Stream, 
 	return s, true
 }
 
-// Append is [Journal].AppendStream without the ids. An Until ahead of the clock was written
+// Append is [Store].AppendStream without the ids. An Until ahead of the clock was written
 // before the clock stepped back; the time between cannot be known any more, so the span begins
 // anew.
 func (s Stream) Append(now time.Time, e batch.StreamEntry) (Stream, bool) {
@@ -80,7 +80,7 @@ func (s Stream) And(o Stream) Stream {
 	return o
 }
 
-// Found is the result of [Journal].FindStream without the ids.
+// Found is the result of [Store].FindStream without the ids.
 func (s Stream) Found(now time.Time) batch.StreamFound {
 	f := batch.StreamFound{Cursor: s.Cursor}
 	if s.Since.IsZero() || s.Until.Before(s.Since) || s.Until.After(now) {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 // screen is a store, and a person with the command before it.
 type screen struct {
 	*testing.T
-	st  store.Full
+	st  store.Store
 	dsn string // "": the store is in this process
 }
 

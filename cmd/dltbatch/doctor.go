@@ -335,11 +335,7 @@ func (x *exam) instances(ctx context.Context) error {
 
 // lanes looks at the settings that instances rely on, and at lanes that people left paused.
 func (x *exam) lanes(ctx context.Context) error {
-	surveyor, ok := x.db.Store.(store.Surveyor)
-	if !ok {
-		return nil
-	}
-	sv, err := surveyor.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
+	sv, err := x.db.Store.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
 	if err != nil {
 		return err
 	}
@@ -380,11 +376,7 @@ func (x *exam) lanes(ctx context.Context) error {
 
 // upkeep asks the store itself.
 func (x *exam) upkeep(ctx context.Context) error {
-	keeper, ok := x.db.Store.(store.Upkeeper)
-	if !ok {
-		return nil
-	}
-	warnings, err := keeper.Upkeep(ctx)
+	warnings, err := x.db.Store.Upkeep(ctx)
 	if err != nil {
 		return err
 	}

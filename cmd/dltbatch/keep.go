@@ -137,10 +137,6 @@ batch: a late Add of the same batch is not sent again. The JSON counts "batches"
 		if older < time.Hour {
 			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
 		}
-		pruner, ok := db.Store.(store.Pruner)
-		if !ok {
-			return fmt.Errorf("prune: %w: %T is no store.Pruner", store.ErrUnsupported, db.Store)
-		}
 		t := &consent{a: a, asks: true, yes: yes}
 		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
 			return err
@@ -148,7 +144,7 @@ batch: a late Add of the same batch is not sent again. The JSON counts "batches"
 		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID, string) bool { return true }}
 		var sum pruned
 		for {
-			p, err := pruner.Prune(ctx, q)
+			p, err := db.Store.Prune(ctx, q)
 			if err != nil {
 				return err
 			}

@@ -13,16 +13,12 @@ import (
 
 // stats reads the counts and the instances.
 func (db *database) stats(ctx context.Context, refresh bool) (store.Stats, error) {
-	keeper, ok := db.Store.(store.StatsKeeper)
-	if !ok {
-		return store.Stats{}, fmt.Errorf("stats: %w: %T is no store.StatsKeeper", store.ErrUnsupported, db.Store)
-	}
 	if refresh {
-		if _, err := keeper.RefreshStats(ctx, store.RefreshQuery{By: "dltbatch command"}); err != nil {
+		if _, err := db.Store.RefreshStats(ctx, store.RefreshQuery{By: "dltbatch command"}); err != nil {
 			return store.Stats{}, err
 		}
 	}
-	return keeper.Stats(ctx)
+	return db.Store.Stats(ctx)
 }
 
 func (a *app) status() *cobra.Command {

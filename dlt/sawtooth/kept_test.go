@@ -24,9 +24,9 @@ import (
 // in the record: of one that is written together with its acceptance, of one that is
 // asked about from memory, as a row, or because the node has told of a block.
 func TestReceiptsAreKept(t *testing.T) {
-	stores := map[string]func(t *testing.T) store.Full{
-		"memory": func(*testing.T) store.Full { return memory.New() },
-		"sqlite": func(t *testing.T) store.Full {
+	stores := map[string]func(t *testing.T) store.Store{
+		"memory": func(*testing.T) store.Store { return memory.New() },
+		"sqlite": func(t *testing.T) store.Store {
 			db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, db.Close()) })

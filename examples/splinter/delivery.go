@@ -15,7 +15,7 @@ import (
 // delivery runs the Runner, and its successor.
 type delivery struct {
 	network  *splintertest.Network
-	store    store.Full
+	store    store.Store
 	key      sawtooth.Signer
 	progress *progress
 }

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // questions counts the status queries to the nodes. A query about a batch in doubt also has
@@ -52,7 +52,7 @@ func listen(asked *questions) (*splintertest.Network, error) {
 }
 
 // connect makes the client of both nodes.
-func connect(network *splintertest.Network, key sawtooth.Signer, journal store.Journal) (*splinter.Client, error) {
+func connect(network *splintertest.Network, key sawtooth.Signer, journal dlt.Journal) (*splinter.Client, error) {
 	return splinter.New(network.URL(0), &splinter.Options{
 		Node:  func(s batch.ServiceID) string { return network.URL(network.NodeOf(s)) },
 		Token: splinter.CylinderToken(key),

@@ -16,7 +16,7 @@ import (
 // or by Record.Decision.
 type person struct {
 	network  *splintertest.Network
-	store    store.Full
+	store    store.Store
 	progress *progress
 }
 

@@ -95,14 +95,12 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 	return nil
 }
 
-// absent prints the interfaces that a store lacks, and the loss without each.
+// absent prints the abilities that a store lacks, and the loss without each.
 func absent(w io.Writer, st store.Store) error {
 	fmt.Fprintf(w, "the store has the methods that deliver a batch; it does without\n\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, a := range store.Abilities(st) {
-		if !a.Has {
-			fmt.Fprintf(table, "  %s\t%s\n", a.Interface, a.Loss)
-		}
+	for _, l := range st.Abilities().Losses() {
+		fmt.Fprintf(table, "  %s\t%s\n", l.Ability, l.Text)
 	}
 	return table.Flush()
 }

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), &out, 12, 3))
-	require.Contains(t, out.String(), "store.Pruner")
+	require.Contains(t, out.String(), "store.CanPrune")
 	require.Contains(t, out.String(), "in doubt")
 	require.Contains(t, out.String(), "12 of 12 batches are committed")
 	require.Error(t, run(t.Context(), &out, 0, 3))

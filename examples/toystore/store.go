@@ -16,7 +16,7 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// Store is a [store.Store] with the methods that deliver a batch, and no others. It keeps
+// Store is a [store.Store] with the eight methods that deliver a batch. It keeps
 // everything in maps, under one mutex: each method is a transaction for as long as it holds
 // that. In a database each would be a transaction of the database, and the maps tables with
 // indexes.
@@ -25,6 +25,8 @@ var _ store.Store = (*Store)(nil)
 // writes that back. So it behaves as all other stores do, and storetest can compare it with the
 // same rules.
 type Store struct {
+	store.Unimplemented // the other methods; none of them is needed to deliver a batch
+
 	mu       sync.Mutex
 	offset   time.Duration // of the store's clock: see StepClock
 	batches  map[batch.ID]*stored
@@ -298,8 +300,8 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 }
 
 // Record applies outcomes, each for itself. Apply refuses an outcome whose version is not the
-// row's: somebody else was faster. Since the store is no [store.Controls] and no
-// [store.Inspector], that is all.
+// row's: somebody else was faster. Since the store lacks [store.CanControl] and
+// [store.CanInspect], that is all.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	end, err := s.begin(ctx)
 	if err != nil {

@@ -13,11 +13,7 @@ import (
 
 // Desk is where people act, and look up who did what.
 type Desk struct {
-	Store interface {
-		store.Operator
-		store.Controls
-		store.Inspector
-	}
+	Store store.Store
 	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
 	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
 	// Done is called after each act upon a batch, which is rec now; nil is nobody.

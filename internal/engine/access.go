@@ -6,14 +6,13 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/held"
-	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // access is the store as one user of it has it: a loop of a Run, or everybody outside of the loops. Every
 // call goes through call.
 type access struct {
-	*whole.Store
+	store.Store // a substituted
 	meter
 	loop string // "" outside of loops
 
@@ -24,7 +23,7 @@ type access struct {
 }
 
 // given is the store that New got.
-func (a access) given() store.Store { return a.Store.Store }
+func (a access) given() store.Store { return a.Store.(substituted).Store }
 
 // storeMeter returns the meter of calls to the store. For a loop invalid input and not found count as
 // answers, not as failures.
@@ -78,9 +77,8 @@ func (a access) Add(ctx context.Context, batches ...batch.Batch) error {
 	return callErr(ctx, a, "add", len(batches), func() error { return a.Store.Add(ctx, batches...) })
 }
 
-// upkeep is for a store that has an Upkeep.
-func (a access) upkeep(ctx context.Context, s store.Upkeeper) ([]store.Warning, error) {
-	return call(ctx, a, "upkeep", 0, length, func() ([]store.Warning, error) { return s.Upkeep(ctx) })
+func (a access) Upkeep(ctx context.Context) ([]store.Warning, error) {
+	return call(ctx, a, "upkeep", 0, length, func() ([]store.Warning, error) { return a.Store.Upkeep(ctx) })
 }
 
 func (a access) Get(ctx context.Context, key batch.Key) (batch.Record, error) {

@@ -14,7 +14,7 @@ type idleLedger struct{ dlt.Ledger }
 
 func (idleLedger) Submit(context.Context, batch.Attempt) error { return nil }
 
-type idleStore struct{ store.Full }
+type idleStore struct{ store.Store }
 
 func (idleStore) Checked(context.Context, []store.Due) error                         { return nil }
 func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }
@@ -22,7 +22,7 @@ func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, er
 // Where nobody looks, no call costs an allocation, in a loop or outside.
 func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
-	outside := access{Store: wholeStore(idleStore{})}
+	outside := access{Store: substituted{Store: idleStore{}}}
 	inside := access{Store: outside.Store, meter: storeMeter(nil, newVitals()), loop: "queuer"}
 	ledger := watchedLedger{idleLedger{}, ledgerMeter(nil, inside.v)}
 	for name, call := range map[string]func() error{

@@ -101,13 +101,13 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	}
 	if o.Retention == 0 {
 		o.Retention = -1
-		if is[store.Pruner](s) {
+		if s.Abilities().Has(store.CanPrune) {
 			o.Retention = 30 * 24 * time.Hour
 		}
 	}
 	return &Engine{common: common{
 		o: o, events: r, held: held.New(held.DefaultBytes),
-		store:  access{Store: wholeStore(s), meter: storeMeter(r.Calls(), nil)},
+		store:  access{Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil)},
 		ledger: guard{Ledger: l, trouble: func(err error) { r.Trouble("ledger", err) }, traits: new(atomic.Bool)},
 	}}, nil
 }
@@ -171,7 +171,7 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 }
 
 // Store returns the store for the application's calls. It has all methods.
-func (e *Engine) Store() store.Full { return e.store }
+func (e *Engine) Store() store.Store { return e.store }
 
 // Given returns the store that New got.
 func (e *Engine) Given() store.Store { return e.store.given() }

@@ -70,31 +70,33 @@ func checkRetention(traits dlt.Traits, o Options) error {
 // checkStore refuses a store that lacks an ability which the options or the ledger's traits
 // need.
 func checkStore(s store.Store, o Options, t dlt.Traits) error {
+	can := s.Abilities()
 	switch {
-	case queuer.ReliesOnOrder(o.Strategy) && !is[store.Lister](s):
-		return lacks(s, "store.Lister", fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
-	case o.Policy != batch.PolicyContinue && !is[store.Controls](s):
-		return lacks(s, "store.Controls", fmt.Sprintf("Options.Policy (%s)", o.Policy))
-	case o.Policy == batch.PolicyQuarantine && !is[store.Operator](s):
-		return lacks(s, "store.Operator", fmt.Sprintf("Options.Policy (%s)", o.Policy))
-	case o.Retention > 0 && !is[store.Pruner](s):
-		return lacks(s, "store.Pruner", fmt.Sprintf("Options.Retention (%s)", o.Retention))
+	case queuer.ReliesOnOrder(o.Strategy) && !can.Has(store.CanList):
+		return lacks(s, store.CanList, fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
+	case o.Policy != batch.PolicyContinue && !can.Has(store.CanControl):
+		return lacks(s, store.CanControl, fmt.Sprintf("Options.Policy (%s)", o.Policy))
+	case o.Policy == batch.PolicyQuarantine && !can.Has(store.CanOperate):
+		return lacks(s, store.CanOperate, fmt.Sprintf("Options.Policy (%s)", o.Policy))
+	case o.Retention > 0 && !can.Has(store.CanPrune):
+		return lacks(s, store.CanPrune, fmt.Sprintf("Options.Retention (%s)", o.Retention))
 	}
 	return checkNeeds(s, t)
 }
 
 // checkNeeds refuses a store that lacks an ability which the ledger's traits need.
 func checkNeeds(s store.Store, t dlt.Traits) error {
+	can := s.Abilities()
 	switch {
-	case t.Prepares && !is[store.PreparedKeeper](s):
-		return lacks(s, "store.PreparedKeeper", fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
-	case t.Routed && !is[store.Ledgers](s):
-		return lacks(s, "store.Ledgers", "a ledger that is made of several (dlt.Traits.Routed)")
+	case t.Prepares && !can.Has(store.CanKeepPrepared):
+		return lacks(s, store.CanKeepPrepared, fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
+	case t.Routed && !can.Has(store.CanKeepLedgers):
+		return lacks(s, store.CanKeepLedgers, "a ledger that is made of several (dlt.Traits.Routed)")
 	}
 	return nil
 }
 
 // lacks is the error about a store without an ability that something else needs.
-func lacks(s store.Store, ability, by string) error {
-	return BadOption("store", fmt.Sprintf("%T", s), fmt.Sprintf("a %s, for %s (a struct that wraps a store has its own methods only: store.Full has them all)", ability, by))
+func lacks(s store.Store, ability store.Abilities, by string) error {
+	return BadOption("store", fmt.Sprintf("%T", s), fmt.Sprintf("a store with %s, for %s", ability, by))
 }

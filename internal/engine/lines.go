@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/dltbatch/dltbatch/store"
 )
 
 // The lines about a Run in the log, beside those of its events.
@@ -17,14 +15,12 @@ const (
 	lineLosses   = "the store lacks abilities"
 )
 
-// logLosses writes down once which abilities the store lacks, since a store that was wrapped may
-// have lost them by mistake.
+// logLosses writes down once which abilities the store lacks, since its author may have forgotten to
+// name one.
 func (e *Engine) logLosses(ctx context.Context) {
 	var losses []slog.Attr
-	for _, a := range store.Abilities(e.store.given()) {
-		if !a.Has {
-			losses = append(losses, slog.String(a.Interface, a.Loss))
-		}
+	for _, l := range e.store.Abilities().Losses() {
+		losses = append(losses, slog.String(l.Ability.String(), l.Text))
 	}
 	if len(losses) > 0 {
 		e.events.Logger().LogAttrs(ctx, slog.LevelWarn, lineLosses, slog.GroupAttrs("lost", losses...))

@@ -47,7 +47,7 @@ type stretch struct {
 
 // newPresence returns nil where the store keeps no stats.
 func (r *run) newPresence() *presence {
-	if !is[store.StatsKeeper](r.store.given()) {
+	if !r.store.Abilities().Has(store.CanKeepStats) {
 		return nil
 	}
 	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}

@@ -177,11 +177,9 @@ func (r *run) deliver(ctx context.Context) error {
 			r.keep(ctx, "retention", r.retain)
 		})
 	}
-	if s, ok := r.store.given().(store.Upkeeper); ok {
-		parts.Go(func() {
-			r.keep(ctx, "upkeep", func(ctx context.Context) { r.upkeep(ctx, s) })
-		})
-	}
+	parts.Go(func() {
+		r.keep(ctx, "upkeep", r.upkeep)
+	})
 	shown := r.newPresence()
 	if shown != nil {
 		parts.Go(func() {

@@ -14,13 +14,13 @@ const upkeepEvery = time.Second
 
 // upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
 // long as it stands.
-func (r *run) upkeep(ctx context.Context, s store.Upkeeper) {
+func (r *run) upkeep(ctx context.Context) {
 	for loop.Sleep(ctx, upkeepEvery) {
 		var warnings []store.Warning
 		err := loop.Retry(ctx, func(err error) { r.events.Trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
 			call, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
 			defer cancel()
-			warnings, err = r.store.upkeep(call, s)
+			warnings, err = r.store.Upkeep(call)
 			return err
 		})
 		if err != nil {

@@ -20,12 +20,12 @@ import (
 // Subject is a store whose statements fail.
 type Subject struct {
 	Store interface {
-		store.Full
+		store.Store
 		order.Store
 	}
 	// Calm is a store in the same database whose statements do not fail.
 	Calm interface {
-		store.Full
+		store.Store
 		order.Store
 	}
 	// AddTx adds in a transaction of an application, and commits it.

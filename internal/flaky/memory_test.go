@@ -17,7 +17,7 @@ import (
 func calls(t *testing.T, seed uint64, every int, l flaky.Load) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
-		s := &flaky.Store{Full: memory.New(), F: flaky.New(seed, 1)} // which stays calm
+		s := &flaky.Store{Store: memory.New(), F: flaky.New(seed, 1)} // which stays calm
 		if every > 0 {
 			s.F = f
 		}

@@ -38,7 +38,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond})
 		e, err := autobatch.New(&flaky.Orders{Store: inner, F: f}, builder{}, nil)
 		require.NoError(t, err)
-		r, err := dltbatch.New(&flaky.Store{Full: inner, F: f}, ledger, &dltbatch.Options{Observer: e})
+		r, err := dltbatch.New(&flaky.Store{Store: inner, F: f}, ledger, &dltbatch.Options{Observer: e})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

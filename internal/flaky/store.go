@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is a store whose calls fail. The acts of operators and people ([store.Operator],
-// [store.Controls], [store.Inspector]) and reads ([store.BatchStore].Get, List, Counts) never
+// Store is a store whose calls fail. The acts of operators and people ([store.CanOperate],
+// [store.CanControl], [store.CanInspect]) and reads ([store.BatchStore].Get, List, Counts) never
 // fail: the library does not retry them.
 type Store struct {
-	store.Full
+	store.Store
 	F *Faults
 }
 
 // Add is [store.BatchStore].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
-	return done(s.F, "Add", func() error { return s.Full.Add(ctx, batches...) })
+	return done(s.F, "Add", func() error { return s.Store.Add(ctx, batches...) })
 }
 
 type finals struct {
@@ -29,7 +29,7 @@ type finals struct {
 // Finals is [store.BatchStore].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	v, err := call(s.F, "Finals", func() (v finals, err error) {
-		v.final, v.missing, err = s.Full.Finals(ctx, keys)
+		v.final, v.missing, err = s.Store.Finals(ctx, keys)
 		return v, err
 	})
 	return v.final, v.missing, err
@@ -37,80 +37,80 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, [
 
 // Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	return call(s.F, "Lanes", func() ([]batch.ServiceID, error) { return s.Full.Lanes(ctx, q) })
+	return call(s.F, "Lanes", func() ([]batch.ServiceID, error) { return s.Store.Lanes(ctx, q) })
 }
 
 // Claim is [store.Store].Claim. Where its answer is lost it returns, as a store must, the
 // claims that it may have made.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return half(s.F, "Claim", func() (store.Claimed, error) { return s.Full.Claim(ctx, q, choose) })
+	return half(s.F, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
 }
 
 // Payloads is [store.Store].Payloads.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	return call(s.F, "Payloads", func() ([][]byte, error) { return s.Full.Payloads(ctx, refs) })
+	return call(s.F, "Payloads", func() ([][]byte, error) { return s.Store.Payloads(ctx, refs) })
 }
 
-// KeepPrepared is [store.PreparedKeeper].KeepPrepared.
+// KeepPrepared is [store.Store].KeepPrepared.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	return call(s.F, "KeepPrepared", func() ([]bool, error) { return s.Full.KeepPrepared(ctx, kept) })
+	return call(s.F, "KeepPrepared", func() ([]bool, error) { return s.Store.KeepPrepared(ctx, kept) })
 }
 
 // Record is [store.Store].Record.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	return call(s.F, "Record", func() ([]store.Applied, error) { return s.Full.Record(ctx, outcomes) })
+	return call(s.F, "Record", func() ([]store.Applied, error) { return s.Store.Record(ctx, outcomes) })
 }
 
 // Pending is [store.Store].Pending. Where its answer is lost it returns, as a store must, the
 // rows that it may have leased.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	return half(s.F, "Pending", func() ([]store.InFlight, error) { return s.Full.Pending(ctx, q) })
+	return half(s.F, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
 }
 
-// Witnesses is [store.WitnessReader].Witnesses.
+// Witnesses is [store.Store].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
-	return call(s.F, "Witnesses", func() ([]batch.ID, error) { return s.Full.Witnesses(ctx, ref, limit) })
+	return call(s.F, "Witnesses", func() ([]batch.ID, error) { return s.Store.Witnesses(ctx, ref, limit) })
 }
 
 // Checked is [store.Store].Checked.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
-	return done(s.F, "Checked", func() error { return s.Full.Checked(ctx, due) })
+	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
-// Serve is [store.Ledgers].Serve.
+// Serve is [store.Store].Serve.
 func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
-	return call(s.F, "Serve", func() ([]string, error) { return s.Full.Serve(ctx, services) })
+	return call(s.F, "Serve", func() ([]string, error) { return s.Store.Serve(ctx, services) })
 }
 
-// KeepTraits is [store.Ledgers].KeepTraits.
+// KeepTraits is [store.Store].KeepTraits.
 func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	return call(s.F, "KeepTraits", func() (string, error) { return s.Full.KeepTraits(ctx, name, traits, seen) })
+	return call(s.F, "KeepTraits", func() (string, error) { return s.Store.KeepTraits(ctx, name, traits, seen) })
 }
 
 // Prune is [store.BatchStore].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Full.Prune(ctx, q) })
+	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })
 }
 
-// LeaseStream is [store.Journal].LeaseStream.
+// LeaseStream is [store.Store].LeaseStream.
 func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (int64, bool, error) {
 	type lease struct {
 		epoch int64
 		held  bool
 	}
 	v, err := call(s.F, "LeaseStream", func() (v lease, err error) {
-		v.epoch, v.held, err = s.Full.LeaseStream(ctx, stream, holder, ttl)
+		v.epoch, v.held, err = s.Store.LeaseStream(ctx, stream, holder, ttl)
 		return v, err
 	})
 	return v.epoch, v.held, err
 }
 
-// AppendStream is [store.Journal].AppendStream.
+// AppendStream is [store.Store].AppendStream.
 func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
-	return call(s.F, "AppendStream", func() (bool, error) { return s.Full.AppendStream(ctx, e) })
+	return call(s.F, "AppendStream", func() (bool, error) { return s.Store.AppendStream(ctx, e) })
 }
 
-// FindStream is [store.Journal].FindStream.
+// FindStream is [store.Store].FindStream.
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error) {
-	return call(s.F, "FindStream", func() (batch.StreamFound, error) { return s.Full.FindStream(ctx, stream, ids) })
+	return call(s.F, "FindStream", func() (batch.StreamFound, error) { return s.Store.FindStream(ctx, stream, ids) })
 }

@@ -86,7 +86,7 @@ func keep(ctx context.Context, s PreparedStore, group []*request) error {
 }
 
 // Keep stores p while Run runs, alone or with others. true says that p is stored, as
-// [store.PreparedKeeper].KeepPrepared does; after an error that is not known. Keep returns when ctx is
+// [store.Store].KeepPrepared does; after an error that is not known. Keep returns when ctx is
 // done. It may be called concurrently.
 func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {

@@ -87,7 +87,7 @@ func (a *app) close() {
 
 // whole is the store with all methods of the driver.
 func (a *app) whole() interface {
-	store.Full
+	store.Store
 	order.Store
 } {
 	if a.native != nil {

@@ -26,7 +26,7 @@ func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
 
 // both is a store of batches and of orders.
 type both interface {
-	store.Full
+	store.Store
 	order.Store
 }
 

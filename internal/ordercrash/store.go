@@ -10,7 +10,7 @@ import (
 
 // Store is the store of a worker.
 type Store interface {
-	store.Full
+	store.Store
 	order.Store
 }
 

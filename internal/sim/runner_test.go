@@ -36,7 +36,7 @@ type shaky struct {
 }
 
 func newShaky(t *testing.T, seed uint64) *shaky {
-	s := &shaky{Store: &flaky.Store{Full: memory.New(), F: flaky.New(seed, 10)}, lost: map[batch.ID]bool{}}
+	s := &shaky{Store: &flaky.Store{Store: memory.New(), F: flaky.New(seed, 10)}, lost: map[batch.ID]bool{}}
 	s.F.Calm(false)
 	t.Cleanup(func() { t.Log(s.F) })
 	return s

@@ -47,13 +47,13 @@ func contended(t *testing.T, n, percent int) []batch.Batch {
 
 // reads counts the rows that claims read, and the claims.
 type reads struct {
-	store.Full
+	store.Store
 	claims, batches int
 }
 
 func (r *reads) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	r.claims++ // one queuer claims at a time
-	return r.Full.Claim(ctx, q, func(l batch.Lane) []batch.Run {
+	return r.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		r.batches += len(l.Batches)
 		return choose(l)
 	})
@@ -71,7 +71,7 @@ func emptied(t *testing.T, s queuer.Strategy, bs []batch.Batch) (took time.Durat
 		defer n.Close()
 		ledger, err := sawtooth.New(n.URL(), &sawtooth.Options{Client: n.Client()})
 		require.NoError(t, err)
-		read.Full = memory.New()
+		read.Store = memory.New()
 		r, err := dltbatch.New(&read, ledger, &dltbatch.Options{Strategy: s})
 		require.NoError(t, err)
 		require.NoError(t, r.Add(t.Context(), bs...))

@@ -148,7 +148,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 
 // decide is a person who looks at the ledger itself, long after the last POST, and releases
 // the lanes that the Runner has halted.
-func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Full, r *dltbatch.Runner) (n int) {
+func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st store.Store, r *dltbatch.Runner) (n int) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -58,7 +58,7 @@ func acts(found []actCols, scope batch.Scope) []batch.Act {
 	return acts
 }
 
-// History is [store.Inspector].History.
+// History is [store.Store].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
 	found, err := inspect[actCols](ctx, s, "read a history", key, sqlBatchActs)
 	if err != nil {
@@ -83,7 +83,7 @@ func inspect[T any](ctx context.Context, s *Store, op string, key batch.Key, sta
 	})
 }
 
-// LaneHistory is [store.Inspector].LaneHistory.
+// LaneHistory is [store.Store].LaneHistory.
 func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	const op = "read a lane's history"
 	if err := scope.Validate(); err != nil {
@@ -105,7 +105,7 @@ type placed struct {
 	place      store.ActPlace
 }
 
-// Acts is [store.ActLister].Acts. It reads a page of each table, and merges them.
+// Acts is [store.Store].Acts. It reads a page of each table, and merges them.
 func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act, next store.Cursor, err error) {
 	const op = "read the history"
 	q = q.Bounded()
@@ -200,7 +200,7 @@ func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) e
 	return err
 }
 
-// Attempts is [store.Inspector].Attempts.
+// Attempts is [store.Store].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	found, err := inspect[reportCols](ctx, s, "read attempts", key, sqlAttempts)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, er
 	return reports, nil
 }
 
-// Look is [store.Inspector].Look: one transaction that only reads, and so sees one moment.
+// Look is [store.Store].Look: one transaction that only reads, and so sees one moment.
 func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
 	return ask(ctx, s.d.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
 		return s.look(ctx, t, key, max(1, window))

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// AddBulk is [store.BulkKeeper].AddBulk.
+// AddBulk is [store.Store].AddBulk.
 func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string, forget time.Duration) (b store.Bulk, err error) {
 	const op = "keep a bulk action"
 	if err := store.ValidBulkToken(token); err != nil {
@@ -42,7 +42,7 @@ func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string,
 	return b, err
 }
 
-// SetBulk is [store.BulkKeeper].SetBulk.
+// SetBulk is [store.Store].SetBulk.
 func (s *Store) SetBulk(ctx context.Context, token string, version int64, text string, part *store.BulkPart) (b store.Bulk, err error) {
 	err = s.d.Write(ctx, "change a bulk action", func(ctx context.Context, t Tx) error {
 		if !isToken(token) {
@@ -77,7 +77,7 @@ func (s *Store) SetBulk(ctx context.Context, token string, version int64, text s
 	return b, nil
 }
 
-// GetBulk is [store.BulkKeeper].GetBulk.
+// GetBulk is [store.Store].GetBulk.
 func (s *Store) GetBulk(ctx context.Context, token string) (b store.Bulk, err error) {
 	err = s.d.Read(ctx, "read a bulk action", func(ctx context.Context, t Tx) error {
 		if !isToken(token) {
@@ -89,7 +89,7 @@ func (s *Store) GetBulk(ctx context.Context, token string) (b store.Bulk, err er
 	return b, err
 }
 
-// GetBulkPart is [store.BulkKeeper].GetBulkPart.
+// GetBulkPart is [store.Store].GetBulkPart.
 func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (text string, err error) {
 	err = s.d.Read(ctx, "read a part of a bulk action", func(ctx context.Context, t Tx) (err error) {
 		found := false
@@ -104,7 +104,7 @@ func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (text 
 	return text, err
 }
 
-// ListBulks is [store.BulkKeeper].ListBulks.
+// ListBulks is [store.Store].ListBulks.
 func (s *Store) ListBulks(ctx context.Context, limit int) (all []store.Bulk, err error) {
 	err = s.d.Read(ctx, "list bulk actions", func(ctx context.Context, t Tx) (err error) {
 		all, err = bulks(ctx, t, sqlBulks, int64(min(max(0, limit), store.MaxBulks)))

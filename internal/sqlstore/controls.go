@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Steer is [store.Controls].Steer.
+// Steer is [store.Store].Steer.
 func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Control, changed bool, err error) {
 	const op = "steer"
 	if err := st.Validate(); err != nil {
@@ -63,7 +63,7 @@ func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
 	return err
 }
 
-// Control is [store.Controls].Control.
+// Control is [store.Store].Control.
 func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	const op = "read a control"
 	if err := scope.Validate(); err != nil {
@@ -78,7 +78,7 @@ func ControlNow(ctx context.Context, t Tx, scope batch.Scope) (batch.Control, er
 	return controlOf(found, scope), err
 }
 
-// ControlsOf is [store.Controls].ControlsOf.
+// ControlsOf is [store.Store].ControlsOf.
 func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
 	q = q.Bounded()
 	if q.Start {

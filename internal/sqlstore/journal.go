@@ -51,7 +51,7 @@ func changeStream(ctx context.Context, t Tx, name string, create bool, rule func
 	return next, now, true, err
 }
 
-// LeaseStream is [store.Journal].LeaseStream.
+// LeaseStream is [store.Store].LeaseStream.
 func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error) {
 	const op = "lease a stream"
 	if err := store.CheckLease(stream, holder, ttl); err != nil {
@@ -70,7 +70,7 @@ func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time
 	return epoch, true, nil
 }
 
-// AppendStream is [store.Journal].AppendStream.
+// AppendStream is [store.Store].AppendStream.
 func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error) {
 	const op = "append to a stream"
 	if err := store.CheckEntry(e); err != nil {
@@ -98,7 +98,7 @@ type streamRow struct {
 	Now   int64  `db:"now"`
 }
 
-// FindStream is [store.Journal].FindStream. One statement reads the span and the ids, since an
+// FindStream is [store.Store].FindStream. One statement reads the span and the ids, since an
 // entry or a Prune may come between two statements.
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
 	const op = "look into a stream"

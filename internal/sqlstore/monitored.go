@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepPrepared is [store.PreparedKeeper].KeepPrepared. Each call is one transaction.
+// KeepPrepared is [store.Store].KeepPrepared. Each call is one transaction.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	const op = "keep what was prepared"
 	if err := store.ValidatePrepared(kept); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Ledger is [store.Ledgers].Ledger.
+// Ledger is [store.Store].Ledger.
 func (s *Store) Ledger(ctx context.Context, name string) (known string, err error) {
 	return s.once(ctx, "read the ledger's name", sqlLedger, nil, func(known string) bool { return known == "" && name != "" },
 		sqlSetLedger, name)
 }
 
-// KeepTraits is [store.Ledgers].KeepTraits.
+// KeepTraits is [store.Store].KeepTraits.
 func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (kept string, err error) {
 	return s.once(ctx, "keep a ledger's traits", sqlTraits, []any{name}, func(kept string) bool { return traits != "" && (kept == "" || kept == seen) },
 		sqlKeepTraits, name, traits, seen)
@@ -42,7 +42,7 @@ func (s *Store) once(ctx context.Context, op, read string, of []any, wanted func
 	return kept, nil
 }
 
-// Serve is [store.Ledgers].Serve.
+// Serve is [store.Store].Serve.
 func (s *Store) Serve(ctx context.Context, services []store.Served) (names []string, err error) {
 	const op = "record who serves"
 	if len(services) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepInstance is [store.StatsKeeper].KeepInstance.
+// KeepInstance is [store.Store].KeepInstance.
 func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	const op = "keep an instance"
 	if err := i.Validate(); err != nil {
@@ -34,7 +34,7 @@ func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	})
 }
 
-// RefreshStats is [store.StatsKeeper].RefreshStats. A transaction of its own counts, so that it holds
+// RefreshStats is [store.Store].RefreshStats. A transaction of its own counts, so that it holds
 // no lock; the two around it are short.
 func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
 	const op = "refresh the stats"
@@ -193,7 +193,7 @@ func (r *tally) addTo(c *store.Totals) error {
 	return nil
 }
 
-// Stats is [store.StatsKeeper].Stats.
+// Stats is [store.Store].Stats.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	return ask(ctx, s.d.Read, "read the stats", func(ctx context.Context, t Tx) (read store.Stats, err error) {
 		found, err := Query[turnCols](ctx, t, sqlStats)

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Summary is [store.SummaryKeeper].Summary.
+// Summary is [store.Store].Summary.
 func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error) {
 	const op = "read a summary"
 	if err := store.ValidSummaryName(name); err != nil {
@@ -22,7 +22,7 @@ func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error)
 	})
 }
 
-// KeepSummary is [store.SummaryKeeper].KeepSummary.
+// KeepSummary is [store.Store].KeepSummary.
 func (s *Store) KeepSummary(ctx context.Context, name string, turn int64, next store.Summary) (bool, error) {
 	const op = "keep a summary"
 	if err := store.ValidSummaryName(name); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Survey is [store.Surveyor].Survey. It looks at its lanes in one transaction that only reads, and
+// Survey is [store.Store].Survey. It looks at its lanes in one transaction that only reads, and
 // so sees one moment; with Brief in several.
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	q = q.Bounded()
@@ -119,7 +119,7 @@ func controls(ctx context.Context, t Tx, statement string, args ...any) (map[bat
 	}, statement, args...)
 }
 
-// Find is [store.Surveyor].Find.
+// Find is [store.Store].Find.
 func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
 	const op = "find"
 	if err := q.Validate(); err != nil {

@@ -105,6 +105,9 @@ type Store struct{ d Driver }
 // New returns the shared part of a store.
 func New(d Driver) Store { return Store{d} }
 
+// Abilities returns all of them.
+func (s Store) Abilities() store.Abilities { return store.AllAbilities }
+
 // ask runs do, which may run more than once, and returns what its last run found; nothing after an
 // error.
 func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Context, t Tx) (T, error)) (T, error) {

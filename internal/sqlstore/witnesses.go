@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Witnesses is [store.WitnessReader].Witnesses.
+// Witnesses is [store.Store].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
 	return ask(ctx, s.d.Read, "find witnesses", func(ctx context.Context, t Tx) ([]batch.ID, error) {
 		seqs, err := Seqs(ctx, t, 1, func(int) store.Ref { return ref })

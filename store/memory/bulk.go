@@ -19,7 +19,7 @@ type bulk struct {
 	parts []string
 }
 
-// AddBulk is [store.BulkKeeper].AddBulk.
+// AddBulk is [store.Store].AddBulk.
 func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string, forget time.Duration) (store.Bulk, error) {
 	if err := cmp.Or(ctx.Err(), store.ValidBulkToken(token)); err != nil {
 		return store.Bulk{}, err
@@ -36,7 +36,7 @@ func (s *Store) AddBulk(ctx context.Context, token, text string, parts []string,
 	return s.bulks[token].Bulk, nil
 }
 
-// SetBulk is [store.BulkKeeper].SetBulk.
+// SetBulk is [store.Store].SetBulk.
 func (s *Store) SetBulk(ctx context.Context, token string, version int64, text string, part *store.BulkPart) (store.Bulk, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Bulk{}, err
@@ -61,7 +61,7 @@ func noBulk(token string) error {
 	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
 }
 
-// GetBulk is [store.BulkKeeper].GetBulk.
+// GetBulk is [store.Store].GetBulk.
 func (s *Store) GetBulk(ctx context.Context, token string) (store.Bulk, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Bulk{}, err
@@ -74,7 +74,7 @@ func (s *Store) GetBulk(ctx context.Context, token string) (store.Bulk, error) {
 	return store.Bulk{}, noBulk(token)
 }
 
-// GetBulkPart is [store.BulkKeeper].GetBulkPart.
+// GetBulkPart is [store.Store].GetBulkPart.
 func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func (s *Store) GetBulkPart(ctx context.Context, token string, place int) (strin
 	return "", noBulk(token)
 }
 
-// ListBulks is [store.BulkKeeper].ListBulks.
+// ListBulks is [store.Store].ListBulks.
 func (s *Store) ListBulks(ctx context.Context, limit int) ([]store.Bulk, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

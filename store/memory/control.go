@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Steer is [store.Controls].Steer.
+// Steer is [store.Store].Steer.
 func (s *Store) Steer(ctx context.Context, st store.Steering) (now batch.Control, changed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Control{}, false, err
@@ -51,7 +51,7 @@ func (s *Store) closed(service batch.ServiceID) bool {
 	return s.controls[batch.Everything()].Closed() || s.controls[batch.Only(service)].Closed()
 }
 
-// Control is [store.Controls].Control.
+// Control is [store.Store].Control.
 func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Control{}, err
@@ -64,7 +64,7 @@ func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, 
 	return s.control(scope), nil
 }
 
-// ControlsOf is [store.Controls].ControlsOf.
+// ControlsOf is [store.Store].ControlsOf.
 func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

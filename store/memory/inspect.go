@@ -10,19 +10,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// History is [store.Inspector].History.
+// History is [store.Store].History.
 func (s *Store) History(ctx context.Context, key batch.Key) (all []batch.Act, err error) {
 	err = s.inspect(ctx, key, func(e *entry) { all = slices.Clone(e.acts) })
 	return all, err
 }
 
-// Attempts is [store.Inspector].Attempts.
+// Attempts is [store.Store].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) (reports []batch.Report, err error) {
 	err = s.inspect(ctx, key, func(e *entry) { reports = slices.Clone(e.reports) })
 	return reports, err
 }
 
-// Look is [store.Inspector].Look.
+// Look is [store.Store].Look.
 func (s *Store) Look(ctx context.Context, key batch.Key, window int) (l store.Look, err error) {
 	err = s.inspect(ctx, key, func(e *entry) {
 		l = store.Look{
@@ -55,7 +55,7 @@ func (s *Store) inspect(ctx context.Context, key batch.Key, f func(*entry)) erro
 	return nil
 }
 
-// LaneHistory is [store.Inspector].LaneHistory.
+// LaneHistory is [store.Store].LaneHistory.
 func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act
 	return slices.Clone(s.steered[scope]), nil
 }
 
-// Acts is [store.ActLister].Acts.
+// Acts is [store.Store].Acts.
 func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.Cursor, error) {
 	q = q.Bounded()
 	from, err := store.ParseActPlace(q.After)

@@ -21,7 +21,7 @@ type logged struct {
 	at     time.Time
 }
 
-// LeaseStream is [store.Journal].LeaseStream.
+// LeaseStream is [store.Store].LeaseStream.
 func (s *Store) LeaseStream(ctx context.Context, name, holder string, ttl time.Duration) (epoch int64, held bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
@@ -44,7 +44,7 @@ func (s *Store) LeaseStream(ctx context.Context, name, holder string, ttl time.D
 	return next.Epoch, true, nil
 }
 
-// AppendStream is [store.Journal].AppendStream.
+// AppendStream is [store.Store].AppendStream.
 func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -73,7 +73,7 @@ func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held boo
 	return true, nil
 }
 
-// FindStream is [store.Journal].FindStream.
+// FindStream is [store.Store].FindStream.
 func (s *Store) FindStream(ctx context.Context, name string, ids []string) (batch.StreamFound, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.StreamFound{}, err

@@ -9,25 +9,25 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Cancel is [store.Operator].Cancel.
+// Cancel is [store.Store].Cancel.
 func (s *Store) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionCancel, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, by.Reason) })
 }
 
-// Requeue is [store.Operator].Requeue.
+// Requeue is [store.Store].Requeue.
 func (s *Store) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionRequeue, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 }
 
-// Decide is [store.Operator].Decide.
+// Decide is [store.Store].Decide.
 func (s *Store) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionDecide, By: by},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, by.Reason) })
 }
 
-// Acquit is [store.Operator].Acquit.
+// Acquit is [store.Store].Acquit.
 func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return s.operate(ctx, seen, batch.Act{Action: batch.ActionAcquit, By: by},
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })

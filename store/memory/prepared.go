@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// KeepPrepared is [store.PreparedKeeper].KeepPrepared.
+// KeepPrepared is [store.Store].KeepPrepared.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

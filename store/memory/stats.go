@@ -18,7 +18,7 @@ type stats struct {
 	instances map[string]store.Instance // by id
 }
 
-// KeepInstance is [store.StatsKeeper].KeepInstance.
+// KeepInstance is [store.Store].KeepInstance.
 func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	if err := cmp.Or(ctx.Err(), i.Validate()); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Store) KeepInstance(ctx context.Context, i store.Instance) error {
 	return nil
 }
 
-// RefreshStats is [store.StatsKeeper].RefreshStats. It counts while everybody waits: this store
+// RefreshStats is [store.Store].RefreshStats. It counts while everybody waits: this store
 // keeps no more than a process can hold.
 func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
 	q, err := q.Bounded()
@@ -61,7 +61,7 @@ func (s *Store) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, e
 	return true, nil
 }
 
-// Stats is [store.StatsKeeper].Stats.
+// Stats is [store.Store].Stats.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Stats{}, err

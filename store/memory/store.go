@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	_ store.Full  = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
 	_ order.Store = (*Store)(nil)
 )
 
@@ -77,6 +77,12 @@ func New() *Store {
 	}
 }
 
+// Abilities returns all of them.
+func (s *Store) Abilities() store.Abilities { return store.AllAbilities }
+
+// Upkeep does nothing: memory needs no care.
+func (s *Store) Upkeep(context.Context) ([]store.Warning, error) { return nil, nil }
+
 // StepClock moves the store's clock by d, forwards or back, as a database's clock may jump:
 // for tests. The process's clock, [time.Now], stays as it is.
 func (s *Store) StepClock(d time.Duration) {
@@ -90,7 +96,7 @@ func (s *Store) now() time.Time {
 	return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond)
 }
 
-// Ledger is [store.Ledgers].Ledger.
+// Ledger is [store.Store].Ledger.
 func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -103,7 +109,7 @@ func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
 	return s.ledger, nil
 }
 
-// Serve is [store.Ledgers].Serve.
+// Serve is [store.Store].Serve.
 func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, e
 	return names, nil
 }
 
-// KeepTraits is [store.Ledgers].KeepTraits.
+// KeepTraits is [store.Store].KeepTraits.
 func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

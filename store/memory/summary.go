@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Summary is [store.SummaryKeeper].Summary.
+// Summary is [store.Store].Summary.
 func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error) {
 	if err := cmp.Or(ctx.Err(), store.ValidSummaryName(name)); err != nil {
 		return store.Summary{}, err
@@ -19,7 +19,7 @@ func (s *Store) Summary(ctx context.Context, name string) (store.Summary, error)
 	return kept, nil
 }
 
-// KeepSummary is [store.SummaryKeeper].KeepSummary.
+// KeepSummary is [store.Store].KeepSummary.
 func (s *Store) KeepSummary(ctx context.Context, name string, turn int64, next store.Summary) (bool, error) {
 	if err := cmp.Or(ctx.Err(), store.ValidSummaryName(name)); err != nil {
 		return false, err

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Survey is [store.Surveyor].Survey.
+// Survey is [store.Store].Survey.
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Survey{}, err
@@ -40,7 +40,7 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, 
 	return found, nil
 }
 
-// Find is [store.Surveyor].Find.
+// Find is [store.Store].Find.
 func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Record{}, err

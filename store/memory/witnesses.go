@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Witnesses is [store.WitnessReader].Witnesses.
+// Witnesses is [store.Store].Witnesses.
 func (s *Store) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ type Store struct {
 }
 
 var (
-	_ store.Full  = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
 	_ order.Store = (*Store)(nil)
 )
 

@@ -35,9 +35,7 @@ type hidden struct {
 	service batch.ServiceID
 }
 
-var _ store.Upkeeper = (*Store)(nil)
-
-// Upkeep is [store.Upkeeper].Upkeep. It makes the slow look of [underWay], and looks whether the
+// Upkeep is [store.Store].Upkeep. It makes the slow look of [underWay], and looks whether the
 // database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {

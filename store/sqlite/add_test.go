@@ -58,7 +58,7 @@ func TestAddOfMany(t *testing.T) {
 			}
 		}
 		for _, lane := range lanes {
-			ids := func(l store.Lister) (ids []batch.ID) {
+			ids := func(l store.Store) (ids []batch.ID) {
 				records, _, err := l.List(ctx, store.ListQuery{Service: &lane, Limit: 1000})
 				require.NoError(t, err)
 				for _, rec := range records {

@@ -69,7 +69,7 @@ func (e *LogError) Error() string {
 		e.Path, e.Size, e.Limit)
 }
 
-// Upkeep is [store.Upkeeper].Upkeep. It cuts the log off where the log has grown large and is
+// Upkeep is [store.Store].Upkeep. It cuts the log off where the log has grown large and is
 // not needed any more, and warns with a [*LogError] while it is larger than
 // Options.LogWarning. It warns with a [*FileError] while the file at the database's path is not the open
 // one. While the log is small Upkeep only looks at two files.

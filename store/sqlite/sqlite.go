@@ -50,9 +50,8 @@ type Store struct {
 }
 
 var (
-	_ store.Full     = (*Store)(nil)
-	_ order.Store    = (*Store)(nil)
-	_ store.Upkeeper = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
+	_ order.Store = (*Store)(nil)
 )
 
 // New returns a store in db, which the caller closes. It reads the settings of db's

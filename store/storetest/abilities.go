@@ -2,76 +2,149 @@ package storetest
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/whole"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// The names of the optional interfaces, as [store.Abilities] has them.
-const (
-	finalReader    = "store.FinalReader"
-	lister         = "store.Lister"
-	counter        = "store.Counter"
-	pruner         = "store.Pruner"
-	preparedKeeper = "store.PreparedKeeper"
-	witnessReader  = "store.WitnessReader"
-	ledgers        = "store.Ledgers"
-	operator       = "store.Operator"
-	controls       = "store.Controls"
-	inspector      = "store.Inspector"
-	statsKeeper    = "store.StatsKeeper"
-	surveyor       = "store.Surveyor"
-	bulkKeeper     = "store.BulkKeeper"
-	actLister      = "store.ActLister"
-	summaryKeeper  = "store.SummaryKeeper"
-	journal        = "store.Journal"
-)
+// method is a call of one method of a store.
+type method struct {
+	name    string
+	ability store.Abilities // to which it belongs; none for the methods that every store has
+	call    func() error
+}
 
-// absent returns the optional interfaces that a store lacks, each with the loss.
-func absent(s store.Store) map[string]string {
-	lost := map[string]string{}
-	for _, a := range store.Abilities(s) {
-		if !a.Has {
-			lost[a.Interface] = a.Loss
+// methods returns a call of each method of a store. key and seen name batches by their standings.
+func methods(ctx context.Context, st store.Store, key func(standing string) batch.Key, seen func(standing string) batch.Record) []method {
+	const ttl = 100 * time.Hour
+	return []method{
+		{"Add", 0, func() error { return st.Add(ctx, bt("s", "new")) }},
+		{"Get", 0, func() error { _, err := st.Get(ctx, key("queued")); return err }},
+		{"List", store.CanList, func() error {
+			_, _, err := st.List(ctx, store.ListQuery{})
+			return err
+		}},
+		{"Counts", store.CanCount, func() error { _, err := st.Counts(ctx, store.CountsQuery{Start: true}); return err }},
+		{"Finals", store.CanReadFinals, func() error {
+			_, _, err := st.Finals(ctx, []batch.Key{key("committed"), key("queued")})
+			return err
+		}},
+		{"Prune", store.CanPrune, func() error { _, err := st.Prune(ctx, store.PruneQuery{}); return err }},
+		{"Lanes", 0, func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 9}); return err }},
+		{"Claim", 0, func() error {
+			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"queued"}, Limit: 9, Window: 9, TTL: ttl}, everyReady)
+			return err
+		}},
+		{"Payloads", 0, func() error { _, err := st.Payloads(ctx, []store.Ref{{Key: key("submitting")}}); return err }},
+		{"Record", 0, func() error {
+			_, err := st.Record(ctx, []store.Outcome{{Ref: store.Ref{Key: key("pending")}, Version: seen("pending").Version, By: batch.ByMonitor, Finding: store.IsCommitted}})
+			return err
+		}},
+		{"Pending", 0, func() error { _, err := st.Pending(ctx, store.PendingQuery{Limit: 100, Lease: ttl}); return err }},
+		{"Witnesses", store.CanFindWitnesses, func() error {
+			_, err := st.Witnesses(ctx, store.Ref{Key: key("in doubt")}, 9)
+			return err
+		}},
+		{"Checked", 0, func() error {
+			return st.Checked(ctx, []store.Due{{Ref: store.Ref{Key: key("pending")}, In: ttl}})
+		}},
+		{"LeaseStream", store.CanKeepStreams, func() error { _, _, err := st.LeaseStream(ctx, "stream", "me", ttl); return err }},
+		{"AppendStream", store.CanKeepStreams, func() error {
+			_, err := st.AppendStream(ctx, batch.StreamEntry{Stream: "stream", Epoch: 1})
+			return err
+		}},
+		{"FindStream", store.CanKeepStreams, func() error { _, err := st.FindStream(ctx, "stream", []string{"a"}); return err }},
+		{"Ledger", store.CanKeepLedgers, func() error { _, err := st.Ledger(ctx, "cancelled"); return err }},
+		{"Serve", store.CanKeepLedgers, func() error {
+			_, err := st.Serve(ctx, []store.Served{{Service: "s", Ledger: "cancelled"}})
+			return err
+		}},
+		{"KeepTraits", store.CanKeepLedgers, func() error {
+			_, err := st.KeepTraits(ctx, "s", "cancelled", "")
+			return err
+		}},
+		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), by("")); return err }},
+		{"Requeue", store.CanOperate, func() error { _, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, by("")); return err }},
+		{"Decide", store.CanOperate, func() error { _, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, by("")); return err }},
+		{"Acquit", store.CanOperate, func() error {
+			_, err := st.Acquit(ctx, seen("quarantined"), by(""))
+			return err
+		}},
+		{"Steer", store.CanControl, func() error {
+			_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: by("")})
+			return err
+		}},
+		{"Control", store.CanControl, func() error { _, err := st.Control(ctx, batch.Everything()); return err }},
+		{"ControlsOf", store.CanControl, func() error { _, err := st.ControlsOf(ctx, store.ControlsQuery{Start: true}); return err }},
+		{"History", store.CanInspect, func() error { _, err := st.History(ctx, key("rejected")); return err }},
+		{"LaneHistory", store.CanInspect, func() error { _, err := st.LaneHistory(ctx, batch.Everything()); return err }},
+		{"Attempts", store.CanInspect, func() error { _, err := st.Attempts(ctx, key("rejected")); return err }},
+		{"Look", store.CanInspect, func() error { _, err := st.Look(ctx, key("queued"), 9); return err }},
+		{"KeepInstance", store.CanKeepStats, func() error { return st.KeepInstance(ctx, store.Instance{ID: "cancelled"}) }},
+		{"RefreshStats", store.CanKeepStats, func() error { _, err := st.RefreshStats(ctx, store.RefreshQuery{}); return err }},
+		{"Stats", store.CanKeepStats, func() error { _, err := st.Stats(ctx); return err }},
+		{"AddBulk", store.CanKeepBulks, func() error { _, err := st.AddBulk(ctx, "token", "", nil, 0); return err }},
+		{"SetBulk", store.CanKeepBulks, func() error { _, err := st.SetBulk(ctx, "token", 1, "", nil); return err }},
+		{"GetBulk", store.CanKeepBulks, func() error { _, err := st.GetBulk(ctx, "token"); return err }},
+		{"GetBulkPart", store.CanKeepBulks, func() error { _, err := st.GetBulkPart(ctx, "token", 0); return err }},
+		{"ListBulks", store.CanKeepBulks, func() error { _, err := st.ListBulks(ctx, 1); return err }},
+		{"Acts", store.CanListActs, func() error { _, _, err := st.Acts(ctx, store.ActsQuery{}); return err }},
+		{"Summary", store.CanKeepSummaries, func() error { _, err := st.Summary(ctx, "name"); return err }},
+		{"KeepSummary", store.CanKeepSummaries, func() error { _, err := st.KeepSummary(ctx, "name", 0, store.Summary{}); return err }},
+		{"KeepPrepared", store.CanKeepPrepared, func() error {
+			_, err := st.KeepPrepared(ctx, []store.Prepared{{Ref: store.Ref{Key: key("submitting")}, Version: seen("submitting").Version, Bytes: []byte("bytes")}})
+			return err
+		}},
+		{"Survey", store.CanSurvey, func() error { _, err := st.Survey(ctx, store.SurveyQuery{Start: true}); return err }},
+		{"Find", store.CanSurvey, func() error { _, err := st.Find(ctx, store.FindQuery{ID: key("queued").ID}); return err }},
+	}
+}
+
+// undeclared compares the abilities that a store declares with its methods, and names each difference. No
+// call changes anything, since the context of all is done.
+func undeclared(st store.Store) (faults []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	key := func(standing string) batch.Key { return batch.Key{Service: "s", ID: batch.ID(standing)} }
+	seen := func(standing string) batch.Record { return batch.Record{Key: key(standing), Version: 1} }
+	can := st.Abilities()
+	if unknown := can &^ store.AllAbilities; unknown != 0 {
+		faults = append(faults, fmt.Sprintf("Abilities has %#x, which is none of package store's", uint32(unknown)))
+	}
+	for _, m := range methods(ctx, st, key, seen) {
+		switch absent := errors.Is(m.call(), store.ErrUnsupported); {
+		case absent && can.Has(m.ability):
+			faults = append(faults, fmt.Sprintf("Abilities has %s, and %s gives ErrUnsupported: it is not there, or its name is misspelt", m.ability, m.name))
+		case !absent && !can.Has(m.ability):
+			faults = append(faults, fmt.Sprintf("%s is there, and Abilities does not have %s", m.name, m.ability))
 		}
 	}
-	return lost
+	return faults
 }
 
-// missing returns the first of these interfaces that is absent, "" where none is.
-func missing(absent map[string]string, needs ...string) string {
-	for _, n := range needs {
-		if _, is := absent[n]; is {
-			return n
-		}
+// has reports whether the store has these abilities.
+func (f *fixture) has(all store.Abilities) bool { return f.can.Has(all) }
+
+// needs ends the test here where the store lacks one of these abilities.
+func (f *fixture) needs(all store.Abilities) {
+	f.Helper()
+	if lacks := all &^ f.can; lacks != 0 {
+		f.Skipf("the rest of this test is not run: the store lacks %s", lacks)
 	}
-	return ""
 }
-
-// skipping returns s with all methods: a method of an ability in lacks skips the test that calls
-// it.
-func skipping(t *testing.T, s store.Store, lacks map[string]string) store.Full {
-	return whole.Of(s, func(method, ability string) error {
-		if _, is := lacks[ability]; !is {
-			t.Fatalf("the store was a %s, and is none any more", ability)
-		}
-		t.Skipf("absent: the rest of this test needs %s, and the store is no %s", method, ability)
-		return store.ErrUnsupported
-	})
-}
-
-// has reports whether the store has an ability.
-func (f *fixture) has(needs ...string) bool { return missing(f.lacks, needs...) == "" }
 
 // reopen opens the data that the store left behind.
 func (f *fixture) reopen() {
 	f.Helper()
-	f.st = skipping(f.T, f.h.Reopen(f.T), f.lacks)
+	f.st = f.h.Reopen(f.T)
+	require.Equal(f, f.can, f.st.Abilities(), "the abilities of the store, opened anew")
 }
 
 // stored returns the ids of all batches by order key: as List finds them, or, without a List,
@@ -79,7 +152,7 @@ func (f *fixture) reopen() {
 func (f *fixture) stored() []batch.ID {
 	f.Helper()
 	var all []batch.Record
-	if f.has(lister) {
+	if f.has(store.CanList) {
 		for q := (store.ListQuery{Limit: 1000}); ; {
 			rs, next := must2(f.st.List(f.ctx, q))(f)
 			all = append(all, rs...)

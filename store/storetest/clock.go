@@ -56,7 +56,7 @@ func clockClaim(f *fixture) {
 	f.pass(-50)
 	ahead := store.PendingQuery{Limit: 9, Lease: f.u(0.5), Ahead: f.u(20.5)}
 	assert.Empty(f, f.asked(ahead), "its process may still be posting")
-	if f.has(operator) {
+	if f.has(store.CanOperate) {
 		require.ErrorIs(f, f.decide("a", batch.NotExecutedSendAgain, ""), batch.ErrInDoubt)
 	}
 	f.pass(1)
@@ -189,7 +189,7 @@ func clockGoesOn(f *fixture) {
 	f.pending(100, f.u(0.5))
 	f.committed(bt("s", "a"), bt("s", "b"))
 	f.view("s", 9)
-	if f.has(pruner) {
+	if f.has(store.CanPrune) {
 		assert.Equal(f, 2, f.prune(f.u(0.5), true), "final in the past, which is the future to the others")
 	}
 	f.pass(100)

@@ -24,6 +24,7 @@ func countsTests() []test {
 // counts asks, and compares with the model.
 func (f *fixture) counts(q store.CountsQuery) []store.LaneCounts {
 	f.Helper()
+	f.needs(store.CanCount)
 	got := must(f.st.Counts(f.ctx, q))(f)
 	bounded := q.Bounded()
 	byLane := map[batch.ServiceID]*store.LaneCounts{}

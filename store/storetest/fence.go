@@ -131,6 +131,7 @@ func fenceNone(f *fixture) {
 // seeControl returns a control as a person sees it.
 func (f *fixture) seeControl(scope batch.Scope) batch.Control {
 	f.Helper()
+	f.needs(store.CanControl)
 	f.sameControl(scope)
 	c := must(f.st.Control(f.ctx, scope))(f)
 	return c

@@ -45,7 +45,7 @@ func finalOnce(f *fixture) {
 func finalFound(f *fixture) {
 	named := f.oneOfEach()
 	open := map[batch.ID]bool{}
-	if f.has(lister) {
+	if f.has(store.CanList) {
 		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{Open: true}))(f)
 		for _, r := range rs {
 			assert.False(f, r.Final())
@@ -56,9 +56,9 @@ func finalFound(f *fixture) {
 		r := f.get(id)
 		final := name == "invalid" || name == "committed" || name == "rejected" || name == "cancelled" || name == "quarantined"
 		assert.Equal(f, final, r.Final(), name)
-		assert.Equal(f, !final && f.has(lister), open[id], name)
+		assert.Equal(f, !final && f.has(store.CanList), open[id], name)
 	}
-	if !f.has(lister) {
+	if !f.has(store.CanList) {
 		return
 	}
 	rs, _ := must2(f.st.List(f.ctx, store.ListQuery{}))(f)
@@ -187,7 +187,7 @@ func finalKept(f *fixture) {
 	f.pass(6)
 	f.each(f.monitored, store.Settled, "a")
 	kept()
-	if f.has(lister) {
+	if f.has(store.CanList) {
 		rs, _ := must2(f.st.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}}))(f)
 		require.Len(f, rs, 1)
 		assert.Equal(f, o.Error, rs[0].Error)
@@ -198,7 +198,7 @@ func finalKept(f *fixture) {
 	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
 	f.written(o)
 	assert.Equal(f, "rejected: no", f.get("b").Error.Error())
-	if !f.has(operator) {
+	if !f.has(store.CanOperate) {
 		return
 	}
 	require.NoError(f, f.requeue("a", 0))

@@ -23,6 +23,7 @@ func finalsTests() []test {
 // finals asks for these keys, and compares with the model.
 func (f *fixture) finals(keys ...batch.Key) (final []batch.ID, missing []batch.Key) {
 	f.Helper()
+	f.needs(store.CanReadFinals)
 	rs, missing := must2(f.st.Finals(f.ctx, keys))(f)
 	for _, r := range rs {
 		if f.tombs[r.ID] != nil {
@@ -80,6 +81,7 @@ func finalsSorts(f *fixture) {
 }
 
 func (f *fixture) justFinals(keys ...batch.Key) ([]batch.ID, []batch.Key, error) {
+	f.needs(store.CanReadFinals)
 	rs, missing, err := f.st.Finals(f.ctx, keys)
 	return recordIDs(rs), missing, err
 }

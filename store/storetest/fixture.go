@@ -17,10 +17,9 @@ import (
 type fixture struct {
 	*testing.T
 	h   Harness
-	st  store.Full // with the abilities that are absent skipping the test
+	st  store.Store
+	can store.Abilities
 	ctx context.Context
-
-	lacks map[string]string // the interfaces that are absent, with the loss
 
 	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
 	// whole units, so that the two clocks, which differ by a little, never differ about

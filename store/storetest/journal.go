@@ -40,6 +40,7 @@ func journalTests() []test {
 // lease gets a lease.
 func (f *fixture) lease(stream, holder string, ttl float64) int64 {
 	f.Helper()
+	f.needs(store.CanKeepStreams)
 	epoch, held := must2(f.st.LeaseStream(f.ctx, stream, holder, f.u(ttl)))(f)
 	require.True(f, held, "the lease of %s for %s", stream, holder)
 	require.Positive(f, epoch)

@@ -40,7 +40,7 @@ func lanesOpen(f *fixture) {
 	assert.NotContains(f, got, batch.ServiceID("pending"))
 	assert.NotContains(f, got, batch.ServiceID("queued"))
 	assert.NotContains(f, got, batch.ServiceID("rejected"))
-	if !f.has(operator) {
+	if !f.has(store.CanOperate) {
 		return
 	}
 	require.NoError(f, f.requeue(batch.ID("id of rejected"), 0))

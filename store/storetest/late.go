@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 func lateTests() []test {
@@ -20,7 +21,7 @@ func lateTests() []test {
 		{name: "what becomes visible late is claimed in its place, whatever went through meanwhile", run: lateInPlace, not: never},
 		{name: "it is so where the clock steps back", run: lateStep,
 			not: func(h Harness) bool { return !h.late() || h.NoClock }},
-		{name: "it is so in a lane that was closed", run: lateClosed, not: never, needs: []string{controls, operator}},
+		{name: "it is so in a lane that was closed", run: lateClosed, not: never, needs: store.CanControl | store.CanOperate},
 		{name: "it is so after claims that were rolled back", run: lateRolledBack, not: never},
 		{name: "what is requeued into its place is claimed there, whatever went through meanwhile", run: lateRequeued},
 		{name: "adds that take long, and claims, at once", run: lateRace},

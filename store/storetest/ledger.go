@@ -46,6 +46,7 @@ func ledgerRace(f *fixture) {
 // serve records, and returns the recorded names.
 func (f *fixture) serve(services ...store.Served) []string {
 	f.Helper()
+	f.needs(store.CanKeepLedgers)
 	names := must(f.st.Serve(f.ctx, services))(f)
 	return names
 }
@@ -97,6 +98,7 @@ func servedPruned(f *fixture) {
 // keepTraits keeps, and returns the text that is kept.
 func (f *fixture) keepTraits(name, traits, seen string) string {
 	f.Helper()
+	f.needs(store.CanKeepLedgers)
 	kept := must(f.st.KeepTraits(f.ctx, name, traits, seen))(f)
 	return kept
 }

@@ -26,6 +26,7 @@ func listTests() []test {
 // list reads all pages.
 func (f *fixture) list(q store.ListQuery) []batch.ID {
 	f.Helper()
+	f.needs(store.CanList)
 	got := []batch.ID{}
 	for {
 		rs, next := must2(f.st.List(f.ctx, q))(f)
@@ -114,6 +115,7 @@ func listCursor(f *fixture) {
 	f.take(is[3], is[5])
 	f.each(f.submitted, store.Refused, is[3], is[5])
 	f.pass(1)
+	f.needs(store.CanPrune)
 	require.Zero(f, must(f.st.Prune(f.ctx, store.PruneQuery{Limit: 2, OlderThan: f.u(2.5)}))(f))
 	rs, _ = must2(f.st.List(f.ctx, store.ListQuery{After: next}))(f)
 	assert.Equal(f, append(is[4:], "later"), recordIDs(rs), "what is final, and what came since, has its place")

@@ -222,7 +222,7 @@ func (f *fixture) apply(s *shadow, o store.Outcome, now time.Time) store.Applied
 	if a.Result != store.Written {
 		return a
 	}
-	if f.has(controls) {
+	if f.has(store.CanControl) {
 		scope := batch.Only(s.b.Service)
 		a, f.controls[scope] = a.Enforce(f.control(scope), o.Policy, now)
 	}

@@ -50,6 +50,7 @@ func (f *fixture) operate(
 	id batch.ID, asked batch.Act, do func(batch.Record) (batch.Record, error), rule func(store.Row, time.Time) (store.Row, error),
 ) error {
 	f.Helper()
+	f.needs(store.CanOperate)
 	s := f.rows[id]
 	now := f.now()
 	next, want := rule(s.row, now)
@@ -69,6 +70,7 @@ func (f *fixture) operate(
 // steer changes a control, and compares.
 func (f *fixture) steer(st store.Steering) batch.Control {
 	f.Helper()
+	f.needs(store.CanControl)
 	st.By = by("why " + string(st.Action))
 	now := f.now()
 	model := st
@@ -153,7 +155,7 @@ func (f *fixture) sameControl(scope batch.Scope) {
 func (f *fixture) history(id batch.ID) []batch.Act {
 	f.Helper()
 	s := f.rows[id]
-	if !f.has(inspector) {
+	if !f.has(store.CanInspect) {
 		return s.acts
 	}
 	got := must(f.st.History(f.ctx, s.b.Key()))(f)
@@ -164,6 +166,7 @@ func (f *fixture) history(id batch.ID) []batch.Act {
 // attempts returns the reports of a batch, compared with the model.
 func (f *fixture) attempts(id batch.ID) []batch.Report {
 	f.Helper()
+	f.needs(store.CanInspect)
 	s := f.rows[id]
 	got := must(f.st.Attempts(f.ctx, s.b.Key()))(f)
 	require.Len(f, got, len(s.reports), "reports of %s", id)
@@ -178,6 +181,7 @@ func (f *fixture) attempts(id batch.ID) []batch.Report {
 // look returns a batch and its lane, compared with the model.
 func (f *fixture) look(id batch.ID, window int) store.Look {
 	f.Helper()
+	f.needs(store.CanInspect)
 	s := f.rows[id]
 	got := must(f.st.Look(f.ctx, s.b.Key(), window))(f)
 	require.True(f, f.near(f.now(), got.At), "%s", got.At)
@@ -201,7 +205,7 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 // inspected compares all that an Inspector says about a batch, where the store is one.
 func (f *fixture) inspected(id batch.ID, window int) {
 	f.Helper()
-	if f.has(inspector) {
+	if f.has(store.CanInspect) {
 		f.history(id)
 		f.attempts(id)
 		f.look(id, window)

@@ -60,7 +60,7 @@ func (h history) step() {
 	case n < 35:
 		h.claims()
 	case n < 39:
-		if h.has(preparedKeeper) {
+		if h.has(store.CanKeepPrepared) {
 			h.keeps()
 		}
 	case n < 70:
@@ -72,15 +72,15 @@ func (h history) step() {
 	case n < 82:
 		h.checked(h.u(float64(h.r.IntN(3))+0.5), h.some(2)...)
 	case n < 91:
-		if h.has(operator) {
+		if h.has(store.CanOperate) {
 			h.operates()
 		}
 	case n < 93:
-		if h.has(pruner) {
+		if h.has(store.CanPrune) {
 			h.prunes()
 		}
 	case n < 95:
-		if h.has(controls) {
+		if h.has(store.CanControl) {
 			h.steers()
 		}
 	case n < 98:
@@ -272,6 +272,7 @@ func (h history) prunes() { h.prune(h.u(0.75), h.chance(50)) }
 // prune removes everything that is old enough, from both.
 func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
+	f.needs(store.CanPrune)
 	until := f.now().Add(-older)
 	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.Quarantined && !s.row.FinalAt.After(until) })
 	acts := 0
@@ -299,7 +300,7 @@ func (h history) everything() {
 		h.get(id)
 		h.inspected(id, 3)
 	}
-	if h.has(controls) {
+	if h.has(store.CanControl) {
 		for _, service := range []batch.ServiceID{"s", "", "t"} {
 			h.sameControl(batch.Only(service))
 		}
@@ -312,7 +313,7 @@ func (h history) everything() {
 		h.view(s, 100)
 	}
 	all := h.inOrder(func(*shadow) bool { return true })
-	if h.has(lister) {
+	if h.has(store.CanList) {
 		rs, next := must2(h.st.List(h.ctx, store.ListQuery{Limit: 1000}))(h)
 		require.Empty(h, next)
 		require.Len(h, rs, len(all))
@@ -320,19 +321,19 @@ func (h history) everything() {
 			h.sameRecord(s, rs[i])
 		}
 	}
-	if h.has(witnessReader) {
+	if h.has(store.CanFindWitnesses) {
 		for id := range h.rows {
 			h.witnesses(id, 3)
 		}
 	}
-	if h.has(finalReader) {
+	if h.has(store.CanReadFinals) {
 		keys := h.keys()
 		for _, t := range h.tombs {
 			keys = append(keys, t.b.Key())
 		}
 		h.finals(keys...)
 	}
-	if h.has(counter) {
+	if h.has(store.CanCount) {
 		h.counts(store.CountsQuery{Start: true, Cap: 3})
 	}
 	h.pending(1000, h.u(0.5))

@@ -17,7 +17,7 @@ func operateTests() []test {
 		{name: "who may be requeued", run: operateRequeue},
 		{name: "who may be decided", run: operateDecide},
 		{name: "who may be acquitted", run: operateAcquit},
-		{name: "nobody is no operator", run: operateNobody, needs: []string{controls}},
+		{name: "nobody is no operator", run: operateNobody, needs: store.CanControl},
 		{name: "a cancelled batch leaves its lane", run: operateCancelled},
 		{name: "a requeued batch takes its old place", run: operateOldPlace},
 		{name: "a requeued batch waits for quiet", run: operateQuiet},

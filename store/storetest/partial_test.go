@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -10,50 +11,87 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// The suite runs with a store that has any of the optional interfaces, since whoever writes a
-// store adds one after the other. The example toystore has none.
+// The suite runs with a store that has some of the abilities, since whoever writes a store adds one after
+// the other. The example toystore has none.
 func TestPartial(t *testing.T) {
 	for name, part := range map[string]func(*memory.Store) store.Store{
-		"what is read": func(s *memory.Store) store.Store {
-			c := uncontrolled{s}
+		"abilities to read": func(s *memory.Store) store.Store {
 			return struct {
-				store.Store
-				store.FinalReader
-				store.Lister
-				store.Counter
-				store.WitnessReader
-				store.Surveyor
-			}{c, c, c, c, c, c}
+				core
+				abilities
+				reading
+			}{core{Delivery: uncontrolled{s}}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey), s}
 		},
-		"what is written": func(s *memory.Store) store.Store {
-			c := uncontrolled{s}
+		"abilities to write": func(s *memory.Store) store.Store {
 			return struct {
-				store.Store
-				store.Pruner
-				store.PreparedKeeper
-				store.Ledgers
-				store.Operator
-				store.Journal
-			}{c, c, c, c, c, c}
+				core
+				abilities
+				writing
+			}{core{Delivery: uncontrolled{s}}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepLedgers | store.CanOperate | store.CanKeepStreams), s}
 		},
-		"about lanes": func(s *memory.Store) store.Store {
+		"abilities about lanes": func(s *memory.Store) store.Store {
 			return struct {
-				store.Store
-				store.Controls
-				store.Inspector
-			}{s, s, s}
+				core
+				abilities
+				holding
+			}{core{Delivery: s}, abilities(store.CanControl | store.CanInspect), s}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(*testing.T) storetest.Harness {
 				s := memory.New()
-				return storetest.Harness{Store: part(s), Partial: true, StepClock: s.StepClock, Volatile: true, NoTx: true, AddLate: s.AddLate}
+				return storetest.Harness{Store: part(s), StepClock: s.StepClock, Volatile: true, NoTx: true, AddLate: s.AddLate}
 			})
 		})
 	}
 }
 
-// uncontrolled carries out no policy, as a store must that is no [store.Controls].
+// core is a store without abilities.
+type core struct {
+	store.Unimplemented
+	store.Delivery
+}
+
+// abilities are those that a store declares.
+type abilities store.Abilities
+
+func (a abilities) Abilities() store.Abilities { return store.Abilities(a) }
+
+type reading interface {
+	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
+	List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error)
+	Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error)
+	Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error)
+	Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error)
+	Find(ctx context.Context, q store.FindQuery) (batch.Record, error)
+}
+
+type writing interface {
+	Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error)
+	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
+	Ledger(ctx context.Context, name string) (string, error)
+	Serve(ctx context.Context, services []store.Served) ([]string, error)
+	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
+	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
+	Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error)
+	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
+	Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
+	LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error)
+	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
+	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
+}
+
+type holding interface {
+	Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error)
+	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
+	ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error)
+	History(ctx context.Context, key batch.Key) ([]batch.Act, error)
+	LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error)
+	Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error)
+	Look(ctx context.Context, key batch.Key, window int) (store.Look, error)
+}
+
+// uncontrolled carries out no policy, as a store must that lacks [store.CanControl].
 type uncontrolled struct{ *memory.Store }
 
 func (s uncontrolled) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {

@@ -41,6 +41,7 @@ func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 // keep keeps, and compares each result.
 func (f *fixture) keep(kept ...store.Prepared) []bool {
 	f.Helper()
+	f.needs(store.CanKeepPrepared)
 	got := must(f.st.KeepPrepared(f.ctx, kept))(f)
 	want := make([]bool, len(kept))
 	for i, p := range kept {
@@ -363,6 +364,7 @@ func preparedNone(f *fixture) {
 // keepOf is keep without the model.
 func (f *fixture) keepOf(p store.Prepared) bool {
 	f.Helper()
+	f.needs(store.CanKeepPrepared)
 	got := must(f.st.KeepPrepared(f.ctx, []store.Prepared{p}))(f)
 	require.Len(f, got, 1)
 	return got[0]

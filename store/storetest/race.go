@@ -20,9 +20,9 @@ import (
 func raceTests() []test {
 	return []test{
 		{name: "of outcomes with one version, one is written", run: raceRecord},
-		{name: "a cancel or a claim, not both", run: raceCancel, needs: []string{operator}},
-		{name: "an operation is done once", run: raceOperate, needs: []string{operator}},
-		{name: "a lane is paused by one", run: raceSteer, needs: []string{controls, inspector}},
+		{name: "a cancel or a claim, not both", run: raceCancel, needs: store.CanOperate},
+		{name: "an operation is done once", run: raceOperate, needs: store.CanOperate},
+		{name: "a lane is paused by one", run: raceSteer, needs: store.CanControl | store.CanInspect},
 		{name: "everything at once", run: raceAll},
 	}
 }
@@ -208,7 +208,7 @@ func raceAll(f *fixture) {
 		require.NoError(f, err)
 	}
 	require.Len(f, claims, adders*each*len(services))
-	if f.has(lister) {
+	if f.has(store.CanList) {
 		require.Len(f, f.stored(), adders*each*len(services))
 	}
 	for id := range claims {

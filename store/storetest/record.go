@@ -88,7 +88,7 @@ func recordEvery(f *fixture, s standing) {
 	}
 	f.view("s", 2000)
 	f.pending(2000, f.u(0.5))
-	if open := f.inOrder(func(s *shadow) bool { return !s.row.Final() }); len(open) > 0 && f.has(inspector) {
+	if open := f.inOrder(func(s *shadow) bool { return !s.row.Final() }); len(open) > 0 && f.has(store.CanInspect) {
 		f.look(open[0].b.ID, 2000) // at the whole lane
 	}
 }
@@ -261,7 +261,7 @@ func recordLarge(f *fixture) {
 	f.each(f.monitored, store.IsCommitted, ids(bs)...)
 	assert.Empty(f, f.view("s", 2000).Batches)
 	assert.Empty(f, f.lanes(store.LanesQuery{Start: true, Limit: 9}))
-	if f.has(lister) {
+	if f.has(store.CanList) {
 		assert.Empty(f, f.list(store.ListQuery{Open: true}))
 	}
 }

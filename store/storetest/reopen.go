@@ -18,10 +18,10 @@ func reopenTests() []test {
 func volatile(h Harness) bool { return h.Volatile }
 
 func reopenKeeps(f *fixture) {
-	if f.has(ledgers) {
+	if f.has(store.CanKeepLedgers) {
 		must(f.st.Ledger(f.ctx, "the ledger"))(f)
 	}
-	if f.has(pruner) {
+	if f.has(store.CanPrune) {
 		f.committed(bt("s", "pruned"))
 		f.prune(0, true)
 	}
@@ -36,16 +36,16 @@ func reopenKeeps(f *fixture) {
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
 	f.written(o)
 	f.pending(3, f.u(9.5)) // leases, too
-	if f.has(preparedKeeper) {
+	if f.has(store.CanKeepPrepared) {
 		require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
 	}
-	if f.has(controls) {
+	if f.has(store.CanControl) {
 		f.setPolicy("s", batch.PolicyHalt)
 		f.pause(batch.Only("paused"))
 	}
 	f.add(bt("paused", "held"))
 	attempted := named["submitting"]
-	if f.has(operator) {
+	if f.has(store.CanOperate) {
 		attempted = named["requeued and submitting"]
 	}
 	failed := f.submitted(attempted, store.Failed)
@@ -57,7 +57,7 @@ func reopenKeeps(f *fixture) {
 		f.get(id)
 		f.inspected(id, 9)
 	}
-	if f.has(controls) {
+	if f.has(store.CanControl) {
 		for _, scope := range []batch.Scope{batch.Only("s"), batch.Only("paused"), batch.Everything()} {
 			f.sameControl(scope)
 		}
@@ -67,10 +67,10 @@ func reopenKeeps(f *fixture) {
 	for _, s := range f.standings() {
 		f.view(batch.ServiceID(s.name), 100)
 	}
-	if f.has(ledgers) {
+	if f.has(store.CanKeepLedgers) {
 		assert.Equal(f, "the ledger", must(f.st.Ledger(f.ctx, "another"))(f))
 	}
-	if f.has(pruner) {
+	if f.has(store.CanPrune) {
 		f.add(bt("s", "pruned"))
 		f.absent(bt("s", "pruned"))
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func rowTests() []test {
-	all := []string{preparedKeeper, operator, controls, inspector} // each writes fields of its own
+	all := store.CanKeepPrepared | store.CanOperate | store.CanControl | store.CanInspect // each writes fields of its own
 	return []test{
 		{name: "every field, where the caller hands back the row", needs: all, run: func(f *fixture) { rowFields(f, true) }},
 		{name: "every field, where the store reads the row", needs: all, run: func(f *fixture) { rowFields(f, false) }},

@@ -14,7 +14,7 @@ import (
 type standing struct {
 	name  string
 	reach func(f *fixture, is []batch.ID)
-	needs []string // the abilities without which no batch gets there
+	needs store.Abilities // the abilities without which no batch gets there
 }
 
 // standings lists all states that differ to the rules. The last step is not a passing of time
@@ -107,18 +107,18 @@ func standings() []standing {
 			for _, id := range is {
 				require.NoError(f, f.cancel(id, "not wanted"))
 			}
-		}, needs: []string{operator}},
-		{name: "requeued", reach: requeued, needs: []string{operator}},
+		}, needs: store.CanOperate},
+		{name: "requeued", reach: requeued, needs: store.CanOperate},
 		{name: "quarantined", reach: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			for _, id := range is {
 				f.ends(id, batch.PolicyQuarantine)
 			}
-		}, needs: []string{controls}},
+		}, needs: store.CanControl},
 		{name: "requeued and submitting", reach: func(f *fixture, is []batch.ID) {
 			requeued(f, is)
 			submitting(f, is)
-		}, needs: []string{operator}},
+		}, needs: store.CanOperate},
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *fixture) ends(id batch.ID, policy batch.Policy) store.Applied {
 
 // standings lists the states that the store's batches can reach.
 func (f *fixture) standings() []standing {
-	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs...) })
+	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs) })
 }
 
 // oneOfEach has one batch in every standing that the store's batches can reach, each in a lane

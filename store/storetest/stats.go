@@ -22,7 +22,7 @@ func statsTests() []test {
 		{name: "what is final counts no more", run: statsFinal},
 		{name: "the counts before", run: statsEarlier},
 		{name: "the lanes with the oldest batches", run: statsOldest},
-		{name: "lanes that are held", run: statsControls, needs: []string{controls}},
+		{name: "lanes that are held", run: statsControls, needs: store.CanControl},
 		{name: "nobody counts before the counts are old", run: statsAge},
 		{name: "one of many counts", run: statsOne},
 		{name: "a clock that steps back", run: statsBack, not: func(h Harness) bool { return h.NoClock }},
@@ -38,6 +38,7 @@ func statsTests() []test {
 // stats reads what is kept.
 func (f *fixture) stats() store.Stats {
 	f.Helper()
+	f.needs(store.CanKeepStats)
 	s := must(f.st.Stats(f.ctx))(f)
 	return s
 }

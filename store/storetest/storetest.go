@@ -11,15 +11,13 @@
 //
 // The suite drives the store and, beside it, a model made of the pure rules ([store.Row],
 // [store.PlanLane]), and compares the two after every call. The [Harness] declares how the store
-// differs from others; the suite skips nothing silently. A store that has only the methods of
-// [store.Store], or some of the optional interfaces, declares [Harness].Partial: the suite logs
-// the interfaces that are absent, and does not run what needs them.
+// differs from others; the suite skips nothing silently. It calls every method of the store, and fails
+// where the store's Abilities name a method that is not there, or leave out one that is. It logs the
+// abilities that the store lacks, and does not run what needs them.
 package storetest
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,9 +32,6 @@ import (
 // func is nil, the bool after it must declare that.
 type Harness struct {
 	Store store.Store
-	// Partial declares that the store lacks optional interfaces ([store.Abilities]). Without
-	// it each must be there, so that none gets lost in silence.
-	Partial bool
 
 	// Reopen closes the store (as a crash would, if it can) and opens the data that it left
 	// behind.
@@ -74,65 +69,67 @@ func (h Harness) late() bool { return h.AddLate != nil || !h.NoTx && !h.OneWrite
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	s := &suite{open: open}
-	t.Run("harness", func(t *testing.T) { s.harness(t) })
+	if !t.Run("harness", func(t *testing.T) { s.harness(t) }) {
+		return
+	}
 	if s.declared.Store == nil { // -run has left that out
 		s.note(t)
 	}
 	for _, group := range []struct {
 		name  string
 		tests []test
-		needs []string
+		needs store.Abilities
 	}{
-		{"add", addTests(), nil},
-		{"idempotency", idempotencyTests(), nil},
-		{"claim", claimTests(), nil},
-		{"late", lateTests(), nil},
-		{"prepared", preparedTests(), []string{preparedKeeper}},
-		{"record", recordTests(), nil},
-		{"row", rowTests(), nil},
-		{"race", raceTests(), nil},
-		{"model", modelTests(), nil},
-		{"pending", pendingTests(), nil},
-		{"witnesses", witnessTests(), []string{witnessReader}},
-		{"final", finalTests(), nil},
-		{"finals", finalsTests(), []string{finalReader}},
-		{"operate", operateTests(), []string{operator}},
-		{"fence", fenceTests(), []string{operator, controls}},
-		{"place", placeTests(), []string{operator}},
-		{"control", controlTests(), []string{controls}},
-		{"policy", policyTests(), []string{controls}},
-		{"quarantine", quarantineTests(), []string{controls, operator}},
-		{"history", historyTests(), []string{inspector, operator, controls}},
-		{"attempts", attemptsTests(), []string{inspector}},
-		{"look", lookTests(), []string{inspector}},
-		{"prune", pruneTests(), []string{pruner}},
-		{"tombstones", tombstoneTests(), []string{pruner}},
-		{"list", listTests(), []string{lister}},
-		{"lanes", lanesTests(), nil},
-		{"counts", countsTests(), []string{counter}},
-		{"stats", statsTests(), []string{statsKeeper}},
-		{"survey", surveyTests(), []string{surveyor}},
-		{"find", findTests(), []string{surveyor}},
-		{"bulk", bulkTests(), []string{bulkKeeper}},
-		{"acts", actsTests(), []string{actLister, operator, controls, inspector}},
-		{"summary", summaryTests(), []string{summaryKeeper}},
-		{"ledger", ledgerTests(), []string{ledgers}},
-		{"journal", journalTests(), []string{journal}},
-		{"clock", clockTests(), nil},
-		{"reopen", reopenTests(), nil},
-		{"text", textTests(), nil},
-		{"context", contextTests(), nil},
+		{"add", addTests(), 0},
+		{"idempotency", idempotencyTests(), 0},
+		{"claim", claimTests(), 0},
+		{"late", lateTests(), 0},
+		{"prepared", preparedTests(), store.CanKeepPrepared},
+		{"record", recordTests(), 0},
+		{"row", rowTests(), 0},
+		{"race", raceTests(), 0},
+		{"model", modelTests(), 0},
+		{"pending", pendingTests(), 0},
+		{"witnesses", witnessTests(), store.CanFindWitnesses},
+		{"final", finalTests(), 0},
+		{"finals", finalsTests(), store.CanReadFinals},
+		{"operate", operateTests(), store.CanOperate},
+		{"fence", fenceTests(), store.CanOperate | store.CanControl},
+		{"place", placeTests(), store.CanOperate},
+		{"control", controlTests(), store.CanControl},
+		{"policy", policyTests(), store.CanControl},
+		{"quarantine", quarantineTests(), store.CanControl | store.CanOperate},
+		{"history", historyTests(), store.CanInspect | store.CanOperate | store.CanControl},
+		{"attempts", attemptsTests(), store.CanInspect},
+		{"look", lookTests(), store.CanInspect},
+		{"prune", pruneTests(), store.CanPrune},
+		{"tombstones", tombstoneTests(), store.CanPrune},
+		{"list", listTests(), store.CanList},
+		{"lanes", lanesTests(), 0},
+		{"counts", countsTests(), store.CanCount},
+		{"stats", statsTests(), store.CanKeepStats},
+		{"survey", surveyTests(), store.CanSurvey},
+		{"find", findTests(), store.CanSurvey},
+		{"bulk", bulkTests(), store.CanKeepBulks},
+		{"acts", actsTests(), store.CanListActs | store.CanOperate | store.CanControl | store.CanInspect},
+		{"summary", summaryTests(), store.CanKeepSummaries},
+		{"ledger", ledgerTests(), store.CanKeepLedgers},
+		{"journal", journalTests(), store.CanKeepStreams},
+		{"clock", clockTests(), 0},
+		{"reopen", reopenTests(), 0},
+		{"text", textTests(), 0},
+		{"context", contextTests(), 0},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			if s.declared.NoClock {
 				t.Parallel()
 			}
-			if ability := missing(s.lacks, group.needs...); ability != "" {
-				t.Skipf("absent: %s (without it: %s)", ability, s.lacks[ability])
+			if lacks := group.needs &^ s.can; lacks != 0 {
+				t.Skipf("the store lacks %s", lacks)
 			}
 			for _, test := range group.tests {
-				if ability := missing(s.lacks, test.needs...); ability != "" {
-					t.Logf("%q is not run, absent: %s", test.name, ability)
+				if lacks := test.needs &^ s.can; lacks != 0 {
+					t.Logf("%q is not run: the store lacks %s", test.name, lacks)
 					continue
 				}
 				if test.not != nil && test.not(s.declared) {
@@ -161,32 +158,31 @@ type test struct {
 	// not reports, from the harness's declarations, that the promise does not apply to its
 	// store.
 	not func(Harness) bool
-	// needs are the optional interfaces without which the test makes no sense, beside those of
-	// its group.
-	needs []string
+	// needs are the abilities without which the test makes no sense, beside those of its group.
+	needs store.Abilities
 }
 
 type suite struct {
 	open     func(t *testing.T) Harness
 	declared Harness
-	lacks    map[string]string // the interfaces that are absent, with the loss
+	can      store.Abilities
 }
 
 // note notes the declarations.
 func (s *suite) note(t *testing.T) {
 	h := s.open(t)
 	require.NotNil(t, h.Store, "Harness.Store")
-	s.declared, s.lacks = h, absent(h.Store)
+	s.declared, s.can = h, h.Store.Abilities()
 }
 
 // harness notes the declarations, and checks that every difference is declared.
 func (s *suite) harness(t *testing.T) {
 	s.note(t)
 	h := s.declared
-	for _, a := range slices.Sorted(maps.Keys(s.lacks)) {
-		t.Logf("absent: %s (without it: %s)", a, s.lacks[a])
+	require.Empty(t, undeclared(h.Store), "what the store declares, and what it has")
+	for _, l := range s.can.Losses() {
+		t.Logf("the store lacks %s: %s", l.Ability, l.Text)
 	}
-	require.Equal(t, len(s.lacks) > 0, h.Partial, "either have all of store.Full or declare Partial; absent: %v", slices.Sorted(maps.Keys(s.lacks)))
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
 	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")
 	require.Equal(t, h.AddTx == nil, h.NoTx, "either set Harness.AddTx or declare NoTx")
@@ -196,7 +192,7 @@ func (s *suite) harness(t *testing.T) {
 func (s *suite) start(t *testing.T) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, h: h, st: skipping(t, h.Store, s.lacks), lacks: s.lacks, ctx: t.Context(), unit: time.Hour,
+		T: t, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]*tomb{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},

@@ -16,8 +16,8 @@ func surveyTests() []test {
 		{name: "every lane from its front, as a claim would see it", run: surveyLanes},
 		{name: "lanes in byte order, page by page", run: surveyPages},
 		{name: "named lanes, in their order", run: surveyNamed},
-		{name: "what holds them, closed ones included", run: surveyControls, needs: []string{controls}},
-		{name: "who serves them", run: surveyServed, needs: []string{ledgers}},
+		{name: "what holds them, closed ones included", run: surveyControls, needs: store.CanControl},
+		{name: "who serves them", run: surveyServed, needs: store.CanKeepLedgers},
 		{name: "defaults and bounds", run: surveyBounds},
 		{name: "briefly, with what decides whether a batch waits", run: surveyBrief},
 		{name: "briefly, page by page", run: surveyBriefPages},
@@ -29,13 +29,14 @@ func findTests() []test {
 	return []test{
 		{name: "by id alone, and by the caller's own key", run: findEach},
 		{name: "what is not there", run: findNothing},
-		{name: "what a tombstone keeps", run: findRemoved, needs: []string{pruner}},
+		{name: "what a tombstone keeps", run: findRemoved, needs: store.CanPrune},
 	}
 }
 
 // survey asks, and compares with the model.
 func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 	f.Helper()
+	f.needs(store.CanSurvey)
 	got := must(f.st.Survey(f.ctx, q))(f)
 	bounded := q.Bounded()
 	require.True(f, f.near(f.now(), got.At), "%s", got.At)

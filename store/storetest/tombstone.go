@@ -93,7 +93,7 @@ func (f *fixture) buriesEach() map[batch.ID]batch.State {
 	o.Settle = 0
 	f.record(o)
 	ends := map[batch.ID]batch.State{"refused": batch.Rejected, "committed": batch.Committed, "invalid": batch.Invalid}
-	if f.has(operator) {
+	if f.has(store.CanOperate) {
 		require.NoError(f, f.cancel("cancelled", "not now"))
 		ends["cancelled"] = batch.Rejected
 	}
@@ -132,7 +132,7 @@ func tombEnded(f *fixture) {
 		require.NoError(f, err)
 		f.remains(got)
 		f.finals(b.Key())
-		if f.has(operator) {
+		if f.has(store.CanOperate) {
 			_, err = f.st.Requeue(f.ctx, got, store.Requeue{}, by("once more"))
 			require.ErrorIs(f, err, batch.ErrNotFound, "nobody acts on what is removed")
 		}
@@ -141,7 +141,7 @@ func tombEnded(f *fixture) {
 		require.ErrorIs(f, f.st.Add(f.ctx, other), batch.ErrConflict)
 		require.ErrorIs(f, f.st.Add(f.ctx, bt("t", id)), batch.ErrConflict)
 	}
-	if _, err := f.st.Get(f.ctx, bt("s", "cancelled").Key()); f.has(operator) {
+	if _, err := f.st.Get(f.ctx, bt("s", "cancelled").Key()); f.has(store.CanOperate) {
 		require.NoError(f, err)
 		assert.Equal(f, batch.KindCancelled, f.tombs["cancelled"].remains.Error.Kind)
 	}

@@ -23,6 +23,7 @@ func witnessTests() []test {
 // witnesses asks, with the row's number and without, and compares with the model.
 func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	f.Helper()
+	f.needs(store.CanFindWitnesses)
 	s := f.rows[id]
 	var want []batch.ID
 	if s.row.DoubtAttempt != 0 {

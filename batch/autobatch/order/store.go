@@ -18,13 +18,13 @@ type Store interface {
 	// order. Where a stored order, or an earlier order that this call stores, has the same id, or the
 	// same party and key, and the same party and payload, the order counts as stored and the
 	// earlier one stays; with another party or payload the error is [batch.ErrConflict]. The
-	// store remembers ids and keys until [store.Pruner].Prune removes the order, once it has
+	// store remembers ids and keys until [store.Store].Prune removes the order, once it has
 	// been final for long enough. An invalid order gives a [*batch.InputError]. Any other
 	// error leaves open whether the call was stored: add again, it is harmless.
 	AddOrders(ctx context.Context, orders ...Order) error
 	// FinalOrders returns the records of all ids whose orders are final, and separately the
 	// ids that are not stored; the other orders are open. The order is any; each id comes
-	// once. Its cost grows with len(ids). It works as [store.FinalReader].Finals.
+	// once. Its cost grows with len(ids). It works as [store.Store].Finals.
 	FinalOrders(ctx context.Context, ids []ID) (final []Record, missing []ID, err error)
 	// ListOrders returns records in the order of (CreatedAt, ID) and the cursor for the next
 	// call, "" at the end.
@@ -57,7 +57,7 @@ type Store interface {
 	// the versions of its orders and on the version of the batch, in one transaction each or
 	// together. A settlement names all orders of the batch. A fenced settlement gives false
 	// and changes nothing. SettleOrders raises the version of the batch, and from then on
-	// [store.Operator].Requeue refuses the batch: its orders may join other batches. Orders of a
+	// [store.Store].Requeue refuses the batch: its orders may join other batches. Orders of a
 	// Committed batch are Confirmed, and no others are: otherwise the error is a
 	// [*batch.InputError], and the call changes nothing.
 	SettleOrders(ctx context.Context, settled []Settlement) ([]bool, error)

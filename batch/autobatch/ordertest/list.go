@@ -127,20 +127,19 @@ func listFinals(f *fixture) {
 }
 
 func listCounts(f *fixture) {
-	keeper, is := f.st.(store.StatsKeeper)
-	if !is {
-		f.Log("the store is no store.StatsKeeper")
+	if !f.st.Abilities().Has(store.CanKeepStats) {
+		f.Logf("the store lacks %s", store.CanKeepStats)
 		return
 	}
 	counted := func() store.Stats {
 		for {
-			did := must(keeper.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond}))(f)
+			did := must(f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond}))(f)
 			if did {
 				break
 			}
 			f.pass(1)
 		}
-		s := must(keeper.Stats(f.ctx))(f)
+		s := must(f.st.Stats(f.ctx))(f)
 		return s
 	}
 	assert.Empty(f, counted().Orders)

@@ -25,9 +25,6 @@ import (
 // are listed, requeued and removed.
 type Store interface {
 	store.Store
-	store.Lister
-	store.Operator
-	store.Pruner
 	order.Store
 }
 

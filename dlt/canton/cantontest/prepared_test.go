@@ -73,8 +73,8 @@ func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 // goes by what is kept.
 func TestPreparedOutlivesItsProcess(t *testing.T) {
 	for name, posted := range map[string]bool{"before its POST": false, "after its POST": true} {
-		for driver, open := range map[string]func(*testing.T) store.Full{
-			"memory": func(*testing.T) store.Full { return memory.New() }, "SQLite": func(t *testing.T) store.Full { return openSQLite(t) },
+		for driver, open := range map[string]func(*testing.T) store.Store{
+			"memory": func(*testing.T) store.Store { return memory.New() }, "SQLite": func(t *testing.T) store.Store { return openSQLite(t) },
 		} {
 			t.Run(name+", "+driver, func(t *testing.T) {
 				ctx := t.Context()

@@ -82,7 +82,7 @@ func TestEngine(t *testing.T) {
 			client, err := canton.New(p.URL(), &o)
 			require.NoError(t, err)
 			t.Cleanup(client.CloseIdleConnections)
-			st := store.Full(memory.New())
+			st := store.Store(memory.New())
 			if name == "prepared, SQLite" {
 				st = openSQLite(t)
 			}

@@ -16,7 +16,7 @@ import (
 
 // Store has the batches and the orders of a program.
 type Store interface {
-	store.Full
+	store.Store
 	order.Store
 }
 

@@ -106,7 +106,7 @@ func (p *producer) end() []addition {
 }
 
 // watch keeps the backlog from growing for as long as the faults go on.
-func (p *producer) watch(ctx context.Context, st store.Full) {
+func (p *producer) watch(ctx context.Context, st store.Store) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {

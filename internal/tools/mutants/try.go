@@ -47,7 +47,6 @@ var also = map[string][]test{
 	"internal/relied":               {{dir: "."}},
 	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}},
 	"internal/wall":                 {{dir: "submitter"}},
-	"internal/whole":                {{dir: "store/storetest"}, {dir: "."}},
 	"monitor":                       {{dir: "dlt/sawtooth"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 	"queuer":                        {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "internal/claim"}, {dir: "."}},
 	"store":                         {{dir: "store/memory"}, {dir: "monitor"}, {dir: "internal/sim", run: "Decisions"}},

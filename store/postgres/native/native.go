@@ -27,9 +27,8 @@ type Store struct {
 }
 
 var (
-	_ store.Full     = (*Store)(nil)
-	_ order.Store    = (*Store)(nil)
-	_ store.Upkeeper = (*Store)(nil)
+	_ store.Store = (*Store)(nil)
+	_ order.Store = (*Store)(nil)
 )
 
 // New is [postgres.New] over a pool, which the caller closes. It checks the options and sends

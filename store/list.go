@@ -1,0 +1,81 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ListQuery selects records; zero fields select all.
+type ListQuery struct {
+	Service *batch.ServiceID
+	States  []batch.State
+	// Open selects batches that are not final, in any state.
+	Open bool
+	// Quarantined selects batches that a policy set aside. The cost grows with their number.
+	Quarantined bool
+	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
+	// at least OlderThan, and less than NewerThan. 0 is no bound.
+	OlderThan, NewerThan time.Duration
+	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer where
+	// they have more than [MaxListReceipts] receipts; its cursor goes on.
+	Limit int
+	// After goes on from an earlier call's cursor.
+	After Cursor
+}
+
+// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those of
+// its first record: with [MaxReceiptData] this bounds a page in bytes.
+const MaxListReceipts = 1000
+
+// Cut returns how many records at the front of a list make one page, where they have these numbers of
+// receipts: at most q.Limit, which the store has bounded, and at least one.
+func (q ListQuery) Cut(receipts []int64) int {
+	var total int64
+	for n, count := range receipts {
+		if total += count; n > 0 && (n >= q.Limit || total > MaxListReceipts) {
+			return n
+		}
+	}
+	return len(receipts)
+}
+
+// CountsQuery selects lanes to count; the zero value begins after the service "".
+type CountsQuery struct {
+	// Service selects this lane only.
+	Service *batch.ServiceID
+	// After is the last service of the call before; Start says that there was none
+	// ("" is a service like any other).
+	After batch.ServiceID
+	Start bool
+	// Limit is how many lanes at most. Defaults to 100, at most 1,000.
+	Limit int
+	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
+	// 100,000.
+	Cap int
+}
+
+// Bounded returns the query with its defaults and within its bounds.
+func (q CountsQuery) Bounded() CountsQuery {
+	q.Limit, q.Cap = bounded(q.Limit, 100, 1000), bounded(q.Cap, 1000, 100_000)
+	return q
+}
+
+// bounded is n, but at most most, or otherwise where n says nothing.
+func bounded(n, otherwise, most int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return min(n, most)
+}
+
+// LaneCounts are the open batches of one lane.
+type LaneCounts struct {
+	Service batch.ServiceID `json:"service"`
+	// Attempted counts the open batches that were ever claimed, by state; a state without
+	// batches is not in it.
+	Attempted map[batch.State]int `json:"attempted"`
+	// Waiting counts the open batches that were never claimed.
+	// Where it equals the query's Cap there may be more.
+	Waiting int `json:"waiting"`
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// PendingQuery asks for due rows.
+type PendingQuery struct {
+	Limit int           // at most; must be positive
+	Lease time.Duration // for so long nobody else gets them; 0 only looks, and writes nothing
+	// Services, where it is not nil, selects the rows of these services that the monitor owns,
+	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
+	// ledger sends by itself. The cost grows with the batches in flight in these services.
+	Services []batch.ServiceID
+	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so far
+	// ahead, so the database's clock was put back, and the row would wait until it is there again. 0
+	// makes no row due. A query with a Lease and without Services also puts claims right that were
+	// made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
+	Ahead time.Duration
+}
+
+// Due reports whether a row is due at now, by the database's clock: the monitor owns it, or its claim
+// is to be put right.
+func (q PendingQuery) Due(r Row, now time.Time) bool {
+	if !r.Monitored(now) {
+		return q.Lease != 0 && r.claimAhead(now)
+	}
+	return !r.NextCheck.After(now) || q.Ahead > 0 && r.NextCheck.After(now.Add(q.Ahead))
+}
+
+// InFlight is a row that the monitor asks the ledger about. Ages and times left are durations
+// on the database's clock.
+type InFlight struct {
+	Ref
+	Version int64
+	State   batch.State
+	Attempt int
+	Spent   int
+	Budget  batch.Budget
+	// PostedAgo is the time since the last POST that may have had an effect ended; for an
+	// attempt in doubt, the time since its claim expired, which is later.
+	PostedAgo time.Duration
+	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not known.
+	Age time.Duration
+	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where that
+	// is not known.
+	AskedAgo time.Duration
+	// Rollbacks counts executions in a row that the ledger took back. RolledBack says that the
+	// last attempt is among them.
+	Rollbacks  int
+	RolledBack bool
+	// Resends counts the POSTs after the first unresolved attempt.
+	Resends int
+	// ResendLeft is how long a resend stays harmless; negative when it no longer is.
+	ResendLeft time.Duration
+	// SettleLeft is how long an Invalid may still become Committed.
+	SettleLeft time.Duration
+	// DoubtAttempt is the first unresolved attempt, claimed DoubtAgo.
+	DoubtAttempt int
+	DoubtAgo     time.Duration
+	Failures     int // certain failures in a row; a doubt ends the row
+	// Ended says that the last POST certainly ended: the doubt was recorded. Otherwise the
+	// claim has expired on the database's clock, and its request may still be under way if
+	// that clock jumped.
+	Ended bool
+	// ClaimTTL is the duration of the last claim, as its claimer set it; 0 where that is not
+	// known: code from before this field made the claim.
+	ClaimTTL time.Duration
+	// Seen is the endpoint that reported this very attempt as under way; "" for none.
+	Seen      string
+	Refused   bool   // an error is kept that becomes final once the doubt is resolved
+	Requeued  bool   // verdicts from before the requeue may still be reported
+	Called    bool   // a person was called since it moved last: see [Row].Called
+	Undecided bool   // and about this attempt: see [Row].Undecided
+	Prepared  []byte // bytes that KeepPrepared kept, nil for none
+	Was       *Row   // for the outcome: [Outcome].Was
+	// CheckIn is the time until the row is due (again): Lease, where there is one.
+	CheckIn time.Duration
+}
+
+// Due says when to ask next.
+type Due struct {
+	Ref
+	In time.Duration
+}

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// one has the methods that deliver, and one more.
+type one struct {
+	store.Unimplemented
+	store.Delivery
+	can store.Abilities
+}
+
+func (s one) Abilities() store.Abilities { return s.can }
+
+func (s one) Counts(context.Context, store.CountsQuery) ([]store.LaneCounts, error) { return nil, nil }
+
+func (s one) Witneses(context.Context, store.Ref, int) ([]batch.ID, error) { return nil, nil }
+
+// The suite sees an ability whose method is misspelt, and a method whose ability is not declared.
+func TestWhatAStoreDeclaresIsThere(t *testing.T) {
+	m := memory.New()
+	assert.Empty(t, undeclared(m))
+	assert.Empty(t, undeclared(one{Delivery: m, can: store.CanCount}))
+	faults := undeclared(one{Delivery: m, can: store.CanFindWitnesses})
+	require.Len(t, faults, 2)
+	assert.Contains(t, faults[0], "Counts is there")
+	assert.Contains(t, faults[1], "Witnesses gives ErrUnsupported")
+	assert.Len(t, undeclared(one{Delivery: m, can: store.CanCount | (store.AllAbilities + 1)}), 1)
+}
+
+// The suite calls every method of a store, and each ability has one.
+func TestMethods(t *testing.T) {
+	none := func(string) batch.Key { return batch.Key{} }
+	names := []string{"Abilities", "Upkeep"} // these say nothing about abilities
+	var can store.Abilities
+	for _, m := range methods(t.Context(), memory.New(), none, nil) {
+		names = append(names, m.name)
+		can |= m.ability
+	}
+	var all []string
+	of := reflect.TypeFor[store.Store]()
+	for i := range of.NumMethod() {
+		all = append(all, of.Method(i).Name)
+	}
+	slices.Sort(names)
+	assert.Equal(t, all, names)
+	assert.Equal(t, store.AllAbilities, can)
+}

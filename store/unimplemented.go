@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// ErrUnsupported says that a store lacks the ability which a call needs. The error that wraps it names
+// the method and the ability. It wraps [errors.ErrUnsupported].
+var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
+
+// Unimplemented has the methods of a [Store] except those of [Delivery]. A store that embeds it needs no
+// others than these: each method of an ability gives [ErrUnsupported], Abilities names none, and Upkeep
+// does nothing.
+type Unimplemented struct{}
+
+// lacks is the error of a method that belongs to an ability which the store lacks.
+func lacks(method string, a Abilities) error {
+	return fmt.Errorf("%s: %w: the store lacks %s", method, ErrUnsupported, a)
+}
+
+// Abilities returns none.
+func (Unimplemented) Abilities() Abilities { return 0 }
+
+// Upkeep does nothing.
+func (Unimplemented) Upkeep(context.Context) ([]Warning, error) { return nil, nil }
+
+// Finals gives [ErrUnsupported].
+func (Unimplemented) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error) {
+	return nil, nil, lacks("Finals", CanReadFinals)
+}
+
+// List gives [ErrUnsupported].
+func (Unimplemented) List(context.Context, ListQuery) ([]batch.Record, Cursor, error) {
+	return nil, "", lacks("List", CanList)
+}
+
+// Counts gives [ErrUnsupported].
+func (Unimplemented) Counts(context.Context, CountsQuery) ([]LaneCounts, error) {
+	return nil, lacks("Counts", CanCount)
+}
+
+// Prune gives [ErrUnsupported].
+func (Unimplemented) Prune(context.Context, PruneQuery) (Pruned, error) {
+	return Pruned{}, lacks("Prune", CanPrune)
+}
+
+// KeepPrepared gives [ErrUnsupported].
+func (Unimplemented) KeepPrepared(context.Context, []Prepared) ([]bool, error) {
+	return nil, lacks("KeepPrepared", CanKeepPrepared)
+}
+
+// Witnesses gives [ErrUnsupported].
+func (Unimplemented) Witnesses(context.Context, Ref, int) ([]batch.ID, error) {
+	return nil, lacks("Witnesses", CanFindWitnesses)
+}
+
+// Ledger gives [ErrUnsupported].
+func (Unimplemented) Ledger(context.Context, string) (string, error) {
+	return "", lacks("Ledger", CanKeepLedgers)
+}
+
+// Serve gives [ErrUnsupported].
+func (Unimplemented) Serve(context.Context, []Served) ([]string, error) {
+	return nil, lacks("Serve", CanKeepLedgers)
+}
+
+// KeepTraits gives [ErrUnsupported].
+func (Unimplemented) KeepTraits(context.Context, string, string, string) (string, error) {
+	return "", lacks("KeepTraits", CanKeepLedgers)
+}
+
+// Cancel gives [ErrUnsupported].
+func (Unimplemented) Cancel(context.Context, batch.Record, batch.By) (batch.Record, error) {
+	return batch.Record{}, lacks("Cancel", CanOperate)
+}
+
+// Requeue gives [ErrUnsupported].
+func (Unimplemented) Requeue(context.Context, batch.Record, Requeue, batch.By) (batch.Record, error) {
+	return batch.Record{}, lacks("Requeue", CanOperate)
+}
+
+// Decide gives [ErrUnsupported].
+func (Unimplemented) Decide(context.Context, batch.Record, batch.Ruling, batch.By) (batch.Record, error) {
+	return batch.Record{}, lacks("Decide", CanOperate)
+}
+
+// Acquit gives [ErrUnsupported].
+func (Unimplemented) Acquit(context.Context, batch.Record, batch.By) (batch.Record, error) {
+	return batch.Record{}, lacks("Acquit", CanOperate)
+}
+
+// Steer gives [ErrUnsupported].
+func (Unimplemented) Steer(context.Context, Steering) (batch.Control, bool, error) {
+	return batch.Control{}, false, lacks("Steer", CanControl)
+}
+
+// Control gives [ErrUnsupported].
+func (Unimplemented) Control(context.Context, batch.Scope) (batch.Control, error) {
+	return batch.Control{}, lacks("Control", CanControl)
+}
+
+// ControlsOf gives [ErrUnsupported].
+func (Unimplemented) ControlsOf(context.Context, ControlsQuery) ([]batch.Control, error) {
+	return nil, lacks("ControlsOf", CanControl)
+}
+
+// History gives [ErrUnsupported].
+func (Unimplemented) History(context.Context, batch.Key) ([]batch.Act, error) {
+	return nil, lacks("History", CanInspect)
+}
+
+// LaneHistory gives [ErrUnsupported].
+func (Unimplemented) LaneHistory(context.Context, batch.Scope) ([]batch.Act, error) {
+	return nil, lacks("LaneHistory", CanInspect)
+}
+
+// Attempts gives [ErrUnsupported].
+func (Unimplemented) Attempts(context.Context, batch.Key) ([]batch.Report, error) {
+	return nil, lacks("Attempts", CanInspect)
+}
+
+// Look gives [ErrUnsupported].
+func (Unimplemented) Look(context.Context, batch.Key, int) (Look, error) {
+	return Look{}, lacks("Look", CanInspect)
+}
+
+// Acts gives [ErrUnsupported].
+func (Unimplemented) Acts(context.Context, ActsQuery) ([]batch.Act, Cursor, error) {
+	return nil, "", lacks("Acts", CanListActs)
+}
+
+// KeepInstance gives [ErrUnsupported].
+func (Unimplemented) KeepInstance(context.Context, Instance) error {
+	return lacks("KeepInstance", CanKeepStats)
+}
+
+// RefreshStats gives [ErrUnsupported].
+func (Unimplemented) RefreshStats(context.Context, RefreshQuery) (bool, error) {
+	return false, lacks("RefreshStats", CanKeepStats)
+}
+
+// Stats gives [ErrUnsupported].
+func (Unimplemented) Stats(context.Context) (Stats, error) {
+	return Stats{}, lacks("Stats", CanKeepStats)
+}
+
+// Survey gives [ErrUnsupported].
+func (Unimplemented) Survey(context.Context, SurveyQuery) (Survey, error) {
+	return Survey{}, lacks("Survey", CanSurvey)
+}
+
+// Find gives [ErrUnsupported].
+func (Unimplemented) Find(context.Context, FindQuery) (batch.Record, error) {
+	return batch.Record{}, lacks("Find", CanSurvey)
+}
+
+// Summary gives [ErrUnsupported].
+func (Unimplemented) Summary(context.Context, string) (Summary, error) {
+	return Summary{}, lacks("Summary", CanKeepSummaries)
+}
+
+// KeepSummary gives [ErrUnsupported].
+func (Unimplemented) KeepSummary(context.Context, string, int64, Summary) (bool, error) {
+	return false, lacks("KeepSummary", CanKeepSummaries)
+}
+
+// AddBulk gives [ErrUnsupported].
+func (Unimplemented) AddBulk(context.Context, string, string, []string, time.Duration) (Bulk, error) {
+	return Bulk{}, lacks("AddBulk", CanKeepBulks)
+}
+
+// SetBulk gives [ErrUnsupported].
+func (Unimplemented) SetBulk(context.Context, string, int64, string, *BulkPart) (Bulk, error) {
+	return Bulk{}, lacks("SetBulk", CanKeepBulks)
+}
+
+// GetBulk gives [ErrUnsupported].
+func (Unimplemented) GetBulk(context.Context, string) (Bulk, error) {
+	return Bulk{}, lacks("GetBulk", CanKeepBulks)
+}
+
+// GetBulkPart gives [ErrUnsupported].
+func (Unimplemented) GetBulkPart(context.Context, string, int) (string, error) {
+	return "", lacks("GetBulkPart", CanKeepBulks)
+}
+
+// ListBulks gives [ErrUnsupported].
+func (Unimplemented) ListBulks(context.Context, int) ([]Bulk, error) {
+	return nil, lacks("ListBulks", CanKeepBulks)
+}
+
+// LeaseStream gives [ErrUnsupported].
+func (Unimplemented) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {
+	return 0, false, lacks("LeaseStream", CanKeepStreams)
+}
+
+// AppendStream gives [ErrUnsupported].
+func (Unimplemented) AppendStream(context.Context, batch.StreamEntry) (bool, error) {
+	return false, lacks("AppendStream", CanKeepStreams)
+}
+
+// FindStream gives [ErrUnsupported].
+func (Unimplemented) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
+	return batch.StreamFound{}, lacks("FindStream", CanKeepStreams)
+}
