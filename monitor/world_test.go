@@ -105,7 +105,8 @@ func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duratio
 	for _, c := range change {
 		c(&o)
 	}
-	w.table.Answered(o, took)
+	o.Post.Took = took
+	w.table.Answered(o)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.accepts[o.Key].Check

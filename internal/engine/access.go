@@ -16,9 +16,9 @@ type access struct {
 	meter
 	loop string // "" outside of loops
 
+	held *held.Batches // takes what the store says of batches; nil outside of loops
 	// Queuer and monitor have these, because the store hands batches to them; else nil.
 	gate      *gate
-	held      *held.Batches
 	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*held.Forgotten) // takes a run instead of them
 }
 
@@ -114,7 +114,7 @@ func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		}
 	}
 	claimed, err = call(ctx, a, "claim", 0, claims, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
-	if err == nil && a.held != nil {
+	if err == nil && a.forgotten != nil {
 		claimed.Runs = a.remembered(ctx, claimed.Runs)
 	}
 	return claimed, err
@@ -124,12 +124,22 @@ func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	return call(ctx, a, "payloads", len(refs), nil, func() ([][]byte, error) { return a.Store.Payloads(ctx, refs) })
 }
 
-func (a access) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	return call(ctx, a, "keep_prepared", len(kept), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, kept) })
+// KeepPrepared holds the bytes that are kept, before they are posted.
+func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
+	kept, err := call(ctx, a, "keep_prepared", len(all), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, all) })
+	if err == nil && a.held != nil && len(kept) == len(all) {
+		a.kept(all, kept)
+	}
+	return kept, err
 }
 
+// Record holds what was written.
 func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	return call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
+	applied, err := call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
+	if err == nil && a.held != nil && len(applied) == len(outcomes) {
+		a.written(outcomes, applied)
+	}
+	return applied, err
 }
 
 // Pending leaves out batches that another ledger serves: this ledger's answers mean nothing for them. If a

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/held"
-	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -46,6 +45,26 @@ func (a access) seen(rows []store.InFlight) {
 	}
 }
 
+// kept holds bytes that the store has kept.
+func (a access) kept(all []store.Prepared, kept []bool) {
+	now := time.Now()
+	for i, p := range all {
+		if kept[i] {
+			a.held.Kept(p, now)
+		}
+	}
+}
+
+// written holds outcomes that the store has written.
+func (a access) written(outcomes []store.Outcome, applied []store.Applied) {
+	now := time.Now()
+	for i, w := range applied {
+		if w.Result == store.Written {
+			a.held.Written(outcomes[i], w.Row, now)
+		}
+	}
+}
+
 // forgotten ends the claims of a run in which the database has forgotten something. The batches concerned
 // are in doubt, and the monitor asks the ledger about them. The others go back: they may come after these.
 func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
@@ -59,7 +78,7 @@ func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[bat
 		}
 		o := r.doubtAbout(ctx, c, f)
 		r.events.Trouble("queuer", fmt.Errorf("batch %s: %w: %s", c.Key, batch.ErrForgotten, o.Error.Message))
-		r.table.Answered(o, 0)
+		r.table.Answered(o)
 	}
 }
 
@@ -91,23 +110,4 @@ func forgottenText(c store.Claim, f *held.Forgotten) string {
 		was = "final"
 	}
 	return fmt.Sprintf("it was claimed as attempt %d, and this process knows it as %s in attempt %d, since %s", c.Attempt, was, f.Attempt, f.For.Round(time.Second))
-}
-
-// keepPrepared keeps bytes in the store, and holds them before they are posted.
-func (r *run) keepPrepared(ctx context.Context, p store.Prepared) (bool, error) {
-	kept, err := r.keeper.Keep(ctx, p)
-	if kept {
-		r.held.Kept(p, time.Now())
-	}
-	return kept, err
-}
-
-// holds takes what the store has written.
-func (r *run) holds(group []inhand.Recorded) {
-	now := time.Now()
-	for i := range group {
-		if w := &group[i]; w.Applied.Result == store.Written {
-			r.held.Written(w.Outcome, w.Applied.Row, now)
-		}
-	}
 }

@@ -66,9 +66,9 @@ func newRun(all common, n *events.Run) *run {
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
 		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
-		Keep:    r.keepPrepared,
+		Keep:    r.keeper.Keep,
 		Trace:   r.events.TraceRequest(),
-		Record:  func(o store.Outcome) { r.table.Answered(o, o.Post.Took) },
+		Record:  r.table.Answered,
 		Ready:   r.lanes.Wake,
 		Paused:  n.Paused,
 		Resumed: n.Resumed,
@@ -82,11 +82,7 @@ func newRun(all common, n *events.Run) *run {
 		Resend: r.ledger.resend, MaxInFlight: r.ledger.maxInFlight, KeepsOrder: r.ledger.keepsOrder, Budget: o.BudgetOf, Instance: o.Instance, StuckAfter: o.StuckAfter,
 		Held:    r.events.LaneHeld,
 		Trouble: r.trouble("queuer"),
-		Claimed: func(ctx context.Context, run store.ClaimedRun) {
-			r.monitor.Follow(run.Service)
-			r.table.Claimed(run)
-			n.Claimed(ctx, run)
-		},
+		Claimed: r.claimed,
 	})
 	r.monitor = monitor.New(r.handing("monitor"), ledger, r.table, monitor.Options{
 		Rules: monitor.Rules{
@@ -104,9 +100,15 @@ func newRun(all common, n *events.Run) *run {
 	return r
 }
 
+// claimed takes a run that is about to be posted.
+func (r *run) claimed(ctx context.Context, run store.ClaimedRun) {
+	r.monitor.Follow(run.Service)
+	r.table.Claimed(run)
+	r.news.Claimed(ctx, run)
+}
+
 // written takes outcomes that the store has answered about.
 func (r *run) written(group []inhand.Recorded) {
-	r.holds(group)
 	r.table.Written(group)
 	r.wantReceipts(group)
 	// The next group waits for the notices, which may ask the store.
@@ -140,13 +142,13 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 
 // storeOf returns the store for one loop.
 func (r *run) storeOf(loop string) access {
-	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop}
+	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop, held: r.held}
 }
 
 // handing returns the store for a loop that it hands batches to.
 func (r *run) handing(loop string) access {
 	a := r.storeOf(loop)
-	a.gate, a.held, a.forgotten = r.gate, r.held, r.forgotten
+	a.gate, a.forgotten = r.gate, r.forgotten
 	return a
 }
 
@@ -245,13 +247,7 @@ func (r *run) tableOptions() inhand.Options {
 		Rules:  inhand.Rules{FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, Hold: hold},
 		TTL:    o.ClaimTTL,
 		Traits: r.ledger.Traits, Runs: reliant, MayWait: r.outlivesCrash,
-		Write: func(first store.Outcome, rest ...store.Outcome) {
-			r.complete(&first)
-			for i := range rest {
-				r.complete(&rest[i])
-			}
-			r.recorder.Put(first, rest...)
-		},
+		Write: r.write,
 		Due:   func(d time.Duration) { r.monitor.DueIn(d) },
 		Lanes: r.lanes,
 	}
@@ -271,6 +267,15 @@ func (r *run) outlivesCrash(o store.Outcome) bool {
 	t := r.ledger.Traits(o.Key.Service)
 	asked := max(t.LateArrival, t.Grace) + r.o.PollInterval
 	return r.ledger.resend(o.Key.Service).Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
+}
+
+// write gives outcomes to the recorder.
+func (r *run) write(first store.Outcome, rest ...store.Outcome) {
+	r.complete(&first)
+	for i := range rest {
+		r.complete(&rest[i])
+	}
+	r.recorder.Put(first, rest...)
 }
 
 // complete adds this Runner's policy and instance to an outcome.

@@ -209,7 +209,7 @@ func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
 func (r *rig) open(id string) {
 	r.claimed(id)
 	o := posted(id)
-	r.Answered(o, 0)
+	r.Answered(o)
 	r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
 	o.Check = poll
 	r.wrote(o, batch.Pending, 3)

@@ -107,10 +107,10 @@ func (t *Table) Claimed(run store.ClaimedRun) {
 	t.o.write(late)
 }
 
-// Answered says that an attempt has ended with an outcome, after a request that took so long.
-func (t *Table) Answered(o store.Outcome, took time.Duration) {
+// Answered says that an attempt has ended with an outcome.
+func (t *Table) Answered(o store.Outcome) {
 	now, about := time.Now(), t.o.about(o.Key.Service)
-	ev := Event{Kind: Answered, Outcome: o, Took: took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
+	ev := Event{Kind: Answered, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
 	t.mu.Lock()
 	out := t.entries.step(t.entries.slot(o.Key, about, now), &ev, now)
 	t.mu.Unlock()

@@ -21,7 +21,8 @@ func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
 		r := start(t, nil)
 		r.claimed("a")
 		want := posted("a")
-		r.Answered(want, time.Millisecond)
+		want.Post.Took = time.Millisecond
+		r.Answered(want)
 		assert.Empty(t, r.took(&r.writes))
 		time.Sleep(first)
 		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks))
@@ -44,7 +45,7 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		for _, id := range []string{"a", "b"} {
-			r.Answered(posted(id), 0)
+			r.Answered(posted(id))
 			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -53,13 +54,13 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
 		time.Sleep(time.Second)
 		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
-		r.Answered(posted("c"), 0)
-		r.Answered(posted("d"), 0)
+		r.Answered(posted("c"))
+		r.Answered(posted("d"))
 		r.stream.Commits([]store.Outcome{commit("e")})
 		r.stop()
 		assert.Len(t, r.took(&r.writes), 1, "all together")
 		assert.Len(t, r.outcomes, 5)
-		r.Answered(posted("late"), 0)
+		r.Answered(posted("late"))
 		r.stream.Commits([]store.Outcome{commit("later")})
 		assert.Len(t, r.took(&r.writes), 2, "nothing waits for a table that does not run")
 	})
@@ -73,10 +74,10 @@ func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 		r.claimed("a", "b", "c")
 		r.stream.Commits([]store.Outcome{commit("a"), commit("b"), commit("c"), commit("c"), commit("another's")})
 		time.Sleep(5 * time.Millisecond)
-		r.Answered(posted("a"), 0)
+		r.Answered(posted("a"))
 		doubt := posted("b")
 		doubt.Finding = store.Doubtful
-		r.Answered(doubt, 0)
+		r.Answered(doubt)
 		assert.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
 		time.Sleep(time.Second)
 		writes := r.took(&r.writes)
@@ -84,7 +85,7 @@ func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 		assert.Contains(t, writes[0], "20ms: ")
 		assert.Contains(t, writes[0], "is committed c")
 		assert.Contains(t, writes[0], "is committed another's")
-		r.Answered(posted("c"), 0)
+		r.Answered(posted("c"))
 		assert.Equal(t, []string{"1.005s: accepted c"}, r.took(&r.writes), "its commit is being written: it waits for nothing")
 		r.stop()
 	})
@@ -105,14 +106,14 @@ func TestACommitThatIsHeldBack(t *testing.T) {
 		old.Version = 1 // the question was about the row before the claim
 		r.held(old)
 		r.held(commit("b"))
-		r.Answered(posted("c"), 0)
+		r.Answered(posted("c"))
 		r.held(commit("c"))
 		require.Equal(t, []string{"0s: is committed c"}, r.took(&r.writes))
 		time.Sleep(5 * time.Millisecond)
-		r.Answered(posted("a"), 0)
+		r.Answered(posted("a"))
 		doubt := posted("b")
 		doubt.Finding = store.Doubtful
-		r.Answered(doubt, 0)
+		r.Answered(doubt)
 		require.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
 		assert.Equal(t, batch.BySubmitter, r.outcomes[1].By)
 
@@ -137,7 +138,7 @@ func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.Hold = 0 })
 		r.stream.Commits([]store.Outcome{commit("a")})
-		r.Answered(posted("b"), 0)
+		r.Answered(posted("b"))
 		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.took(&r.writes))
 		r.stop()
 	})
@@ -157,7 +158,7 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 		for i := range 12_000 {
 			id := fmt.Sprint(i)
 			o := posted(id)
-			r.Answered(o, 0)
+			r.Answered(o)
 			r.Asked([]inhand.Answer{to(o.Key, inhand.Waited)})
 			o.Check = r.outcomes[len(r.outcomes)-1].Check
 			r.wrote(o, batch.Pending, 3)
@@ -186,7 +187,7 @@ func TestALateAnswerOfTheStore(t *testing.T) {
 		old := posted("a")
 		old.Version = 1
 		r.Written([]inhand.Recorded{{Outcome: old, Applied: store.Applied{Ref: old.Ref, Result: store.Fenced, Row: store.Row{Version: 2}}}})
-		r.Answered(posted("a"), 0)
+		r.Answered(posted("a"))
 		assert.Equal(t, []string{"30ms: accepted a"}, r.took(&r.writes), "its commit is being written, so it waits for nothing")
 		r.stop()
 	})
@@ -206,11 +207,11 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 				wrote += 1 + len(rest)
 			}
 		})
-		r.Answered(posted("a"), 0)
+		r.Answered(posted("a"))
 		r.claimed("b", "c")
 		doubt := posted("b")
 		doubt.Finding = store.Doubtful
-		r.Answered(doubt, 0)
+		r.Answered(doubt)
 		r.stream.Commits([]store.Outcome{commit("b"), commit("c")})
 		r.wrote(posted("a"), batch.Pending, 3)
 		r.wrote(doubt, batch.Pending, 3)
@@ -229,7 +230,7 @@ func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 		r.claimed("a")
 		o := posted("a")
 		o.Finding = store.Refused
-		r.Answered(o, 0)
+		r.Answered(o)
 		r.stream.Commits([]store.Outcome{commit("a")})
 		row := store.Row{State: batch.Rejected, Version: 3, Attempt: 1, FinalAt: time.Now()}
 		r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
