@@ -1,11 +1,12 @@
-// Package position remembers for each lane where a claim may start to read its open batches:
-// the low watermark of the lane.
+// Package position is the memory that a store on PostgreSQL has of where the open work of its
+// database begins: see [Memory]. The package does no I/O and reads no clock: a store reports to it
+// what its statements found. The rest of this page is about [Lanes], where a claim may start to read
+// the open batches of each lane: the low watermark of the lane.
 //
 // A claim reads a lane by order key, from low to high. In front of the open rows are the dead
 // entries of all rows that became final since the last vacuum of the database. Where an old
 // snapshot keeps the vacuum from its work, a claim that starts at key 0 walks all of them. A
-// claim that starts at the position walks none. The package does no I/O and reads no clock: a
-// store reports to it what its statements found.
+// claim that starts at the position walks none.
 //
 // # What makes a position right
 //

@@ -59,6 +59,13 @@ func NewLanes(limit int) *Lanes {
 	return m
 }
 
+// Forget forgets all lanes.
+func (m *Lanes) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(0)
+}
+
 // forget begins anew with the server that was started at started.
 func (m *Lanes) forget(started int64) {
 	m.epoch++

@@ -27,7 +27,7 @@ func (f freshLanesError) Error() string {
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
-	if unknown := s.listed.without(q.Lanes); len(unknown) > 0 {
+	if unknown := s.memory.Listed.Without(q.Lanes); len(unknown) > 0 {
 		if err := s.enlist(ctx, op, unknown); err != nil {
 			return store.Claimed{}, err
 		}
@@ -71,8 +71,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			_, more, err := t.standing(ctx, lanes) // so that this happens once
 			return out, append(unknown, more...), err
 		}
-		t.s.listed.add(services(got))
-		t.s.listed.add(locked)
+		t.s.memory.Listed.Add(services(got))
+		t.s.memory.Listed.Add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlstore.FromMicro(us)
 		windows, err := t.attempted(ctx, sqlAttempted, got, except(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {

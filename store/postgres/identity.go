@@ -53,13 +53,11 @@ func (s *Store) is(incarnation int64) {
 	if was == 0 || was == incarnation {
 		return
 	}
+	s.memory.Forget()
 	s.added.Forget()
-	s.listed.forget()
-	s.forgetOldest()
 	s.checked.Store(nil)
 	s.unknown.Store(true)
 	s.noLocks.Store(false)
-	s.careful.Store(nil)
 }
 
 // identify reads the parts now and then, and notes those that have changed.

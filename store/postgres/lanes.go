@@ -15,8 +15,6 @@ const (
 	fewKnown = 1000
 	// quickScan is how long a scan of all lanes may take if more lanes are remembered.
 	quickScan = "200ms"
-	// carefulFor is how long, after a longer scan, Lanes looks at remembered lanes one by one.
-	carefulFor = 5 * time.Minute
 )
 
 // Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep] reports them.
@@ -29,16 +27,16 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // whose open work is known to begin further on, from there: always if they are few, else after a
 // scan that took long.
 func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if !s.sawOpen.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
+	if !s.memory.Scan.Found() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
-	defer func() { s.sawOpen.Store(err == nil && len(lanes) > 0) }()
+	defer func() { s.memory.Scan.Ended(err == nil && len(lanes) > 0) }()
 	known := 0
-	m := s.lanes
+	m := s.memory.Lanes
 	if m != nil {
 		known = m.Len()
 	}
-	if known > fewKnown && !s.isCareful(time.Now()) {
+	if known > fewKnown && !s.memory.Scan.Careful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScan); err != nil {
 				return err
@@ -49,8 +47,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 		if sqlState(err) != queryCanceled || ctx.Err() != nil {
 			return lanes, err
 		}
-		until := time.Now().Add(carefulFor)
-		s.careful.Store(&until)
+		s.memory.Scan.TookLong(time.Now())
 	}
 	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if known == 0 {
@@ -61,12 +58,6 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 		return err
 	})
 	return lanes, err
-}
-
-// isCareful reports whether a scan took long within the last carefulFor.
-func (s *Store) isCareful(now time.Time) bool {
-	until := s.careful.Load()
-	return until != nil && now.Before(*until)
 }
 
 func (t *session) allLanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {

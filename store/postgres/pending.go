@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -26,7 +30,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			if err := t.lookUnderWay(ctx, false); err != nil {
 				return err
 			}
-			from, slow := s.monitored.where()
+			from, slow := s.memory.UnderWay.Where()
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow), sqlstore.Ahead(q), int64(batch.Submitting)}
 		} else {
 			lanes := sqlstore.Services(q.Services)
@@ -79,4 +83,41 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 		return nil, err
 	}
 	return found, err
+}
+
+// lookUnderWay now and then looks for the place of the monitor's rows.
+func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
+	l, due := t.s.memory.UnderWay.Due(time.Now(), t.s.o.AllowAsynchronousCommit, upkeep)
+	if !due {
+		return nil
+	}
+	var s position.Sight
+	type row struct {
+		Seq     int64 `db:"seq"`
+		Made    int64 `db:"made_by"`
+		Oldest  int64 `db:"oldest"`
+		Later   int64 `db:"later"`
+		Started int64 `db:"started"`
+	}
+	found, err := sqlstore.Query[row](ctx, t, sqlUnderWay, l.From, ints(l.Slow), int64(position.MostSlow+1))
+	if err != nil {
+		t.s.memory.UnderWay.Failed(l)
+		return err
+	}
+	for _, r := range found {
+		if s.Oldest, s.Later, s.Started = r.Oldest, r.Later, r.Started; r.Seq != 0 {
+			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
+		}
+	}
+	t.s.is(s.Started)
+	t.s.memory.UnderWay.Saw(l, s)
+	return nil
+}
+
+// nothingUnderWay reports that no row is under way, in one round trip, which some drivers
+// grant only to a statement without arguments. Its text changes when from moves: drivers that
+// prepare it do so twice a second at most.
+func (s *Store) nothingUnderWay(ctx context.Context) bool {
+	from, started, enough := s.memory.UnderWay.Front(time.Now(), s.o.AllowAsynchronousCommit)
+	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

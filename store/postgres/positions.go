@@ -41,8 +41,8 @@ type starts struct {
 }
 
 func (s *Store) starts() *starts {
-	if s.lanes != nil {
-		return &starts{s, s.lanes.Claim(time.Now())}
+	if m := s.memory.Lanes; m != nil {
+		return &starts{s, m.Claim(time.Now())}
 	}
 	return &starts{s: s}
 }
@@ -142,7 +142,7 @@ func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
 	for i := range floors {
 		floors[i] = math.MinInt64
 	}
-	m := t.s.lanes
+	m := t.s.memory.Lanes
 	if m == nil {
 		return floors, nil
 	}

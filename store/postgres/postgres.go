@@ -52,21 +52,16 @@ type Store struct {
 	doubted  atomic.Pointer[time.Time] // earlier looks at connections do not count
 	writable atomic.Bool               // a server was seen that takes writes
 	readOnly atomic.Pointer[readOnly]  // the last write was refused; nil: it was not
-	lanes    *position.Lanes           // where they begin; nil: at their front
+	memory   *position.Memory          // where open work begins
 	hidden   atomic.Pointer[hidden]    // the last hidden batch that a claim found
 	noLocks  atomic.Bool               // this role may not read pg_locks
-	sawOpen  atomic.Bool               // the last scan found lanes
-	careful  atomic.Pointer[time.Time] // until when scans look at remembered lanes one by one
 	fresh    freshness
-	latest   atomic.Int64    // the last order key or time of the clock that this process saw in an addition
-	added    *sqlstore.Fresh // batches of this process's Adds that it has not claimed yet
-	unknown  atomic.Bool     // the last claim read batches that are not in added
-	listed   *listed
+	latest   atomic.Int64      // the last order key or time of the clock that this process saw in an addition
+	added    *sqlstore.Fresh   // batches of this process's Adds that it has not claimed yet
+	unknown  atomic.Bool       // the last claim read batches that are not in added
 	unusable sqlstore.Unusable // names that scans found
 
-	identity  identity
-	monitored underWay
-	oldest    [sqlstore.AgingIDs + 1]oldest // where Prune begins to look
+	identity identity
 }
 
 var (
@@ -95,9 +90,13 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 	if err != nil {
 		return nil, conns.Adders{}, err
 	}
-	s := &Store{pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), listed: newListed(), added: sqlstore.NewFresh(sqlstore.FreshBytes)}
-	if !opts.AllowAsynchronousCommit { // a crash may take back that a row was final, and the server keeps its start time
-		s.lanes = position.NewLanes(maxPositions)
+	lanes := maxPositions
+	if opts.AllowAsynchronousCommit { // a crash may take back that a row was final, and the server keeps its start time
+		lanes = 0
+	}
+	s := &Store{
+		pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), added: sqlstore.NewFresh(sqlstore.FreshBytes),
+		memory: position.NewMemory(lanes, int(sqlstore.AgingIDs)+1),
 	}
 	s.shared = sqlstore.New(s.driver())
 	return s, conns.Adders{Batches: s.addTx, Orders: s.addOrdersTx}, nil

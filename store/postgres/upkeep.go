@@ -35,10 +35,10 @@ type hidden struct {
 	service batch.ServiceID
 }
 
-// Upkeep is [store.Store].Upkeep. It makes the slow look of [underWay], and looks whether the
+// Upkeep is [store.Store].Upkeep. It makes the slow look of [position.UnderWay], and looks whether the
 // database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
-	if s.monitored.late(time.Now(), s.o.AllowAsynchronousCommit) {
+	if s.memory.UnderWay.Late(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
 			return t.lookUnderWay(ctx, true)
 		}); err != nil {
@@ -64,10 +64,10 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 }
 
 func (s *Store) slow() error {
-	if s.lanes == nil {
+	if s.memory.Lanes == nil {
 		return nil // nothing helps
 	}
-	switch stall := s.lanes.Stall(time.Now()); {
+	switch stall := s.memory.Lanes.Stall(time.Now()); {
 	case stall.For < slowAfter:
 		return nil
 	case len(stall.Holders) > 0:

@@ -185,7 +185,7 @@ var promises = []breakage{
 		new: "func (t *session) add(ctx context.Context, in []addition, fresh bool) error {\n\tif _, err := t.Exec(ctx, `INSERT INTO {services} (service_id) SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING`, textArray(len(in), func(i int) string { return string(in[i].Service) })); err != nil {\n\t\treturn err\n\t}\n",
 	},
 	{
-		name: "cost: Prune reads all that it has removed", file: "store/postgres/oldest.go", test: test{"internal/integration", "^(TestCallsUnderAHeldSnapshot)$", true},
+		name: "cost: Prune reads all that it has removed", file: "internal/position/removed.go", test: test{"internal/integration", "^(TestCallsUnderAHeldSnapshot)$", true},
 		old: "\t}\n\treturn o.at\n",
 		new: "\t}\n\treturn math.MinInt64\n",
 	},

@@ -1,4 +1,4 @@
-package postgres
+package position
 
 import (
 	"hash/maphash"
@@ -7,23 +7,21 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// listed remembers which lanes have a row to lock, so that a claim can make missing rows
+// Listed remembers which lanes have a row to lock, so that a claim can make missing rows
 // before it begins: a claim that finds a row missing has worked in vain, and begins again.
-// That still happens for a lane that listed does not know.
-type listed struct {
+// That still happens for a lane that Listed does not know.
+type Listed struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	lanes map[uint64]struct{} // by their hashes
 }
 
-func newListed() *listed { return &listed{seed: maphash.MakeSeed(), lanes: map[uint64]struct{}{}} }
-
 // maxListed bounds this memory. The store remembers no further lanes, and makes no rows for them
 // beforehand.
 const maxListed = 1 << 16
 
-// without returns the lanes that are not known to have a row.
-func (l *listed) without(lanes []batch.ServiceID) (unknown []batch.ServiceID) {
+// Without returns the lanes that are not known to have a row.
+func (l *Listed) Without(lanes []batch.ServiceID) (unknown []batch.ServiceID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lanes) >= maxListed {
@@ -37,8 +35,8 @@ func (l *listed) without(lanes []batch.ServiceID) (unknown []batch.ServiceID) {
 	return unknown
 }
 
-// add remembers lanes that have a row.
-func (l *listed) add(lanes []batch.ServiceID) {
+// Add remembers lanes that have a row.
+func (l *Listed) Add(lanes []batch.ServiceID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range lanes {
@@ -49,7 +47,7 @@ func (l *listed) add(lanes []batch.ServiceID) {
 }
 
 // forget forgets all lanes.
-func (l *listed) forget() {
+func (l *Listed) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lanes = map[uint64]struct{}{}

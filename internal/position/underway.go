@@ -1,18 +1,13 @@
-package postgres
+package position
 
 import (
 	"cmp"
-	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// underWay remembers where the monitor's rows are among all claimed rows. An index holds the
+// UnderWay remembers where the monitor's rows are among all claimed rows. An index holds the
 // number of the transaction that made each row. In front of the monitor's rows are final rows;
 // while somebody holds a snapshot these stay there, dead, and a look from the beginning walks
 // over all of them.
@@ -28,7 +23,7 @@ import (
 // every lookWhole, and with asynchronous commits every lookAtAll.
 //
 // Both looks may take seconds. So Upkeep makes them, and Pending only where nobody calls Upkeep.
-type underWay struct {
+type UnderWay struct {
 	mu      sync.Mutex
 	from    int64
 	exact   int64   // every open row below it is in slow, however long a transaction runs
@@ -36,7 +31,7 @@ type underWay struct {
 	started int64   // the incarnation of the database; another may give out lower numbers
 	later   int64   // the highest next number that a look saw
 	looks   int64   // looks that were begun; only the last one counts
-	looking bool    // the last one is under way, and ends with saw or failed
+	looking bool    // the last one is under way, and ends with Saw or Failed
 	began   time.Time
 	next    time.Time
 	all     time.Time // the time of the last look from exact
@@ -63,29 +58,29 @@ const (
 	lookFor = 20 * time.Second
 	// settledAfter is the time after which every claim is taken to have ended.
 	settledAfter = 5 * time.Second
-	// mostSlow is the most rows that slow holds.
-	mostSlow = 1000
+	// MostSlow is the most rows that a look remembers one by one.
+	MostSlow = 1000
 )
 
-// look is one search for the monitor's rows: from a transaction number on, and at slow rows by their
+// Search is one search for the monitor's rows: from a transaction number on, and at slow rows by their
 // own numbers.
-type look struct {
-	from  int64
-	slow  []int64
+type Search struct {
+	From  int64
+	Slow  []int64
 	n     int64
 	began time.Time
 }
 
-// where returns where a look begins, and the slow rows.
-func (u *underWay) where() (from int64, slow []int64) {
+// Where returns where a look begins, and the slow rows.
+func (u *UnderWay) Where() (from int64, slow []int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.from, u.slow
 }
 
-// late reports whether a long look is due, and that Upkeep is called. lost says that commits
+// Late reports whether a long look is due, and that Upkeep is called. lost says that commits
 // may be lost.
-func (u *underWay) late(now time.Time, lost bool) bool {
+func (u *UnderWay) Late(now time.Time, lost bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.upkeep = now
@@ -93,10 +88,10 @@ func (u *underWay) late(now time.Time, lost bool) bool {
 	return late && !u.busy(now)
 }
 
-func (u *underWay) busy(now time.Time) bool { return u.looking && now.Sub(u.began) < lookFor }
+func (u *UnderWay) busy(now time.Time) bool { return u.looking && now.Sub(u.began) < lookFor }
 
 // long returns where a long look begins, if one is due. lost says that commits may be lost.
-func (u *underWay) long(now time.Time, lost bool) (from int64, due bool) {
+func (u *UnderWay) long(now time.Time, lost bool) (from int64, due bool) {
 	switch {
 	case u.started == 0 || now.Sub(u.tried) < u.pause:
 		return 0, false
@@ -108,9 +103,9 @@ func (u *underWay) long(now time.Time, lost bool) (from int64, due bool) {
 	return 0, false
 }
 
-// due returns a look to make in order to move from, if it is time to. A caller that gets true
-// calls saw or failed; until then, or for lookFor, no other caller gets true.
-func (u *underWay) due(now time.Time, lost, upkeep bool) (l look, due bool) {
+// Due returns a look to make in order to move from, if it is time to. A caller that gets true
+// calls Saw or Failed; until then, or for lookFor, no other caller gets true.
+func (u *UnderWay) Due(now time.Time, lost, upkeep bool) (l Search, due bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.busy(now) {
@@ -128,11 +123,11 @@ func (u *underWay) due(now time.Time, lost, upkeep bool) (l look, due bool) {
 	}
 	u.looks++
 	u.looking, u.began, u.next = true, now, now.Add(lookAgain)
-	return look{from, u.slow, u.looks, now}, true
+	return Search{from, u.slow, u.looks, now}, true
 }
 
-// failed records that a look saw nothing.
-func (u *underWay) failed(l look) {
+// Failed records that a look saw nothing.
+func (u *UnderWay) Failed(l Search) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l.n == u.looks {
@@ -140,104 +135,79 @@ func (u *underWay) failed(l look) {
 	}
 }
 
-// claimed is an open row and the number of the transaction that made it. A look returns all
-// rows from its beginning on, oldest first up to mostSlow+1, and the rows that it looked for
+// Claimed is an open row and the number of the transaction that made it. A look returns all
+// rows from its beginning on, oldest first up to MostSlow+1, and the rows that it looked for
 // by number.
-type claimed struct{ seq, made int64 }
+type Claimed struct{ Seq, Made int64 }
 
-// sight is the result of one look.
-type sight struct {
-	rows          []claimed
-	oldest, later int64 // the oldest running transaction, and the next number to be given out
-	started       int64
+// Sight is the result of one look.
+type Sight struct {
+	Rows          []Claimed
+	Oldest, Later int64 // the oldest running transaction, and the next number to be given out
+	Started       int64 // the incarnation of the database
 }
 
-// saw records the result of a look.
-func (u *underWay) saw(l look, s sight) {
+// Saw records the result of a look.
+func (u *UnderWay) Saw(l Search, s Sight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l.n != u.looks {
 		return // this look took too long, and another one has begun
 	}
 	u.looking = false
-	if s.started != u.started || s.later < u.later { // the server restarted, or recovered from a crash
-		u.started = s.started
-		u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0
-		u.since, u.tried = time.Time{}, time.Time{}
-		if l.from != 0 {
+	if s.Started != u.started || s.Later < u.later { // the server restarted, or recovered from a crash
+		u.started = s.Started
+		u.anew()
+		if l.From != 0 {
 			u.next = time.Time{} // so that the next look, from the beginning, comes at once
 		}
 	}
-	u.later = s.later
-	if u.from < l.from {
+	u.later = s.Later
+	if u.from < l.From {
 		return
 	}
 	if l.began.Sub(u.since) >= settledAfter {
-		u.settled, u.mark, u.since = u.mark, s.later, l.began
+		u.settled, u.mark, u.since = u.mark, s.Later, l.began
 	}
-	to := max(s.oldest, u.settled)
-	slices.SortFunc(s.rows, func(a, b claimed) int { return cmp.Compare(a.made, b.made) })
-	if len(s.rows) > mostSlow {
-		to = min(to, s.rows[mostSlow].made)
+	to := max(s.Oldest, u.settled)
+	slices.SortFunc(s.Rows, func(a, b Claimed) int { return cmp.Compare(a.Made, b.Made) })
+	if len(s.Rows) > MostSlow {
+		to = min(to, s.Rows[MostSlow].Made)
 	}
-	if l.from == 0 {
+	if l.From == 0 {
 		u.whole = l.began
 	}
-	if l.from <= u.exact {
-		u.exact, u.all, u.pause = min(s.oldest, to), l.began, 0
+	if l.From <= u.exact {
+		u.exact, u.all, u.pause = min(s.Oldest, to), l.began, 0
 	} else if to < u.from {
 		return
 	}
 	u.from, u.slow = to, nil
-	for _, r := range s.rows {
-		if r.made < to {
-			u.slow = append(u.slow, r.seq)
+	for _, r := range s.Rows {
+		if r.Made < to {
+			u.slow = append(u.slow, r.Seq)
 		}
 	}
 }
 
-// lookUnderWay now and then looks for the place of the monitor's rows.
-func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
-	l, due := t.s.monitored.due(time.Now(), t.s.o.AllowAsynchronousCommit, upkeep)
-	if !due {
-		return nil
-	}
-	var s sight
-	type row struct {
-		Seq     int64 `db:"seq"`
-		Made    int64 `db:"made_by"`
-		Oldest  int64 `db:"oldest"`
-		Later   int64 `db:"later"`
-		Started int64 `db:"started"`
-	}
-	found, err := sqlstore.Query[row](ctx, t, sqlUnderWay, l.from, ints(l.slow), int64(mostSlow+1))
-	if err != nil {
-		t.s.monitored.failed(l)
-		return err
-	}
-	for _, r := range found {
-		if s.oldest, s.later, s.started = r.Oldest, r.Later, r.Started; r.Seq != 0 {
-			s.rows = append(s.rows, claimed{r.Seq, r.Made})
-		}
-	}
-	t.s.is(s.started)
-	t.s.monitored.saw(l, s)
-	return nil
+// forget makes the next calls begin at the beginning.
+func (u *UnderWay) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.started, u.later, u.next = 0, 0, time.Time{}
+	u.anew()
 }
 
-// front returns where a quick look for rows begins, on which server, and whether it is enough:
+func (u *UnderWay) anew() {
+	u.from, u.exact, u.slow, u.settled, u.mark = 0, 0, nil, 0, 0
+	u.since, u.tried = time.Time{}, time.Time{}
+}
+
+// Front returns where a quick look for rows begins, on which server, and whether it is enough:
 // no row is known to be slow, and no long look is overdue.
-func (u *underWay) front(now time.Time, lost bool) (from, started int64, enough bool) {
+func (u *UnderWay) Front(now time.Time, lost bool) (from, started int64, enough bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, overdue := u.long(now.Add(-upkeepFor), lost)
 	return u.from, u.started, u.started != 0 && len(u.slow) == 0 && !overdue
-}
-
-// nothingUnderWay reports that no row is under way, in one round trip, which some drivers
-// grant only to a statement without arguments. Its text changes when from moves: drivers that
-// prepare it do so twice a second at most.
-func (s *Store) nothingUnderWay(ctx context.Context) bool {
-	from, started, enough := s.monitored.front(time.Now(), s.o.AllowAsynchronousCommit)
-	return enough && s.nothing(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

@@ -1,0 +1,81 @@
+package position
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+)
+
+// Memory is what one process knows of where the open work of a database begins, so that no call
+// reads the finished rows in front of it; it knows only what statements of this process saw, and
+// forgets everything when the database is another one ([Memory.Forget]), and each part when it says
+// so. To forget is always right, and only slow.
+type Memory struct {
+	Lanes    *Lanes    // where a claim begins to read each lane; nil: nobody may remember that
+	Listed   Listed    // the lanes that have a row to lock
+	Scan     Scan      // whether a scan of all lanes finds any, and takes long
+	UnderWay UnderWay  // where the monitor's rows begin
+	Removed  []Removed // where Prune begins to look for old rows, of each kind
+}
+
+// NewMemory returns a memory of at most limit lanes, and of rows of so many kinds that Prune removes.
+// Where limit is 0 it does not remember where lanes begin.
+func NewMemory(limit, kinds int) *Memory {
+	m := &Memory{Removed: make([]Removed, kinds)}
+	m.Listed.seed = maphash.MakeSeed()
+	m.Listed.forget()
+	if limit > 0 {
+		m.Lanes = NewLanes(limit)
+	}
+	return m
+}
+
+// Forget forgets everything. The parts that hold facts about one incarnation of the database also notice
+// another one by themselves, since a statement of the one before may still report.
+func (m *Memory) Forget() {
+	if m.Lanes != nil {
+		m.Lanes.Forget()
+	}
+	m.Listed.forget()
+	m.Scan.forget()
+	m.UnderWay.forget()
+	m.ForgetRemoved()
+}
+
+// ForgetRemoved makes the next looks for old rows begin at the beginning: a transaction that removes
+// may have been rolled back, and then the rows that it had found are still there.
+func (m *Memory) ForgetRemoved() {
+	for i := range m.Removed {
+		m.Removed[i].forget()
+	}
+}
+
+// Scan remembers how the last scans for lanes went. Its zero value has seen none.
+type Scan struct {
+	found   atomic.Bool
+	careful atomic.Pointer[time.Time]
+}
+
+// carefulFor is how long, after a long scan, remembered lanes are looked at one by one.
+const carefulFor = 5 * time.Minute
+
+// Ended records whether a scan found lanes.
+func (s *Scan) Ended(found bool) { s.found.Store(found) }
+
+// Found reports whether the last scan found lanes.
+func (s *Scan) Found() bool { return s.found.Load() }
+
+// TookLong records that a scan of all lanes took too long.
+func (s *Scan) TookLong(now time.Time) {
+	until := now.Add(carefulFor)
+	s.careful.Store(&until)
+}
+
+// Careful reports whether remembered lanes are to be looked at one by one, since a scan of all lanes
+// took too long a while ago.
+func (s *Scan) Careful(now time.Time) bool {
+	until := s.careful.Load()
+	return until != nil && now.Before(*until)
+}
+
+func (s *Scan) forget() { s.careful.Store(nil) }

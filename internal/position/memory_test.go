@@ -1,0 +1,42 @@
+package position
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// After Forget each part begins anew.
+func TestForget(t *testing.T) {
+	m, now := NewMemory(10, 2), time.Now()
+	remembers := func() []bool {
+		floors, _ := m.Lanes.Floors([]batch.ServiceID{"s"})
+		from, slow := m.UnderWay.Where()
+		return []bool{
+			floors[0].From != math.MinInt64, len(m.Listed.Without([]batch.ServiceID{"s"})) == 0, m.Scan.Careful(now),
+			from != 0 || slow != nil, m.Removed[1].From(1000, now) != math.MinInt64,
+		}
+	}
+	require.NotContains(t, remembers(), true)
+	m.Lanes.use("s", 0, now).ranges = []Range{{7, math.MaxInt64}}
+	m.Listed.Add([]batch.ServiceID{"s"})
+	m.Scan.TookLong(now)
+	l, _ := m.UnderWay.Due(now, false, false)
+	m.UnderWay.Saw(l, Sight{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Started: 1})
+	m.Removed[1].Found(fewRemoved, 700)
+	m.Removed[1].From(1000, now) // the look at everything
+	require.NotContains(t, remembers(), false)
+	m.Forget()
+	require.NotContains(t, remembers(), true)
+	_, due := m.UnderWay.Due(now, false, false)
+	require.True(t, due, "at once")
+	require.False(t, func() bool { _, _, enough := m.UnderWay.Front(now, false); return enough }())
+
+	asynchronous := NewMemory(0, 1)
+	require.Nil(t, asynchronous.Lanes)
+	asynchronous.Forget()
+}

@@ -1,0 +1,57 @@
+package position
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Removed remembers where Prune begins to look for old rows, of one kind. In front of that place,
+// in the index by age, are the rows removed before; while somebody holds a snapshot they stay
+// there, dead, and a look from the beginning walks over all of them.
+//
+// Live rows in front of that place wait for the next look at everything: rows that
+// were in quarantine, not settled or locked, and rows with an earlier time from a clock that
+// stepped back.
+type Removed struct {
+	mu      sync.Mutex
+	at      int64     // the time of the row removed last
+	removed int       // by this store
+	all     time.Time // the time of the last look at everything
+}
+
+const (
+	// fewRemoved is how many dead entries in front cost too little to matter.
+	fewRemoved = 2000
+	// lookAtAll is the time between two looks at everything, if more dead entries may be in front.
+	lookAtAll = 5 * time.Minute
+)
+
+// From is the time from which the next look for rows as old as until begins.
+func (o *Removed) From(until int64, now time.Time) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.removed < fewRemoved || now.Sub(o.all) >= lookAtAll || o.at > until {
+		o.all = now
+		return math.MinInt64
+	}
+	return o.at
+}
+
+// forget makes the next look begin at the beginning.
+func (o *Removed) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = time.Time{}
+}
+
+// Found records that a look has found n rows, of which the last one has the time at.
+func (o *Removed) Found(n int, at int64) {
+	if n == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.removed += n
+	o.at = at
+}

@@ -1,0 +1,27 @@
+package position
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A look for few rows begins at the beginning, so that it misses none; a look for many begins
+// at the last removed row, except now and then, and after a clock stepped back.
+func TestOldest(t *testing.T) {
+	var o Removed
+	now := time.Now()
+	const until = 10_000
+	require.Equal(t, int64(math.MinInt64), o.From(until, now))
+	o.Found(fewRemoved-1, 0)
+	o.Found(0, 0)
+	require.Equal(t, int64(math.MinInt64), o.From(until, now))
+	o.Found(2, 700)
+	require.Equal(t, int64(700), o.From(until, now.Add(lookAtAll-1)), "the last one's equals may be left")
+	require.Equal(t, int64(math.MinInt64), o.From(until, now.Add(lookAtAll)))
+	require.Equal(t, int64(700), o.From(until, now.Add(lookAtAll+1)))
+	require.Equal(t, int64(math.MinInt64), o.From(699, now.Add(lookAtAll+2)), "the clock was set back")
+	require.Equal(t, int64(700), o.From(700, now.Add(lookAtAll+3)))
+}

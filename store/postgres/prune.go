@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// Old finds rows from where the last look ended.
+func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
+	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
+	o := &t.s.memory.Removed[of]
+	rows, err := sqlstore.Query[sqlstore.Aged](ctx, t, statement, until, int64(limit), o.From(until, time.Now()))
+	if err == nil && len(rows) > 0 {
+		o.Found(len(rows), rows[len(rows)-1].At)
+	}
+	return rows, err
+}
+
+// pruning is tx for removals. After a rollback it forgets where the next looks begin, since the
+// rows that the transaction had found are still there.
+func (s *Store) pruning(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
+	begun := false
+	err := s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		if begun {
+			s.memory.ForgetRemoved()
+		}
+		begun = true
+		return do(ctx, t)
+	})
+	if err != nil {
+		s.memory.ForgetRemoved()
+	}
+	return err
+}
