@@ -70,25 +70,22 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		q := &g.rows[i]
 		f, st := q.Row, said.byID[q.Row.Key.ID]
 		a := inhand.Answer{Question: q, Kind: inhand.Same}
-		if q.Unwritten && (st == nil || st.Reported != batch.ReportedCommitted) {
-			// Its row is decided about once the acceptance is written.
-			if a.Kind = inhand.Waited; st != nil && st.Reported == batch.ReportedPending {
-				a.Endpoint = shownBy(f, st, g.traits)
-			}
-			answers = append(answers, a)
-			continue
-		}
 		k := Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}
 		v := Decide(f, k, g.traits, rules)
 		leased := !q.Then.IsZero()
 		switch {
+		case q.Unwritten && (v.Outcome == nil || v.Outcome.Finding != store.IsCommitted):
+			// Its row is decided about once the acceptance is written.
+			if a.Kind = inhand.Waited; v.Outcome != nil {
+				a.Endpoint = v.Outcome.Endpoint
+			}
 		case v.Outcome != nil:
 			found = append(found, said.outcome(*v.Outcome))
 			continue
-		case v.Resolve && leased && m.resolve(ctx, g, q, k):
+		case v.Resolve && leased && m.resolve(ctx, g, q, k, v):
 			continue
 		case v.Resolve && leased && unclear == nil:
-			unclear = func() { m.evidence(ctx, g, q, k) }
+			unclear = func() { m.evidence(ctx, g, q, k, v) }
 			continue
 		case v.Resolve: // for want of a lease, or of a hand
 			a.Kind, a.Next = inhand.Left, noHandPause
@@ -113,18 +110,18 @@ func names(st *batch.Status, s batch.State) bool {
 
 // resolve asks for evidence with another hand, since that may take long, and reports whether a
 // hand was free.
-func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k Known) bool {
+func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k Known, v Verdict) bool {
 	hand, ok := m.hands.Acquire(g.key + "\x00resolve")
 	if !ok {
 		return false
 	}
-	m.hands.start(hand, q.Row.Key.Service, func() bool { return m.evidence(ctx, g, q, k) })
+	m.hands.start(hand, q.Row.Key.Service, func() bool { return m.evidence(ctx, g, q, k, v) })
 	return true
 }
 
 // evidence asks for evidence about a row and acts on it. It reports whether the request ran
 // into its time limit. An error is no evidence: the row is asked about again.
-func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k Known) (hung bool) {
+func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k Known, v Verdict) (hung bool) {
 	f := q.Row
 	var found dlt.Evidence
 	var asked store.Query
@@ -133,8 +130,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 		if err != nil {
 			return err
 		}
-		known := data{f: f, k: k, r: m.o.Rules}
-		d.Ended = known.ended()
+		d.Ended = v.Ended
 		start := time.Now()
 		found, err = m.ledger.Resolve(ctx, d)
 		asked.Answered = time.Now()
@@ -149,7 +145,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 			m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
 		}
 	}
-	v := Decide(f, k, g.traits, m.o.Rules)
+	v = Decide(f, k, g.traits, m.o.Rules)
 	if v.Outcome != nil {
 		if err == nil {
 			v.Outcome.Query = asked

@@ -51,6 +51,7 @@ type Known struct {
 type Verdict struct {
 	Outcome *store.Outcome
 	Resolve bool
+	Ended   time.Duration // of a Resolve: how long ago the last POST ended, at least
 	Next    time.Duration
 	why     string // the row waits, for the person who is called once that has lasted too long
 }
@@ -64,6 +65,9 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	}
 	d := decider{data{f: f, k: k, t: t, r: r}}
 	v := d.deadline(d.decide())
+	if v.Resolve {
+		v.Ended = d.ended()
+	}
 	if o := v.Outcome; o != nil && o.Error != nil {
 		o.Report = &batch.Report{Attempt: f.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
 	}
