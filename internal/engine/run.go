@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/ask"
 	"github.com/dltbatch/dltbatch/internal/claim"
 	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/groups"
@@ -27,7 +28,7 @@ type run struct {
 	lanes     *lanes.Table
 	queuer    *claim.Queuer
 	submitter *submitter.Submitter
-	monitor   *monitor.Monitor
+	monitor   *ask.Monitor
 	recorder  *groups.Recorder
 	table     *inhand.Table
 	keeper    *groups.Keeper
@@ -84,7 +85,7 @@ func newRun(all common, n *events.Run) *run {
 		Trouble: r.trouble("queuer"),
 		Claimed: r.claimed,
 	})
-	r.monitor = monitor.New(r.handing("monitor"), ledger, r.table, monitor.Options{
+	r.monitor = ask.New(r.handing("monitor"), ledger, r.table, ask.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,

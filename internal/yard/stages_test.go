@@ -16,7 +16,7 @@ var stages = [...]struct{ name, frame string }{
 	{"claim", "dltbatch/queuer."},
 	{"post", "dltbatch/submitter."},
 	{"record", "dltbatch/internal/groups."},
-	{"poll", "dltbatch/monitor."},
+	{"poll", "dltbatch/internal/ask."},
 	{"http", "net/http."},
 	{"rest", ""},
 }

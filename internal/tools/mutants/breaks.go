@@ -201,9 +201,9 @@ var promises = []breakage{
 		new: "\t\ta.Reported = batch.ReportedPending\n\t\t_ = fmt.Sprint(wire.Word(e.id))\n",
 	},
 	{
-		name: "honest: answers are matched by place", file: "monitor/ledger.go", test: test{"monitor", "^(Test.*)$", true},
+		name: "honest: answers are matched by place", file: "internal/ask/ledger.go", test: test{"internal/ask", "^(Test.*)$", true},
 		old: "byID[statuses[i].ID] = &statuses[i]",
-		new: "byID[g.rows[min(i, len(g.rows)-1)].Key.ID] = &statuses[i]",
+		new: "byID[g.rows[min(i, len(g.rows)-1)].Row.Key.ID] = &statuses[i]",
 	},
 	{
 		name: "honest: what a participant has lost is still reported", file: "dlt/canton/status.go", test: test{"dlt/canton", "^(TestAfterAParticipantWasPutBack)$", true},

@@ -48,8 +48,8 @@ var elsewhere = map[string]string{
 // raced are the packages that make test also runs with the race detector: those in which goroutines of
 // ours share something, and those whose tests let processes and threads meet.
 var raced = []string{
-	".", "./batch/autobatch", "./queuer", "./submitter", "./monitor", "./store/memory", "./store/sqlite",
-	"./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",
+	".", "./batch/autobatch", "./queuer", "./submitter", "./store/memory", "./store/sqlite",
+	"./internal/ask", "./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",
 	"./internal/sim",
 	"./dlt", "./dlt/memory", "./dlt/internal/wire", "./dlt/sawtooth", "./dlt/splinter", "./dlt/canton", "./dlt/evm",
 	// Here dlt/dlttest calls the methods of a client from many goroutines.

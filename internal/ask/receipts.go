@@ -1,4 +1,4 @@
-package monitor
+package ask
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -22,7 +23,7 @@ const (
 // receipts asks once for receipts that did not come with their commits. The list is in memory and
 // bounded: a batch that is not in it keeps a record without receipts.
 type receipts struct {
-	table  BatchUpdater
+	table  monitor.BatchUpdater
 	ledger *ledger
 	more   chan struct{}
 

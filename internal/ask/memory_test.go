@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/internal/ask"
 )
 
 // Batches that this process posted are asked about from memory until the store's check is due.
@@ -94,7 +94,7 @@ func TestAsksThroughFailures(t *testing.T) {
 func TestAsksNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		_, stop := w.start(t, func(o *monitor.Options) { o.Rules.FirstPoll = poll / 2 })
+		_, stop := w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = poll / 2 })
 		assert.Equal(t, poll/2, w.answered("s", "a", 0))
 		w.stored("s", "a")
 		settle(poll / 2)
@@ -186,7 +186,7 @@ func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 
 		w = newWorld()
 		w.mayWait = true
-		_, stop = w.start(t, func(o *monitor.Options) { o.Rules.FirstPoll = poll / 2 })
+		_, stop = w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = poll / 2 })
 		w.answered("s", "a", 0)
 		assert.Contains(t, w.acceptances(), batch.ID("a"), "the first question is hardly sooner than the others")
 		stop()

@@ -1,4 +1,4 @@
-package monitor
+package ask
 
 // Followed returns how many services the streams know, for the tests.
 func (m *Monitor) Followed() (n int) {

@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/internal/ask"
 )
 
 var (
@@ -67,7 +67,7 @@ func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 		for i := range 120 {
 			w.add("s", batch.ID(fmt.Sprint(i)), 0)
 		}
-		_, stop := w.start(t, func(o *monitor.Options) { o.Batches = 70 })
+		_, stop := w.start(t, func(o *ask.Options) { o.Batches = 70 })
 		settle(100 * time.Millisecond)
 		stop()
 		assert.Len(t, w.found(), 120, "more than one select's worth, at once")
@@ -243,7 +243,7 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		var busy atomic.Bool
-		m, stop := w.start(t, func(o *monitor.Options) { o.Empty = func() bool { return !busy.Load() } })
+		m, stop := w.start(t, func(o *ask.Options) { o.Empty = func() bool { return !busy.Load() } })
 		settle(time.Minute)
 		assert.InDelta(t, 13, len(w.selected()), 1)
 		for range 3 {

@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/ask"
 	"github.com/dltbatch/dltbatch/internal/inhand"
-	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // streaming runs a monitor whose ledger streams events, long after its stream was opened.
-func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *monitor.Monitor, events *wires)) {
+func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *ask.Monitor, events *wires)) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.answer = true, answer
@@ -32,7 +32,7 @@ func streaming(t *testing.T, answer func(context.Context, batch.ServiceID, []bat
 // A question because of an event is about batches that this process posted, and needs no read
 // of the store.
 func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
-	streaming(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.accepted("s", "a")
 		w.add("s", "another's", time.Hour)
 		reads := len(w.selected())
@@ -49,7 +49,7 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 
 // Nothing may be asked while a claim is live: an answer from before the POST would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
-	streaming(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.answered("s", "a", 0)
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
@@ -62,7 +62,7 @@ func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 }
 
 func TestACommitIsRecordedOnce(t *testing.T) {
-	streaming(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.accepted("s", "a")
 		for range 5 {
 			events.tell(t, "", dlt.Event{})
@@ -80,7 +80,7 @@ func TestACommitIsRecordedOnce(t *testing.T) {
 // A ledger commits roughly in the order of the POSTs. Its newest commits are then in one
 // answer, and so in one write, however many more are under way.
 func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
-	streaming(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		w.mu.Lock()
 		w.traits.MaxIDsPerQuery = 2
 		w.mu.Unlock()
@@ -105,7 +105,7 @@ func TestAnotherWordIsDecidedAbout(t *testing.T) {
 	for said, finding := range map[batch.Reported]string{
 		batch.ReportedInvalid: "a is invalid", batch.ReportedValid: "a is valid", batch.ReportedFailed: "a failed",
 	} {
-		streaming(t, saying(said), func(w *world, m *monitor.Monitor, events *wires) {
+		streaming(t, saying(said), func(w *world, m *ask.Monitor, events *wires) {
 			w.accepted("s", "a")
 			reads := len(w.selected())
 			events.tell(t, "", dlt.Event{})
@@ -122,7 +122,7 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 	pending := func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 		return []batch.Status{{ID: as[0].ID, Reported: batch.ReportedPending, Endpoint: "node"}}, nil
 	}
-	streaming(t, pending, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, pending, func(w *world, m *ask.Monitor, events *wires) {
 		w.mu.Lock()
 		w.traits.ResendQuiet = quiet
 		w.mu.Unlock()
@@ -145,7 +145,7 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 }
 
 func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
-	streaming(t, saying(batch.ReportedUnknown), func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, saying(batch.ReportedUnknown), func(w *world, m *ask.Monitor, events *wires) {
 		w.mu.Lock()
 		w.traits.Grace = time.Hour
 		w.mu.Unlock()
@@ -167,7 +167,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.answer = true, saying(batch.ReportedPending)
-		m, stop := w.start(t, func(o *monitor.Options) {
+		m, stop := w.start(t, func(o *ask.Options) {
 			w.withEvents(events)(o)
 			o.Rules.StuckAfter = 10 * poll
 		})
@@ -186,7 +186,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 // A poll that has to look for evidence comes, however many events there are.
 func TestEventsDoNotPutOffEvidence(t *testing.T) {
 	for _, said := range []batch.Reported{batch.ReportedValid, batch.ReportedUnknown} {
-		streaming(t, saying(said), func(w *world, m *monitor.Monitor, events *wires) {
+		streaming(t, saying(said), func(w *world, m *ask.Monitor, events *wires) {
 			w.mu.Lock()
 			w.traits.Resolves, w.traits.Stale, w.traits.Grace = true, 3*poll, 10*time.Millisecond
 			w.mu.Unlock()
@@ -208,7 +208,7 @@ func TestEventsDoNotPutOffEvidence(t *testing.T) {
 // A batch that was accepted before the stream was live is asked about like the rest from its
 // next poll on.
 func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
-	streaming(t, saying(batch.ReportedPending), func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, saying(batch.ReportedPending), func(w *world, m *ask.Monitor, events *wires) {
 		w.add("s", "a", 0)
 		w.add("not followed", "b", 0)
 		settle(2*poll + first)
@@ -225,7 +225,7 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 // accepted: a question would be one too many, and the next event's would have to wait for its
 // pause.
 func TestAnEventBeforeThePostIsNoReasonToAsk(t *testing.T) {
-	streaming(t, nil, func(w *world, m *monitor.Monitor, events *wires) {
+	streaming(t, nil, func(w *world, m *ask.Monitor, events *wires) {
 		events.tell(t, "", dlt.Event{})
 		settle(3 * time.Millisecond)
 		w.answered("s", "a", 2*time.Millisecond)
@@ -273,7 +273,7 @@ func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 		w, events := newWorld(), &wires{slow: time.Second}
 		w.traits.Streams = true
 		late := w.withEvents(events)
-		m, stop := w.start(t, func(o *monitor.Options) {
+		m, stop := w.start(t, func(o *ask.Options) {
 			late(o)
 			o.Rules.FirstPoll = poll
 		})

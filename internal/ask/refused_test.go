@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/ask"
 	"github.com/dltbatch/dltbatch/internal/tier"
-	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // eightHands is a monitor whose questions are counted, by the calls that ask for a row's traits.
 // The store's checks are far away.
-func eightHands(w *world, made *atomic.Int64) func(*monitor.Options) {
+func eightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	w.traitsOf = func(batch.ServiceID) dlt.Traits {
 		made.Add(1)
 		return w.traits
 	}
-	return func(o *monitor.Options) {
+	return func(o *ask.Options) {
 		o.Connections, o.RequestTimeout = 8, 15*time.Second
 		o.Rules.PollInterval = time.Minute
 	}

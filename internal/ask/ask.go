@@ -1,4 +1,4 @@
-package monitor
+package ask
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/wall"
+	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -70,8 +71,8 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		q := &g.rows[i]
 		f, st := q.Row, said.byID[q.Row.Key.ID]
 		a := inhand.Answer{Question: q, Kind: inhand.Same}
-		k := Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}
-		v := Decide(f, k, g.traits, rules)
+		k := monitor.Known{Status: st, Seen: q.Seen, Forgotten: said.forgotten[f.Key.ID]}
+		v := monitor.Decide(f, k, g.traits, rules)
 		leased := !q.Then.IsZero()
 		switch {
 		case q.Unwritten && (v.Outcome == nil || v.Outcome.Finding != store.IsCommitted):
@@ -110,7 +111,7 @@ func names(st *batch.Status, s batch.State) bool {
 
 // resolve asks for evidence with another hand, since that may take long, and reports whether a
 // hand was free.
-func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k Known, v Verdict) bool {
+func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k monitor.Known, v monitor.Verdict) bool {
 	hand, ok := m.hands.Acquire(g.key + "\x00resolve")
 	if !ok {
 		return false
@@ -121,7 +122,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k K
 
 // evidence asks for evidence about a row and acts on it. It reports whether the request ran
 // into its time limit. An error is no evidence: the row is asked about again.
-func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k Known, v Verdict) (hung bool) {
+func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k monitor.Known, v monitor.Verdict) (hung bool) {
 	f := q.Row
 	var found dlt.Evidence
 	var asked store.Query
@@ -145,7 +146,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 			m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
 		}
 	}
-	v = Decide(f, k, g.traits, m.o.Rules)
+	v = monitor.Decide(f, k, g.traits, m.o.Rules)
 	if v.Outcome != nil {
 		if err == nil {
 			v.Outcome.Query = asked

@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"

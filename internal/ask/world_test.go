@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -11,13 +11,29 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/ask"
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-const timeout = 10 * time.Second
+const (
+	timeout = 10 * time.Second
+	ttl     = time.Minute
+	late    = 5 * time.Second
+	grace   = 30 * time.Second
+	quiet   = 20 * time.Minute
+	poll    = time.Second
+	first   = 10 * time.Millisecond
+)
+
+var rules = monitor.Rules{
+	TTL: ttl, FirstPoll: first, PollInterval: poll, StuckAfter: time.Hour,
+	Delay: func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
+}
+
+var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
 
 // row is a row that the monitor asks about.
 type row struct {
@@ -249,8 +265,8 @@ func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.
 }
 
 // start runs a monitor as the Runner does.
-func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Monitor, context.CancelFunc) {
-	o := monitor.Options{
+func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, context.CancelFunc) {
+	o := ask.Options{
 		Rules: rules, Connections: 4, RequestTimeout: timeout, Batches: 100,
 		Trouble: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
@@ -261,7 +277,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 	if change != nil {
 		change(&o)
 	}
-	var m *monitor.Monitor
+	var m *ask.Monitor
 	w.table = inhand.New(inhand.Options{
 		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, Hold: time.Second},
 		TTL:   o.Rules.TTL, Traits: w.Traits,
@@ -270,7 +286,7 @@ func (w *world) start(t *testing.T, change func(*monitor.Options)) (*monitor.Mon
 		Due:     func(d time.Duration) { m.DueIn(d) },
 		Lanes:   lanes.New(1),
 	})
-	m = monitor.New(w, w, w.table, o)
+	m = ask.New(w, w, w.table, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -322,11 +338,4 @@ func (w *world) found() (out []string) {
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-// dueRow is a row in a state that was accepted once.
-func dueRow(s batch.State) store.InFlight {
-	return store.InFlight{
-		Ref: store.Ref{Key: batch.Key{ID: "b"}, Row: 3}, Version: 8, State: s, Attempt: 1, DoubtAttempt: 1, Ended: true,
-	}
 }

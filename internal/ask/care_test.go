@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/internal/ask"
 )
 
 // While a stream is open the next look may be a whole PollInterval away. When the stream
@@ -20,7 +20,7 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events := newWorld(), &wires{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		m, stop := w.start(t, func(o *monitor.Options) {
+		m, stop := w.start(t, func(o *ask.Options) {
 			w.withEvents(events)(o)
 			o.Rules.PollInterval = time.Minute
 		})
@@ -104,7 +104,7 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 			for _, id := range []batch.ID{"a", "b", "c", "d"} {
 				w.add("s", id, 0, func(r *row) { r.State = batch.Submitting })
 			}
-			_, stop := w.start(t, func(o *monitor.Options) { o.Connections = connections })
+			_, stop := w.start(t, func(o *ask.Options) { o.Connections = connections })
 			settle(max(grace, late) + 3*time.Second)
 			stop()
 			assert.Len(t, w.found(), 4, "%d connections", connections)

@@ -1,4 +1,4 @@
-package monitor_test
+package ask_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/internal/ask"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -107,9 +107,9 @@ type source interface {
 }
 
 // withEvents gives the world a ledger that sends events.
-func (w *world) withEvents(e source) func(*monitor.Options) {
+func (w *world) withEvents(e source) func(*ask.Options) {
 	w.source = e
-	return func(o *monitor.Options) { o.Streams = 4 }
+	return func(o *ask.Options) { o.Streams = 4 }
 }
 
 func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
@@ -432,7 +432,7 @@ func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 			}
 			return saying(word)(ctx, s, as)
 		}
-		_, stop := w.start(t, func(o *monitor.Options) {
+		_, stop := w.start(t, func(o *ask.Options) {
 			o.Vanished = func(key batch.Key, now batch.Reported) { gone = append(gone, fmt.Sprint(key.ID, " ", now)) }
 		})
 		w.wrote(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "a"}}}, store.Row{State: batch.Committed, Version: 4})
@@ -452,28 +452,4 @@ func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 		assert.Len(t, w.asked("a"), asked, "it is let go")
 		stop()
 	})
-}
-
-func TestAStaleBatchIsResolved(t *testing.T) {
-	tr := ledgerTraits
-	tr.Resolves, tr.Stale = true, time.Minute
-	f := dueRow(batch.Valid)
-	f.PostedAgo = time.Minute - 1
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
-	f.PostedAgo = time.Minute + 1
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Minute - 1, Status: said(batch.ReportedValid)}, tr, rules)), "by its own clock")
-	f.RolledBack = true
-	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
-	for e, want := range map[dlt.Evidence]string{
-		dlt.Committed: "is committed", dlt.NotCommitted: "not committed", dlt.InFlight: "wait", dlt.CannotTell: "wait",
-	} {
-		k := monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid), Evidence: evidence(e)}
-		assert.Equal(t, want, verdictWord(monitor.Decide(f, k, tr, rules)), "%s", e)
-	}
-	f.PostedAgo = stuck + 1
-	k := monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell)}
-	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, tr, rules)))
-	risky := rules
-	risky.AssumeNotCommitted = true
-	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, tr, risky)), "the ledger says that it has it")
 }

@@ -1,0 +1,252 @@
+// Package ask is the monitor at work: it asks the ledger about batches, and listens to its events.
+// Package monitor judges what the ledger says.
+package ask
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/inhand"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/pool"
+	"github.com/dltbatch/dltbatch/monitor"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+var _ monitor.BatchUpdater = (*inhand.Table)(nil)
+
+// Options of a monitor; all but Empty must be set.
+type Options struct {
+	Rules          monitor.Rules
+	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
+	RequestTimeout time.Duration // of one
+	Batches        int           // rows taken from the store at once
+	Streams        int           // of events, open at once
+	// Empty reports that nothing was open a moment ago, as somebody has seen who looks anyway: then
+	// the monitor need not look by itself. nil: nobody looks.
+	Empty func() bool
+	// Trouble is called for requests that failed.
+	Trouble func(service batch.ServiceID, err error)
+	// Vanished is called for a commit that the ledger no longer reports as committed.
+	Vanished func(key batch.Key, now batch.Reported)
+}
+
+// Monitor asks the ledger what the table gives it to ask, and looks for evidence. It gives the table
+// the rows that are due in the store, or that an event may be about, and listens to streams. DueIn,
+// Follow and Committed may be called at any time.
+type Monitor struct {
+	store    monitor.PendingBatchStore
+	table    *inhand.Table
+	o        *Options
+	ledger   *ledger
+	hands    *hands
+	receipts *receipts
+	streams  *streams
+	due      *agenda
+	wake     chan struct{} // of Run
+	freed    chan struct{} // a hand may have become free
+}
+
+// New returns a monitor; Run makes it work.
+func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
+	m := &Monitor{
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
+		ledger: &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
+	}
+	m.receipts = &receipts{table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
+	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
+	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
+	return m
+}
+
+// DueIn says that a row will be due after d, PollInterval at most.
+func (m *Monitor) DueIn(d time.Duration) {
+	if m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
+		loop.Poke(m.wake)
+	}
+}
+
+// Follow says that this process posts, or will soon post, a batch of the service: its events
+// are wanted. Once Options.Streams streams are open, further services are only polled.
+func (m *Monitor) Follow(s batch.ServiceID) {
+	if t := m.ledger.Traits(s); t.Streams && m.streams.follow(t, s) {
+		loop.Poke(m.wake)
+	}
+}
+
+// minPause keeps rounds apart, so that rows that fall due close together are asked about
+// together.
+const minPause = 2 * time.Millisecond
+
+// Run asks until ctx is done; then it cuts off the requests under way and waits for them to
+// end. Where the store fails, Run retries only that call, after a short backoff.
+func (m *Monitor) Run(ctx context.Context) {
+	var last, asked time.Time // of a round that was due, and of the store
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	defer m.hands.asking.Wait()
+	defer m.streams.close()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	m.hands.asking.Go(func() { m.watch(watching) })
+	m.hands.asking.Go(func() { m.receipts.watch(watching) })
+	m.hands.asking.Go(func() {
+		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
+	})
+	m.hands.asking.Go(func() { m.goOn(watching) })
+	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
+	for {
+		m.streams.open(ctx)
+		now := time.Now()
+		at := last.Add(m.o.Rules.PollInterval)
+		if next := m.due.next(); !next.IsZero() && next.Before(at) {
+			at = next
+		}
+		if at.After(now) || now.Sub(last) < minPause {
+			timer.Reset(max(at.Sub(now), minPause))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-m.wake:
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case at.After(time.Now()):
+			continue
+		}
+		last = time.Now()
+		if m.rests(last, asked) {
+			continue
+		}
+		asked = last
+		m.round(ctx)
+	}
+}
+
+// restAsk is how often the monitor asks the store at least. Where lanes are paused or halted, nobody
+// sees that rows are under way in them, and a look at the monitor's health wants a sign of life.
+const restAsk = 5 * time.Second
+
+// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open. So an
+// idle process sends one statement for the queuer and the monitor together.
+func (m *Monitor) rests(now, asked time.Time) bool {
+	next := m.due.next()
+	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty()
+}
+
+// round lets the table ask about all rows that are due.
+func (m *Monitor) round(ctx context.Context) {
+	m.due.pass(time.Now())
+	for ctx.Err() == nil {
+		asked := time.Now()
+		rows, err := m.pending(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.ahead()})
+		if err != nil {
+			return // it stops
+		}
+		m.check(ctx, m.table.Scanned(rows, asked, false))
+		if len(rows) < m.o.Batches {
+			return
+		}
+	}
+}
+
+// ahead is longer than any monitor with these settings puts a check off.
+func (m *Monitor) ahead() time.Duration {
+	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
+}
+
+// pending selects due rows or, if q names services, all their rows under way. It retries if
+// the store fails; an error means that ctx is done. A call that failed may have leased the
+// rows it returns. They are asked about at once: nobody else asks before the lease ends.
+func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
+	q.Limit = m.o.Batches
+	failed := func(err error) { m.o.Trouble("", fmt.Errorf("select pending batches: %w", err)) }
+	err = loop.Retry(ctx, failed, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
+		defer cancel()
+		if rows, err = m.store.Pending(ctx, q); err != nil && len(rows) > 0 {
+			failed(err)
+			return nil
+		}
+		return err
+	})
+	return rows, err
+}
+
+// check sets when to ask next. After a stop it does so, too, with the rows due at once: else
+// they would be left alone until their leases end. It retries for as long as a request may
+// last; if it still fails, the leases end, and the rows are asked about.
+func (m *Monitor) check(ctx context.Context, due []store.Due) {
+	if len(due) == 0 {
+		return
+	}
+	soonest := due[0].In
+	for i := range due {
+		if ctx.Err() != nil {
+			due[i].In = 0
+		}
+		soonest = min(soonest, due[i].In)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.RequestTimeout)
+	defer cancel()
+	failed := func(err error) { m.o.Trouble("", fmt.Errorf("set next checks: %w", err)) }
+	if err := loop.Retry(ctx, failed, func() error { return m.store.Checked(ctx, due) }); err != nil {
+		failed(err)
+		return
+	}
+	m.DueIn(soonest)
+}
+
+// answerEvents asks because of events until ctx is done. It runs beside the polling, which
+// would hold it up.
+func (m *Monitor) answerEvents(ctx context.Context) {
+	defer loop.Poke(m.streams.event) // for the next answerEvents
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		at := m.streams.next()
+		switch wait := time.Until(at); {
+		case at.IsZero():
+			timer.Stop()
+		case wait > 0:
+			timer.Reset(wait)
+		default:
+			m.look(ctx)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-m.streams.event:
+		}
+	}
+}
+
+// look asks about all batches under way in groups where more may have happened than the events
+// say, after a read of the store.
+func (m *Monitor) look(ctx context.Context) {
+	services := m.streams.look()
+	for len(services) > 0 && ctx.Err() == nil {
+		n := min(len(services), askServices)
+		asked := time.Now()
+		q := store.PendingQuery{Services: services[:n]}
+		rows, err := m.pending(ctx, q)
+		if len(rows) >= m.o.Batches { // there may be more: then they take turns
+			q.Lease = m.o.Rules.PollInterval
+			rows, err = m.pending(ctx, q)
+		}
+		if err != nil {
+			return // it stops
+		}
+		m.check(ctx, m.table.Scanned(rows, asked, true))
+		services = services[n:]
+	}
+}
+
+// Busy returns how many requests are under way.
+func (m *Monitor) Busy() int { return m.hands.Busy() }
