@@ -136,7 +136,7 @@ func (f *fixture) has(all store.Abilities) bool { return f.can.Has(all) }
 func (f *fixture) needs(all store.Abilities) {
 	f.Helper()
 	if lacks := all &^ f.can; lacks != 0 {
-		f.Skipf("the rest of this test is not run: the store lacks %s", lacks)
+		f.Skipf("absent: %s, which the rest of this test needs", lacks)
 	}
 }
 

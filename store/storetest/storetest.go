@@ -125,11 +125,11 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 				t.Parallel()
 			}
 			if lacks := group.needs &^ s.can; lacks != 0 {
-				t.Skipf("the store lacks %s", lacks)
+				t.Skipf("absent: %s", lacks)
 			}
 			for _, test := range group.tests {
 				if lacks := test.needs &^ s.can; lacks != 0 {
-					t.Logf("%q is not run: the store lacks %s", test.name, lacks)
+					t.Logf("%q is not run, absent: %s", test.name, lacks)
 					continue
 				}
 				if test.not != nil && test.not(s.declared) {
@@ -181,7 +181,7 @@ func (s *suite) harness(t *testing.T) {
 	h := s.declared
 	require.Empty(t, undeclared(h.Store), "what the store declares, and what it has")
 	for _, l := range s.can.Losses() {
-		t.Logf("the store lacks %s: %s", l.Ability, l.Text)
+		t.Logf("absent: %s (without it: %s)", l.Ability, l.Text)
 	}
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
 	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")

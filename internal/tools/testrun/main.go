@@ -1,7 +1,7 @@
 // Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line for
 // each package. It fails when a test fails and when one is skipped: a test that is left out silently
-// protects nobody. In the same way it fails when no run of "test" has heard of a test. Only three kinds may be skipped: the parts of store/storetest that a store lacks, and
-// whose test declares that it may lack them (Harness.Partial); a test that does not belong to one run
+// protects nobody. In the same way it fails when no run of "test" has heard of a test. Only three kinds may be skipped: the parts of store/storetest
+// for abilities that a store does not declare; a test that does not belong to one run
 // as it says itself by a call of internal/tier, and that passed in another; and what make soak runs.
 package main
 

@@ -33,7 +33,7 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 		"instead, and run":        {events: skip("tier: instead: TestOther/a b") + `{"Action":"pass","Package":"p","Test":"TestOther/a b"}`},
 		"instead, and not run":    {events: skip("tier: instead: TestOther") + pass, fails: true},
 		"instead, elsewhere":      {events: skip("tier: instead: TestOther") + `{"Action":"pass","Package":"q","Test":"TestOther"}`, fails: true},
-		"a part that a store has": {events: skip("absent: Pruner")},
+		"a part that a store has": {events: skip("absent: store.CanPrune")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := &results{}
