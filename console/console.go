@@ -76,7 +76,7 @@ func New(s store.Store, o *Options) (*Console, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.parties, _ = s.(partyLister)
+	c.orders, _ = s.(order.Store)
 	c.overview, c.present = newShared(c.readOverview), newShared(c.readPresent)
 	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -91,17 +91,12 @@ func New(s store.Store, o *Options) (*Console, error) {
 	return c, nil
 }
 
-// partyLister is the part of [order.Store] that only looks.
-type partyLister interface {
-	Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error)
-}
-
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
 	store    store.Store
 	desk     *operator.Desk
 	bulks    *operator.Bulks
-	parties  partyLister // nil where the store keeps no orders
+	orders   order.Store // nil where the store keeps no orders
 	actor    func(*http.Request) (string, error)
 	log      *slog.Logger
 	cross    *http.CrossOriginProtection

@@ -45,8 +45,8 @@ func orders(ctx context.Context, v *visit) (*answer, error) {
 	if next != "" {
 		b.Pages.Next = further(v.q, "orders", "after", string(next))
 	}
-	if v.parties != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
-		if b.Parties, err = v.parties.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
+	if v.orders != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
+		if b.Parties, err = v.orders.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeRows + 1, Cap: b.Cap}); err != nil {
 			return nil, err
 		}
 		if b.More = len(b.Parties) > homeRows; b.More {
