@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -66,7 +67,8 @@ func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // Where the route changes between a claim and its request, the other ledger prepares nothing: its
-// bytes would be kept with the batch, and go out with it later.
+// bytes would be kept with the batch, and go out with it later. What the gate refuses is no call, and counts
+// as none: neither Calls nor Health hears of it.
 func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved atomic.Bool
@@ -76,7 +78,8 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 		router := newRouter(t,
 			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
 			dlt.Route{Ledger: second})
-		r := newRunner(t, memory.New(), router, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+		told := &callbook{}
+		r := newRunner(t, memory.New(), router, &dltbatch.Options{Calls: told, Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			if e.Kind == batch.EventClaimed && e.Attempt == 1 {
 				moved.Store(true) // between the claim and the request
 			}
@@ -84,6 +87,10 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 		keepRunning(t, r)
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		time.Sleep(10 * time.Minute)
+		assert.Empty(t, told.of("ledger", "prepare"))
+		assert.Empty(t, told.of("ledger", "submit"))
+		assert.Len(t, told.of("store", "claim"), 1, "nothing is claimed from a lane that is held")
+		assert.Equal(t, health.PartHealth{}, r.Health().Ledger)
 		moved.Store(false)
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
 		assert.NotContains(t, asked, "second")
