@@ -158,38 +158,24 @@ func (r *run) deliver(ctx context.Context) error {
 	// Recording outlives ctx: the outcomes of started work are recorded, within a bound.
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	recorded := make(chan struct{})
-	go func() {
-		defer close(recorded)
-		r.recorder.Run(recording)
-	}()
 	keeping, kept := context.WithCancel(recording)
 	defer kept()
-	var keepers sync.WaitGroup
-	keepers.Go(func() { r.keeper.Run(keeping) })
-	var parts sync.WaitGroup
-	parts.Go(func() {
-		r.keep(ctx, "queuer", r.queuer.Run)
-	})
-	parts.Go(func() {
-		r.keep(ctx, "monitor", r.monitor.Run)
-	})
+	var parts, keeper, recorder sync.WaitGroup
+	recorder.Go(func() { r.recorder.Run(recording) })
+	keeper.Go(func() { r.keeper.Run(keeping) })
 	parts.Go(func() { r.submitter.Run(ctx) })
-	if r.o.Retention > 0 {
-		parts.Go(func() {
-			r.keep(ctx, "retention", r.retain)
-		})
+	part := func(name string, run func(context.Context)) {
+		parts.Go(func() { r.keep(ctx, name, run) })
 	}
-	parts.Go(func() {
-		r.keep(ctx, "upkeep", r.upkeep)
-	})
+	part("queuer", r.queuer.Run)
+	part("monitor", r.monitor.Run)
+	part("upkeep", r.upkeep)
+	if r.o.Retention > 0 {
+		part("retention", r.retain)
+	}
 	shown := r.newPresence()
 	if shown != nil {
-		parts.Go(func() {
-			r.keep(ctx, "stats", func(ctx context.Context) {
-				shown.run(ctx, r.o.ClaimTTL/4, r.trouble("stats"))
-			})
-		})
+		part("stats", func(ctx context.Context) { shown.run(ctx, r.o.ClaimTTL/4, r.trouble("stats")) })
 	}
 
 	<-ctx.Done()
@@ -202,9 +188,9 @@ func (r *run) deliver(ctx context.Context) error {
 		defer close(rest)
 		parts.Wait()
 		kept()
-		keepers.Wait()
+		keeper.Wait()
 		r.recorder.Close()
-		<-recorded
+		recorder.Wait()
 		if shown != nil {
 			if err := shown.end(recording); err != nil {
 				r.events.Trouble("stats", err)
