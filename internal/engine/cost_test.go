@@ -12,6 +12,10 @@ import (
 // idleLedger and idleStore do nothing, and allocate nothing.
 type idleLedger struct{ dlt.Ledger }
 
+func (idleLedger) Traits(batch.ServiceID) dlt.Traits {
+	return dlt.Traits{Name: "l", Routed: true}
+}
+
 func (idleLedger) Submit(context.Context, batch.Attempt) error { return nil }
 
 type idleStore struct{ store.Store }
@@ -24,13 +28,15 @@ func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
 	outside := access{Store: substituted{Store: idleStore{}}}
 	inside := access{Store: outside.Store, meter: storeMeter(nil, newVitals()), loop: "queuer"}
-	ledger := watchedLedger{idleLedger{}, ledgerMeter(nil, inside.v)}
+	known := newServices(idleLedger{}, nil)
+	known.resolve("s", dlt.Traits{Name: "l", Routed: true}, nil)
+	ledger := ledger{idleLedger{}, known, ledgerMeter(nil, inside.v), &gate{services: known}}
 	for name, call := range map[string]func() error{
 		"a store, outside": func() error { return outside.Checked(ctx, nil) },
 		"a store, inside":  func() error { return inside.Checked(ctx, nil) },
 		"a query, outside": func() error { _, err := outside.Lanes(ctx, store.LanesQuery{}); return err },
 		"a query, inside":  func() error { _, err := inside.Lanes(ctx, store.LanesQuery{}); return err },
-		"a ledger":         func() error { return ledger.Submit(ctx, batch.Attempt{}) },
+		"a ledger":         func() error { return ledger.Submit(ctx, batch.Attempt{Key: batch.Key{Service: "s"}}) },
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			if err := call(); err != nil {

@@ -65,7 +65,7 @@ type Options struct {
 type common struct {
 	o      Options
 	store  access // outside of the loops
-	ledger guard
+	ledger ledger // outside of Runs: without gate and meter
 	events *events.Reporter
 	held   *held.Batches
 }
@@ -86,9 +86,10 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	if w := o.Strategy.Window(); w < 1 {
 		return nil, BadOption("Strategy.Window", w, "at least 1")
 	}
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = l.Traits(""); return nil }); err != nil {
-		return nil, fmt.Errorf("the ledger's traits: %w", err)
+	known := newServices(l, func(err error) { r.Trouble("ledger", err) })
+	traits, err := known.ask("")
+	if err != nil {
+		return nil, err
 	}
 	if err := traits.Validate(); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -108,7 +109,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	return &Engine{common: common{
 		o: o, events: r, held: held.New(held.DefaultBytes),
 		store:  access{Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil)},
-		ledger: guard{Ledger: l, trouble: func(err error) { r.Trouble("ledger", err) }, traits: new(atomic.Bool)},
+		ledger: ledger{Ledger: l, services: known},
 	}}, nil
 }
 
@@ -118,7 +119,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	news := e.events.Begin(ctx, e.store, e.ledger.Traits, queuer.ReliesOnOrder(e.o.Strategy))
+	e.ledger.forget()
+	news := e.events.Begin(ctx, e.store, e.ledger.traits, queuer.ReliesOnOrder(e.o.Strategy))
 	if err := e.first(ctx); err != nil {
 		news.End()
 		if ctx.Err() != nil {
@@ -149,10 +151,9 @@ func (e *Engine) first(ctx context.Context) error {
 
 // checkLedger records the ledger's name on the first start and refuses any other name later.
 func (e *Engine) checkLedger(ctx context.Context) error {
-	// Not through the guard: its substitute name after a panic must not be recorded for good.
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = e.ledger.Ledger.Traits(""); return nil }); err != nil {
-		return fmt.Errorf("run: the ledger's traits: %w", err)
+	traits, err := e.ledger.ask("") // the substitute after a panic must not be recorded for good
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
 	}
 	if err := traits.Validate(); err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -181,16 +182,8 @@ func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) err
 	return callErr(ctx, e.store, op, n, f)
 }
 
-// Ledger returns the ledger, whose panics are contained.
-func (e *Engine) Ledger() dlt.Ledger { return e.ledger }
-
 // Check is the ledger's local check of a batch, where it has one.
-func (e *Engine) Check(b batch.Batch) error {
-	if !e.ledger.Traits(b.Service).Checks {
-		return nil
-	}
-	return loop.Contain(func() error { return e.ledger.Check(b) })
-}
+func (e *Engine) Check(b batch.Batch) error { return e.ledger.Check(b) }
 
 // Added says that batches were added.
 func (e *Engine) Added(batches []batch.Batch) {
@@ -242,7 +235,10 @@ func (e *Engine) Choose() store.Choose {
 
 // Serves returns why this engine's ledger does not serve a service; nil where it does.
 func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
-	traits, unserved := checkService(e.store.given(), e.ledger.Ledger, s, e.o)
+	traits, unserved := e.ledger.ask(s)
+	if unserved == nil {
+		unserved = checkService(e.store.given(), traits, e.o)
+	}
 	if unserved != nil {
 		return unserved, nil
 	}
@@ -261,9 +257,9 @@ func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string
 // Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not this
 // engine's ledger: another ledger's time says nothing.
 func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = e.ledger.Ledger.Traits(s); return nil }); err != nil {
-		return 0, fmt.Errorf("the ledger's traits: %w", err)
+	traits, err := e.ledger.ask(s)
+	if err != nil {
+		return 0, err
 	}
 	if traits.Name == "" {
 		return 0, fmt.Errorf("%w: this Runner's ledger does not serve %q", ErrOtherLedger, s)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -16,26 +15,21 @@ func BadOption(field string, value any, want string) error {
 }
 
 // checkService refuses a service that its ledger cannot serve under these options, or not with
-// this store. It asks for
-// the traits directly, not through the guard, so that a panic is a reason to refuse, too.
-func checkService(st store.Store, l dlt.Ledger, s batch.ServiceID, o Options) (dlt.Traits, error) {
-	var traits dlt.Traits
-	if err := loop.Contain(func() error { traits = l.Traits(s); return nil }); err != nil {
-		return traits, fmt.Errorf("the ledger's traits: %w", err)
-	}
+// this store.
+func checkService(st store.Store, traits dlt.Traits, o Options) error {
 	if err := traits.Validate(); err != nil {
-		return traits, err
+		return err
 	}
 	if err := checkNeeds(st, traits); err != nil {
-		return traits, err
+		return err
 	}
 	if err := checkOrder(traits, o); err != nil {
-		return traits, err
+		return err
 	}
 	if err := checkRenewal(traits, o); err != nil {
-		return traits, err
+		return err
 	}
-	return traits, checkRetention(traits, o)
+	return checkRetention(traits, o)
 }
 
 // checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -29,11 +31,20 @@ func (m meter) call(ctx context.Context, of, op string, items *int, also *part, 
 	if m.v != nil {
 		parts = m.v.begin(began, m.whole, of, also)
 	}
-	err := loop.Contain(f)
+	answered := false
+	err := loop.Contain(func() error {
+		err := f()
+		if err != nil { // its methods are not the engine's code either
+			_, _ = errors.AsType[*dlt.Error](err)
+			_ = err.Error()
+			answered = m.answers(err)
+		}
+		return err
+	})
 	now := time.Now()
 	if m.v != nil {
 		how := err
-		if err != nil && m.answers(err) {
+		if answered {
 			how = nil
 		}
 		m.v.end(ctx, parts, began, now, how)

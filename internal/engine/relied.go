@@ -9,7 +9,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/relied"
 )
 
@@ -32,20 +31,20 @@ type kept struct {
 // dies in between, the next process reports it.
 func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
-	g.mu.Lock()
+	g.keeping.Lock()
 	known, is := g.kept[t.Name]
 	same := own.Same(known.Settings)
 	if is && (known.varies || same && known.done) {
-		g.mu.Unlock()
+		g.keeping.Unlock()
 		return nil
 	}
 	known = kept{own, is && !same, known.done}
 	g.kept[t.Name] = known // nobody else need do it meanwhile
-	g.mu.Unlock()
+	g.keeping.Unlock()
 	done := false
 	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+		g.keeping.Lock()
+		defer g.keeping.Unlock()
 		if err != nil {
 			delete(g.kept, t.Name)
 		} else if g.kept[t.Name] == known {
@@ -123,10 +122,9 @@ func (g *gate) next(own relied.Settings, name, there string) (next relied.Record
 // ofRecorded returns the present settings for the service whose traits are recorded, and false
 // where that service belongs to another ledger.
 func (g *gate) ofRecorded(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
-	err := loop.Contain(func() error {
-		t := g.ledger.Traits(s)
-		its, ok = relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy), t.Name == name
-		return nil
-	})
-	return its, ok && err == nil
+	t, err := g.meet(s)
+	if err != nil {
+		return its, false
+	}
+	return relied.Of(s, t.Traits, g.o.ClaimTTL, g.o.Strategy), t.Name == name
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -42,12 +41,4 @@ func (r *run) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, erro
 	ctx, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
 	defer cancel()
 	return r.storeOf("retention").Prune(ctx, q)
-}
-
-// buries reports that a service's batches leave tombstones, because a batch that is added again
-// would take effect again, or may: this Runner's traits say nothing of another ledger, which serves
-// the service.
-func (g guard) buries(s batch.ServiceID, ledger string) bool {
-	traits := g.Traits(s)
-	return otherLedger(ledger, traits.Name) != nil || !traits.AddAgainHarmless
 }

@@ -62,8 +62,8 @@ func newRun(all common, n *events.Run) *run {
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
-	ledger := gatedLedger{watchedLedger{r.ledger, ledgerMeter(all.store.calls, r.vitals)}, r.gate}
-	r.submitter = submitter.New(ledger, submitter.Options{
+	r.ledger.meter, r.ledger.gate = ledgerMeter(all.store.calls, r.vitals), r.gate
+	r.submitter = submitter.New(r.ledger, submitter.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
 		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
@@ -85,7 +85,7 @@ func newRun(all common, n *events.Run) *run {
 		Trouble: r.trouble("queuer"),
 		Claimed: r.claimed,
 	})
-	r.monitor = ask.New(r.handing("monitor"), ledger, r.table, ask.Options{
+	r.monitor = ask.New(r.handing("monitor"), r.ledger, r.table, ask.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
@@ -251,9 +251,9 @@ func (r *run) outlivesCrash(o store.Outcome) bool {
 	if o.Was == nil {
 		return false
 	}
-	t := r.ledger.Traits(o.Key.Service)
+	t := r.ledger.of(o.Key.Service)
 	asked := max(t.LateArrival, t.Grace) + r.o.PollInterval
-	return r.ledger.resend(o.Key.Service).Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
+	return t.resend().Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
 }
 
 // write gives outcomes to the recorder.

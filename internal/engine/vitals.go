@@ -161,6 +161,13 @@ func (v *vitals) end(ctx context.Context, parts [3]*part, began, now time.Time, 
 	}
 }
 
+// took says that the ledger has taken a batch.
+func (v *vitals) took() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.accepted = time.Now()
+}
+
 // counted takes the counts that were read.
 func (v *vitals) counted(s store.Stats) {
 	v.mu.Lock()

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// ledger is the ledger as the engine has it. A call of a Run goes through the gate first, which refuses
+// without a call; then the meter makes the call, and contains a panic of the client. The gate looks at the
+// service again before each call, because a batch is posted some time after its claim, and is asked about
+// from memory, without a Pending.
+type ledger struct {
+	dlt.Ledger
+	*services
+	meter // of a Run
+	gate  *gate
+}
+
+// ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now, and busy
+// count as answers.
+func ledgerMeter(to calls, v *vitals) meter {
+	return meter{part: "ledger", calls: to, v: v, whole: &v.ledger, answers: func(err error) bool {
+		switch dlt.Kind(err) {
+		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
+			return true
+		}
+		return false
+	}}
+}
+
+// Traits returns the traits that a service is resolved to.
+func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
+
+// Check is the client's local check, where its traits declare one.
+func (l ledger) Check(b batch.Batch) error {
+	if !l.of(b.Service).Checks {
+		return nil
+	}
+	return loop.Contain(func() error { return l.Ledger.Check(b) })
+}
+
+func (l ledger) Submit(ctx context.Context, a batch.Attempt) error {
+	return l.post(ctx, "submit", a.Service, 1, func() error { return l.Ledger.Submit(ctx, a) })
+}
+
+func (l ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
+	return l.post(ctx, "submit_list", list[0].Service, len(list), func() error { return l.Ledger.SubmitList(ctx, list) })
+}
+
+// post makes a request that posts n batches of a service. A panic is doubt about each of them, and reported:
+// nobody would notice it otherwise.
+func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f func() error) error {
+	if err := l.gate.moved("submit", s); err != nil {
+		return err
+	}
+	err := l.call(ctx, "submitter", op, &n, nil, f)
+	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
+		l.trouble(err)
+		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: err}
+	}
+	if err == nil {
+		l.v.took()
+	}
+	return err
+}
+
+// Prepare gives no bytes of another ledger: they would be kept with the batch.
+func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
+	if err := l.gate.moved("prepare", a.Service); err != nil {
+		return nil, err
+	}
+	n := 1
+	err = l.call(ctx, "submitter", "prepare", &n, nil, func() (err error) {
+		out, err = l.Ledger.Prepare(ctx, a)
+		return err
+	})
+	return out, err
+}
+
+// BatchStatuses asks about the batches of the services that no other ledger has, and answers nothing
+// about the rest.
+func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+	services := make([]batch.ServiceID, len(attempts))
+	for i, a := range attempts {
+		services[i] = a.Service
+	}
+	if err := l.gate.judge(ctx, services); err != nil {
+		return nil, err
+	}
+	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.gate.others(a.Service) })
+	n := len(mine)
+	if n == 0 {
+		return nil, nil // an error would keep the monitor from asking about other services
+	}
+	err = l.call(ctx, "statuses", "statuses", &n, nil, func() (err error) {
+		all, err = l.Ledger.BatchStatuses(ctx, s, mine)
+		return err
+	})
+	return all, err
+}
+
+// Resolve asks no other ledger: its records prove nothing.
+func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
+	if err := l.gate.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
+		return dlt.CannotTell, err
+	}
+	if l.gate.others(d.Service) {
+		return dlt.CannotTell, ErrOtherLedger
+	}
+	n := 1
+	err = l.call(ctx, "statuses", "resolve", &n, nil, func() (err error) {
+		e, err = l.Ledger.Resolve(ctx, d)
+		return err
+	})
+	return e, err
+}
+
+// Events is one connection, and no call of the meter. Its error always means that the stream is lost: it
+// means nothing for the outcome of any batch.
+func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	st := l.v.stream(ctx, services)
+	err := loop.Contain(func() error {
+		return l.Ledger.Events(ctx, services, func(e dlt.Event) error {
+			l.v.received(st)
+			return yield(e)
+		})
+	})
+	if ctx.Err() != nil {
+		return err
+	}
+	err = streamLost(err)
+	l.v.lost(st, err)
+	return err
+}
+
+// streamLost turns a connection's error into ErrStreamLost. Clients report any error that they
+// cannot classify as doubt, which makes sense for submissions only.
+func streamLost(err error) error {
+	if err == nil {
+		return dlt.ErrStreamLost
+	}
+	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil && dlt.Kind(e) == batch.KindDoubt {
+		lost := *e
+		lost.Kind = dlt.ErrStreamLost
+		return &lost
+	}
+	return fmt.Errorf("%w: %w", dlt.ErrStreamLost, err)
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// services knows the services that this process has met. A service is resolved once, at first sight: its
+// ledger's client is asked for its traits. It is resolved anew only by the gate ([gate]).
+type services struct {
+	ledger  dlt.Ledger
+	trouble func(error)
+	told    atomic.Bool // a panic of Traits was reported: it is called too often to report each
+
+	mu    sync.Mutex
+	by    map[batch.ServiceID]service
+	alike map[dlt.Traits]*terms
+}
+
+// service is what is known of a service.
+type service struct {
+	terms  *terms // nil after a panic
+	judged bool   // by the gate of this Run
+	err    error  // of the judgement: why this Run does not serve the service; nil if it does
+}
+
+// name is the name of the ledger that the service is resolved to.
+func (s service) name() string {
+	if s.terms == nil {
+		return ""
+	}
+	return s.terms.Name
+}
+
+// terms is what a client says of a service. Services that are alike share one value.
+type terms struct{ dlt.Traits }
+
+// resend is the rule by which batches may be sent again.
+func (t *terms) resend() store.Resend {
+	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
+}
+
+const (
+	// maxServices is how many services are remembered. Past it, the served ones are forgotten, and
+	// resolved and judged again.
+	maxServices = 100_000
+	// maxAlike is how many different terms are remembered for sharing.
+	maxAlike = 1000
+)
+
+func newServices(l dlt.Ledger, trouble func(error)) *services {
+	v := &services{ledger: l, trouble: trouble}
+	v.forget()
+	return v
+}
+
+// forget begins anew, for a Run.
+func (v *services) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.by, v.alike = map[batch.ServiceID]service{}, map[dlt.Traits]*terms{}
+}
+
+// ask asks the client. No lock is held meanwhile: the client may panic, or call the Runner.
+func (v *services) ask(s batch.ServiceID) (t dlt.Traits, err error) {
+	if err := loop.Contain(func() error { t = v.ledger.Traits(s); return nil }); err != nil {
+		return dlt.Traits{}, fmt.Errorf("the ledger's traits: %w", err)
+	}
+	return t, nil
+}
+
+// known returns what is known of a service.
+func (v *services) known(s batch.ServiceID) service {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.by[s]
+}
+
+// meet returns the terms of a service, which it resolves at first sight.
+func (v *services) meet(s batch.ServiceID) (*terms, error) {
+	if known := v.known(s); known.terms != nil {
+		return known.terms, nil
+	}
+	t, err := v.ask(s)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.by[s]
+	if known.terms == nil {
+		known.terms = v.share(t)
+		v.put(s, known)
+	}
+	return known.terms, nil
+}
+
+// of returns the terms of a service. After a panic they are the most careful ones possible.
+func (v *services) of(s batch.ServiceID) *terms {
+	t, err := v.meet(s)
+	if err == nil {
+		return t
+	}
+	if !v.told.Swap(true) { // before the report: an observer may ask again
+		v.trouble(err)
+	}
+	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
+}
+
+// resolve keeps a client's answer about a service, and the gate's judgement, and reports whether that is
+// news: the service is held now, or not any more. A client that panicked has given no answer.
+func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	old := v.by[s]
+	now := service{judged: true, err: err}
+	if !panicked(err) {
+		now.terms = v.share(t)
+	}
+	v.put(s, now)
+	return (old.judged && old.err != nil) != (err != nil)
+}
+
+// share returns the value for these traits. v.mu is held.
+func (v *services) share(t dlt.Traits) *terms {
+	shared := v.alike[t]
+	if shared == nil {
+		if len(v.alike) >= maxAlike {
+			clear(v.alike)
+		}
+		shared = &terms{t}
+		v.alike[t] = shared
+	}
+	return shared
+}
+
+// put keeps what is known of a service. v.mu is held.
+func (v *services) put(s batch.ServiceID, known service) {
+	if _, is := v.by[s]; !is && len(v.by) >= maxServices {
+		for old, k := range v.by {
+			if k.err == nil {
+				delete(v.by, old)
+			}
+		}
+	}
+	v.by[s] = known
+}
+
+func (v *services) traits(s batch.ServiceID) dlt.Traits { return v.of(s).Traits }
+
+func (v *services) resend(s batch.ServiceID) store.Resend { return v.of(s).resend() }
+
+func (v *services) maxInFlight(s batch.ServiceID) int { return v.of(s).MaxInFlightPerService }
+
+func (v *services) keepsOrder(s batch.ServiceID) bool { return v.of(s).KeepsOrder }
+
+// buries reports that a service's batches leave tombstones, because a batch that is added again
+// would take effect again, or may: this Runner's traits say nothing of another ledger, which serves
+// the service.
+func (v *services) buries(s batch.ServiceID, ledger string) bool {
+	t := v.of(s)
+	return otherLedger(ledger, t.Name) != nil || !t.AddAgainHarmless
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
+)
+
+// stream is one stream of events, across all its connections.
+type stream struct {
+	done     <-chan struct{} // closed when nobody follows the stream any more
+	received time.Time       // time of the last event
+	lost     time.Time       // zero while events come, and before the first event or failure
+	n        int             // connections lost since the last event
+	err      error
+}
+
+func (s *stream) look() health.PartHealth {
+	h := health.PartHealth{LastSuccess: s.received}
+	switch {
+	case !s.lost.IsZero():
+		h.Condition, h.FailingSince, h.Failures, h.Err = health.ConditionFailing, s.lost, s.n, s.err
+	case !s.received.IsZero():
+		h.Condition = health.ConditionOK
+	}
+	return h
+}
+
+// stream returns the stream of a connection. Connections of one stream share a context, which
+// is done when nobody follows the stream any more.
+func (v *vitals) stream(ctx context.Context, services []batch.ServiceID) *stream {
+	var key batch.ServiceID // "" for the stream of a whole ledger
+	if len(services) > 0 {
+		key = services[0]
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st := v.streams[key]
+	if st == nil || st.done != ctx.Done() {
+		st = &stream{done: ctx.Done()}
+		v.streams[key] = st
+		context.AfterFunc(ctx, func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if v.streams[key] == st {
+				delete(v.streams, key)
+			}
+		})
+	}
+	return st
+}
+
+func (v *vitals) received(st *stream) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st.received = time.Now()
+	st.lost, st.n, st.err = time.Time{}, 0, nil
+}
+
+func (v *vitals) lost(st *stream, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if st.n++; st.lost.IsZero() {
+		st.lost = time.Now()
+	}
+	st.err = err
+}
