@@ -56,3 +56,12 @@ func Example_listAndCounts() {
 	// sea 3
 	// <nil>
 }
+
+// Store is how a store of one's own begins: docs/stores.md.
+type Store struct {
+	store.Unimplemented
+	// the maps, or the connections to a database
+}
+
+// Abilities declares the groups of methods that the store has written.
+func (s *Store) Abilities() store.Abilities { return store.CanList | store.CanPrune }
