@@ -81,6 +81,14 @@ func (e *Error) Unwrap() []error {
 	return []error{e.kind(), e.Err}
 }
 
+// RetryAfter returns how long the ledger asked to be left alone in an error, or 0.
+func RetryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*Error](err); ok && e != nil {
+		return e.RetryAfter
+	}
+	return 0
+}
+
 // Kind classifies the error of a Submit: the one of the five certain kinds that it wraps, else
 // doubt. An error that wraps two of them, or one beside [ErrDoubt], is doubt too: one doubtful
 // try makes the attempt doubtful.

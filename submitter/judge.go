@@ -1,7 +1,6 @@
 package submitter
 
 import (
-	"errors"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -20,11 +19,9 @@ type Rules struct {
 }
 
 // Judge turns the result of an attempt into the outcome to record. It is pure except for the
-// jitter of Delay. Every result that is not certain is doubt.
-func Judge(c store.Claim, err error, r Rules) store.Outcome { return judge(c, err, r, true) }
-
-// judge is Judge, also for a failure before anything was posted, which spends no try.
-func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
+// jitter of Delay. Every result that is not certain is doubt. A failure before anything was posted
+// spends no try.
+func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt, Check: r.FirstCheck}
 	o.Refund = !posted && c.Budget.EveryTry
 	kind := dlt.Kind(err)
@@ -38,7 +35,7 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 		o.Finding, o.Spend, o.Last = store.Refused, !c.Budget.EveryTry, true
 	case batch.KindBusy, batch.KindUnavailable:
 		o.Finding = store.Failed
-		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), retryAfter(err))
+		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), dlt.RetryAfter(err))
 	case batch.KindMisconfigured:
 		o.Finding = store.Failed
 		o.Refund = c.Budget.EveryTry
@@ -46,7 +43,7 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 	case batch.KindNotYet:
 		o.Finding = store.Failed
 		o.Refund = c.Budget.EveryTry
-		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), retryAfter(err))
+		o.Delay = max(r.Delay(c.Key.Service, c.Failures+1), dlt.RetryAfter(err))
 	default:
 		o.Finding = store.Doubtful
 	}
@@ -70,11 +67,4 @@ func judge(c store.Claim, err error, r Rules, posted bool) store.Outcome {
 // Unposted is the outcome of a claim for which nothing was sent.
 func Unposted(c store.Claim) store.Outcome {
 	return store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From, Refund: c.Budget.EveryTry}
-}
-
-func retryAfter(err error) time.Duration {
-	if e, ok := errors.AsType[*dlt.Error](err); ok {
-		return e.RetryAfter
-	}
-	return 0
 }

@@ -91,7 +91,7 @@ func TestJudge(t *testing.T) {
 					claim.Budget, claim.Spent = batch.Budget{Attempts: 2, EveryTry: true}, 2
 				case unlimited:
 				}
-				o := submitter.Judge(claim, c.err, submitter.Rules{
+				o := submitter.Judge(claim, c.err, true, submitter.Rules{
 					FirstCheck: 11 * time.Millisecond,
 					Delay:      func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 					StuckAfter: time.Hour,
@@ -124,12 +124,12 @@ func TestJudgeSpendsOneAtATime(t *testing.T) {
 	r := submitter.Rules{Delay: func(batch.ServiceID, int) time.Duration { return time.Second }}
 	c := store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 2, EveryTry: true}}
 	for _, err := range []error{dlt.ErrBusy, dlt.ErrDoubt, dlt.ErrUnavailable} {
-		o := submitter.Judge(c, err, r)
+		o := submitter.Judge(c, err, true, r)
 		assert.False(t, o.Spend || o.Refund, "%v: the claim has spent it", err)
 		assert.False(t, o.Last, "%v", err)
 		assert.NotEqual(t, store.Refused, o.Finding, "%v", err)
 	}
-	o := submitter.Judge(c, dlt.ErrMisconfigured, r)
+	o := submitter.Judge(c, dlt.ErrMisconfigured, true, r)
 	assert.True(t, o.Refund && !o.Spend, "promise 10: a misconfiguration burns nothing")
 }
 
@@ -138,7 +138,7 @@ func TestJudgeHonoursRetryAfter(t *testing.T) {
 	for after, want := range map[time.Duration]time.Duration{0: 4 * time.Second, time.Second: 4 * time.Second, time.Minute: time.Minute} {
 		for _, kind := range []error{dlt.ErrBusy, dlt.ErrNotYet} {
 			err := fmt.Errorf("wrapped: %w", &dlt.Error{Kind: kind, RetryAfter: after})
-			assert.Equal(t, want, submitter.Judge(store.Claim{}, err, r).Delay)
+			assert.Equal(t, want, submitter.Judge(store.Claim{}, err, true, r).Delay)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func judged(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outc
 	if budget.EveryTry {
 		row.Spent, c.Spent = 1, 1 // by the claim
 	}
-	o := submitter.Judge(c, err, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: noDelay})
+	o := submitter.Judge(c, err, true, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: noDelay})
 	row, applied := row.Apply(o, ledgerNow)
 	require.Equal(t, store.Written, applied.Result, "%v", applied.Err)
 	return row, o

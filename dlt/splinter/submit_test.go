@@ -26,7 +26,7 @@ const jsonType = "application/json"
 
 // judged is what the engine makes of an error: where the batch goes and what it costs.
 func judged(err error, b batch.Budget) store.Outcome {
-	return submitter.Judge(store.Claim{Attempt: 1, From: batch.Queued, Budget: b}, err, submitter.Rules{
+	return submitter.Judge(store.Claim{Attempt: 1, From: batch.Queued, Budget: b}, err, true, submitter.Rules{
 		Delay: func(batch.ServiceID, int) time.Duration { return time.Second },
 	})
 }

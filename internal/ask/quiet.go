@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -55,12 +54,7 @@ func (s *quiets) note(key string, err error) (first bool) {
 		q = &quiet{pause: loop.Backoff(s.first, 15*time.Second)}
 		s.by[key] = q
 	}
-	pause := q.pause.NextBackOff()
-	var e *dlt.Error
-	if errors.As(err, &e) && e != nil {
-		pause = max(pause, min(e.RetryAfter, maxRetryAfter))
-	}
-	q.until = time.Now().Add(pause)
+	q.until = time.Now().Add(max(q.pause.NextBackOff(), min(dlt.RetryAfter(err), maxRetryAfter)))
 	return first
 }
 

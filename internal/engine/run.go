@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/lanes"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/monitor"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -27,7 +28,7 @@ type run struct {
 	common
 	lanes     *lanes.Table
 	queuer    *claim.Queuer
-	submitter *submitter.Submitter
+	submitter *submit.Submitter
 	monitor   *ask.Monitor
 	recorder  *groups.Recorder
 	table     *inhand.Table
@@ -63,7 +64,7 @@ func newRun(all common, n *events.Run) *run {
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
 	r.ledger.meter, r.ledger.gate = ledgerMeter(all.store.calls, r.vitals), r.gate
-	r.submitter = submitter.New(r.ledger, submitter.Options{
+	r.submitter = submit.New(r.ledger, submit.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
 		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},

@@ -208,7 +208,7 @@ func (w *walker) deliver(s state, p int8, yield func(string, state)) bool {
 		return true
 	case answered:
 		b := q.run[q.at]
-		o := submitter.Judge(w.claimOf(&s, p, b), answerError(q.answer), w.sub)
+		o := submitter.Judge(w.claimOf(&s, p, b), answerError(q.answer), true, w.sub)
 		more := q.at+1 < 2 && q.run[q.at+1] >= 0
 		w.apply(&s, b, o, q.current[b])
 		q = &s.procs[p]

@@ -236,7 +236,7 @@ func (k *worker) post(run []store.Claim, until time.Time) {
 			w.note("worker %d hears about %s: %v", k.name, c.Key, err)
 			rules := submRules
 			rules.StuckAfter = w.stuckAfter()
-			k.record(submitter.Judge(c, err, rules))
+			k.record(submitter.Judge(c, err, true, rules))
 			switch rest := run[1:]; {
 			case len(rest) == 0:
 			case err != nil:

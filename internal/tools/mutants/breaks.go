@@ -48,7 +48,7 @@ var promises = []breakage{
 		new: "s.insert(e, s.now())",
 	},
 	{
-		name: "order: a run goes on behind the batch that failed", file: "submitter/submitter.go", test: test{".", "^(TestPipelinedStopsAtAFailure)$", true},
+		name: "order: a run goes on behind the batch that failed", file: "internal/submit/submitter.go", test: test{".", "^(TestPipelinedStopsAtAFailure)$", true},
 		old: "if err != nil {\n\t\t\ts.Return(r.Batches[i+known:])",
 		new: "if err != nil && i == len(r.Batches)-1 {\n\t\t\ts.Return(r.Batches[i+known:])",
 	},
@@ -137,7 +137,7 @@ var promises = []breakage{
 		new: "\te.beginWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.take()\n\t}\n",
 	},
 	{
-		name: "nothing lost: what was claimed and not posted is not put back", file: "submitter/submitter.go", test: test{"submitter", "^(Test.*)$", true},
+		name: "nothing lost: what was claimed and not posted is not put back", file: "internal/submit/submitter.go", test: test{"internal/submit", "^(Test.*)$", true},
 		old: "\tfor _, r := range queue {\n\t\ts.over(r)\n\t\ts.Return(r.Batches)\n\t}\n",
 		new: "\t_ = queue\n",
 	},
@@ -173,7 +173,7 @@ var promises = []breakage{
 		new: "\t\t\tq.scan.begin(ctx)\n\t\t\tq.scan.end(ctx, <-q.scan.ended)\n",
 	},
 	{
-		name: "fair: one lane's \"not yet\" pauses all lanes", file: "submitter/gates.go", test: test{".", "^(TestNotYetHoldsItsLaneOnly)$", true},
+		name: "fair: one lane's \"not yet\" pauses all lanes", file: "internal/submit/gates.go", test: test{".", "^(TestNotYetHoldsItsLaneOnly)$", true},
 		old: "case \"\", batch.KindRejected, batch.KindNotYet:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable:",
 		new: "case \"\", batch.KindRejected:\n\t\tres = fine\n\tcase batch.KindBusy, batch.KindUnavailable, batch.KindNotYet:",
 	},

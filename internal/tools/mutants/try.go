@@ -46,7 +46,8 @@ var also = map[string][]test{
 	"internal/position":             {{dir: servers, run: "Slow|Hidden|Held|Requeue|TestStore/native$", long: true}},
 	"internal/relied":               {{dir: "."}},
 	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}},
-	"internal/wall":                 {{dir: "submitter"}},
+	"internal/submit":               {{dir: "internal/sim", run: "TestRunner"}, {dir: "."}},
+	"internal/wall":                 {{dir: "internal/submit"}},
 	"monitor":                       {{dir: "dlt/sawtooth"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 	"queuer":                        {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "internal/claim"}, {dir: "."}},
 	"store":                         {{dir: "store/memory"}, {dir: "monitor"}, {dir: "internal/sim", run: "Decisions"}},
@@ -56,7 +57,7 @@ var also = map[string][]test{
 	"store/postgres/native":         {{dir: servers, run: "native", long: true}},
 	"store/sqlite":                  {{dir: "internal/flaky"}},
 	"store/sqlite/sqliteopen":       {{dir: "store/sqlite"}},
-	"submitter":                     {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
+	"submitter":                     {{dir: "internal/submit"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 }
 
 // of returns the tests for a package: its own that take little time, those of others, and in the end

@@ -1,4 +1,4 @@
-package submitter
+package submit
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/submitter"
 )
 
 // lister takes lists, as answers says.
@@ -47,9 +47,9 @@ func joined(ids []batch.ID) string {
 }
 
 // listing starts a submitter of a ledger that takes lists of up to most batches.
-func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submitter.Options, *ledger)) *rig {
+func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submit.Options, *ledger)) *rig {
 	ls := &lister{answers: answers}
-	ls.r = start(t, single, func(o *submitter.Options, l *ledger) {
+	ls.r = start(t, single, func(o *submit.Options, l *ledger) {
 		l.lister, l.traits.MaxList = ls, most
 		if change != nil {
 			change(o, l)
@@ -92,7 +92,7 @@ func TestARunGoesInLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := listing(t, c.most, fine, all, func(o *submitter.Options, l *ledger) {
+				r := listing(t, c.most, fine, all, func(o *submit.Options, l *ledger) {
 					l.traits.MaxListBytes = c.bytes
 					if c.no {
 						l.traits.MaxList = 0
@@ -249,7 +249,7 @@ func TestAListIsOneRequestToTheGate(t *testing.T) {
 				return dlt.ErrBusy
 			}
 			return nil
-		}, func(o *submitter.Options, _ *ledger) { o.Retry = never })
+		}, func(o *submit.Options, _ *ledger) { o.Retry = never })
 		r.post(far, "s", "a", "b", "c")
 		synctest.Wait()
 		assert.Equal(t, []event{{at: 0, paused: true, all: true}}, r.told())

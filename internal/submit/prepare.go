@@ -1,4 +1,4 @@
-package submitter
+package submit
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 // certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect. Other
 // errors stay as they are. It calls err's methods, which are the client's code.
 func certain(err error) error {
-	kind, text, after := dlt.Kind(err), err.Error(), retryAfter(err)
+	kind, text, after := dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 	if kind != batch.KindDoubt {
 		return err
 	}

@@ -1,4 +1,4 @@
-package submitter
+package submit
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 			pause = loop.Backoff(every, 15*time.Second)
 		}
 		// Not before the gate, which this very answer closed, lets a probe through.
-		wait := max(pause.NextBackOff(), retryAfter(err), g.closed(time.Now()))
+		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closed(time.Now()))
 		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
 			return post, err
 		}
@@ -102,7 +102,7 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 			err = s.ledger.SubmitList(ctx, listed(claims, payloads))
 		}
 		if err != nil { // its methods are the client's code, too, and so are called in here
-			_, _, _ = dlt.Kind(err), err.Error(), retryAfter(err)
+			_, _, _ = dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 		}
 		return nil
 	})

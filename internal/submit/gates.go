@@ -1,4 +1,4 @@
-package submitter
+package submit
 
 import (
 	"sync"
@@ -112,7 +112,7 @@ func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 	case batch.KindMisconfigured:
 		res = barred
 	}
-	closed, opened := g.leave(t, res, retryAfter(err), time.Now())
+	closed, opened := g.leave(t, res, dlt.RetryAfter(err), time.Now())
 	if !closed && !opened {
 		return
 	}

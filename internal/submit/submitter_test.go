@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/submitter"
 )
 
 const (
@@ -127,7 +127,7 @@ func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, scripted(c.answers...), func(o *submitter.Options, _ *ledger) { o.Reliant = true })
+				r := start(t, scripted(c.answers...), func(o *submit.Options, _ *ledger) { o.Reliant = true })
 				r.post(far, "s", "a")
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -277,7 +277,7 @@ func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 // A stop puts back the runs that no hand has taken and lets the requests under way end.
 func TestAStopDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(5*time.Second), func(o *submitter.Options, _ *ledger) { o.Pool = 1 })
+		r := start(t, taking(5*time.Second), func(o *submit.Options, _ *ledger) { o.Pool = 1 })
 		r.post(far, "s", "a1", "a2")
 		synctest.Wait()
 		r.post(far, "t", "b1", "b2") // waits for the hand; the first turns slow after a second

@@ -1,4 +1,6 @@
-package submitter
+// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of hands posts
+// them, and the outcome of each attempt is handed on to be recorded.
+package submit
 
 import (
 	"context"
@@ -12,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/submitter"
 )
 
 // Options of a submitter; all must be set except Trace and, where no traits say Prepares, Keep.
@@ -28,7 +31,7 @@ type Options struct {
 	// Bytes is how many bytes of payloads are taken and not yet posted: with so many nothing more is
 	// taken. 0 is no bound.
 	Bytes int
-	Rules Rules
+	Rules submitter.Rules
 	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns true.
 	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
@@ -182,7 +185,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 // Return puts back claims that will not be posted.
 func (s *Submitter) Return(claims []store.Claim) {
 	for _, c := range claims {
-		s.o.Record(Unposted(c))
+		s.o.Record(submitter.Unposted(c))
 	}
 }
 
@@ -301,7 +304,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: it waits, longer each time, and its lane with it
-			s.o.Record(Judge(r.Batches[i], errNoPayload, s.o.Rules))
+			s.o.Record(submitter.Judge(r.Batches[i], errNoPayload, true, s.o.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
@@ -322,7 +325,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		known := recordable(n, err)
 		for _, c := range r.Batches[i : i+known] {
-			o := judge(c, err, s.o.Rules, made(post))
+			o := submitter.Judge(c, err, made(post), s.o.Rules)
 			o.Post, o.Report = post, report(c, o, err, post.Took)
 			s.o.Record(o)
 		}

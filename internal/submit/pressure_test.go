@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/submitter"
 )
 
 // The ledger's answer closes the gate; one probe a pause finds out when it is over.
@@ -37,7 +37,7 @@ func TestTheGate(t *testing.T) {
 						return c.err
 					}
 					return nil
-				}, func(o *submitter.Options, _ *ledger) { o.Retry = never })
+				}, func(o *submit.Options, _ *ledger) { o.Retry = never })
 				ctx, cancel := context.WithCancel(t.Context())
 				go r.feed(ctx, "s")
 				time.Sleep(time.Minute - time.Millisecond)
@@ -76,7 +76,7 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
 			_ = taking(100*time.Millisecond)(ctx, a)
 			return dlt.ErrBusy
-		}, func(o *submitter.Options, _ *ledger) { o.Retry = never })
+		}, func(o *submit.Options, _ *ledger) { o.Retry = never })
 		for i := range 8 {
 			r.post(far, batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
 		}
@@ -106,7 +106,7 @@ func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 				return dlt.ErrBusy
 			}
 			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; opens it
-		}, func(o *submitter.Options, _ *ledger) {
+		}, func(o *submit.Options, _ *ledger) {
 			o.Retry = never
 			o.Paused = func(batch.ServiceID, bool, error) {
 				time.Sleep(time.Second)
@@ -133,7 +133,7 @@ func TestPressureSlowsItsScope(t *testing.T) {
 						return dlt.ErrBusy
 					}
 					return nil
-				}, func(o *submitter.Options, l *ledger) { o.Retry, l.traits.PressureScope = never, scope })
+				}, func(o *submit.Options, l *ledger) { o.Retry, l.traits.PressureScope = never, scope })
 				r.post(far, "busy", "a")
 				synctest.Wait()
 				r.post(far, "other", "b")
@@ -162,7 +162,7 @@ func TestPressureSlowsItsScope(t *testing.T) {
 
 func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(100*time.Millisecond), func(o *submitter.Options, _ *ledger) { o.ClaimLimit = 6 })
+		r := start(t, taking(100*time.Millisecond), func(o *submit.Options, _ *ledger) { o.ClaimLimit = 6 })
 		room := func() int { n, _ := r.Room(); return n }
 		assert.Equal(t, 6, room(), "at most ClaimLimit")
 		for i := range 5 {
@@ -193,7 +193,7 @@ func TestRoomIsWhatHandsCanPost(t *testing.T) {
 // One hand posts all batches of a run: room counts batches, not runs.
 func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Millisecond), func(o *submitter.Options, _ *ledger) { o.ClaimLimit = 100 })
+		r := start(t, taking(time.Millisecond), func(o *submit.Options, _ *ledger) { o.ClaimLimit = 100 })
 		var ids []batch.ID
 		for i := range 40 {
 			ids = append(ids, batch.ID(fmt.Sprint(i)))
@@ -277,7 +277,7 @@ func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 				return dlt.ErrBusy
 			}
 			return nil
-		}, func(o *submitter.Options, _ *ledger) {
+		}, func(o *submit.Options, _ *ledger) {
 			o.Retry = func(batch.ServiceID) (int, time.Duration) { // it is asked for just before the gate
 				n, again := r.Room()
 				assert.Equal(t, n == 0, again > 0, "nobody wakes the queuer")

@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/internal/wall/walltest"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/submitter"
 )
 
 // A machine that was suspended after a claim wakes long after the claim's expiry, which its
@@ -53,7 +53,7 @@ func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 		assert.Len(t, r.seen(), 1, "a pause of 250 ms is too long")
 	})
 	t.Run("while it was prepared", func(t *testing.T) {
-		r := start(t, fine, func(o *submitter.Options, l *ledger) {
+		r := start(t, fine, func(o *submit.Options, l *ledger) {
 			l.preparer, l.traits.Prepares = slowly{}, true
 			o.Keep = func(context.Context, store.Prepared) (bool, error) { return true, nil }
 		})

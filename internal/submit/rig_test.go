@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/submitter"
 )
@@ -55,7 +56,7 @@ type event struct {
 
 // rig is a submitter that runs, and a record of its work.
 type rig struct {
-	*submitter.Submitter
+	*submit.Submitter
 	ledger *ledger
 	begin  time.Time
 	ended  chan struct{}
@@ -70,29 +71,29 @@ type rig struct {
 	ready    int
 }
 
-// start runs a submitter whose ledger answers with submit, after noting the request.
-func start(t *testing.T, submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *ledger)) *rig {
-	r := build(submit, change)
+// start runs a submitter whose ledger answers with answer, after noting the request.
+func start(t *testing.T, answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *rig {
+	r := build(answer, change)
 	r.run(t)
 	return r
 }
 
 // build makes it, and run runs it.
-func build(submit func(ctx context.Context, a batch.Attempt) error, change func(*submitter.Options, *ledger)) *rig {
+func build(answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *rig {
 	r := &rig{begin: time.Now(), ended: make(chan struct{})}
 	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
 		deadline, _ := ctx.Deadline()
 		r.mu.Lock()
 		r.requests = append(r.requests, request{time.Since(r.begin), deadline.Sub(r.begin), a.ID, a.Number, string(a.Payload)})
 		r.mu.Unlock()
-		return submit(ctx, a)
+		return answer(ctx, a)
 	}}
 	note := func(paused bool, s batch.ServiceID, all bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, event{time.Since(r.begin), paused, s, all})
 	}
-	o := submitter.Options{
+	o := submit.Options{
 		Pool: 8, RequestTimeout: timeout, Retry: func(batch.ServiceID) (int, time.Duration) { return 3, 250 * time.Millisecond }, ClaimLimit: 500,
 		Rules: submitter.Rules{FirstCheck: time.Millisecond, Delay: func(batch.ServiceID, int) time.Duration { return time.Second }},
 		Record: func(o store.Outcome) {
@@ -112,7 +113,7 @@ func build(submit func(ctx context.Context, a batch.Attempt) error, change func(
 	if change != nil {
 		change(&o, r.ledger)
 	}
-	r.Submitter = submitter.New(r.ledger, o)
+	r.Submitter = submit.New(r.ledger, o)
 	return r
 }
 

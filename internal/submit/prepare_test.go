@@ -1,4 +1,4 @@
-package submitter_test
+package submit_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
-	"github.com/dltbatch/dltbatch/submitter"
 )
 
 // preparer is the test's Prepare, and the store behind it.
@@ -35,7 +35,7 @@ func (p *preparer) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error)
 	return p.prepare(ctx, b)
 }
 
-func (p *preparer) options(o *submitter.Options, l *ledger) {
+func (p *preparer) options(o *submit.Options, l *ledger) {
 	l.preparer, l.traits.Prepares = p, true
 	o.Keep = func(ctx context.Context, kept store.Prepared) (bool, error) {
 		p.kept = append(p.kept, kept)
@@ -139,7 +139,7 @@ func TestWhatIsKeptGrows(t *testing.T) {
 				r = start(t, func(_ context.Context, a batch.Attempt) error {
 					got = append(got, string(a.Prepared))
 					return nil
-				}, func(o *submitter.Options, l *ledger) {
+				}, func(o *submit.Options, l *ledger) {
 					p.options(o, l)
 					l.traits.Renews = true
 				})
@@ -351,7 +351,7 @@ func TestPreparedNothing(t *testing.T) {
 func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{}
-		r := start(t, fine, func(o *submitter.Options, l *ledger) {
+		r := start(t, fine, func(o *submit.Options, l *ledger) {
 			p.options(o, l)
 			l.traits.Prepares = false
 		})
