@@ -27,7 +27,7 @@ type ClaimQuery struct {
 	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them only
 	// where that is the first of its lane, and no lane after that: see [ClaimQuery.Take]. 0 is no bound.
 	Bytes  int
-	Window int           // queued batches of a lane shown to choose, at least 1
+	Window int           // waiting batches of a lane shown to choose; 0 counts as 1
 	TTL    time.Duration // of the claims, on the database's clock
 	// Budget is the budget of batches that have none of their own; nil is unlimited.
 	Budget func(batch.ServiceID) batch.Budget

@@ -109,8 +109,9 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 // attempted batch waits again the result is at least 1, so that its place among the waiting is
 // known.
 func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q ClaimQuery) int {
+	window := max(1, q.Window)
 	if q.Wants == nil {
-		return q.Window
+		return window
 	}
 	var rule Resend
 	if q.Resend != nil {
@@ -128,7 +129,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 			least = 1
 		}
 	}
-	return max(least, min(q.Wants(lane), q.Window))
+	return max(least, min(q.Wants(lane), window))
 }
 
 func (r *LaneRow) show(now time.Time) batch.Waiting {

@@ -24,12 +24,18 @@ type ListQuery struct {
 	After Cursor
 }
 
+// Bounded returns the query with its defaults and within its bounds.
+func (q ListQuery) Bounded() ListQuery {
+	q.Limit = bounded(q.Limit, 100, 1000)
+	return q
+}
+
 // MaxListReceipts is how many receipts the records of one page of a list have at most, beside those of
 // its first record: with [MaxReceiptData] this bounds a page in bytes.
 const MaxListReceipts = 1000
 
 // Cut returns how many records at the front of a list make one page, where they have these numbers of
-// receipts: at most q.Limit, which the store has bounded, and at least one.
+// receipts: at most q.Limit of a bounded query, and at least one.
 func (q ListQuery) Cut(receipts []int64) int {
 	var total int64
 	for n, count := range receipts {

@@ -314,7 +314,7 @@ type Delivery interface {
 	// cost no further statement. After an error nothing is known to be applied: call again
 	// with the same outcomes, which is harmless.
 	Record(ctx context.Context, outcomes []Outcome) ([]Applied, error)
-	// Pending selects due rows that the monitor owns (Pending, Valid, unsettled Invalid,
+	// Pending selects due open rows that the monitor owns (Pending, Valid, unsettled Invalid,
 	// Submitting with an expired claim): the row asked about longest ago first, then by order
 	// key. It leases them by moving their next check forward, without raising versions. After
 	// an error the returned rows may be leased all the same, and nobody else gets them before

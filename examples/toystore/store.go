@@ -228,7 +228,6 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	}
 	defer end()
 	now := s.now()
-	q.Window = max(1, q.Window)
 	var claimed store.Claimed
 	var changed []store.LaneRow
 	room := q.Limit

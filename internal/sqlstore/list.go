@@ -14,12 +14,6 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// How many records a List returns.
-const (
-	listDefault = 100
-	listMost    = 1000
-)
-
 // Get is [store.BatchStore].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
@@ -46,10 +40,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 // List is [store.BatchStore].List. Without a service it also reads the records that the other
 // conditions exclude: it is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
-	if q.Limit <= 0 {
-		q.Limit = listDefault
-	}
-	q.Limit = min(q.Limit, listMost)
+	q = q.Bounded()
 	if err := checkCursor(q.After); err != nil {
 		return nil, "", s.d.Wrap("list", err)
 	}
@@ -147,9 +138,6 @@ func checkAfter(after batch.ServiceID, unused bool) error {
 }
 
 func checkCursor(after store.Cursor) error {
-	if after == "" {
-		return nil
-	}
 	_, _, err := store.ParseCursor(after)
 	return err
 }

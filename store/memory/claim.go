@@ -18,7 +18,6 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	q.Window = max(1, q.Window)
 	var claimed store.Claimed
 	var changed []store.LaneRow
 	left := q.Limit

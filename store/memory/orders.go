@@ -92,11 +92,8 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Reco
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all, from := &s.orders.all, 0
-	if after != nil {
-		last := &orderEntry{created: after.created, Order: order.Order{ID: order.ID(after.key.ID)}}
-		from = sort.Search(all.len(), func(i int) bool { return byAge(last, all.at(i)) })
-	}
+	all, last := &s.orders.all, &orderEntry{created: after.created, Order: order.Order{ID: order.ID(after.key.ID)}}
+	from := sort.Search(all.len(), func(i int) bool { return byAge(last, all.at(i)) })
 	var found []order.Record
 	for i := from; i < all.len(); i++ {
 		o := all.at(i)

@@ -27,31 +27,19 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 }
 
-// How many records a List returns.
-const (
-	defaultList = 100
-	maxList     = 1000
-)
-
 // List is [store.BatchStore].List.
 func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	if q.Limit <= 0 {
-		q.Limit = defaultList
-	}
-	q.Limit = min(q.Limit, maxList)
+	q = q.Bounded()
 	after, err := parseCursor(q.After)
 	if err != nil {
 		return nil, "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := 0
-	if after != nil {
-		from = sort.Search(s.all.len(), func(i int) bool { return byOrder(after, s.all.at(i)) })
-	}
+	from := sort.Search(s.all.len(), func(i int) bool { return byOrder(after, s.all.at(i)) })
 	now := s.now()
 	if q.NewerThan > 0 {
 		since := now.Add(-q.NewerThan)
@@ -86,11 +74,8 @@ func selects(q store.ListQuery, e *entry) bool {
 		(!q.Quarantined || e.row.Quarantined)
 }
 
-// parseCursor returns an entry at the cursor's place, nil for the beginning.
+// parseCursor returns an entry at the cursor's place.
 func parseCursor(c store.Cursor) (*entry, error) {
-	if c == "" {
-		return nil, nil //nolint:nilnil // as the comment says
-	}
 	at, id, err := store.ParseCursor(c)
 	if err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ import (
 type Harness struct {
 	Store store.Store
 
-	// Reopen closes the store (as a crash would, if it can) and opens the data that it left
-	// behind.
+	// Reopen closes the store that it opened last, or Store (as a crash would, if it can), and opens the
+	// data that this left behind. StepClock then moves the clock of the new one.
 	Reopen func(t *testing.T) store.Store
 	// Volatile declares that nothing survives.
 	Volatile bool
