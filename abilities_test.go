@@ -3,7 +3,6 @@ package dltbatch_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -126,7 +125,6 @@ func TestWhatAStoreCannot(t *testing.T) {
 		{"Look", "store.CanInspect", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
 		{"Stats", "store.CanKeepStats", func() error { _, err := r.Stats(ctx); return err }},
 		{"List", "store.CanList", func() error { return r.Idle(ctx) }},
-		{"AddTx", "core", func() error { return r.AddTx(ctx, &sql.Tx{}, b) }},
 	} {
 		err := c.call()
 		require.ErrorIs(t, err, store.ErrUnsupported, c.method)

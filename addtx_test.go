@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/hooked"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
+	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -50,33 +51,29 @@ func TestAddTxStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 	require.NoError(t, err)
 	corrupt.Payload[len(corrupt.Payload)/2] ^= 1
 
-	err = inTx(t, db, func(tx *sql.Tx) error { return r.AddTx(t.Context(), tx, good, corrupt) })
+	err = inTx(t, db, func(tx *sql.Tx) error { return r.AddTx(t.Context(), st.Tx(tx), good, corrupt) })
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 	stored, _, err := st.List(t.Context(), store.ListQuery{})
 	require.NoError(t, err)
 	assert.Empty(t, stored)
-	require.NoError(t, inTx(t, db, func(tx *sql.Tx) error { return r.AddTx(t.Context(), tx, good) }))
+	require.NoError(t, inTx(t, db, func(tx *sql.Tx) error { return r.AddTx(t.Context(), st.Tx(tx), good) }))
 	_, err = r.Get(t.Context(), good.Key())
 	require.NoError(t, err)
-}
-
-func TestAddTxOfAStoreWithoutTransactions(t *testing.T) {
-	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-	err := r.AddTx(t.Context(), nil, one("s", "a"))
-	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(nil), good), batch.ErrInvalidInput)
+	pg, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.AddTx(t.Context(), pg.Tx(nil), good), batch.ErrInvalidInput)
 }
 
 // ownTx is a transaction of a kind that only its store knows.
 type ownTx struct{ added []batch.Batch }
 
-type ownTxStore struct{ *memory.Store }
-
-func (ownTxStore) AddTx(_ context.Context, tx *ownTx, bs ...batch.Batch) error {
+func (tx *ownTx) Add(_ context.Context, bs ...batch.Batch) error {
 	tx.added = append(tx.added, bs...)
 	return nil
 }
 
-// AddTx takes the transactions that the store takes, and no others; it checks as Runner.AddTx does.
+// A transaction of any store gets what Add would store; a missing one is an error.
 func TestAddTxOfAnyKind(t *testing.T) {
 	corrupt := errors.New("corrupt")
 	client := checking{ledgermem.New(nil), func(b batch.Batch) error {
@@ -85,14 +82,14 @@ func TestAddTxOfAnyKind(t *testing.T) {
 		}
 		return nil
 	}}
-	r := newRunner(t, ownTxStore{memory.New()}, client, nil)
+	r := newRunner(t, memory.New(), client, nil)
 	tx := &ownTx{}
-	require.ErrorIs(t, dltbatch.AddTx(t.Context(), r, tx, one("s", "a"), one("s", "corrupt")), corrupt)
+	require.ErrorIs(t, r.AddTx(t.Context(), tx, one("s", "a"), one("s", "corrupt")), corrupt)
 	require.Empty(t, tx.added)
-	require.NoError(t, dltbatch.AddTx(t.Context(), r, tx, one("s", "a"), one("s", "b")))
+	require.NoError(t, r.AddTx(t.Context(), tx, one("s", "a"), one("s", "b")))
 	assert.Len(t, tx.added, 2)
-	require.ErrorIs(t, dltbatch.AddTx(t.Context(), r, 1, one("s", "c")), store.ErrUnsupported)
-	require.ErrorIs(t, r.AddTx(t.Context(), nil, one("s", "c")), store.ErrUnsupported)
+	require.ErrorIs(t, r.AddTx(t.Context(), nil, one("s", "c")), batch.ErrInvalidInput)
+	require.ErrorIs(t, r.AddTx(t.Context(), (*ownTx)(nil), one("s", "c")), batch.ErrInvalidInput)
 }
 
 func TestCheckOfALedgerThatHasNone(t *testing.T) {

@@ -2,7 +2,6 @@ package dltbatch_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -65,10 +64,6 @@ func items(calls []batch.Call) (n int) {
 
 // workshop is a store that can do everything, even what nobody asked a memory store for.
 type workshop struct{ *memory.Store }
-
-func (w workshop) AddTx(ctx context.Context, _ *sql.Tx, batches ...batch.Batch) error {
-	return w.Add(ctx, batches...)
-}
 
 func (workshop) Upkeep(context.Context) ([]store.Warning, error) {
 	return []store.Warning{{Name: "w", Err: errors.New("worn")}}, nil
@@ -137,11 +132,12 @@ func TestCallsAreReported(t *testing.T) {
 			}
 			return ledgermem.Fault{}
 		}})}
-		r := newRunner(t, workshop{memory.New()}, ledger, &dltbatch.Options{Calls: told, Policy: batch.PolicyQuarantine})
+		st := memory.New()
+		r := newRunner(t, workshop{st}, ledger, &dltbatch.Options{Calls: told, Policy: batch.PolicyQuarantine})
 		bad, undone, lost, slow := one("s", "bad"), one("paused", "undone"), one("t", "lost"), one("u", "slow")
 		c, err := r.Pause(from(ctx, "pause"), batch.Only("paused"), somebody)
 		require.NoError(t, err)
-		require.NoError(t, r.AddTx(ctx, nil, bad, undone, lost, slow))
+		require.NoError(t, r.AddTx(ctx, st, bad, undone, lost, slow))
 		_, err = r.Cancel(ctx, see(t, r, undone), somebody)
 		require.NoError(t, err)
 		_, err = r.Resume(ctx, c, somebody)

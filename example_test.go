@@ -78,8 +78,8 @@ func send(ctx context.Context, runner *dltbatch.Runner, key sawtooth.Signer, add
 }
 
 // together is the third.
-func together(ctx context.Context, tx *sql.Tx, runner *dltbatch.Runner, b batch.Batch) error {
-	if err := runner.AddTx(ctx, tx, b); err != nil { // checks as Add does: the store's own AddTx knows no ledger
+func together(ctx context.Context, tx *sql.Tx, st *sqlite.Store, runner *dltbatch.Runner, b batch.Batch) error {
+	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil { // checks as Add does
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -215,7 +215,7 @@ func ExampleRunner_AddTx() {
 			return
 		}
 		if _, err = tx.ExecContext(ctx, `INSERT INTO pallets VALUES (?)`, id); err == nil {
-			err = together(ctx, tx, runner, batch.Batch{Service: "pallets", ID: id, Payload: []byte("stored")})
+			err = together(ctx, tx, st, runner, batch.Batch{Service: "pallets", ID: id, Payload: []byte("stored")})
 		}
 		if err != nil {
 			fmt.Println("nothing is stored:", errors.Join(err, tx.Rollback()))
@@ -320,7 +320,7 @@ func TestSnippetsRun(t *testing.T) {
 	require.NoError(t, err)
 	b, err := sawtooth.Build(key, "s", sawtooth.Transaction{FamilyName: "intkey", FamilyVersion: "1.0", Nonce: "1", Payload: []byte("x")})
 	require.NoError(t, err)
-	require.NoError(t, together(t.Context(), tx, runner, b))
+	require.NoError(t, together(t.Context(), tx, st, runner, b))
 	rec, err := runner.Get(t.Context(), b.Key())
 	require.NoError(t, err)
 	require.Equal(t, batch.Queued, rec.State)

@@ -15,8 +15,7 @@ import (
 // [Abilities]: a store that has written the methods of a group names the ability in its Abilities.
 // Package store/storetest checks that the two agree.
 //
-// To wrap a store, embed a Store in a struct: the struct has all abilities of the store inside. Only
-// AddTx, which is not part of a Store, is passed on by a method of the wrapper's own.
+// To wrap a store, embed a Store in a struct: the struct has all abilities of the store inside.
 //
 // All methods may be called concurrently, from any number of processes on one database. Methods do
 // not retry: the callers do. Methods do not keep the slices passed in; returned slices belong to the

@@ -23,6 +23,7 @@ import (
 // shop is the outbox: an order is a row of the shop's own table and a batch, in one transaction.
 type shop struct {
 	db        *sql.DB
+	store     *sqlite.Store
 	runner    *dltbatch.Runner
 	telemetry http.Handler
 	spans     *trace.TracerProvider
@@ -50,7 +51,7 @@ func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *sh
 		return nil, err
 	}
 	// A sampler that follows its parent, and an exporter: Jaeger's or Tempo's take the place of this one.
-	s := &shop{db: db, spans: trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.AlwaysSample())), trace.WithSyncer(save))}
+	s := &shop{db: db, store: st, spans: trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.AlwaysSample())), trace.WithSyncer(save))}
 	traces, err := otelbatch.NewTraces(s.spans)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (s *shop) place(ctx context.Context, id, customer string) error {
 		return err
 	}
 	service := batch.ServiceID(customer)
-	if err := s.runner.AddTx(ctx, tx, batch.Batch{Service: service, ID: batch.ID(id), Payload: []byte("x")}); err != nil {
+	if err := s.runner.AddTx(ctx, s.store.Tx(tx), batch.Batch{Service: service, ID: batch.ID(id), Payload: []byte("x")}); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -12,10 +12,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 type shop struct {
 	db     *sql.DB
+	store  *postgres.Store
 	runner *dltbatch.Runner
 	key    sawtooth.Signer
 }
@@ -48,9 +50,9 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	} else if n == 0 { // the order came before, with its batch
 		return false, sameOrder(ctx, tx, o, b)
 	}
-	// Not the store's AddTx, which knows no ledger: it would store a batch that the node
+	// Not Add of the store's transaction, which knows no ledger: it would store a batch that the node
 	// cannot read together with the order, and that batch would never end.
-	if err := s.runner.AddTx(ctx, tx, b); err != nil {
+	if err := s.runner.AddTx(ctx, s.store.Tx(tx), b); err != nil {
 		return false, err
 	}
 	r, err = tx.ExecContext(ctx, `UPDATE stock SET remaining = remaining - $1 WHERE item = $2 AND remaining >= $1`, o.Quantity, o.Item)

@@ -142,7 +142,7 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 	if err != nil {
 		return err
 	}
-	s := &shop{db: db, runner: runner, key: key}
+	s := &shop{db: db, store: st, runner: runner, key: key}
 
 	listener, err := net.Listen("tcp", c.listen)
 	if err != nil {

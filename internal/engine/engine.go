@@ -174,9 +174,6 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 // Store returns the store for the application's calls. It has all methods.
 func (e *Engine) Store() store.Store { return e.store }
 
-// Given returns the store that New got.
-func (e *Engine) Given() store.Store { return e.store.given() }
-
 // Call makes a call to the store that given store alone can make, about n items.
 func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) error {
 	return callErr(ctx, e.store, op, n, f)

@@ -109,7 +109,7 @@ func TestEveryStatementFailsSQLite(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := s.AddTx(ctx, tx, batches...); err != nil {
+			if err := s.Tx(tx).Add(ctx, batches...); err != nil {
 				return errors.Join(err, tx.Rollback())
 			}
 			return tx.Commit()

@@ -128,9 +128,9 @@ func (a *app) mustBegin(t testing.TB) *appTx {
 
 func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
 	if a.native != nil {
-		return a.native.AddTx(ctx, x.pgx, bs...)
+		return a.native.Tx(x.pgx).Add(ctx, bs...)
 	}
-	return a.AddTx(ctx, x.sql, bs...)
+	return a.Tx(x.sql).Add(ctx, bs...)
 }
 
 func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...order.Order) error {

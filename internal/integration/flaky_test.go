@@ -49,7 +49,7 @@ func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.C
 			if err != nil {
 				return err
 			}
-			if err := st.AddTx(ctx, tx, batches...); err != nil {
+			if err := st.Tx(tx).Add(ctx, batches...); err != nil {
 				return errors.Join(err, tx.Rollback(ctx))
 			}
 			return tx.Commit(ctx)
@@ -68,7 +68,7 @@ func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.C
 		if err != nil {
 			return err
 		}
-		if err := st.AddTx(ctx, tx, batches...); err != nil {
+		if err := st.Tx(tx).Add(ctx, batches...); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		return tx.Commit()

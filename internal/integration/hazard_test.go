@@ -74,7 +74,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, st.AddTx(t.Context(), tx, one("s", "late")))
+	require.NoError(t, st.Tx(tx).Add(t.Context(), one("s", "late")))
 	require.NoError(t, st.Add(t.Context(), one("s", "early")))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}
 	_, err = st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil }) // the lane has a row from now on

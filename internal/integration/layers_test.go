@@ -36,7 +36,7 @@ type Purchase struct {
 	Customer string `db:"customer"`
 }
 
-func buySQLX(ctx context.Context, db *sqlx.DB, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
+func buySQLX(ctx context.Context, db *sqlx.DB, st migrating, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
 	tx, err := db.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
@@ -45,32 +45,32 @@ func buySQLX(ctx context.Context, db *sqlx.DB, runner *dltbatch.Runner, p Purcha
 	if _, err := tx.NamedExecContext(ctx, `INSERT INTO purchases (id, customer) VALUES (:id, :customer)`, p); err != nil {
 		return err
 	}
-	if err := runner.AddTx(ctx, tx.Tx, b); err != nil {
+	if err := runner.AddTx(ctx, st.Tx(tx.Tx), b); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-func buyGORM(ctx context.Context, db *gorm.DB, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
+func buyGORM(ctx context.Context, db *gorm.DB, st migrating, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
 	return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Create(&p).Error; err != nil {
 			return err
 		}
 		// With gorm's PrepareStmt it is tx.Statement.ConnPool.(*gorm.PreparedStmtTX).Tx.(*sql.Tx).
-		return runner.AddTx(ctx, tx.Statement.ConnPool.(*sql.Tx), b)
+		return runner.AddTx(ctx, st.Tx(tx.Statement.ConnPool.(*sql.Tx)), b)
 	})
 }
 
-func buyBun(ctx context.Context, db *bun.DB, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
+func buyBun(ctx context.Context, db *bun.DB, st migrating, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
 	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(&p).Exec(ctx); err != nil {
 			return err
 		}
-		return runner.AddTx(ctx, tx.Tx, b)
+		return runner.AddTx(ctx, st.Tx(tx.Tx), b)
 	})
 }
 
-func buyEnt(ctx context.Context, db *entsql.Driver, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
+func buyEnt(ctx context.Context, db *entsql.Driver, st migrating, runner *dltbatch.Runner, p Purchase, b batch.Batch) error {
 	tx, err := db.DB().BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func buyEnt(ctx context.Context, db *entsql.Driver, runner *dltbatch.Runner, p P
 	if err := insert(ctx, driver, p); err != nil {
 		return err
 	}
-	if err := runner.AddTx(ctx, tx, b); err != nil {
+	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -120,18 +120,18 @@ func TestLayers(t *testing.T) {
 		require.NoError(t, err)
 		return g
 	}
-	type buy func(ctx context.Context, r *dltbatch.Runner, p Purchase, b batch.Batch) error
+	type buy func(ctx context.Context, st migrating, r *dltbatch.Runner, p Purchase, b batch.Batch) error
 	layers := map[string]func(db *sql.DB, name string) buy{
 		"sqlx": func(db *sql.DB, name string) buy {
 			x := sqlx.NewDb(db, map[string]string{dialect.Postgres: "pgx", dialect.SQLite: "sqlite3"}[name])
-			return func(ctx context.Context, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
-				return buySQLX(ctx, x, r, p, b)
+			return func(ctx context.Context, st migrating, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
+				return buySQLX(ctx, x, st, r, p, b)
 			}
 		},
 		"gorm": func(db *sql.DB, name string) buy {
 			g := asGORM(db, name)
-			return func(ctx context.Context, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
-				return buyGORM(ctx, g, r, p, b)
+			return func(ctx context.Context, st migrating, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
+				return buyGORM(ctx, g, st, r, p, b)
 			}
 		},
 		"bun": func(db *sql.DB, name string) buy {
@@ -140,14 +140,14 @@ func TestLayers(t *testing.T) {
 				d = sqlitedialect.New()
 			}
 			x := bun.NewDB(db, d)
-			return func(ctx context.Context, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
-				return buyBun(ctx, x, r, p, b)
+			return func(ctx context.Context, st migrating, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
+				return buyBun(ctx, x, st, r, p, b)
 			}
 		},
 		"ent": func(db *sql.DB, name string) buy {
 			x := entsql.OpenDB(name, db)
-			return func(ctx context.Context, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
-				return buyEnt(ctx, x, r, p, b)
+			return func(ctx context.Context, st migrating, r *dltbatch.Runner, p Purchase, b batch.Batch) error {
+				return buyEnt(ctx, x, st, r, p, b)
 			}
 		},
 	}
@@ -179,24 +179,25 @@ func TestLayers(t *testing.T) {
 					return batch.Batch{Service: "shop", ID: batch.ID(id), Payload: []byte(payload)}
 				}
 
-				require.NoError(t, buy(ctx, runner, Purchase{"1", "ann"}, b("1", "one")))
+				require.NoError(t, buy(ctx, st, runner, Purchase{"1", "ann"}, b("1", "one")))
 				purchase, stored := has("1")
 				assert.True(t, purchase && stored, "after the commit there are %t, %t", purchase, stored)
 
-				require.ErrorIs(t, buy(ctx, runner, Purchase{"2", "ann"}, b("1", "another")), batch.ErrConflict)
+				require.ErrorIs(t, buy(ctx, st, runner, Purchase{"2", "ann"}, b("1", "another")), batch.ErrConflict)
 				purchase, stored = has("2")
 				assert.False(t, purchase || stored, "after a refusal there are %t, %t", purchase, stored)
 
-				require.Error(t, buy(ctx, runner, Purchase{"3", "nobody"}, b("3", "three")), "the commit looks for the customer")
+				require.Error(t, buy(ctx, st, runner, Purchase{"3", "nobody"}, b("3", "three")), "the commit looks for the customer")
 				purchase, stored = has("3")
 				assert.False(t, purchase || stored, "after a commit that failed there are %t, %t", purchase, stored)
-				require.NoError(t, buy(ctx, runner, Purchase{"3", "ann"}, b("3", "three")), "and the connections are in order")
+				require.NoError(t, buy(ctx, st, runner, Purchase{"3", "ann"}, b("3", "three")), "and the connections are in order")
 			})
 		}
 	}
 }
 
 type migrating interface {
+	Tx(tx *sql.Tx) store.Tx
 	store.Store
 	Migrate(ctx context.Context) error
 }

@@ -236,7 +236,7 @@ func TestALongAddIsReported(t *testing.T) {
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, st.AddTx(t.Context(), tx, one("t", "late")))
+	require.NoError(t, st.Tx(tx).Add(t.Context(), one("t", "late")))
 	var who string
 	require.NoError(t, tx.QueryRow(`SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() LIMIT 1`).Scan(&who))
 	for end := time.Now().Add(time.Minute); slow() == nil; {

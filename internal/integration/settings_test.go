@@ -43,7 +43,7 @@ func (s *space) as(role string) session {
 			if err != nil {
 				return err
 			}
-			return errors.Join(st.AddTx(s.t.Context(), tx, b), tx.Commit(s.t.Context()))
+			return errors.Join(st.Tx(tx).Add(s.t.Context(), b), tx.Commit(s.t.Context()))
 		}}
 	}
 	db, err := sql.Open(s.d.sql, u.String())
@@ -56,7 +56,7 @@ func (s *space) as(role string) session {
 		if err != nil {
 			return err
 		}
-		return errors.Join(st.AddTx(s.t.Context(), tx, b), tx.Commit())
+		return errors.Join(st.Tx(tx).Add(s.t.Context(), b), tx.Commit())
 	}}
 }
 

@@ -9,28 +9,44 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// AddTx is Add in the application's own transaction, which must be in this database: the
-// batches are stored when it commits, and gone when it is rolled back. It does not know which
-// batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
-// of this call is part of the transaction, which may go on. AddTx does not repeat the
-// transaction, as Add does: on a serialization failure (SQLSTATE 40001), or a deadlock (40P01)
-// of two transactions that add the same ids or data change ids crosswise, the application
-// rolls back and repeats its whole transaction.
+// Tx takes the application's own transaction, which must be in this database, for
+// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on. The Add does not repeat
+// the transaction, as the store's own Add does: on a serialization failure (SQLSTATE 40001), or a
+// deadlock (40P01) of two transactions that add the same ids or data change ids crosswise, the
+// application rolls back and repeats its whole transaction.
 //
 // However long the transaction stays open, it holds up only callers that add the same ids;
 // Prune passes over the known batches among them. Its batches take their place in the lane by
 // the time when they were added, but behind batches that were claimed before they became
 // visible. A transaction above READ COMMITTED gets an [*IsolationError]: see
-// Options.AllowSnapshotTx. Wake the runner after the commit.
+// Options.AllowSnapshotTx.
 //
 // With synchronous standbys, a commit whose context ends while it waits for them can be
 // reported as a success (lib/pq does), and a failover undoes it: if the context is done after
 // the commit, take it as not known, and add again.
-func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
-	return s.addTx(ctx, sqlTx{tx}, batches...)
+func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, given(tx)} }
+
+// given is a transaction of database/sql; nil where there is none.
+func given(tx *sql.Tx) conns.Tx {
+	if tx == nil {
+		return nil
+	}
+	return sqlTx{tx}
+}
+
+// ownTx is a transaction of the application.
+type ownTx struct {
+	s  *Store
+	tx conns.Tx
+}
+
+// Add implements [store.Tx].
+func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+	return o.s.addTx(ctx, o.tx, batches...)
 }
 
 func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) error {
@@ -53,6 +69,9 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 // adds says that do gives out order keys, as in [Store.adding].
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
+	if tx == nil {
+		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction"})
+	}
 	t := &session{tx: tx, s: s}
 	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
 	have, err := sqlstore.Query[string](ctx, t, eachText(selectTxSettings+list.Columns()))

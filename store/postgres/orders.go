@@ -23,11 +23,11 @@ func (s *Store) AddOrders(ctx context.Context, orders ...order.Order) error {
 	return s.tx(ctx, op, func(ctx context.Context, t *session) error { return t.addOrders(ctx, in) })
 }
 
-// AddOrdersTx is AddOrders in the application's own transaction. [Store.AddTx]'s rules for
+// AddOrdersTx is AddOrders in the application's own transaction. The rules of [Store.Tx] for
 // batches and lanes hold for orders and parties; a transaction above READ COMMITTED gets an
 // [*IsolationError].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...order.Order) error {
-	return s.addOrdersTx(ctx, sqlTx{tx}, orders...)
+	return s.addOrdersTx(ctx, given(tx), orders...)
 }
 
 func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Order) error {

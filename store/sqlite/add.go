@@ -35,15 +35,26 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	})
 }
 
-// AddTx is Add in the application's own transaction, which must be in this database: the
-// batches are stored when it commits, and gone when it is rolled back. It does not know which
-// batches the ledger can read: dltbatch.Runner.AddTx checks that first. After an error nothing
-// of this call is part of the transaction, which may go on, but not after [ErrTxEnded]: this error
-// also comes where SQLite has ended the transaction before. A transaction that began by reading
-// and finds that another transaction has written since gets SQLite's "database is locked": begin
-// with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer waits until tx
-// ends. Wake the runner after the commit.
-func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
+// Tx takes the application's own transaction, which must be in this database, for
+// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on, but not after
+// [ErrTxEnded]: this error also comes where SQLite has ended the transaction before. A transaction
+// that began by reading and finds that another transaction has written since gets SQLite's "database
+// is locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer
+// waits until tx ends.
+func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
+
+// ownTx is a transaction of the application.
+type ownTx struct {
+	s  *Store
+	tx *sql.Tx
+}
+
+// Add implements [store.Tx].
+func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+	return o.s.addTx(ctx, o.tx, batches...)
+}
+
+func (s *Store) addTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
 	const op = "add in a transaction"
 	in, err := sqlstore.Prepare(batches)
 	if err != nil || len(in) == 0 {
@@ -57,6 +68,9 @@ func (s *Store) AddTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
+	if tx == nil {
+		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction"})
+	}
 	if err := s.same(s.files.same()); err != nil {
 		return wrap(op, err)
 	}

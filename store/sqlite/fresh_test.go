@@ -72,7 +72,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 		"an AddTx that was rolled back": func(t *testing.T, s *Store, _ *flaky.Faults, given, _ batch.Batch) {
 			tx, err := s.db.Begin()
 			require.NoError(t, err)
-			require.NoError(t, s.AddTx(t.Context(), tx, given))
+			require.NoError(t, s.Tx(tx).Add(t.Context(), given))
 			require.NoError(t, tx.Rollback())
 		},
 		"a file that counts from the beginning again": func(t *testing.T, s *Store, _ *flaky.Faults, given, _ batch.Batch) {
@@ -167,7 +167,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				in := some()
 				tx, err := s.db.Begin()
 				require.NoError(t, err)
-				require.NoError(t, s.AddTx(ctx, tx, in...))
+				require.NoError(t, s.Tx(tx).Add(ctx, in...))
 				if r.IntN(2) == 0 {
 					require.NoError(t, tx.Commit())
 					keep(in)

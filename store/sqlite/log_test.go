@@ -172,7 +172,7 @@ func TestCuttingTheLogBesideAWriter(t *testing.T) {
 	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	require.NoError(t, err)
-	require.NoError(t, s.AddTx(ctx, tx, newBatch("tx", 99)))
+	require.NoError(t, s.Tx(tx).Add(ctx, newBatch("tx", 99)))
 	upkeepSoon(t, s)
 	require.NoError(t, tx.Commit())
 }

@@ -111,8 +111,8 @@ func TestAddTxOnAFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	big := newBatch("a", 1)
 	big.Payload = make([]byte, 1<<20)
-	require.ErrorIs(t, s.AddTx(ctx, tx, big), ErrTxEnded)
-	require.ErrorIs(t, s.AddTx(ctx, tx, newBatch("a", 2)), ErrTxEnded)
+	require.ErrorIs(t, s.Tx(tx).Add(ctx, big), ErrTxEnded)
+	require.ErrorIs(t, s.Tx(tx).Add(ctx, newBatch("a", 2)), ErrTxEnded)
 	require.ErrorIs(t, s.AddOrdersTx(ctx, tx, order.Order{ID: "o", Party: "p", Payload: []byte("x")}), ErrTxEnded)
 	_ = tx.Rollback() // there is none any more
 	var n int

@@ -22,7 +22,7 @@ func (s *Store) AddOrders(ctx context.Context, orders ...order.Order) error {
 	return s.write(ctx, op, func(free context.Context, t *session) error { return t.addOrders(free, in, ctx.Err) })
 }
 
-// AddOrdersTx is AddOrders in the application's own transaction, as [Store.AddTx].
+// AddOrdersTx is AddOrders in the application's own transaction, by the rules of [Store.Tx].
 func (s *Store) AddOrdersTx(ctx context.Context, tx *sql.Tx, orders ...order.Order) error {
 	const op = "add orders in a transaction"
 	in, err := sqlstore.PrepareOrders(orders)

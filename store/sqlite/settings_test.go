@@ -148,7 +148,7 @@ func TestAddTxChecksTheCommit(t *testing.T) {
 		require.NoError(t, err)
 		tx, err := theirs.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
-		err = s.AddTx(t.Context(), tx, newBatch("a", 1))
+		err = s.Tx(tx).Add(t.Context(), newBatch("a", 1))
 		var setting *SettingError
 		if wrong == "" {
 			assert.NoError(t, err)

@@ -126,10 +126,10 @@ func TestAddTx(t *testing.T) {
 	other := newBatch("a", 1)
 	other.Payload = []byte("other")
 	in((*sql.Tx).Commit, func(tx *sql.Tx) {
-		assert.ErrorIs(t, s.AddTx(ctx, tx, newBatch("a", 2), other), batch.ErrConflict)
-		require.NoError(t, s.AddTx(ctx, tx, newBatch("a", 3)))
+		assert.ErrorIs(t, s.Tx(tx).Add(ctx, newBatch("a", 2), other), batch.ErrConflict)
+		require.NoError(t, s.Tx(tx).Add(ctx, newBatch("a", 3)))
 	})
-	in((*sql.Tx).Rollback, func(tx *sql.Tx) { require.NoError(t, s.AddTx(ctx, tx, newBatch("a", 4))) })
+	in((*sql.Tx).Rollback, func(tx *sql.Tx) { require.NoError(t, s.Tx(tx).Add(ctx, newBatch("a", 4))) })
 	var rows int
 	require.NoError(t, s.db.QueryRow("SELECT count(*) FROM app").Scan(&rows))
 	assert.Equal(t, 1, rows, "the application's own row")

@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 				if err != nil {
 					return nil, nil, err
 				}
-				if err := s.AddTx(ctx, tx, batches...); err != nil {
+				if err := s.Tx(tx).Add(ctx, batches...); err != nil {
 					return nil, nil, errors.Join(err, tx.Rollback())
 				}
 				return tx.Commit, tx.Rollback, nil

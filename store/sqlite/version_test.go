@@ -50,7 +50,7 @@ func TestNewerSchema(t *testing.T) {
 			tx, err := db.BeginTx(ctx, nil)
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, tx.Rollback()) }()
-			err = s.AddTx(ctx, tx, b)
+			err = s.Tx(tx).Add(ctx, b)
 			_, other := tx.ExecContext(ctx, "SELECT 1")
 			assert.NoError(t, other, "the application's transaction goes on")
 			return err
@@ -191,7 +191,7 @@ func TestUnreleasedSchemaIsRefused(t *testing.T) {
 				tx, err := db.BeginTx(ctx, nil)
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, tx.Rollback()) }()
-				return s.AddTx(ctx, tx, b)
+				return s.Tx(tx).Add(ctx, b)
 			},
 		} {
 			err := call()

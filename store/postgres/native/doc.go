@@ -2,10 +2,8 @@
 // database/sql. Tables, statements and promises are the same: stores of both packages may share
 // a schema, also within a process.
 //
-// It is for services that use pgx themselves: [Store.AddTx] and [Store.AddOrdersTx] take their
-// transactions, and the store shares their pool. Call dltbatch.AddTx rather than the store's
-// method: it checks first whether the ledger can read the batch. Only importers of this package
-// link pgx.
+// It is for services that use pgx themselves: [Store.Tx] and [Store.AddOrdersTx] take their
+// transactions, and the store shares their pool. Only importers of this package link pgx.
 //
 // BEGIN and the settings of a transaction go to the server together with its first statement, and
 // so do other statements that do not need each other's results: an Add takes three trips where

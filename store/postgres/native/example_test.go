@@ -21,7 +21,7 @@ func open(ctx context.Context, pool *pgxpool.Pool) (*native.Store, error) {
 }
 
 // ship changes a table of the service and adds a batch, both or neither.
-func ship(ctx context.Context, pool *pgxpool.Pool, runner *dltbatch.Runner, b batch.Batch) error {
+func ship(ctx context.Context, pool *pgxpool.Pool, st *native.Store, runner *dltbatch.Runner, b batch.Batch) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func ship(ctx context.Context, pool *pgxpool.Pool, runner *dltbatch.Runner, b ba
 	if _, err := tx.Exec(ctx, "UPDATE shipments SET batch = $1 WHERE id = 7", string(b.ID)); err != nil {
 		return err
 	}
-	if err := dltbatch.AddTx(ctx, runner, tx, b); err != nil { // checks as Add does
+	if err := runner.AddTx(ctx, st.Tx(tx), b); err != nil { // checks as Add does
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -57,5 +57,5 @@ func ExampleNew() {
 	if err != nil {
 		return
 	}
-	_ = ship(ctx, pool, runner, batch.Batch{Service: "shipments", ID: "a", Payload: []byte("x")})
+	_ = ship(ctx, pool, st, runner, batch.Batch{Service: "shipments", ID: "a", Payload: []byte("x")})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// Store is a [postgres.Store] over a pool of pgx. AddTx and AddOrdersTx take pgx's transactions;
+// Store is a [postgres.Store] over a pool of pgx. Tx and AddOrdersTx take pgx's transactions;
 // the methods of these names of the embedded store take database/sql's, as ever.
 type Store struct {
 	*postgres.Store
@@ -45,15 +45,32 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 	return &Store{s, adders}, nil
 }
 
-// AddTx is [postgres.Store.AddTx] in a transaction of pgx. A context that ends while a statement
+// Tx is [postgres.Store.Tx] of a transaction of pgx. A context that ends while a statement
 // runs closes the connection, as always with pgx, and the whole transaction is gone with it.
-func (s *Store) AddTx(ctx context.Context, t pgx.Tx, batches ...batch.Batch) error {
-	return s.adders.Batches(ctx, tx{t}, batches...)
+func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, given(t)} }
+
+// ownTx is a transaction of the application.
+type ownTx struct {
+	s  *Store
+	tx conns.Tx
 }
 
-// AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as AddTx.
+// Add implements [store.Tx].
+func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+	return o.s.adders.Batches(ctx, o.tx, batches...)
+}
+
+// AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as Tx.
 func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...order.Order) error {
-	return s.adders.Orders(ctx, tx{t}, orders...)
+	return s.adders.Orders(ctx, given(t), orders...)
+}
+
+// given is a transaction of pgx; nil where there is none.
+func given(t pgx.Tx) conns.Tx {
+	if t == nil {
+		return nil
+	}
+	return tx{t}
 }
 
 // pool is a [conns.Pool].
