@@ -33,3 +33,12 @@ func Example_wrappedStore() {
 	// 0 lost
 	// <nil>
 }
+
+// Store is the beginning of a store of one's own; examples/toystore has the rest.
+type Store struct {
+	store.Unimplemented
+	// the maps, or the connections to a database
+}
+
+// Abilities says what the store has beside the eight methods.
+func (s *Store) Abilities() store.Abilities { return store.CanList | store.CanPrune }

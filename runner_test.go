@@ -203,7 +203,7 @@ func (broken) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key,
 }
 
 func TestErrorsOfTheStoreAreReturned(t *testing.T) {
-	r := newRunner(t, broken{}, ledgermem.New(nil), nil)
+	r := newRunner(t, broken{memory.New()}, ledgermem.New(nil), nil)
 	ctx := t.Context()
 	require.ErrorIs(t, r.Run(ctx), errStore)
 	require.ErrorIs(t, r.Add(ctx, one("s", "a")), errStore)
