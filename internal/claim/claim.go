@@ -118,17 +118,15 @@ func (c *claimer) parts(ctx context.Context, lanes []batch.ServiceID, f *flight)
 // being put back, if there are any.
 func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
 	began := time.Now()
-	until := began.Add(c.o.TTL - c.o.Margin)
+	until := began.Add(c.o.Query.TTL - c.o.Margin)
 	// A stop does not cut a claim short: its batches would be unknown, and wait for its
 	// expiry.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.TTL/4)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Query.TTL/4)
 	defer cancel()
 	looks := make([]look, 0, len(lanes))
-	claimed, err := c.store.Claim(ctx, store.ClaimQuery{
-		Lanes: lanes, Limit: room, Window: max(1, c.o.Strategy.Window()), TTL: c.o.TTL,
-		Resend: c.o.Resend, MaxInFlight: c.o.MaxInFlight, Budget: c.o.Budget, Instance: c.o.Instance,
-		StuckAfter: c.o.StuckAfter, Wants: c.wants, Salt: rand.Uint32(), Bytes: c.bytes(),
-	}, func(lane batch.Lane) []batch.Run {
+	query := c.o.Query
+	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.bytes(), c.wants, rand.Uint32()
+	claimed, err := c.store.Claim(ctx, query, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
 		looks = append(looks, look{lane.Service, len(lane.Batches), waits})
 		return c.choose(lane)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/claim"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -184,25 +183,17 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	})
 }
 
-// moody is a strategy that panics once where nothing contains it.
-type moody struct {
-	queuer.Serial
-	panics *atomic.Bool
-}
-
-func (m moody) Window() int {
-	if m.panics.CompareAndSwap(true, false) {
-		panic("once")
-	}
-	return 1
-}
-
 // A panic while a claim begins ends Run, which begins anew. The lanes are not lost by that.
 func TestAPanicLosesNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool
-		w := &world{lanes: services(3)}
-		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.Lanes, o.ScanLanes = moody{panics: &panics}, 2, 3000 })
+		w := &world{lanes: services(3), closed: func(batch.ServiceID) time.Duration {
+			if panics.CompareAndSwap(true, false) {
+				panic("once")
+			}
+			return 0
+		}}
+		q, stop := w.start(t, func(o *claim.Options) { o.Lanes, o.ScanLanes = 2, 3000 })
 		panics.Store(true)
 		time.Sleep(10 * time.Minute)
 		q.Hint("s00")

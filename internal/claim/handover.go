@@ -42,7 +42,7 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 	if n > 0 && wall.Until(until) < c.o.Request {
 		// The submitter would put it back without a word, and the lane would be claimed again at once.
 		c.putBack(claimed.Runs)
-		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errLate, c.o.TTL)
+		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errLate, c.o.Query.TTL)
 	}
 	payloads := make([][]byte, 0, n) // of all runs
 	for _, r := range claimed.Runs {

@@ -40,8 +40,10 @@ type Submitter interface {
 // Options of a queuer; all must be set.
 type Options struct {
 	Strategy queuer.Strategy
-	TTL      time.Duration // of a claim
-	Margin   time.Duration // a claim's requests end this long before the claim does
+	// Query is what all claims have in common: Window, TTL, Budget, Instance, StuckAfter, Resend and
+	// MaxInFlight.
+	Query  store.ClaimQuery
+	Margin time.Duration // a claim's requests end this long before the claim does
 	// Request is the time that a request needs. A claim that leaves less is put back, reported, and
 	// made again after a pause.
 	Request      time.Duration
@@ -52,13 +54,7 @@ type Options struct {
 	ScanLanes int // lanes that one scan reads at most
 	Lanes     int // lanes that one claim looks at
 	// Bytes returns how many bytes of payloads all claims under way may take; nil and 0 are no bound.
-	Bytes       func() int
-	Resend      func(batch.ServiceID) store.Resend
-	MaxInFlight func(batch.ServiceID) int // batches of a lane under way at once; 0 means no bound
-	Budget      func(batch.ServiceID) batch.Budget
-	Instance    string // names the claiming process
-	// StuckAfter is how long a batch may be open without moving: [store.ClaimQuery].
-	StuckAfter time.Duration
+	Bytes func() int
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
 	// does.
 	KeepsOrder func(batch.ServiceID) bool
@@ -169,8 +165,8 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	return q.lanes.Next()
 }
 
-// begin begins a claim of the lanes that were taken and whose services are open. A panic in the
-// application's code ends Run, and must not take the lanes with it.
+// begin begins a claim of the lanes that were taken and whose services are open. A panic ends Run, and
+// must not take the lanes with it.
 func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
 	begun := false
 	defer func() {
@@ -186,17 +182,16 @@ func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
 			open = append(open, s)
 		}
 	}
-	window := max(1, q.o.Strategy.Window())
 	begun = true
 	if len(open) > 0 {
-		q.fly(ctx, open, room, window)
+		q.fly(ctx, open, room)
 	}
 }
 
 // fly starts a claim from lanes, beside the claims under way.
-func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room, window int) {
+func (q *Queuer) fly(ctx context.Context, lanes []batch.ServiceID, room int) {
 	room = min(room, q.o.Lanes)
-	if window <= room/len(lanes) { // so no window makes the product overflow
+	if window := q.o.Query.Window; window <= room/len(lanes) { // so no window makes the product overflow
 		room = window * len(lanes)
 	}
 	f := flight{room: room, left: room}

@@ -55,7 +55,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 			time.Sleep(d)
 			return nil, nil
 		}
-		_, stop := w.start(t, func(o *claim.Options) { o.ScanInterval, o.TTL = time.Second, time.Hour })
+		_, stop := w.start(t, func(o *claim.Options) { o.ScanInterval, o.Query.TTL = time.Second, time.Hour })
 		time.Sleep(50 * time.Second)
 		mu.Lock()
 		require.Len(t, began, 3)

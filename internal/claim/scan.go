@@ -55,7 +55,7 @@ func (p *scan) begin(ctx context.Context) {
 	query := store.LanesQuery{After: p.after, Start: p.start, Limit: p.o.ScanLanes}
 	p.under = true
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, p.o.TTL/4)
+		ctx, cancel := context.WithTimeout(ctx, p.o.Query.TTL/4)
 		defer cancel()
 		s := scanned{began: time.Now()}
 		s.lanes, s.err = p.store.Lanes(ctx, query)

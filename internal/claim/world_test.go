@@ -164,9 +164,7 @@ func (q *asked) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now(
 func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, context.CancelFunc) {
 	w.begin = time.Now()
 	o := claim.Options{
-		Strategy: queuer.Serial{}, TTL: ttl, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
-		Resend:      func(batch.ServiceID) store.Resend { return store.Resend{} },
-		MaxInFlight: func(batch.ServiceID) int { return 0 },
+		Strategy: queuer.Serial{}, Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
 		Held: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -186,6 +184,7 @@ func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, contex
 	if change != nil {
 		change(&o)
 	}
+	o.Query.Window = o.Strategy.Window()
 	table := lanes.New(max(1, o.Lanes/2))
 	q := claim.New(w, w, table, o)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -217,11 +217,11 @@ func (e *Engine) Freed(s batch.ServiceID) {
 	}
 }
 
-// ClaimQuery is the query of this engine's claims, without lanes and limit.
-func (e *Engine) ClaimQuery() store.ClaimQuery {
+// ClaimQuery is what all claims of this engine have in common.
+func (c common) ClaimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
-		Window: max(1, e.o.Strategy.Window()), TTL: e.o.ClaimTTL, Resend: e.ledger.resend, MaxInFlight: e.ledger.maxInFlight,
-		Budget: e.o.BudgetOf, Instance: e.o.Instance, StuckAfter: e.o.StuckAfter,
+		Window: c.o.Strategy.Window(), TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight,
+		Budget: c.o.BudgetOf, Instance: c.o.Instance, StuckAfter: c.o.StuckAfter,
 	}
 }
 

@@ -76,15 +76,15 @@ func newRun(all common, n *events.Run) *run {
 		Resumed: n.Resumed,
 	})
 	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
-		Strategy: o.Strategy, TTL: o.ClaimTTL, Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
+		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
 		ScanLanes: scanLanes, Lanes: o.ClaimLimit, Bytes: r.submitter.BytesLeft,
-		Resend: r.ledger.resend, MaxInFlight: r.ledger.maxInFlight, KeepsOrder: r.ledger.keepsOrder, Budget: o.BudgetOf, Instance: o.Instance, StuckAfter: o.StuckAfter,
-		Held:    r.events.LaneHeld,
-		Trouble: r.trouble("queuer"),
-		Claimed: r.claimed,
+		KeepsOrder: r.ledger.keepsOrder,
+		Held:       r.events.LaneHeld,
+		Trouble:    r.trouble("queuer"),
+		Claimed:    r.claimed,
 	})
 	r.monitor = ask.New(r.handing("monitor"), r.ledger, r.table, ask.Options{
 		Rules: monitor.Rules{
