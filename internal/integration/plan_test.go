@@ -289,7 +289,7 @@ func partiesReadsWhatItReturns(t *testing.T, s *space) {
 
 // keptStatements are the statements that store/postgres sends with plans that the server keeps: see
 // keptOnly.
-var keptStatements = []string{"sqlLockLanes", "sqlLockAndLook", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlClaimable", "sqlTake", "sqlSeqs",
+var keptStatements = []string{"sqlLockLanes", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlClaimable", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish"}
 
 // A kept plan that was made when all tables were empty does not read through tables that grow

@@ -71,6 +71,9 @@ func (c *Claim) Look(found Look, now time.Time) bool {
 	defer c.m.mu.Unlock()
 	c.now, c.asked = now, 0
 	m := c.m
+	if m.limit == 0 {
+		return false // it has not looked, then
+	}
 	m.looked = now
 	if m.started != found.Started {
 		m.forget(found.Started)

@@ -52,9 +52,13 @@ type lane struct {
 	scanned time.Time
 }
 
-// NewLanes returns a memory of at most limit lanes, at least two.
+// NewLanes returns a memory of at most limit lanes, at least two. Where limit is 0 it remembers none, and
+// each lane is read from its beginning.
 func NewLanes(limit int) *Lanes {
-	m := &Lanes{limit: max(2, limit)}
+	if limit > 0 {
+		limit = max(2, limit)
+	}
+	m := &Lanes{limit: limit}
 	m.forget(0)
 	return m
 }

@@ -11,31 +11,26 @@ import (
 // forgets everything when the database is another one ([Memory.Forget]), and each part when it says
 // so. To forget is always right, and only slow.
 type Memory struct {
-	Lanes    *Lanes    // where a claim begins to read each lane; nil: nobody may remember that
+	Lanes    *Lanes    // where a claim begins to read each lane
 	Listed   Listed    // the lanes that have a row to lock
 	Scan     Scan      // whether a scan of all lanes finds any, and takes long
 	UnderWay UnderWay  // where the monitor's rows begin
 	Removed  []Removed // where Prune begins to look for old rows, of each kind
 }
 
-// NewMemory returns a memory of at most limit lanes, and of rows of so many kinds that Prune removes.
-// Where limit is 0 it does not remember where lanes begin.
+// NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of so many kinds that
+// Prune removes.
 func NewMemory(limit, kinds int) *Memory {
-	m := &Memory{Removed: make([]Removed, kinds)}
+	m := &Memory{Lanes: NewLanes(limit), Removed: make([]Removed, kinds)}
 	m.Listed.seed = maphash.MakeSeed()
 	m.Listed.forget()
-	if limit > 0 {
-		m.Lanes = NewLanes(limit)
-	}
 	return m
 }
 
 // Forget forgets everything. The parts that hold facts about one incarnation of the database also notice
 // another one by themselves, since a statement of the one before may still report.
 func (m *Memory) Forget() {
-	if m.Lanes != nil {
-		m.Lanes.Forget()
-	}
+	m.Lanes.Forget()
 	m.Listed.forget()
 	m.Scan.forget()
 	m.UnderWay.forget()
@@ -52,18 +47,12 @@ func (m *Memory) ForgetRemoved() {
 
 // Scan remembers how the last scans for lanes went. Its zero value has seen none.
 type Scan struct {
-	found   atomic.Bool
+	Found   atomic.Bool // the last one found lanes
 	careful atomic.Pointer[time.Time]
 }
 
 // carefulFor is how long, after a long scan, remembered lanes are looked at one by one.
 const carefulFor = 5 * time.Minute
-
-// Ended records whether a scan found lanes.
-func (s *Scan) Ended(found bool) { s.found.Store(found) }
-
-// Found reports whether the last scan found lanes.
-func (s *Scan) Found() bool { return s.found.Load() }
 
 // TookLong records that a scan of all lanes took too long.
 func (s *Scan) TookLong(now time.Time) {

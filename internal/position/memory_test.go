@@ -35,8 +35,17 @@ func TestForget(t *testing.T) {
 	_, due := m.UnderWay.Due(now, false, false)
 	require.True(t, due, "at once")
 	require.False(t, func() bool { _, _, enough := m.UnderWay.Front(now, false); return enough }())
+}
 
-	asynchronous := NewMemory(0, 1)
-	require.Nil(t, asynchronous.Lanes)
-	asynchronous.Forget()
+// A memory of no lanes reads each lane from its beginning, whatever claims have seen.
+func TestNoLanes(t *testing.T) {
+	r := newRig()
+	r.Lanes = NewLanes(0)
+	for range 5 {
+		require.Equal(t, whole, r.see("s", 100, waiting(7)))
+	}
+	floors, _ := r.Floors([]batch.ServiceID{"s"})
+	require.EqualValues(t, math.MinInt64, floors[0].From)
+	require.Zero(t, r.Len())
+	require.Zero(t, r.Stall(r.now))
 }

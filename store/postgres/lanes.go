@@ -27,15 +27,11 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // whose open work is known to begin further on, from there: always if they are few, else after a
 // scan that took long.
 func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if !s.memory.Scan.Found() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
+	if !s.memory.Scan.Found.Load() && s.nothing(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
-	defer func() { s.memory.Scan.Ended(err == nil && len(lanes) > 0) }()
-	known := 0
-	m := s.memory.Lanes
-	if m != nil {
-		known = m.Len()
-	}
+	defer func() { s.memory.Scan.Found.Store(err == nil && len(lanes) > 0) }()
+	known := s.memory.Lanes.Len()
 	if known > fewKnown && !s.memory.Scan.Careful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScan); err != nil {
@@ -53,7 +49,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 		if known == 0 {
 			lanes, err = t.allLanes(ctx, q)
 		} else {
-			lanes, err = t.knownLanes(ctx, q, m.Names())
+			lanes, err = t.knownLanes(ctx, q, s.memory.Lanes.Names())
 		}
 		return err
 	})
@@ -119,11 +115,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 // lock takes the lanes that no other claim holds. It also returns the lanes that are held, and
 // the lanes that have batches and were never claimed from.
 func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *starts) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
-	statement := sqlLockLanes
-	if from.c != nil {
-		statement = sqlLockAndLook
-	}
-	rows, err := sqlstore.Query[lockedRow](ctx, t, statement, texts(lanes))
+	rows, err := sqlstore.Query[lockedRow](ctx, t, sqlLockLanes, texts(lanes))
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}

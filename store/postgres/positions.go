@@ -37,15 +37,10 @@ var wholeLane = []position.Range{{From: math.MinInt64, To: math.MaxInt64}}
 // transaction begins.
 type starts struct {
 	s *Store
-	c *position.Claim // nil: every lane is read from its beginning
+	c *position.Claim
 }
 
-func (s *Store) starts() *starts {
-	if m := s.memory.Lanes; m != nil {
-		return &starts{s, m.Claim(time.Now())}
-	}
-	return &starts{s: s}
-}
+func (s *Store) starts() *starts { return &starts{s, s.memory.Lanes.Claim(time.Now())} }
 
 // lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
 // or, where Xmin is not 0, the incarnation and the transaction's own number in their
@@ -80,10 +75,7 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 func readFrom(from *starts, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
-		held[i] = heldLane{r.Service, wholeLane}
-		if from.c != nil {
-			held[i].ranges = from.c.Ranges(r.Service, r.Turn, r.At)
-		}
+		held[i] = heldLane{r.Service, from.c.Ranges(r.Service, r.Turn, r.At)}
 	}
 	return held
 }
@@ -112,9 +104,6 @@ func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) err
 
 // saw reports the rows that were read of a lane; asked says that its waiting rows were read.
 func (f *starts) saw(w *window, asked bool) {
-	if f.c == nil {
-		return
-	}
 	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.want, Open: asked}
 	if f.c.Saw(w.service, seen) {
 		f.s.hidden.Store(&hidden{time.Now(), w.service})
@@ -125,28 +114,23 @@ func (f *starts) saw(w *window, asked bool) {
 // for a reader without the lane's lock. It may miss a row that is put below its floor after
 // this.
 func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
-	return t.floorsOf(ctx, lanes, (*position.Lanes).Floors)
+	known, started := t.s.memory.Lanes.Floors(lanes)
+	return t.still(ctx, lanes, known, started)
 }
 
 // scanFloors are floors for a scan: see [position.Lanes.ScanFloors].
 func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
-	return t.floorsOf(ctx, lanes, func(m *position.Lanes, lanes []batch.ServiceID) ([]position.Floor, int64) {
-		return m.ScanFloors(lanes, time.Now())
-	})
+	known, started := t.s.memory.Lanes.ScanFloors(lanes, time.Now())
+	return t.still(ctx, lanes, known, started)
 }
 
-func (t *session) floorsOf(ctx context.Context, lanes []batch.ServiceID,
-	of func(*position.Lanes, []batch.ServiceID) ([]position.Floor, int64),
-) (floors []int64, err error) {
+// still are the floors of lanes that have not changed since their floors became known, and the least
+// key for the others.
+func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {
 		floors[i] = math.MinInt64
 	}
-	m := t.s.memory.Lanes
-	if m == nil {
-		return floors, nil
-	}
-	known, started := of(m, lanes)
 	if !slices.ContainsFunc(known, func(f position.Floor) bool { return f.From != math.MinInt64 }) {
 		return floors, nil
 	}

@@ -331,14 +331,13 @@ const (
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
 			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
-	sqlLockLanes = `SELECT s.service_id, ` + clock + ` AS at, 0 AS turn, 0 AS oldest` + lockLanes
-	// sqlLockAndLook also returns who may still be adding, in one more row: see package
-	// position. It takes its own number after the transaction began, and its snapshot before.
-	sqlLockAndLook = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn` + lockLanes + `)
+	// sqlLockLanes locks the lanes that no other claim holds. It also returns who may still be adding, in
+	// one more row: see package position. It takes its own number after the transaction began, and its
+	// snapshot before.
+	sqlLockLanes = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn FROM {services} s
+		WHERE s.service_id = ANY ($1::text[]) FOR NO KEY UPDATE SKIP LOCKED)
 	SELECT l.service_id, l.at, l.turn, 0 AS oldest FROM l
 	UNION ALL SELECT '', ` + sqlIncarnation + `, txid_current(), txid_snapshot_xmin(txid_current_snapshot())`
-	lockLanes = ` FROM {services} s WHERE s.service_id = ANY ($1::text[])
-	FOR NO KEY UPDATE SKIP LOCKED`
 	// sqlFloors finds the lanes that have not changed since their order keys became known.
 	sqlFloors = `SELECT u.n, u.low FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, turn, clock, n)
 	CROSS JOIN LATERAL (SELECT r.turn FROM {services} r WHERE r.service_id = u.s OFFSET 0) l

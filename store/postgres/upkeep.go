@@ -64,9 +64,6 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 }
 
 func (s *Store) slow() error {
-	if s.memory.Lanes == nil {
-		return nil // nothing helps
-	}
 	switch stall := s.memory.Lanes.Stall(time.Now()); {
 	case stall.For < slowAfter:
 		return nil
