@@ -17,9 +17,12 @@ func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
-		forgotten := map[batch.Key]*held.Forgotten{}
+		var forgotten map[batch.Key]*held.Forgotten // hardly ever one
 		for _, c := range run.Batches {
 			if f := a.held.Judge(c, now); f != nil {
+				if forgotten == nil {
+					forgotten = map[batch.Key]*held.Forgotten{}
+				}
 				forgotten[c.Key] = f
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // net/http have a stage of their own, and "rest" gets allocations that match no stage.
 var stages = [...]struct{ name, frame string }{
 	{"add", "dltbatch.(*Runner).Add"},
-	{"claim", "dltbatch/queuer."},
+	{"claim", "dltbatch/internal/claim."},
 	{"post", "dltbatch/submitter."},
 	{"record", "dltbatch/internal/groups."},
 	{"poll", "dltbatch/internal/ask."},
