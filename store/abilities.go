@@ -8,68 +8,29 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Abilities is a set of abilities: groups of methods that a [Store] has beside the eight that deliver
-// batches. Each name says "can", as in CanList|CanPrune. The comment on each says which methods it
-// stands for; [Abilities.Losses] says what a Runner and its user lose without it.
+// Abilities is a set of abilities: groups of methods that a [Store] has beside those of [Delivery]. It is
+// written as in CanList|CanPrune. docs/stores.md says what is lost without each, and [Abilities.Losses]
+// says so in a few words.
 type Abilities uint32
 
-// The abilities of a store.
+// The abilities of a store, each with its methods.
 const (
-	// CanReadFinals is Finals. Without it a Runner's Await works on Get, which it calls for each batch
-	// that somebody waits for, in every Options.PollInterval.
-	CanReadFinals Abilities = 1 << iota
-	// CanList is List. Without it a Runner's Idle gives [ErrUnsupported], and New refuses a strategy
-	// that relies on the ledger's order, such as queuer.Pipelined: nobody could say which batches went
-	// ahead of a batch that is sent again ([Ahead]).
-	CanList
-	// CanCount is Counts. A Runner does without it.
-	CanCount
-	// CanPrune is Prune. Without it a store keeps everything for ever: New refuses an Options.Retention
-	// of more than 0, and the default is to keep.
-	CanPrune
-	// CanKeepPrepared is KeepPrepared. Without it New refuses a ledger that prepares batches
-	// (dlt.Traits.Prepares), and a Run holds services whose route does.
-	CanKeepPrepared
-	// CanFindWitnesses is Witnesses. Without it resolvers get no witnesses: a resolver that needs one,
-	// such as Splinter's, cannot tell more often, and a person has to decide.
-	CanFindWitnesses
-	// CanKeepLedgers is Ledger, Serve and KeepTraits. Without it nothing notices that a Runner of
-	// another ledger, or with other traits, works on the same store; it may send batches of the first
-	// ledger to the second, and ask the second about batches of the first. New refuses a dlt.Router: a
-	// route that changed would do the same.
-	CanKeepLedgers
-	// CanOperate is Cancel, Requeue, Decide and Acquit. Without it the Runner's methods of these names
-	// give [ErrUnsupported], and a batch that needs a decision holds its lane until the ledger answers
-	// after all.
-	CanOperate
-	// CanControl is Steer, Control and ControlsOf. Without it the Runner's Pause, Resume, SetPolicy,
-	// Release and Control give [ErrUnsupported], and New refuses an Options.Policy other than to
-	// continue. Record then leaves out [Applied.Enforce]: a lane goes on even while its ledger executes
-	// a batch and takes it back, again and again.
-	CanControl
-	// CanInspect is History, LaneHistory, Attempts and Look. Without it the Runner's Explain, History,
-	// LaneHistory and Attempts give [ErrUnsupported], and Record keeps no reports.
-	CanInspect
-	// CanListActs is Acts. A Runner does without it; without it package operator's Acts gives
-	// [ErrUnsupported].
-	CanListActs
-	// CanKeepStats is KeepInstance, RefreshStats and Stats. Without it a Runner's Stats gives
-	// [ErrUnsupported].
-	CanKeepStats
-	// CanSurvey is Survey and Find. A Runner does without it; without it package operator's Causes, Find
-	// and bulk actions give [ErrUnsupported].
-	CanSurvey
-	// CanKeepSummaries is Summary and KeepSummary. A Runner does without it; without it each process
-	// looks at all lanes for itself.
-	CanKeepSummaries
-	// CanKeepBulks is AddBulk, SetBulk, GetBulk, GetBulkPart and ListBulks. A Runner does without it;
-	// without it package operator's Bulks gives [ErrUnsupported], and a bulk action is carried out by
-	// one process, or by a person who keeps its selection.
-	CanKeepBulks
-	// CanKeepStreams is LeaseStream, AppendStream and FindStream. A Runner does without it; a client
-	// that wants a dlt.Journal needs one from somewhere else, or cannot prove that a batch was not
-	// committed.
-	CanKeepStreams
+	CanReadFinals    Abilities = 1 << iota // Finals
+	CanList                                // List
+	CanCount                               // Counts
+	CanPrune                               // Prune
+	CanKeepPrepared                        // KeepPrepared
+	CanFindWitnesses                       // Witnesses
+	CanKeepLedgers                         // Ledger, Serve, KeepTraits
+	CanOperate                             // Cancel, Requeue, Decide, Acquit
+	CanControl                             // Steer, Control, ControlsOf
+	CanInspect                             // History, LaneHistory, Attempts, Look
+	CanListActs                            // Acts
+	CanKeepStats                           // KeepInstance, RefreshStats, Stats
+	CanSurvey                              // Survey, Find
+	CanKeepSummaries                       // Summary, KeepSummary
+	CanKeepBulks                           // AddBulk, SetBulk, GetBulk, GetBulkPart, ListBulks
+	CanKeepStreams                         // LeaseStream, AppendStream, FindStream
 
 	noAbility // stays the last
 )

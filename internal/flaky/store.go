@@ -9,14 +9,14 @@ import (
 )
 
 // Store is a store whose calls fail. The acts of operators and people ([store.CanOperate],
-// [store.CanControl], [store.CanInspect]) and reads ([store.BatchStore].Get, List, Counts) never
+// [store.CanControl], [store.CanInspect]) and reads ([store.Store].Get, List, Counts) never
 // fail: the library does not retry them.
 type Store struct {
 	store.Store
 	F *Faults
 }
 
-// Add is [store.BatchStore].Add.
+// Add is [store.Store].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return done(s.F, "Add", func() error { return s.Store.Add(ctx, batches...) })
 }
@@ -26,7 +26,7 @@ type finals struct {
 	missing []batch.Key
 }
 
-// Finals is [store.BatchStore].Finals.
+// Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	v, err := call(s.F, "Finals", func() (v finals, err error) {
 		v.final, v.missing, err = s.Store.Finals(ctx, keys)
@@ -87,7 +87,7 @@ func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (stri
 	return call(s.F, "KeepTraits", func() (string, error) { return s.Store.KeepTraits(ctx, name, traits, seen) })
 }
 
-// Prune is [store.BatchStore].Prune.
+// Prune is [store.Store].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	return call(s.F, "Prune", func() (store.Pruned, error) { return s.Store.Prune(ctx, q) })
 }

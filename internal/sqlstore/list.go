@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Get is [store.BatchStore].Get.
+// Get is [store.Store].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
 		found, err := records(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
@@ -37,7 +37,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	})
 }
 
-// List is [store.BatchStore].List. Without a service it also reads the records that the other
+// List is [store.Store].List. Without a service it also reads the records that the other
 // conditions exclude: it is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	q = q.Bounded()
@@ -182,7 +182,7 @@ func onlyOpen(states []batch.State) bool {
 	return len(states) > 0
 }
 
-// Finals is [store.BatchStore].Finals.
+// Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	err = s.d.Snapshot(ctx, "find final batches", func(ctx context.Context, t Tx) error {
 		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // anew each time: a found record is taken out of want
@@ -218,7 +218,7 @@ func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 	return final, missing, nil
 }
 
-// Counts is [store.BatchStore].Counts.
+// Counts is [store.Store].Counts.
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	q = q.Bounded()
 	const op = "count open batches"

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Prune is [store.BatchStore].Prune. It removes in small transactions: after an error or a cancel
+// Prune is [store.Store].Prune. It removes in small transactions: after an error or a cancel
 // it returns the number removed so far, and the next call removes the rest.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, err error) {
 	q = q.Bounded()

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Add is [store.BatchStore].Add.
+// Add is [store.Store].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Counts is [store.BatchStore].Counts.
+// Counts is [store.Store].Counts.
 func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Finals is [store.BatchStore].Finals.
+// Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err

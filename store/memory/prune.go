@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Prune is [store.BatchStore].Prune.
+// Prune is [store.Store].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Pruned{}, err

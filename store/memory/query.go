@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Get is [store.BatchStore].Get.
+// Get is [store.Store].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return batch.Record{}, err
@@ -27,7 +27,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 }
 
-// List is [store.BatchStore].List.
+// List is [store.Store].List.
 func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// Add is [store.BatchStore].Add.
+// Add is [store.Store].Add.
 func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	const op = "add"
 	in, err := sqlstore.Prepare(batches)

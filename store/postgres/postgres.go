@@ -36,8 +36,7 @@ type Options struct {
 	AllowSnapshotTx bool
 }
 
-// shared has the methods of [store.BatchStore] and the others that all SQL stores have in
-// common.
+// shared has the methods that all SQL stores have in common.
 type shared = sqlstore.Store
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
