@@ -32,7 +32,7 @@ func (m *Monitor) ask(ctx context.Context, all []inhand.Question) {
 			loop.Poke(m.freed)                               // a hand may have become free meanwhile
 			continue
 		}
-		m.hands.start(hand, g.service, func() bool { return m.askGroup(ctx, g) })
+		m.hands.start(hand, func() bool { return m.askGroup(ctx, g) })
 	}
 }
 
@@ -116,7 +116,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k m
 	if !ok {
 		return false
 	}
-	m.hands.start(hand, q.Row.Key.Service, func() bool { return m.evidence(ctx, g, q, k, v) })
+	m.hands.start(hand, func() bool { return m.evidence(ctx, g, q, k, v) })
 	return true
 }
 
@@ -143,7 +143,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 	} else {
 		k.Status = nil
 		if ctx.Err() == nil {
-			m.o.Trouble(f.Key.Service, fmt.Errorf("resolve %s: %w", f.Key, err))
+			m.o.Trouble(fmt.Errorf("resolve %s: %w", f.Key, err))
 		}
 	}
 	v = monitor.Decide(f, k, g.traits, m.o.Rules)
@@ -165,8 +165,7 @@ const witnesses = 10
 // doubt collects the known facts about an attempt that is to be resolved.
 func (m *Monitor) doubt(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
 	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared}, Ended: f.PostedAgo}
-	failed := func(err error) { m.o.Trouble(f.Key.Service, err) }
-	err := loop.Retry(ctx, failed, func() error {
+	err := loop.Retry(ctx, m.o.Trouble, func() error {
 		payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
 		if err != nil {
 			return fmt.Errorf("load payload: %w", err)

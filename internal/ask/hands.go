@@ -3,7 +3,6 @@ package ask
 import (
 	"sync"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/pool"
 )
@@ -17,12 +16,12 @@ type hands struct {
 
 // start lets a hand work in a goroutine. work reports whether its request ran into its time limit.
 // start contains a panic; the leases of work's rows then end, and they are asked about again.
-func (h *hands) start(hand *pool.Hand, service batch.ServiceID, work func() (hung bool)) {
+func (h *hands) start(hand *pool.Hand, work func() (hung bool)) {
 	h.asking.Go(func() {
 		hung := true // unless it comes back
 		err := loop.Contain(func() error { hung = work(); return nil })
 		if hand.Release(hung); err != nil {
-			h.o.Trouble(service, err)
+			h.o.Trouble(err)
 		}
 	})
 }

@@ -85,7 +85,7 @@ func (l *ledger) ask(ctx context.Context, g *group) answers {
 	end := time.Now()
 	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // a part, which will be asked about again
 	if ctx.Err() == nil && (missing || l.note(g, err)) {
-		l.o.Trouble(g.service, fmt.Errorf("batch statuses: %w", err))
+		l.o.Trouble(fmt.Errorf("batch statuses: %w", err))
 	}
 	return answers{byID, l.restarts.learn(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }

@@ -25,11 +25,12 @@ type Options struct {
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
 	Streams        int           // of events, open at once
-	// Empty reports that nothing was open a moment ago, as somebody has seen who looks anyway: then
-	// the monitor need not look by itself. nil: nobody looks.
-	Empty func() bool
+	// Empty reports that nothing was open within so long a time, as somebody has seen who looks anyway:
+	// then the monitor need not look by itself. A scan is as good as a look of the monitor, where both come
+	// about as often. nil: nobody looks.
+	Empty func(within time.Duration) bool
 	// Trouble is called for requests that failed.
-	Trouble func(service batch.ServiceID, err error)
+	Trouble func(error)
 	// Vanished is called for a commit that the ledger no longer reports as committed.
 	Vanished func(key batch.Key, now batch.Reported)
 }
@@ -94,7 +95,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	m.hands.asking.Go(func() { m.watch(watching) })
 	m.hands.asking.Go(func() { m.receipts.watch(watching) })
 	m.hands.asking.Go(func() {
-		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, func(err error) { m.o.Trouble("", err) })
+		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.o.Trouble)
 	})
 	m.hands.asking.Go(func() { m.goOn(watching) })
 	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
@@ -136,7 +137,7 @@ const restAsk = 5 * time.Second
 // idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) rests(now, asked time.Time) bool {
 	next := m.due.next()
-	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty()
+	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
 }
 
 // round lets the table ask about all rows that are due.
@@ -165,7 +166,7 @@ func (m *Monitor) ahead() time.Duration {
 // rows it returns. They are asked about at once: nobody else asks before the lease ends.
 func (m *Monitor) pending(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
 	q.Limit = m.o.Batches
-	failed := func(err error) { m.o.Trouble("", fmt.Errorf("select pending batches: %w", err)) }
+	failed := func(err error) { m.o.Trouble(fmt.Errorf("select pending batches: %w", err)) }
 	err = loop.Retry(ctx, failed, func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
 		defer cancel()
@@ -194,7 +195,7 @@ func (m *Monitor) check(ctx context.Context, due []store.Due) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.RequestTimeout)
 	defer cancel()
-	failed := func(err error) { m.o.Trouble("", fmt.Errorf("set next checks: %w", err)) }
+	failed := func(err error) { m.o.Trouble(fmt.Errorf("set next checks: %w", err)) }
 	if err := loop.Retry(ctx, failed, func() error { return m.store.Checked(ctx, due) }); err != nil {
 		failed(err)
 		return

@@ -243,7 +243,7 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		var busy atomic.Bool
-		m, stop := w.start(t, func(o *ask.Options) { o.Empty = func() bool { return !busy.Load() } })
+		m, stop := w.start(t, func(o *ask.Options) { o.Empty = func(time.Duration) bool { return !busy.Load() } })
 		settle(time.Minute)
 		assert.InDelta(t, 13, len(w.selected()), 1)
 		for range 3 {

@@ -154,7 +154,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 			a.due(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
-			a.o.Trouble(st.service, fmt.Errorf("events: stream ended: %w", err))
+			a.o.Trouble(fmt.Errorf("events: stream ended: %w", err))
 			silent = true // until it has lived again
 		}
 		if !loop.Sleep(ctx, pause.NextBackOff()) {

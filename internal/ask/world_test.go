@@ -268,7 +268,7 @@ func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.
 func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, context.CancelFunc) {
 	o := ask.Options{
 		Rules: rules, Connections: 4, RequestTimeout: timeout, Batches: 100,
-		Trouble: func(_ batch.ServiceID, err error) {
+		Trouble: func(err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.troubles = append(w.troubles, err)

@@ -94,10 +94,7 @@ func newRun(all common, n *events.Run) *run {
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Streams: o.Streams,
-		// A scan is as good as a look of the monitor, where both come about as often.
-		Empty:    func() bool { return r.queuer.Empty(2 * o.PollInterval) },
-		Trouble:  func(_ batch.ServiceID, err error) { r.events.Trouble("monitor", err) },
-		Vanished: n.Vanished,
+		Empty:   r.queuer.Empty, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
 	})
 	return r
 }
