@@ -67,9 +67,9 @@ type StatsTurn struct {
 	Rest time.Time // nobody counts before
 }
 
-// Due reports whether to count now. What comes from before the clock stepped back does not matter: kept
-// counts that are ahead of the clock, with the rest after them, and a rest that is ahead of it by more than
-// any rule sets it.
+// Due reports whether to count now. What comes from before the clock stepped back does not matter:
+// kept counts that are ahead of the clock, with the rest after them, and a rest that is ahead of it
+// by more than any rule sets it.
 func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	if t.At.After(now) {
 		return true
@@ -78,8 +78,8 @@ func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	return now.Sub(t.At) >= q.OlderThan && !rests
 }
 
-// Take returns the row while a process counts. Its At is zero where the kept counts are ahead of the clock:
-// so its Rest matters.
+// Take returns the row while a process counts. Its At is zero where the kept counts are ahead of
+// the clock: so its Rest matters.
 func (t StatsTurn) Take(now time.Time) StatsTurn {
 	if t.At.After(now) {
 		t.At = time.Time{}
@@ -108,8 +108,8 @@ type Stats struct {
 	Instances []Instance `json:"instances"`
 }
 
-// Totals are counts of open batches and orders, all of one moment, and exact. The sizes are the database's
-// own figures, read at the same time.
+// Totals are counts of open batches and orders, all of one moment, and exact. The sizes are the
+// database's own figures, read at the same time.
 type Totals struct {
 	// At is the moment, on the database's clock; zero where nobody has counted yet, and then
 	// nothing else is set.
@@ -140,8 +140,8 @@ type Totals struct {
 	// OldestLanes are the lanes with the oldest open batches, the oldest first.
 	OldestLanes []LaneAge `json:"oldest_lanes"`
 
-	// Orders are the orders of auto-batching that are not final, by the name of their state; OldestOrder is when the oldest of
-	// them was added.
+	// Orders are the orders of auto-batching that are not final, by the name of their state;
+	// OldestOrder is when the oldest of them was added.
 	Orders      map[string]int `json:"orders"`
 	OldestOrder time.Time      `json:"oldest_order,omitzero"`
 
@@ -187,8 +187,8 @@ type Instance struct {
 	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
 	Version string `json:"version"`
-	// Schema is the version of the schema that its code knows: the store sets it. 0 where the store has no
-	// schema.
+	// Schema is the version of the schema that its code knows: the store sets it. 0 where the store
+	// has no schema.
 	Schema int64  `json:"schema,omitzero"`
 	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.
@@ -200,8 +200,8 @@ type Instance struct {
 	// this client.
 	Paused bool `json:"paused"`
 	// PausedKind is the kind of the error for which it is Paused: [batch.KindBusy],
-	// [batch.KindUnavailable] or [batch.KindMisconfigured], and "" where the client names none. PausedWhy
-	// is the error's text; "" for a busy ledger.
+	// [batch.KindUnavailable] or [batch.KindMisconfigured], and "" where the client names none.
+	// PausedWhy is the error's text; "" for a busy ledger.
 	PausedKind batch.ErrorKind `json:"paused_kind,omitzero"`
 	PausedWhy  string          `json:"paused_why,omitzero"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
@@ -209,9 +209,9 @@ type Instance struct {
 	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
 	Flows []Flow `json:"flows,omitempty"`
 
-	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or until
-	// Seen where the clock was put back.
-	// Live: it was seen within 45 s. Shared: another instance had its name at the same time.
+	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or
+	// until Seen where the clock was put back. Live: it was seen within 45 s. Shared: another instance
+	// had its name at the same time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`
@@ -250,8 +250,8 @@ func (i Instance) Validate() error {
 }
 
 // AsOf returns the stats as they are read at now, on the database's clock: with ages, which a clock
-// that stepped back does not make negative, and in order. An instance that was seen far ahead of now
-// does not count as live.
+// that stepped back does not make negative, and in order. An instance that was seen far ahead of
+// now does not count as live.
 func (s Stats) AsOf(now time.Time) Stats {
 	if !s.At.IsZero() {
 		s.Age = max(0, now.Sub(s.At))

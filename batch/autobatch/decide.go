@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// keysAhead is more than the orders of one call can be ahead of the clock: their keys are a microsecond
-// apart.
+// keysAhead is more than the orders of one call can be ahead of the clock: their keys are a
+// microsecond apart.
 const keysAhead = time.Second
 
 // due returns how long the orders of an idle party wait on: 0 or less means not at all. The
@@ -133,8 +133,8 @@ func round(orders []order.Waiting) (n int64) {
 	return n
 }
 
-// roundAgain is the round of orders whose batch of [round] is known from orders of the same ids, which
-// retention has removed since. It differs by the times when these orders were added.
+// roundAgain is the round of orders whose batch of [round] is known from orders of the same ids,
+// which retention has removed since. It differs by the times when these orders were added.
 func roundAgain(orders []order.Waiting) int64 {
 	n := round(orders)
 	for _, o := range orders {

@@ -17,6 +17,6 @@
 // A party has one batch at a time; orders that come meanwhile fill the next. So a batch is
 // small, and leaves at once, when there is little to do, and grows with the load.
 //
-// An order, its states and its store are in package batch/autobatch/order. docs/orders.md is the manual;
-// docs/glossary.md#auto-batch has the names of the source document beside the names here.
+// An order, its states and its store are in package batch/autobatch/order. docs/orders.md is the
+// manual; docs/glossary.md#auto-batch has the names of the source document beside the names here.
 package autobatch

@@ -128,8 +128,8 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 // transaction. Without it they are found within Options.BatchInterval.
 func (e *Engine) Wake() { loop.Poke(e.look) }
 
-// DroppedTraces returns how many trace contexts this Engine has dropped because they were not valid.
-// Their orders were added, and their batches made, without.
+// DroppedTraces returns how many trace contexts this Engine has dropped because they were not
+// valid. Their orders were added, and their batches made, without.
 func (e *Engine) DroppedTraces() uint64 { return e.traces.dropped.Load() }
 
 // Observe is [batch.Observer]: it takes a Runner's EventFinal as a hint to read verdicts. Make

@@ -108,8 +108,8 @@ type Options struct {
 	// must be quick, must not keep orders, and may be called concurrently. otelbatch.Traces has one.
 	// Bad texts and panics count as those of TraceParent. Defaults to none: the batch has no context.
 	TraceBatch func(ctx context.Context, orders []order.Order) string
-	// Observer receives an [OrderEvent] for each change that this Engine makes. Where the store makes a
-	// change and its answer is lost, the event is lost, too. Defaults to none.
+	// Observer receives an [OrderEvent] for each change that this Engine makes. Where the store makes
+	// a change and its answer is lost, the event is lost, too. Defaults to none.
 	Observer func(OrderEvent)
 	// Logger is silent by default.
 	Logger *slog.Logger

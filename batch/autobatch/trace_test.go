@@ -19,8 +19,8 @@ const (
 )
 
 // An order keeps its own trace context, or else the caller's; a batch has its Builder's, or else
-// TraceBatch's. Texts that are no contexts, and panics, are dropped and counted, and nothing is held
-// back.
+// TraceBatch's. Texts that are no contexts, and panics, are dropped and counted, and nothing is
+// held back.
 func TestTraceContextsOfOrders(t *testing.T) {
 	is := func(s string) func(context.Context) string { return func(context.Context) string { return s } }
 	of := func(s string) func(context.Context, []order.Order) string {

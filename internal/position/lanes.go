@@ -52,8 +52,8 @@ type lane struct {
 	scanned time.Time
 }
 
-// NewLanes returns a memory of at most limit lanes, at least two. Where limit is 0 it remembers none, and
-// each lane is read from its beginning.
+// NewLanes returns a memory of at most limit lanes, at least two. Where limit is 0 it remembers
+// none, and each lane is read from its beginning.
 func NewLanes(limit int) *Lanes {
 	if limit > 0 {
 		limit = max(2, limit)

@@ -27,8 +27,8 @@ func NewMemory(limit, kinds int) *Memory {
 	return m
 }
 
-// Forget forgets everything. The parts that hold facts about one incarnation of the database also notice
-// another one by themselves, since a statement of the one before may still report.
+// Forget forgets everything. The parts that hold facts about one incarnation of the database also
+// notice another one by themselves, since a statement of the one before may still report.
 func (m *Memory) Forget() {
 	m.Lanes.Forget()
 	m.Listed.forget()
@@ -37,8 +37,8 @@ func (m *Memory) Forget() {
 	m.ForgetRemoved()
 }
 
-// ForgetRemoved makes the next looks for old rows begin at the beginning: a transaction that removes
-// may have been rolled back, and then the rows that it had found are still there.
+// ForgetRemoved makes the next looks for old rows begin at the beginning: a transaction that
+// removes may have been rolled back, and then the rows that it had found are still there.
 func (m *Memory) ForgetRemoved() {
 	for i := range m.Removed {
 		m.Removed[i].forget()
@@ -60,8 +60,8 @@ func (s *Scan) TookLong(now time.Time) {
 	s.careful.Store(&until)
 }
 
-// Careful reports whether remembered lanes are to be looked at one by one, since a scan of all lanes
-// took too long a while ago.
+// Careful reports whether remembered lanes are to be looked at one by one, since a scan of all
+// lanes took too long a while ago.
 func (s *Scan) Careful(now time.Time) bool {
 	until := s.careful.Load()
 	return until != nil && now.Before(*until)

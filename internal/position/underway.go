@@ -62,8 +62,8 @@ const (
 	MostSlow = 1000
 )
 
-// Search is one search for the monitor's rows: from a transaction number on, and at slow rows by their
-// own numbers.
+// Search is one search for the monitor's rows: from a transaction number on, and at slow rows by
+// their own numbers.
 type Search struct {
 	From  int64
 	Slow  []int64

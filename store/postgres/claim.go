@@ -21,8 +21,8 @@ func (f freshLanesError) Error() string {
 }
 
 // Claim is [store.Store].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
-// panics, nothing is claimed. After a conflict with another transaction Claim asks choose
-// again, and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes over
+// panics, nothing is claimed. After a conflict with another transaction Claim asks choose again,
+// and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes over
 // locked lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
@@ -220,7 +220,8 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 }
 
 // waiting adds the first waiting rows, as many as each window wants. It reads the batches of these
-// rows only where they are not known from their Add: with the rows, where that was so the last time.
+// rows only where they are not known from their Add: with the rows, where that was so the last
+// time.
 func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
 	var ask []*window
 	total := 0
@@ -334,8 +335,8 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read as
-// waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
+// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read
+// as waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
 func (s *stored) taken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
 
 // take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this process has used
-// before, or has lost what it had: a dump was restored, the database was renamed or copied, or a standby was
-// promoted. The error says what has changed. A part of the work may be forgotten: compare with the ledger.
+// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this process
+// has used before, or has lost what it had: a dump was restored, the database was renamed or
+// copied, or a standby was promoted. The error says what has changed. A part of the work may be
+// forgotten: compare with the ledger.
 var ErrReplaced = errors.New("dltbatch: the database was replaced")
 
 // replacedFor is how long Upkeep reports that the database was replaced.
 const replacedFor = time.Hour
 
-// identifying are the parts of a database's identity that a plain restart leaves as they are, each with
-// the statement that reads it. A server may refuse some: these are then not compared.
+// identifying are the parts of a database's identity that a plain restart leaves as they are, each
+// with the statement that reads it. A server may refuse some: these are then not compared.
 var identifying = [...]struct{ name, query string }{
 	{"the oid of the database", `SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()`},
 	{"the oid of the table {waiting_batches}", `SELECT '{waiting_batches}'::regclass::oid::text`},
@@ -39,8 +40,8 @@ type identity struct {
 // identifyEvery is how often the parts are read, beside each change of the incarnation.
 const identifyEvery = time.Minute
 
-// is takes an incarnation that a statement read. Another one than before ends everything that this process
-// remembers.
+// is takes an incarnation that a statement read. Another one than before ends everything that this
+// process remembers.
 func (s *Store) is(incarnation int64) {
 	d := &s.identity
 	d.mu.Lock()

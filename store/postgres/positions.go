@@ -124,8 +124,8 @@ func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floo
 	return t.still(ctx, lanes, known, started)
 }
 
-// still are the floors of lanes that have not changed since their floors became known, and the least
-// key for the others.
+// still are the floors of lanes that have not changed since their floors became known, and the
+// least key for the others.
 func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))
 	for i := range floors {

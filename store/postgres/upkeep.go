@@ -17,9 +17,10 @@ import (
 // and the server does not show who adds (pg_locks).
 var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
 
-// ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as
-// one does every few minutes, found an open batch in a part of the lane that had no open batch and could
-// get none. Somebody has written to the tables without this package, or restored a part of them.
+// ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as one
+// does every few minutes, found an open batch in a part of the lane that had no open batch and
+// could get none. Somebody has written to the tables without this package, or restored a part of
+// them.
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (
@@ -35,8 +36,8 @@ type hidden struct {
 	service batch.ServiceID
 }
 
-// Upkeep is [store.Store].Upkeep. It makes the slow look of [position.UnderWay], and looks whether the
-// database is still the same.
+// Upkeep is [store.Store].Upkeep. It makes the slow look of [position.UnderWay], and looks whether
+// the database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.memory.UnderWay.Late(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {

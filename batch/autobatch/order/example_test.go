@@ -54,8 +54,8 @@ func ExampleRoundBuilder() {
 	// true false
 }
 
-// A driver loads the row of an order, asks for the next one, and writes it where the version is still
-// the one that it has loaded.
+// A driver loads the row of an order, asks for the next one, and writes it where the version is
+// still the one that it has loaded.
 func ExampleRow() {
 	now, loaded := time.Now(), order.NewRow()
 	row, ok := loaded.Dequeue(now, time.Time{}, loaded.Version, "b1", 0)
