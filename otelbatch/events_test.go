@@ -193,22 +193,24 @@ func TestCalls(t *testing.T) {
 
 // Of each label the values are those that the Runner has.
 func TestLabels(t *testing.T) {
-	sources, err := filepath.Glob("../*.go")
+	engine, err := filepath.Glob("../internal/engine/*.go")
+	require.NoError(t, err)
+	events, err := filepath.Glob("../internal/events/*.go")
 	require.NoError(t, err)
 	named := map[string]bool{}
-	for _, file := range sources {
+	for _, file := range slices.Concat(engine, events) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, found := range regexp.MustCompile(`(?:trouble\(|e\.keep\(ctx, |n\.read\(ctx, )"([a-z ]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, found := range regexp.MustCompile(`(?:[tT]rouble\(|part\(|read\(ctx, )"([a-z ]+)"`).FindAllStringSubmatch(string(text), -1) {
 			named[found[1]] = true
 		}
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(named)), troubled.values, "parts that may be in trouble")
 
-	text, err := os.ReadFile("../calls.go")
+	text, err := os.ReadFile("../batch/call.go")
 	require.NoError(t, err)
 	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", " ")), " ")
 	for of, l := range map[string]label{"ledger": ledgerOps, "store": storeOps} {
