@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -68,7 +69,7 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 		"a policy to quarantine": {controlled{core{Delivery: m}, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.CanOperate", "Options.Policy"}},
 		"retention":              {core{Delivery: m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.CanPrune", "Options.Retention (1h0m0s)"}},
 		"a ledger that prepares": {core{Delivery: m}, prepares, dltbatch.Options{}, []string{"store.CanKeepPrepared", "dlt.Traits.Prepares"}},
-		"a router":               {core{Delivery: m}, router, dltbatch.Options{}, []string{"store.CanKeepLedgers", "dlt.Traits.Routed"}},
+		"a router":               {core{Delivery: m}, router, dltbatch.Options{}, []string{"store.CanKeepTexts", "dlt.Traits.Routed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dltbatch.New(c.st, c.ledger, &c.o)
@@ -123,7 +124,7 @@ func TestWhatAStoreCannot(t *testing.T) {
 		{"LaneHistory", "store.CanInspect", func() error { _, err := r.LaneHistory(ctx, scope); return err }},
 		{"Attempts", "store.CanInspect", func() error { _, err := r.Attempts(ctx, b.Key()); return err }},
 		{"Look", "store.CanInspect", func() error { _, err := r.Explain(ctx, b.Key()); return err }},
-		{"Stats", "store.CanKeepStats", func() error { _, err := r.Stats(ctx); return err }},
+		{"Stats", "store.CanCountOpen", func() error { _, err := r.Stats(ctx); return err }},
 		{"List", "store.CanList", func() error { return r.Idle(ctx) }},
 	} {
 		err := c.call()
@@ -171,7 +172,7 @@ func TestTheCoreDelivers(t *testing.T) {
 		stop()
 		require.NoError(t, <-ended)
 		require.NoError(t, ledger.Verify(order))
-		recorded, err := st.Ledger(t.Context(), "")
+		recorded, err := texts.Ledger(t.Context(), st, "")
 		require.NoError(t, err)
 		assert.Empty(t, recorded, "nothing can be recorded")
 		assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("the store lacks abilities")))

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -216,7 +217,7 @@ func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 		ledger.panics.Store(true)
 		require.Error(t, r.Run(t.Context()))
 		ledger.panics.Store(false)
-		name, err := st.Ledger(t.Context(), "fresh")
+		name, err := texts.Ledger(t.Context(), st, "fresh")
 		require.NoError(t, err)
 		assert.Equal(t, "fresh", name)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -52,9 +53,9 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	require.NoError(t, err)
 	kept, err := relied.Record{Settings: relied.Of(mazeLane, traits, time.Minute, strategy)}.Text()
 	require.NoError(t, err)
-	_, err = m.st.Serve(t.Context(), []store.Served{{Service: mazeLane, Ledger: traits.Name}})
+	_, err = texts.Serve(t.Context(), m.st, []texts.Served{{Service: mazeLane, Ledger: traits.Name}})
 	require.NoError(t, err)
-	_, err = m.st.KeepTraits(t.Context(), traits.Name, kept, "")
+	_, err = texts.Put(t.Context(), m.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: kept})
 	require.NoError(t, err)
 	m.q = store.ClaimQuery{
 		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window(), TTL: time.Minute, Instance: "one",

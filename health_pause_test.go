@@ -2,7 +2,6 @@ package dltbatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -102,7 +101,7 @@ type standby struct {
 	demoted atomic.Bool
 }
 
-var errReadOnly = errors.New("cannot execute UPDATE in a read-only transaction")
+var errReadOnly = fmt.Errorf("%w: cannot execute UPDATE in a read-only transaction", store.ErrReadOnly)
 
 func (s *standby) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if s.demoted.Load() {
@@ -111,11 +110,11 @@ func (s *standby) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return s.Store.Claim(ctx, q, choose)
 }
 
-func (s *standby) KeepInstance(ctx context.Context, i store.Instance) error {
+func (s *standby) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if s.demoted.Load() {
-		return errReadOnly
+		return false, errReadOnly
 	}
-	return s.Store.KeepInstance(ctx, i)
+	return s.Store.SwapTexts(ctx, texts...)
 }
 
 // A database that answers reads and takes no writes is failing while there is work: a read that succeeds
@@ -140,13 +139,6 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
 	})
-}
-
-func (s *standby) Ledger(ctx context.Context, name string) (string, error) {
-	if s.demoted.Load() {
-		return "", fmt.Errorf("ledger: %w", store.ErrReadOnly)
-	}
-	return s.Store.Ledger(ctx, name)
 }
 
 // A Run that begins during a failover waits, says so, and delivers once the database takes writes.
@@ -192,8 +184,9 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		}
 		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
 		causes := r.Health().Attention(time.Now())
-		require.Len(t, causes, 1)
+		require.Len(t, causes, 2)
 		assert.Equal(t, health.PartDatabase, causes[0].Part)
+		assert.Equal(t, health.PartBatches, causes[1].Part, "nobody can keep a count")
 		st.demoted.Store(false)
 		time.Sleep(17 * time.Second)
 		assert.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))

@@ -50,7 +50,7 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 		seen.forget()
 		time.Sleep(time.Hour)
 		by := seen.forget()
-		for op, most := range map[string]int{"lanes": 3600, "pending": 720, "keep_instance": 240, "refresh_stats": 240, "stats": 240, "prune": 60, "upkeep": 3600} {
+		for op, most := range map[string]int{"lanes": 3600, "pending": 720, "read_texts": 480, "list_texts": 480, "swap_texts": 720, "count_open": 240, "prune": 60, "upkeep": 3600} {
 			assert.LessOrEqual(t, by[op], most+1, op)
 			assert.GreaterOrEqual(t, by[op], most*8/10, op)
 			delete(by, op)

@@ -60,10 +60,11 @@ var house = []struct {
 	{"internal/inhand", []string{"batch", "store", "dlt", "internal/loop"}},
 	{"internal/explain", []string{"batch", "store"}},
 	{"internal/acts", []string{"batch", "store"}},
-	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/relied", "internal/isnil", "internal/pages"}},
+	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/relied", "internal/texts", "internal/isnil", "internal/pages"}},
 	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/loop"}},
 	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/pgsettings", "internal/redact"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
+	{"internal/texts", []string{"batch", "store"}},
 	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},
 	{"internal/engine", []string{"batch", "store", "dlt", "health", "queuer", "submitter", "monitor", "internal/"}},
 }

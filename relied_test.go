@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -26,10 +27,10 @@ import (
 
 // recordedTraits returns the traits that st has recorded under a ledger's name.
 func recordedTraits(t *testing.T, st store.Store, name string) (fields map[string]any) {
-	text, err := st.KeepTraits(t.Context(), name, "", "")
+	text, err := texts.Read(t.Context(), st, store.TextTraits, name)
 	require.NoError(t, err)
-	require.NotEmpty(t, text, name)
-	require.NoError(t, json.Unmarshal([]byte(text), &fields))
+	require.NotEmpty(t, text.Body, name)
+	require.NoError(t, json.Unmarshal([]byte(text.Body), &fields))
 	return fields
 }
 
@@ -174,7 +175,7 @@ func (r *record) meet(s batch.ServiceID, l dlt.Ledger, o dltbatch.Options) {
 func (r *record) ask(s batch.ServiceID) error {
 	desk, err := operator.New(r.Store)
 	require.NoError(r, err)
-	_, err = r.Serve(r.Context(), []store.Served{{Service: s, Ledger: "one"}})
+	_, err = texts.Serve(r.Context(), r, []texts.Served{{Service: s, Ledger: "one"}})
 	require.NoError(r, err)
 	rec, err := desk.Get(r.Context(), r.add(s).Key())
 	require.NoError(r, err)
@@ -279,15 +280,24 @@ func TestTheRecordCostsLittle(t *testing.T) {
 	}
 }
 
-// keeps counts calls of KeepTraits.
+// keeps counts the reads and writes of traits.
 type keeps struct {
 	store.Store
 	n atomic.Int64
 }
 
-func (k *keeps) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	k.n.Add(1)
-	return k.Store.KeepTraits(ctx, name, traits, seen)
+func (k *keeps) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	if kind == store.TextTraits {
+		k.n.Add(1)
+	}
+	return k.Store.ReadTexts(ctx, kind, names...)
+}
+
+func (k *keeps) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+	if all[0].Kind == store.TextTraits {
+		k.n.Add(1)
+	}
+	return k.Store.SwapTexts(ctx, all...)
 }
 
 // A record names few services. Where these are alike it holds for all, until a Runner meets one that

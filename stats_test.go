@@ -38,28 +38,24 @@ func (c *counter) fail(err error) {
 	c.err = err
 }
 
-func (c *counter) KeepInstance(ctx context.Context, i store.Instance) error {
+func (c *counter) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	c.mu.Lock()
-	c.kept++
+	if all[0].Kind == store.TextInstance {
+		c.kept++
+	}
 	err := c.err
 	c.mu.Unlock()
-	if err != nil {
-		return err
+	if err != nil && (all[0].Kind == store.TextInstance || all[0].Kind == store.TextStats) {
+		return false, err
 	}
-	return c.Store.KeepInstance(ctx, i)
+	return c.Store.SwapTexts(ctx, all...)
 }
 
-func (c *counter) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
-	did, err := c.Store.RefreshStats(ctx, q)
+func (c *counter) CountOpen(ctx context.Context) (store.Totals, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return false, c.err
-	}
-	if did {
-		c.at = append(c.at, time.Now())
-	}
-	return did, err
+	c.at = append(c.at, time.Now())
+	return c.Store.CountOpen(ctx)
 }
 
 func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
@@ -204,12 +200,12 @@ func TestStatsFail(t *testing.T) {
 // hanging is a store that does not answer who takes his leave.
 type hanging struct{ store.Store }
 
-func (h hanging) KeepInstance(ctx context.Context, i store.Instance) error {
-	if i.Stopped {
+func (h hanging) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+	if texts[0].Body == "" {
 		<-ctx.Done()
-		return ctx.Err()
+		return false, ctx.Err()
 	}
-	return h.Store.KeepInstance(ctx, i)
+	return h.Store.SwapTexts(ctx, texts...)
 }
 
 func TestStatsDoNotHoldUpTheStop(t *testing.T) {

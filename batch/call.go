@@ -11,13 +11,12 @@ type Call struct {
 	// Part is "store" or "ledger".
 	Part string
 	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of the
-	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, decide, finals, get,
-	// history, keep_instance, keep_prepared, keep_traits, lane_history, lanes, ledger, list, look,
-	// payloads, pending, prune, record, refresh_stats, requeue, serve, stats, steer, upkeep,
-	// witnesses.
+	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, count_open, decide, finals,
+	// get, history, keep_prepared, lane_history, lanes, list, list_texts, look, payloads, pending,
+	// prune, read_texts, record, requeue, steer, swap_texts, upkeep, witnesses.
 	Op string
 	// Items is the number of things in the call. For claim (batches), lanes, list, pending, prune,
-	// stats (instances), upkeep (warnings) and witnesses it is the number returned; for the others
+	// list_texts, upkeep (warnings) and witnesses it is the number returned; for the others
 	// the number passed in, which is 1 for one batch, lane or name.
 	Items int
 	// Took is the time from the call to its end, on this process's clock.

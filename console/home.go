@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,9 +37,9 @@ func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	if o.held, err = c.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: homeRows + 1}); err != nil {
 		return o, err
 	}
-	if c.store.Abilities().Has(store.CanKeepStats) {
-		o.counted = true
-		o.stats, err = c.store.Stats(ctx)
+	o.stats, err = c.desk.Stats(ctx)
+	if o.counted = !errors.Is(err, store.ErrUnsupported); !o.counted {
+		err = nil
 	}
 	return o, err
 }

@@ -25,7 +25,7 @@ func instances(ctx context.Context, v *visit) (*answer, error) {
 			return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(text, 64), Want: "a place in the list"}
 		}
 	}
-	s, err := v.store.Stats(ctx)
+	s, err := v.desk.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}

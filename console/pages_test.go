@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -94,23 +95,23 @@ func (p *person) night() batch.ServiceID {
 	}})
 	require.NoError(p, err)
 	require.Equal(p, []bool{true}, done)
-	require.NoError(p, p.st.KeepInstance(p.ctx(), store.Instance{
+	require.NoError(p, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{
 		ID: "1", Name: hostile[:60], Version: hostile, Ledger: hostile, Claims: 1,
 		Settings: map[string]string{hostile: hostile}, Loops: map[string]time.Duration{hostile: time.Second},
 	}))
-	require.NoError(p, p.st.KeepInstance(p.ctx(), store.Instance{
+	require.NoError(p, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{
 		ID: "2", Name: hostile[:59], Paused: true, PausedKind: batch.ErrorKind(hostile), PausedWhy: hostile,
 	}))
-	_, err = p.st.RefreshStats(p.ctx(), store.RefreshQuery{By: hostile[:60]})
+	_, err = texts.Refresh(p.ctx(), p.st, store.RefreshQuery{By: hostile[:60]})
 	require.NoError(p, err)
-	was, err := p.st.KeepTraits(p.ctx(), traits.Name, "", "")
+	was, err := texts.Read(p.ctx(), p.st, store.TextTraits, traits.Name)
 	require.NoError(p, err)
-	record, err := relied.Read(was)
+	record, err := relied.Read(was.Body)
 	require.NoError(p, err)
 	record.Strategy = hostile
 	agreed, err := record.Agree(by).Text()
 	require.NoError(p, err)
-	_, err = p.st.KeepTraits(p.ctx(), traits.Name, agreed, was)
+	_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: agreed})
 	require.NoError(p, err)
 	_, err = operator.NewBulks(p.desk()).Begin(p.ctx(), p.preview("more"), by)
 	require.NoError(p, err)
@@ -212,7 +213,7 @@ func TestLongLists(t *testing.T) {
 		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only(lane), Action: batch.ActionPause, By: ada})
 		require.NoError(t, err)
 		orders = append(orders, order.Order{ID: order.ID(lane), Party: lane, Payload: []byte("x")})
-		require.NoError(t, p.st.KeepInstance(p.ctx(), store.Instance{ID: string(lane), Name: string(lane)}))
+		require.NoError(t, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{ID: string(lane), Name: string(lane)}))
 	}
 	require.NoError(t, p.st.(order.Store).AddOrders(p.ctx(), orders...))
 	for page, want := range map[string]int{"batches": 500, "lanes": 251, "lanes?held=1": 250, "orders": 250, "instances": 250} {

@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -233,7 +234,7 @@ func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	p.Helper()
 	r := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial{})}
 	for _, s := range services {
-		_, err := p.st.Serve(p.ctx(), []store.Served{{Service: s, Ledger: traits.Name}})
+		_, err := texts.Serve(p.ctx(), p.st, []texts.Served{{Service: s, Ledger: traits.Name}})
 		require.NoError(p, err)
 		r = r.Compare(s)
 	}
@@ -243,9 +244,8 @@ func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	}
 	text, err := r.Text()
 	require.NoError(p, err)
-	kept, err := p.st.KeepTraits(p.ctx(), traits.Name, text, "")
+	_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: text})
 	require.NoError(p, err)
-	require.Equal(p, text, kept)
 }
 
 // ends claims the first batch of a lane and ends the attempt.

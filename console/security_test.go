@@ -33,7 +33,7 @@ func (p *person) all() string {
 	require.NoError(p, err)
 	controls, err := p.st.ControlsOf(p.ctx(), store.ControlsQuery{Start: true})
 	require.NoError(p, err)
-	kept, err := p.st.ListBulks(p.ctx(), store.MaxBulks)
+	kept, _, err := p.st.ListTexts(p.ctx(), store.TextsQuery{Kind: store.TextBulk, Limit: 1000})
 	require.NoError(p, err)
 	all := fmt.Sprintf("%+v %+v %+v", recs, controls, kept)
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {

@@ -133,7 +133,7 @@ func someServices(all []batch.ServiceID) string {
 // every 15 s ([store.Stats]).
 type Counts struct {
 	// ReadAt is when they were read, on this process's clock, and Age how old they were then. ReadAt is
-	// zero where nobody has counted yet, or the store lacks [store.CanKeepStats].
+	// zero where nobody has counted yet, or the store lacks [store.CanCountOpen].
 	ReadAt time.Time     `json:"read_at,omitzero"`
 	Age    time.Duration `json:"age,omitzero"`
 	// Waiting are batches that have to be posted, or posted again. Undecided need a person's decision:

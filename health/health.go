@@ -107,7 +107,7 @@ type Health struct {
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a write
 	// clears the failure of a write. While nothing is to be done, no loop writes, but the Runner writes its
-	// own row every 15 s (where the store has [store.CanKeepStats]), which counts alike.
+	// own row every 15 s (where the store has [store.CanCountOpen] and [store.CanKeepTexts]), which counts alike.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as

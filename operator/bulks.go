@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -25,7 +27,7 @@ const (
 // Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions). After a crash of the process
 // that carries one out, nothing goes on by itself: a person lets another process go on, by the
 // token of the selection. Its methods may be called concurrently. They return
-// [store.ErrUnsupported] where the store lacks [store.CanKeepBulks], [batch.ErrNotFound] for a token that
+// [store.ErrUnsupported] where the store lacks [store.CanKeepTexts], [batch.ErrNotFound] for a token that
 // is not known, or not any more (an action is kept for 30 days after its last change), and the
 // store's error.
 type Bulks struct{ d *Desk }
@@ -82,25 +84,44 @@ type keptBulk struct {
 type keptPart struct {
 	Batches []Seen    `json:"batches"`
 	NotDone []NotDone `json:"not_done,omitzero"`
+
+	text store.Text // as it was read
 }
 
 // bulk is an action as it was read.
 type bulk struct {
-	store.Bulk
+	store.Text
 	kept keptBulk
 }
 
-func readBulk(b store.Bulk) (bulk, error) {
-	r := bulk{Bulk: b}
-	if err := json.Unmarshal([]byte(b.Text), &r.kept); err != nil {
-		return r, fmt.Errorf("bulk action %s as it is kept: %w", b.Token, err)
+func readBulk(t store.Text) (bulk, error) {
+	b := bulk{Text: t}
+	if t.Version == 0 {
+		return b, noBulk(t.Name)
 	}
-	return r, nil
+	if err := json.Unmarshal([]byte(t.Body), &b.kept); err != nil {
+		return b, fmt.Errorf("bulk action %s as it is kept: %w", t.Name, err)
+	}
+	return b, nil
 }
+
+func noBulk(token string) error {
+	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
+}
+
+// parts are the names of the parts of an action.
+func (k keptBulk) parts(token string) (names []string) {
+	for place := 0; place*bulkChunk < k.Selected; place++ {
+		names = append(names, partName(token, place))
+	}
+	return names
+}
+
+func partName(token string, place int) string { return fmt.Sprint(token, "/", place) }
 
 func (b bulk) progress() Progress {
 	k := b.kept
-	return Progress{b.Token, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
+	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
 }
 
 // event notes an act of a person.
@@ -128,20 +149,49 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 	}
-	var parts []string
+	all := []store.Text{{Kind: store.TextBulk, Name: sel.Token, Body: string(text)}}
 	for chunk := range slices.Chunk(sel.Batches, bulkChunk) {
 		part, err := json.Marshal(keptPart{Batches: chunk})
 		if err != nil {
 			return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 		}
-		parts = append(parts, string(part))
+		all = append(all, store.Text{Kind: store.TextBulkPart, Name: partName(sel.Token, len(all)-1), Body: string(part)})
 	}
-	added, err := s.d.store.AddBulk(ctx, sel.Token, string(text), parts, keptBulks)
+	err = s.forget(ctx)
+	if err == nil {
+		_, err = s.d.store.SwapTexts(ctx, all...)
+	}
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
 	}
-	b, err := readBulk(added)
+	b, err := s.get(ctx, sel.Token) // its times, or the action that is kept already
 	return b.progress(), err
+}
+
+// forget removes the actions that nobody has changed for [keptBulks], with their parts.
+func (s *Bulks) forget(ctx context.Context) error {
+	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: keptBulks, Limit: listedBulks})
+	if err != nil {
+		return err
+	}
+	for _, t := range old {
+		b, err := readBulk(t)
+		if err != nil {
+			return err
+		}
+		parts, _, err := s.d.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
+		if err != nil {
+			return err
+		}
+		all := append(slices.DeleteFunc(parts, func(p store.Text) bool { return p.Version == 0 }), t)
+		for i := range all {
+			all[i].Body = ""
+		}
+		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // one that was changed since stays
+			return err
+		}
+	}
+	return nil
 }
 
 // Resume goes on with an action, which another person or process may have begun: it acts upon each batch as it
@@ -211,7 +261,10 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 // Where somebody else goes on, that call counts these batches.
 func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
 	for try := 1; ; try++ {
-		now, err := s.get(ctx, was.Token)
+		now, err := s.get(ctx, was.Name)
+		if err == nil && len(part.Batches) > 0 {
+			err = s.reread(ctx, part)
+		}
 		if err != nil {
 			return was.progress(), errors.Join(moved, err)
 		}
@@ -276,45 +329,69 @@ func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark stri
 	}), nil
 }
 
-// set keeps a change. Of a part it keeps the place before kept.Next.
+// set keeps a change of an action, and of a part of it where part is not nil. The error is
+// [batch.ErrMovedOn] where one of them has changed since it was read.
 func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
-	text, err := json.Marshal(b.kept)
+	body, err := json.Marshal(b.kept)
 	if err != nil {
 		return b, err
 	}
-	var set *store.BulkPart
+	next := b.Text
+	next.Body = string(body)
+	all := []store.Text{next}
 	if part != nil && len(part.Batches) > 0 {
-		partText, err := json.Marshal(part)
+		body, err := json.Marshal(part)
 		if err != nil {
 			return b, err
 		}
-		set = &store.BulkPart{Place: (b.kept.Next - 1) / bulkChunk, Text: string(partText)}
+		text := part.text
+		text.Body = string(body)
+		all = append(all, text)
 	}
-	next, err := s.d.store.SetBulk(ctx, b.Token, b.Version, string(text), set)
+	did, err := s.d.store.SwapTexts(ctx, all...)
 	if err != nil {
 		return b, err
 	}
-	return readBulk(next)
+	now, err := s.get(ctx, b.Name)
+	if err == nil && !did {
+		err = fmt.Errorf("%w: bulk action %s", batch.ErrMovedOn, b.Name)
+	}
+	if err != nil {
+		return b, err
+	}
+	return now, nil
 }
 
 func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
-	b, err := s.d.store.GetBulk(ctx, token)
+	if store.ValidTextNames(store.TextBulk, token) != nil {
+		return bulk{}, noBulk(token)
+	}
+	t, err := texts.Read(ctx, s.d.store, store.TextBulk, token)
 	if err != nil {
 		return bulk{}, err
 	}
-	return readBulk(b)
+	return readBulk(t)
 }
 
 func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, error) {
-	text, err := s.d.store.GetBulkPart(ctx, token, place)
-	if err != nil {
+	p := &keptPart{text: store.Text{Name: partName(token, place)}}
+	if err := s.reread(ctx, p); err != nil {
 		return nil, err
 	}
-	p := new(keptPart)
-	if err := json.Unmarshal([]byte(text), p); err != nil {
+	if err := json.Unmarshal([]byte(p.text.Body), p); err != nil {
 		return nil, fmt.Errorf("a part as it is kept: %w", err)
 	}
 	return p, nil
+}
+
+// reread reads the text of a part again, and leaves the part as it is.
+func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
+	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
+	if err == nil && t.Version == 0 {
+		err = noBulk(p.text.Name)
+	}
+	p.text = t
+	return err
 }
 
 // Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
@@ -370,11 +447,11 @@ func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
 	if b.kept.Next >= b.kept.Selected {
 		return b, nil
 	}
-	part, err := s.part(ctx, b.Token, b.kept.Next/bulkChunk)
+	part, err := s.part(ctx, b.Name, b.kept.Next/bulkChunk)
 	if err != nil {
 		return b, err
 	}
-	counted, next, mark := b, b.kept.Next, bulkMark(b.Token)
+	counted, next, mark := b, b.kept.Next, bulkMark(b.Name)
 	for i, seen := range part.Batches[next%bulkChunk:] {
 		done, err := s.did(ctx, seen, b.kept.Bulk.Action, mark)
 		if err != nil {
@@ -441,14 +518,16 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	return r, nil
 }
 
-// List returns the actions that began last, the newest first: a hundred at most.
+// List returns the actions that began last, the newest first: a hundred at most, of the thousand that
+// were changed last.
 func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
-	all, err := s.d.store.ListBulks(ctx, listedBulks)
+	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * listedBulks})
 	if err != nil {
 		return nil, fmt.Errorf("bulk actions: %w", err)
 	}
+	slices.SortFunc(all, func(a, b store.Text) int { return cmp.Or(b.Begun.Compare(a.Begun), strings.Compare(a.Name, b.Name)) })
 	list := make([]Progress, 0, len(all))
-	for _, one := range all {
+	for _, one := range all[:min(len(all), listedBulks)] {
 		b, err := readBulk(one)
 		if err != nil {
 			return nil, err

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // Bounds of the report of causes that a store keeps for all processes.
 const (
-	keptCauses = "causes"               // its name
-	dearLook   = 200 * time.Millisecond // a look that takes less is not kept: to look again is as good
-	keptFresh  = time.Second            // nobody looks again before
+	dearLook  = 200 * time.Millisecond // a look that takes less is not kept: to look again is as good
+	keptFresh = time.Second            // nobody looks again before
 )
 
 // keptLook is the text of a kept report.
@@ -27,7 +27,7 @@ type keptLook struct {
 // lanes that have open batches, with the batches in flight there, and with at most 1,000 of the batches
 // that wait in each. The lanes are not looked at in one moment. It needs a store with [store.CanSurvey].
 //
-// A look of more than 0.2 s is kept in a store with [store.CanKeepSummaries]. With q.Kept all processes read
+// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all processes read
 // it for fifty times as long as it took, while one process at a time looks again
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
@@ -35,18 +35,17 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 		q.Within = defaultWithin
 	}
 	// A caller whose role may not read or keep reports makes a look of its own, without an error.
-	was, err := d.store.Summary(ctx, keptCauses)
+	report, err := texts.ReadReport(ctx, d.store, store.TextCauses)
 	keeps := err == nil
-	kept, is := keptOf(was)
-	turn := was.StatsTurn
+	kept, is := keptOf(report)
 	if is && q.Kept {
-		if !turn.Due(was.Now, store.RefreshQuery{OlderThan: keptFresh}) {
-			return kept.asOf(was.Now), nil
+		if !report.Due(report.Now, store.RefreshQuery{OlderThan: keptFresh}) {
+			return kept.asOf(report.Now), nil
 		}
-		turn = turn.Take(was.Now)
-		mine, err := d.store.KeepSummary(ctx, keptCauses, was.Turn, store.Summary{StatsTurn: turn})
+		report.StatsTurn = report.Take(report.Now)
+		mine, err := report.Keep(ctx, d.store)
 		if err == nil && !mine { // another process looks
-			return kept.asOf(was.Now), nil
+			return kept.asOf(report.Now), nil
 		}
 		keeps = err == nil
 	}
@@ -56,26 +55,25 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 		return Causes{}, fmt.Errorf("causes: %w", err)
 	}
 	if took := time.Since(begin); keeps && (is || took >= dearLook) {
-		d.keep(ctx, keptLook{took, c}, turn, was.Now.Add(took))
+		d.keep(ctx, keptLook{took, c}, report)
 	}
 	return c, nil
 }
 
 // keep lets other processes read a look, unless one of them has begun another since.
-func (d *Desk) keep(ctx context.Context, k keptLook, turn store.StatsTurn, now time.Time) {
+func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return
 	}
-	next := store.Summary{StatsTurn: turn.End(now, k.Causes.At, k.Took), Text: string(text)}
-	next.Turn++
-	_, _ = d.store.KeepSummary(ctx, keptCauses, turn.Turn, next)
+	report.StatsTurn, report.Detail = report.End(report.Now.Add(k.Took), k.Causes.At, k.Took), text
+	_, _ = report.Keep(ctx, d.store)
 }
 
 // keptOf reads a kept report. A text of other code has none. The report of a look that took little time
 // does not count, nor does a report from before the clock stepped back: nobody knows its age.
-func keptOf(s store.Summary) (kept keptLook, is bool) {
-	is = s.Text != "" && json.Unmarshal([]byte(s.Text), &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(s.Now)
+func keptOf(r texts.Report) (kept keptLook, is bool) {
+	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(r.Now)
 	return kept, is
 }
 

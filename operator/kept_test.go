@@ -40,22 +40,25 @@ func (w *wide) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 	return w.Store.Survey(ctx, q)
 }
 
-func (w *wide) Summary(ctx context.Context, name string) (store.Summary, error) {
-	s, err := w.Store.Summary(ctx, name)
-	if w.reads > 0 {
+func (w *wide) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	found, now, err := w.Store.ReadTexts(ctx, kind, names...)
+	if w.reads > 0 && kind == store.TextCauses {
 		time.Sleep(w.reads)
 	}
-	return s, err
+	return found, now, err
 }
 
-func (w *wide) KeepSummary(ctx context.Context, name string, turn int64, next store.Summary) (bool, error) {
+func (w *wide) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+	if all[0].Kind != store.TextCauses {
+		return w.Store.SwapTexts(ctx, all...)
+	}
 	w.mu.Lock()
 	w.writes++
 	w.mu.Unlock()
 	if w.keeps != nil {
 		return false, w.keeps
 	}
-	return w.Store.KeepSummary(ctx, name, turn, next)
+	return w.Store.SwapTexts(ctx, all...)
 }
 
 func (w *wide) desk(t *testing.T) *operator.Desk {
@@ -183,7 +186,7 @@ func TestCausesThatCannotBeKept(t *testing.T) {
 		}
 		assert.Equal(t, 2, w.looks)
 		w.keeps = nil
-		_, err := w.Store.KeepSummary(t.Context(), "causes", 0, store.Summary{Text: "{not JSON"})
+		_, err := w.Store.SwapTexts(t.Context(), store.Text{Kind: store.TextCauses, Body: "{not JSON"})
 		require.NoError(t, err)
 		for range 2 {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})

@@ -7,8 +7,6 @@
 // these in the store under the name of the ledger that serves a service, and a [Desk] reads them
 // there. Where they are not on record, or where Runners recorded different ones, it refuses
 // with a [*SettingsError] and never guesses. [Desk.Relied] shows the record.
-//
-// Counts of open batches and the list of instances are the store's own: see [store.CanKeepStats].
 package operator
 
 import (

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -125,7 +126,7 @@ var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQu
 func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.ServiceID) {
 	o.Helper()
 	for _, service := range services {
-		_, err := o.st.Serve(o.ctx(), []store.Served{{Service: service, Ledger: t.Name}})
+		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: service, Ledger: t.Name}})
 		require.NoError(o, err)
 	}
 	r := relied.Record{Settings: relied.Of(services[0], t, time.Minute, s)}
@@ -140,11 +141,8 @@ func (o *office) keep(name string, r relied.Record) {
 	o.Helper()
 	text, err := r.Text()
 	require.NoError(o, err)
-	seen, err := o.st.KeepTraits(o.ctx(), name, "", "")
+	_, err = texts.Put(o.ctx(), o.st, store.Text{Kind: store.TextTraits, Name: name, Body: text})
 	require.NoError(o, err)
-	kept, err := o.st.KeepTraits(o.ctx(), name, text, seen)
-	require.NoError(o, err)
-	require.Equal(o, text, kept)
 }
 
 func TestNewWantsAStore(t *testing.T) {
@@ -291,7 +289,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 			return e
 		}
 		assert.Empty(o, refused(operator.ErrNotRecorded).Ledger, "nobody serves the service")
-		_, err := o.st.Serve(o.ctx(), []store.Served{{Service: "s", Ledger: "ledger"}})
+		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: "s", Ledger: "ledger"}})
 		require.NoError(o, err)
 		assert.Equal(o, "ledger", refused(operator.ErrNotRecorded).Ledger, "nobody said how")
 

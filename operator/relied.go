@@ -8,6 +8,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -91,13 +92,23 @@ func (d *Desk) Agree(ctx context.Context, seen Relied, by batch.By) error {
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}
-	// KeepTraits writes, too, if no record is there; but a record is never removed.
-	kept, err := d.store.KeepTraits(ctx, seen.Ledger, text, seen.Kept)
+	kept, err := texts.Read(ctx, d.store, store.TextTraits, seen.Ledger)
 	if err != nil {
 		return fmt.Errorf("agree: %w", err)
 	}
-	if kept != text {
-		return fmt.Errorf("agree: %w: the record of %q is %s", batch.ErrMovedOn, batch.Excerpt(seen.Ledger, 64), kept)
+	if kept.Body == text {
+		return nil // by an earlier call, whose answer was lost
+	}
+	did := false
+	if kept.Body == seen.Kept {
+		kept.Body = text
+		if did, err = d.store.SwapTexts(ctx, kept); err != nil {
+			return fmt.Errorf("agree: %w", err)
+		}
+	}
+	if !did {
+		now, err := texts.Read(ctx, d.store, store.TextTraits, seen.Ledger)
+		return fmt.Errorf("agree: %w: the record of %q is %s", errors.Join(batch.ErrMovedOn, err), batch.Excerpt(seen.Ledger, 64), now.Body)
 	}
 	return nil
 }
@@ -111,26 +122,28 @@ type route struct {
 }
 
 func (d *Desk) route(ctx context.Context, service batch.ServiceID) (route, error) {
-	names, err := d.store.Serve(ctx, []store.Served{{Service: service}})
+	names, err := texts.Serve(ctx, d.store, []texts.Served{{Service: service}})
 	if err != nil {
 		return route{}, err
 	}
 	return d.recorded(ctx, service, names[0], map[string]string{})
 }
 
-// recorded returns the record about a service that a ledger serves. texts are the records that are
+// recorded returns the record about a service that a ledger serves. records are those that are
 // known already, by the name of a ledger.
-func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, texts map[string]string) (r route, err error) {
+func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r route, err error) {
 	r.service, r.ledger = service, ledger
 	if ledger == "" {
 		return r, nil
 	}
-	text, known := texts[ledger]
+	text, known := records[ledger]
 	if !known {
-		if text, err = d.store.KeepTraits(ctx, ledger, "", ""); err != nil {
+		kept, err := texts.Read(ctx, d.store, store.TextTraits, ledger)
+		if err != nil {
 			return r, err
 		}
-		texts[ledger] = text
+		text = kept.Body
+		records[ledger] = text
 	}
 	if r.text = text; text != "" {
 		r.Record, err = relied.Read(text)

@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
@@ -114,7 +115,7 @@ func TestFullDatabase(t *testing.T) {
 	limit(pages + 20)
 	f.untilFull(t)
 	assert.Equal(t, 1, f.refused())
-	_, err := f.st.Stats(t.Context())
+	_, err := texts.Stats(t.Context(), f.st)
 	require.NoError(t, err, "it can be read")
 	limit(1 << 30)
 	f.goesOn(t)
@@ -148,7 +149,7 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorContains(t, f.add(t), "full")
 	}
 	assert.Equal(t, 6, f.refused())
-	_, err = f.st.Stats(t.Context())
+	_, err = texts.Stats(t.Context(), f.st)
 	require.NoError(t, err, "it can be read")
 	if *fullFor > 0 {
 		f.stayFull(t, &seen, quiet)

@@ -42,9 +42,9 @@ var (
 
 	ledgerOps = label{key: "dltbatch.operation", values: []string{"prepare", "resolve", "statuses"}}
 	storeOps  = label{key: "dltbatch.operation", values: []string{
-		"acquit", "add", "add_tx", "attempts", "cancel", "checked", "claim", "control", "decide", "finals", "get", "history",
-		"keep_instance", "keep_prepared", "keep_traits", "lane_history", "lanes", "ledger", "list", "look", "payloads", "pending",
-		"prune", "record", "refresh_stats", "requeue", "serve", "stats", "steer", "upkeep", "witnesses",
+		"acquit", "add", "add_tx", "attempts", "cancel", "checked", "claim", "control", "count_open", "decide", "finals", "get",
+		"history", "keep_prepared", "lane_history", "lanes", "list", "list_texts", "look", "payloads", "pending", "prune",
+		"read_texts", "record", "requeue", "steer", "swap_texts", "upkeep", "witnesses",
 	}}
 	addOps   = label{key: "dltbatch.operation", values: []string{"add", "add_tx"}}
 	groupOps = label{key: "dltbatch.operation", values: []string{"add", "add_tx", "claim", "record", "checked", "pending"}}

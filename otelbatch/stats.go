@@ -21,8 +21,8 @@ var (
 	stops       = label{key: "dltbatch.reason", values: []string{"paused", "halted"}}
 	present     = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
 	tables      = label{key: "dltbatch.table", values: []string{
-		"attempted_batches", "attempts", "batch_acts", "batches", "bulk_parts", "bulks", "controls", "database", "final_orders",
-		"instances", "lane_acts", "log", "open_orders", "orders", "outcomes", "served", "services", "stream_ids", "streams", "summaries", "tombstones", "transaction_receipts",
+		"attempted_batches", "attempts", "batch_acts", "batches", "controls", "database", "final_orders",
+		"lane_acts", "log", "open_orders", "orders", "outcomes", "services", "stream_ids", "streams", "texts", "tombstones", "transaction_receipts",
 		"transactions", "unsettled_batches", "waiting_batches",
 	}}
 )

@@ -91,32 +91,29 @@ func (s *staged) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, e
 	return s.Store.Prune(ctx, q)
 }
 
-func (s *staged) KeepInstance(ctx context.Context, i store.Instance) error {
-	if err := s.fail(true); err != nil {
-		return err
-	}
-	return s.Store.KeepInstance(ctx, i)
-}
-
-func (s *staged) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
+func (s *staged) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if err := s.fail(true); err != nil {
 		return false, err
 	}
-	return s.Store.RefreshStats(ctx, q)
+	return s.Store.SwapTexts(ctx, texts...)
+}
+
+func (s *staged) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	if err := s.fail(false); err != nil {
+		return nil, time.Time{}, err
+	}
+	return s.Store.ReadTexts(ctx, kind, names...)
 }
 
 // deadRows is how many rows a second a busy PostgreSQL leaves behind, beside a held snapshot.
 const deadRows = 1000
 
-func (s *staged) Stats(ctx context.Context) (store.Stats, error) {
-	if err := s.fail(false); err != nil {
-		return store.Stats{}, err
+func (s *staged) CountOpen(ctx context.Context) (store.Totals, error) {
+	totals, err := s.Store.CountOpen(ctx)
+	if since := s.held.Load(); since != nil {
+		totals.Sizes = []store.Size{{Name: "attempted_batches", Dead: int64(deadRows * time.Since(*since).Seconds())}}
 	}
-	stats, err := s.Store.Stats(ctx)
-	if since := s.held.Load(); since != nil && !stats.At.IsZero() {
-		stats.Sizes = []store.Size{{Name: "attempted_batches", Dead: int64(deadRows * time.Since(*since).Seconds())}}
-	}
-	return stats, err
+	return totals, err
 }
 
 func (s *staged) Upkeep(context.Context) ([]store.Warning, error) {

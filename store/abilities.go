@@ -21,15 +21,13 @@ const (
 	CanPrune                               // Prune
 	CanKeepPrepared                        // KeepPrepared
 	CanFindWitnesses                       // Witnesses
-	CanKeepLedgers                         // Ledger, Serve, KeepTraits
+	CanKeepTexts                           // ReadTexts, ListTexts, SwapTexts
 	CanOperate                             // Cancel, Requeue, Decide, Acquit
 	CanControl                             // Steer, Control, ControlsOf
 	CanInspect                             // History, LaneHistory, Attempts, Look
 	CanListActs                            // Acts
-	CanKeepStats                           // KeepInstance, RefreshStats, Stats
+	CanCountOpen                           // CountOpen
 	CanSurvey                              // Survey, Find
-	CanKeepSummaries                       // Summary, KeepSummary
-	CanKeepBulks                           // AddBulk, SetBulk, GetBulk, GetBulkPart, ListBulks
 	CanKeepStreams                         // LeaseStream, AppendStream, FindStream
 
 	noAbility // stays the last
@@ -46,15 +44,13 @@ var losses = [...]struct{ name, loss string }{
 	{"CanPrune", "final batches are kept for ever"},
 	{"CanKeepPrepared", "no ledger that prepares batches, such as Canton and EVM chains"},
 	{"CanFindWitnesses", "a resolver gets no witnesses, so more doubts need a person"},
-	{"CanKeepLedgers", "nothing notices that batches belong to another ledger; no dlt.Router"},
+	{"CanKeepTexts", "nothing notices that batches belong to another ledger; no dlt.Router, no list of instances, no bulk action that another process can go on with"},
 	{"CanOperate", "no Cancel, Requeue, Decide and Acquit"},
 	{"CanControl", "no pause, halt and policy"},
 	{"CanInspect", "no Explain and no history"},
 	{"CanListActs", "nobody sees what operators did to all batches and lanes"},
-	{"CanKeepStats", "no counts of what is open, and no list of instances"},
+	{"CanCountOpen", "no counts of what is open"},
 	{"CanSurvey", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"},
-	{"CanKeepSummaries", "each process looks at all lanes for itself"},
-	{"CanKeepBulks", "no bulk action that another process can go on with"},
 	{"CanKeepStreams", "no client that keeps its ledger's events, such as Splinter's resolver"},
 }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Limits of the counts ([CanKeepStats]).
+// Limits of the counts ([CanCountOpen]).
 const (
-	// StatsLimit is how long a refresh may count. After that time it is cut off, and the
+	// StatsLimit is how long a count may take. After that time it is cut off, and the
 	// earlier counts stay.
 	StatsLimit = 10 * time.Second
-	// MaxInstances is how many instances a store keeps: the last seen.
+	// MaxInstances is how many instances are kept: the last seen.
 	MaxInstances = 1000
 	// OldestLanes is how many lanes [Totals].OldestLanes has at most.
 	OldestLanes = 10
@@ -57,14 +57,13 @@ func checkWho(field, name string) error {
 	return nil
 }
 
-// StatsTurn is the row by which processes take turns at counting, beside the counts. Its methods
-// are the rules as pure functions; now is always the database's clock. A process reads the row,
-// writes [StatsTurn.Take] by compare-and-set on Turn, counts, and writes [StatsTurn.End] with its
-// counts likewise. So a process that was slow, and was followed by another, changes nothing.
+// StatsTurn is how processes take turns at making a text that takes long, such as counts. It is kept beside
+// the text. Its methods are the rules as pure functions; now is always the database's clock. A process
+// reads both, swaps them with [StatsTurn.Take], makes the text, and swaps it in with
+// [StatsTurn.End]. So a process that was slow, and was followed by another, changes nothing.
 type StatsTurn struct {
-	Turn int64     // raised by each Take
-	At   time.Time // the moment of the kept counts; zero without counts
-	Rest time.Time // nobody counts before
+	At   time.Time `json:"at,omitzero"`   // the moment of the kept text; zero without one
+	Rest time.Time `json:"rest,omitzero"` // nobody makes it again before
 }
 
 // Due reports whether to count now. What comes from before the clock stepped back does not matter:
@@ -78,18 +77,17 @@ func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	return now.Sub(t.At) >= q.OlderThan && !rests
 }
 
-// Take returns the row while a process counts. Its At is zero where the kept counts are ahead of
+// Take returns the turn while a process counts. Its At is zero where the kept counts are ahead of
 // the clock: so its Rest matters.
 func (t StatsTurn) Take(now time.Time) StatsTurn {
 	if t.At.After(now) {
 		t.At = time.Time{}
 	}
-	t.Turn++
 	t.Rest = now.Add(statsLease)
 	return t
 }
 
-// End returns the row after a process has counted for as long as took; as of at, or, where it
+// End returns the turn after a process has counted for as long as took; as of at, or, where it
 // failed, with at zero. The rest keeps counting to a small part of all processes' time.
 func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	if !at.IsZero() {
@@ -99,7 +97,7 @@ func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	return t
 }
 
-// Stats are the counts and the instances that a store keeps ([CanKeepStats]).
+// Stats are the counts and the instances that a store keeps ([TextStats], [TextInstance]).
 type Stats struct {
 	Totals
 	// Age is the time since At, when the counts were read.
@@ -176,19 +174,15 @@ type Instance struct {
 	// are printable text of at most [batch.MaxInstanceLen] bytes.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Since and Seen are when its row was written first and last, on the database's clock: the
-	// store sets them.
+	// Since and Seen are when its row was written first and last, on the database's clock; they are
+	// set where instances are read.
 	Since time.Time `json:"since,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Stopped says that it has ended: KeepInstance removes its row.
-	Stopped bool `json:"-"`
-
 	// Host is the name of its machine; "" where the machine has none.
 	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
 	Version string `json:"version"`
-	// Schema is the version of the schema that its code knows: the store sets it. 0 where the store
-	// has no schema.
+	// Schema is the version of the schema that its code knows; 0 where the store has no schema.
 	Schema int64  `json:"schema,omitzero"`
 	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.

@@ -18,7 +18,6 @@ func TestStatsTurn(t *testing.T) {
 	require.True(t, turn.Due(start, q), "nobody has counted yet")
 
 	taken := turn.Take(start)
-	assert.Equal(t, turn.Turn+1, taken.Turn)
 	assert.False(t, taken.Due(start.Add(20*time.Second-1), q), "somebody counts")
 	assert.True(t, taken.Due(start.Add(20*time.Second), q), "who counts has died")
 

@@ -84,20 +84,21 @@ type Store interface {
 	// cost does not grow with history.
 	Witnesses(ctx context.Context, ref Ref, limit int) ([]batch.ID, error)
 
-	// The ledgers to which the batches of the store belong: [CanKeepLedgers].
+	// Small texts that the library has to know again and has no table for, each under a kind and a
+	// name: [CanKeepTexts]. The constants of [TextKind] are the list.
 
-	// Ledger records the ledger's name if none is recorded, and returns the recorded name.
-	Ledger(ctx context.Context, name string) (string, error)
-	// Serve records for each service the ledger that serves it, unless one is recorded, and
-	// returns the recorded names in the order of services. A name "" records nothing and only
-	// looks; the result is "" where no name is recorded.
-	Serve(ctx context.Context, services []Served) ([]string, error)
-	// KeepTraits keeps a text about the traits that dltbatch relies on, under the ledger's
-	// name, where no text is kept yet or the kept text equals seen. It returns the text that
-	// is kept then, "" for none. A caller that gets another text than its own passes that as
-	// seen to replace it. With traits "" the call keeps nothing and only looks. After an error
-	// it is open whether traits are kept; calling again is harmless.
-	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
+	// ReadTexts returns the texts of a kind under these names, in the order of names, and the
+	// database's clock. A name without a text gives a [Text] of Version 0. What [ValidTextNames]
+	// refuses gives its [*batch.InputError].
+	ReadTexts(ctx context.Context, kind TextKind, names ...string) ([]Text, time.Time, error)
+	// ListTexts returns the texts of a kind, the last changed first, and the database's clock.
+	ListTexts(ctx context.Context, q TextsQuery) ([]Text, time.Time, error)
+	// SwapTexts writes all these texts or none of them. It writes them if each is kept with the
+	// Version that it has here; Version 0 means that none is kept. true says that they are
+	// written. A text without a Body is removed. Begun and Changed do not count. What [ValidTexts]
+	// refuses gives its [*batch.InputError]. After any other error it is open whether the texts
+	// are written: read them again.
+	SwapTexts(ctx context.Context, texts ...Text) (bool, error)
 
 	// Acts that a person may do to a stored batch: [CanOperate].
 	//
@@ -173,21 +174,14 @@ type Store interface {
 	// return gives a [*batch.InputError].
 	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
 
-	// Counts of open batches and orders and a list of the running instances, for dashboards,
-	// metrics and alerts: [CanKeepStats]. The time of a count grows with the number of open
-	// batches. So one process of the cluster counts for all, now and then; the store keeps the
-	// counts, and readers get them with their age (docs/design.md#counting-what-is-open).
+	// Counts of open batches and orders, for dashboards, metrics and alerts: [CanCountOpen]. The
+	// time of a count grows with the number of open batches. So one process of the cluster counts
+	// for all, now and then, and keeps the counts as a text; readers get them with their age
+	// (docs/design.md#counting-what-is-open).
 
-	// KeepInstance writes the row of an instance, under its ID. The store sets Seen to the
-	// present, and Since at the first call. Where i.Stopped it removes the row. An instance that
-	// [Instance.Validate] refuses gives a [*batch.InputError].
-	KeepInstance(ctx context.Context, i Instance) error
-	// RefreshStats counts, where the kept counts are old enough ([StatsTurn.Due]) and nobody else
-	// counts; true says that it did. It reads everything at one moment, takes no lock that
-	// others wait for, and gives up after [StatsLimit]. It also forgets instances.
-	RefreshStats(ctx context.Context, q RefreshQuery) (bool, error)
-	// Stats reads the kept counts. Its cost grows neither with open batches nor with history.
-	Stats(ctx context.Context) (Stats, error)
+	// CountOpen counts what is open. It reads everything at one moment, takes no lock that others
+	// wait for, and gives up after [StatsLimit]. Of the result it leaves out Took, By and Earlier.
+	CountOpen(ctx context.Context) (Totals, error)
 
 	// All lanes at once, for people who ask which batches stand still and why: [CanSurvey]. These
 	// methods change nothing.
@@ -201,38 +195,6 @@ type Store interface {
 	// Find returns the record of the batch that q names, open or final, or what its tombstone
 	// keeps ([Remains]), or [batch.ErrNotFound].
 	Find(ctx context.Context, q FindQuery) (batch.Record, error)
-
-	// Texts that take long to make, each under a name, so that one process makes them and all
-	// others read them (docs/design.md#counting-what-is-open): [CanKeepSummaries]. The texts are
-	// package operator's.
-
-	// Summary returns the text under a name, and the database's clock. Where nothing is kept, all
-	// but Now is zero.
-	Summary(ctx context.Context, name string) (Summary, error)
-	// KeepSummary replaces a summary that is at this turn still; true says that it did. A Text ""
-	// leaves the text as it is. Now does not count. A name that is empty or not printable text of
-	// at most [batch.MaxInstanceLen] bytes gives a [*batch.InputError].
-	KeepSummary(ctx context.Context, name string, turn int64, next Summary) (bool, error)
-
-	// How far bulk actions of operators have come, so that after a crash a person may go on with
-	// one in another process (docs/operations.md#bulk-actions): [CanKeepBulks]. The texts are
-	// package operator's.
-
-	// AddBulk keeps a bulk action and its parts, all or nothing. Where the token is known it
-	// changes nothing. In the same transaction it removes actions that nobody has changed for
-	// longer than forget; 0 removes none. The error is a [*batch.InputError] where the token is no
-	// [ValidBulkToken].
-	AddBulk(ctx context.Context, token, text string, parts []string, forget time.Duration) (Bulk, error)
-	// SetBulk replaces the texts of an action, and of one of its parts where part is not nil, if
-	// the action still has this version. Else it changes nothing, and the error is
-	// [batch.ErrMovedOn], or [batch.ErrNotFound].
-	SetBulk(ctx context.Context, token string, version int64, text string, part *BulkPart) (Bulk, error)
-	// GetBulk returns an action, or [batch.ErrNotFound].
-	GetBulk(ctx context.Context, token string) (Bulk, error)
-	// GetBulkPart returns the text of a part, or [batch.ErrNotFound].
-	GetBulkPart(ctx context.Context, token string, place int) (string, error)
-	// ListBulks returns the newest limit actions, the newest first; at most [MaxBulks].
-	ListBulks(ctx context.Context, limit int) ([]Bulk, error)
 
 	// The ids that clients saw in their ledgers' streams of events: [CanKeepStreams]. The methods
 	// are those of dlt.Journal. A name that is empty, longer than [batch.MaxIDLen] bytes or not

@@ -59,7 +59,7 @@ type Survey struct {
 // LaneSurvey is a lane with open batches, seen from its front.
 type LaneSurvey struct {
 	Service batch.ServiceID
-	Ledger  string // that is recorded to serve it ([Store].Serve); "" for none
+	Ledger  string // that is recorded to serve it ([TextServed]); "" for none
 	// Rows are all open batches of the lane that were ever attempted, and then the first of the
 	// waiting batches, both by order key, as [InOrder] takes them; perhaps without their
 	// receipts.

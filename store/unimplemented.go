@@ -59,19 +59,24 @@ func (Unimplemented) Witnesses(context.Context, Ref, int) ([]batch.ID, error) {
 	return nil, lacks("Witnesses", CanFindWitnesses)
 }
 
-// Ledger gives [ErrUnsupported].
-func (Unimplemented) Ledger(context.Context, string) (string, error) {
-	return "", lacks("Ledger", CanKeepLedgers)
+// ReadTexts gives [ErrUnsupported].
+func (Unimplemented) ReadTexts(context.Context, TextKind, ...string) ([]Text, time.Time, error) {
+	return nil, time.Time{}, lacks("ReadTexts", CanKeepTexts)
 }
 
-// Serve gives [ErrUnsupported].
-func (Unimplemented) Serve(context.Context, []Served) ([]string, error) {
-	return nil, lacks("Serve", CanKeepLedgers)
+// ListTexts gives [ErrUnsupported].
+func (Unimplemented) ListTexts(context.Context, TextsQuery) ([]Text, time.Time, error) {
+	return nil, time.Time{}, lacks("ListTexts", CanKeepTexts)
 }
 
-// KeepTraits gives [ErrUnsupported].
-func (Unimplemented) KeepTraits(context.Context, string, string, string) (string, error) {
-	return "", lacks("KeepTraits", CanKeepLedgers)
+// SwapTexts gives [ErrUnsupported].
+func (Unimplemented) SwapTexts(context.Context, ...Text) (bool, error) {
+	return false, lacks("SwapTexts", CanKeepTexts)
+}
+
+// CountOpen gives [ErrUnsupported].
+func (Unimplemented) CountOpen(context.Context) (Totals, error) {
+	return Totals{}, lacks("CountOpen", CanCountOpen)
 }
 
 // Cancel gives [ErrUnsupported].
@@ -134,21 +139,6 @@ func (Unimplemented) Acts(context.Context, ActsQuery) ([]batch.Act, Cursor, erro
 	return nil, "", lacks("Acts", CanListActs)
 }
 
-// KeepInstance gives [ErrUnsupported].
-func (Unimplemented) KeepInstance(context.Context, Instance) error {
-	return lacks("KeepInstance", CanKeepStats)
-}
-
-// RefreshStats gives [ErrUnsupported].
-func (Unimplemented) RefreshStats(context.Context, RefreshQuery) (bool, error) {
-	return false, lacks("RefreshStats", CanKeepStats)
-}
-
-// Stats gives [ErrUnsupported].
-func (Unimplemented) Stats(context.Context) (Stats, error) {
-	return Stats{}, lacks("Stats", CanKeepStats)
-}
-
 // Survey gives [ErrUnsupported].
 func (Unimplemented) Survey(context.Context, SurveyQuery) (Survey, error) {
 	return Survey{}, lacks("Survey", CanSurvey)
@@ -157,41 +147,6 @@ func (Unimplemented) Survey(context.Context, SurveyQuery) (Survey, error) {
 // Find gives [ErrUnsupported].
 func (Unimplemented) Find(context.Context, FindQuery) (batch.Record, error) {
 	return batch.Record{}, lacks("Find", CanSurvey)
-}
-
-// Summary gives [ErrUnsupported].
-func (Unimplemented) Summary(context.Context, string) (Summary, error) {
-	return Summary{}, lacks("Summary", CanKeepSummaries)
-}
-
-// KeepSummary gives [ErrUnsupported].
-func (Unimplemented) KeepSummary(context.Context, string, int64, Summary) (bool, error) {
-	return false, lacks("KeepSummary", CanKeepSummaries)
-}
-
-// AddBulk gives [ErrUnsupported].
-func (Unimplemented) AddBulk(context.Context, string, string, []string, time.Duration) (Bulk, error) {
-	return Bulk{}, lacks("AddBulk", CanKeepBulks)
-}
-
-// SetBulk gives [ErrUnsupported].
-func (Unimplemented) SetBulk(context.Context, string, int64, string, *BulkPart) (Bulk, error) {
-	return Bulk{}, lacks("SetBulk", CanKeepBulks)
-}
-
-// GetBulk gives [ErrUnsupported].
-func (Unimplemented) GetBulk(context.Context, string) (Bulk, error) {
-	return Bulk{}, lacks("GetBulk", CanKeepBulks)
-}
-
-// GetBulkPart gives [ErrUnsupported].
-func (Unimplemented) GetBulkPart(context.Context, string, int) (string, error) {
-	return "", lacks("GetBulkPart", CanKeepBulks)
-}
-
-// ListBulks gives [ErrUnsupported].
-func (Unimplemented) ListBulks(context.Context, int) ([]Bulk, error) {
-	return nil, lacks("ListBulks", CanKeepBulks)
 }
 
 // LeaseStream gives [ErrUnsupported].

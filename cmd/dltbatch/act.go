@@ -150,7 +150,7 @@ func (a *app) requeue() *cobra.Command {
 
 func (a *app) decide() *cobra.Command {
 	c := &cobra.Command{
-		Use: "decide [flags] [ID] " + strings.Join(texts(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(texts(batch.Rulings())),
+		Use: "decide [flags] [ID] " + strings.Join(asText(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(asText(batch.Rulings())),
 		Long: `Ends a doubt after a look at the ledger. What you state about the batch:
 ` + statements() + `
 A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/relied"
-	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -131,12 +131,12 @@ func TestAgree(t *testing.T) {
 		s.serves("s")
 		s.add("s", "b1")
 		s.ends("s", store.Refused)
-		kept := reads[operator.Relied](s, "settings", "s").Kept
+
 		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial{})
 		mine := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Minute}, time.Minute, queuer.Serial{})
 		text, err := relied.Record{Settings: mine, Other: &other}.Text()
 		require.NoError(s, err)
-		_, err = s.st.KeepTraits(s.Context(), "ledger", text, kept)
+		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 		require.NoError(s, err)
 
 		assert.Contains(s, s.fails(exitSettings, "requeue", "b1", "--reason", "r", "--yes"), "dltbatch agree")

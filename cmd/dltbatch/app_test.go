@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/leak"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -121,12 +122,12 @@ func (s *screen) serves(services ...batch.ServiceID) {
 	s.Helper()
 	traits := dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}
 	for _, service := range services {
-		_, err := s.st.Serve(s.Context(), []store.Served{{Service: service, Ledger: "ledger"}})
+		_, err := texts.Serve(s.Context(), s.st, []texts.Served{{Service: service, Ledger: "ledger"}})
 		require.NoError(s, err)
 	}
 	text, err := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial{})}.Text()
 	require.NoError(s, err)
-	_, err = s.st.KeepTraits(s.Context(), "ledger", text, "")
+	_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(s, err)
 }
 

@@ -36,9 +36,9 @@ that stands for them. The JSON is operator.Selection.`,
 	read := filtering(c, &b.Filter)
 	f := c.Flags()
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
-	f.StringVar(&word, "ruling", "", "with decide: "+strings.Join(texts(batch.Rulings()), ", "))
+	f.StringVar(&word, "ruling", "", "with decide: "+strings.Join(asText(batch.Rulings()), ", "))
 	f.StringVar(&file, "out", "", "write the selection to this `FILE`, which must not exist")
-	complete(c, "ruling", texts(batch.Rulings()))
+	complete(c, "ruling", asText(batch.Rulings()))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
 		if err := read(); err != nil {
@@ -68,7 +68,7 @@ that stands for them. The JSON is operator.Selection.`,
 	})
 }
 
-func texts[T ~string](list []T) []string {
+func asText[T ~string](list []T) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
 		out[i] = string(v)

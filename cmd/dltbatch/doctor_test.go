@@ -12,7 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/relied"
-	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -43,17 +43,17 @@ func TestDoctor(t *testing.T) {
 	inStores(t, func(s *screen) {
 		assert.Contains(s, s.troubles(), "instances", "nobody runs")
 		one := store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}
-		require.NoError(s, s.st.KeepInstance(s.Context(), one))
+		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, one))
 		s.serves("s")
 		s.add("s", "b1", "b2")
 		assert.Empty(s, s.troubles())
 
 		two := one
 		two.ID, two.Version = "2", "v0.2.0"
-		require.NoError(s, s.st.KeepInstance(s.Context(), two))
+		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, two))
 		require.Eventually(s, func() bool { // SQLite's clock goes on by milliseconds
-			require.NoError(s, s.st.KeepInstance(s.Context(), one))
-			kept, err := s.st.Stats(s.Context())
+			require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, one))
+			kept, err := texts.Stats(s.Context(), s.st)
 			require.NoError(s, err)
 			return kept.Instances[0].Shared
 		}, time.Minute, time.Millisecond)
@@ -61,14 +61,13 @@ func TestDoctor(t *testing.T) {
 		assert.Contains(s, found, "versions")
 		assert.Contains(s, found["names of instances"].Found, "host-7")
 		assert.Len(s, found, 2)
-		two.Stopped = true
-		require.NoError(s, s.st.KeepInstance(s.Context(), two))
+		_, err := texts.Put(s.Context(), s.st, store.Text{Kind: store.TextInstance, Name: two.ID})
+		require.NoError(s, err)
 
-		kept := reads[operator.Relied](s, "settings", "s").Kept
 		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial{})
 		text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial{}), Other: &other}.Text()
 		require.NoError(s, err)
-		_, err = s.st.KeepTraits(s.Context(), "ledger", text, kept)
+		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 		require.NoError(s, err)
 		s.does("policy", "s", "halt", "--reason", "r")
 		s.ends("s", store.Refused)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -116,7 +117,7 @@ func TestStatusAndInstances(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1", "b2")
 		assert.Contains(s, s.does("status"), "nobody has counted yet")
-		require.NoError(s, s.st.KeepInstance(s.Context(), store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
+		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
 		stats := reads[store.Stats](s, "status", "--refresh")
 		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
 		text := s.does("status")

@@ -38,8 +38,8 @@ func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 	f.DurationVar(&to.OlderThan, "older-than", 0, "at least this old")
 	f.DurationVar(&to.NewerThan, "newer-than", 0, "younger than this")
 	complete(c, "state", words(batch.States()))
-	complete(c, "error", texts(kindsKnown))
-	complete(c, "cause", texts(causesKnown))
+	complete(c, "error", asText(kindsKnown))
+	complete(c, "cause", asText(causesKnown))
 	return func() (err error) {
 		if f.Changed("service") {
 			to.Service = (*batch.ServiceID)(&service)
@@ -59,7 +59,7 @@ func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 func known[T ~string](what string, all []T, words []string) (list []T, err error) {
 	for _, word := range words {
 		if !slices.Contains(all, T(word)) {
-			return nil, fmt.Errorf("%w: there is no %s %q; there are %s", errUsage, what, batch.Excerpt(word, 64), strings.Join(texts(all), ", "))
+			return nil, fmt.Errorf("%w: there is no %s %q; there are %s", errUsage, what, batch.Excerpt(word, 64), strings.Join(asText(all), ", "))
 		}
 		list = append(list, T(word))
 	}

@@ -8,17 +8,22 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // stats reads the counts and the instances.
 func (db *database) stats(ctx context.Context, refresh bool) (store.Stats, error) {
+	desk, err := operator.New(db.Store)
+	if err != nil {
+		return store.Stats{}, err
+	}
 	if refresh {
-		if _, err := db.Store.RefreshStats(ctx, store.RefreshQuery{By: "dltbatch command"}); err != nil {
+		if _, err := desk.RefreshStats(ctx, store.RefreshQuery{By: "dltbatch command"}); err != nil {
 			return store.Stats{}, err
 		}
 	}
-	return db.Store.Stats(ctx)
+	return desk.Stats(ctx)
 }
 
 func (a *app) status() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -180,7 +181,7 @@ func incidents() []incident {
 				q := store.ClaimQuery{Lanes: []batch.ServiceID{"orders"}, Limit: 1, Window: 1, TTL: time.Hour, Instance: "two"}
 				_, err := s.st.Claim(s.Context(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 				require.NoError(s, err)
-				require.NoError(s, s.st.KeepInstance(s.Context(), store.Instance{ID: "2", Name: "two", Claims: 1, Version: "v1"}))
+				require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "2", Name: "two", Claims: 1, Version: "v1"}))
 				s.counted()
 				s.exec(`UPDATE instances SET since = since - 120000000, seen = seen - 120000000`) // two minutes without a word
 			},
@@ -237,11 +238,11 @@ func incidents() []incident {
 				for n, quiet := range []time.Duration{time.Minute, time.Hour} {
 					stop := s.runs(fmt.Sprint("i", n), busy(quiet), dltbatch.Options{})
 					s.until("settings on record", func() bool {
-						names, err := s.st.Serve(s.Context(), []store.Served{{Service: "orders"}})
+						names, err := texts.Serve(s.Context(), s.st, []texts.Served{{Service: "orders"}})
 						require.NoError(s, err)
-						kept, err := s.st.KeepTraits(s.Context(), names[0], "", "")
+						kept, err := texts.Read(s.Context(), s.st, store.TextTraits, names[0])
 						require.NoError(s, err)
-						return kept != "" && (n == 0 || disagree(kept))
+						return kept.Body != "" && (n == 0 || disagree(kept.Body))
 					})
 					stop()
 				}
@@ -259,10 +260,10 @@ func incidents() []incident {
 				p.command("agree", "agree", "orders", "--reason", why)
 			},
 			mended: func(p *person) {
-				kept, err := p.st.KeepTraits(p.Context(), "memory", "", "")
+				kept, err := texts.Read(p.Context(), p.st, store.TextTraits, "memory")
 				require.NoError(p, err)
-				require.False(p, disagree(kept), kept)
-				require.Contains(p, kept, why)
+				require.False(p, disagree(kept.Body), kept.Body)
+				require.Contains(p, kept.Body, why)
 			},
 		},
 	}

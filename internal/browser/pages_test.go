@@ -21,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -106,7 +107,7 @@ func (s *stand) instances() {
 		if n == 2 {
 			i.Flows = nil
 		}
-		require.NoError(s, s.st.KeepInstance(s.Context(), i))
+		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 	}
 	s.exec(`UPDATE instances SET since = since - 86400000000`)
 	s.exec(`UPDATE instances SET seen = seen - 400000000 WHERE id = 'worker-3'`)

@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -82,7 +83,7 @@ func (s *stand) until(what string, done func() bool) {
 
 func (s *stand) stats() store.Stats {
 	s.Helper()
-	stats, err := s.st.Stats(s.Context())
+	stats, err := texts.Stats(s.Context(), s.st)
 	require.NoError(s, err)
 	return stats
 }
@@ -90,7 +91,7 @@ func (s *stand) stats() store.Stats {
 // counted counts now.
 func (s *stand) counted() {
 	s.until("a count", func() bool {
-		did, err := s.st.RefreshStats(s.Context(), store.RefreshQuery{OlderThan: time.Microsecond})
+		did, err := texts.Refresh(s.Context(), s.st, store.RefreshQuery{OlderThan: time.Microsecond})
 		require.NoError(s, err)
 		return did
 	})

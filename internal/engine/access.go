@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/held"
@@ -168,16 +169,36 @@ func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 	return call(ctx, a, "prune", 0, removed, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
 }
 
-func (a access) Ledger(ctx context.Context, name string) (string, error) {
-	return call(ctx, a, "ledger", 1, nil, func() (string, error) { return a.Store.Ledger(ctx, name) })
+// textsAt are texts with the clock.
+type textsAt struct {
+	all []store.Text
+	now time.Time
 }
 
-func (a access) Serve(ctx context.Context, services []store.Served) ([]string, error) {
-	return call(ctx, a, "serve", len(services), nil, func() ([]string, error) { return a.Store.Serve(ctx, services) })
+func (t textsAt) number() int { return len(t.all) }
+
+func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	found, err := call(ctx, a, "read_texts", len(names), nil, func() (t textsAt, err error) {
+		t.all, t.now, err = a.Store.ReadTexts(ctx, kind, names...)
+		return t, err
+	})
+	return found.all, found.now, err
 }
 
-func (a access) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	return call(ctx, a, "keep_traits", 1, nil, func() (string, error) { return a.Store.KeepTraits(ctx, name, traits, seen) })
+func (a access) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
+	found, err := call(ctx, a, "list_texts", 0, textsAt.number, func() (t textsAt, err error) {
+		t.all, t.now, err = a.Store.ListTexts(ctx, q)
+		return t, err
+	})
+	return found.all, found.now, err
+}
+
+func (a access) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+	return call(ctx, a, "swap_texts", len(texts), nil, func() (bool, error) { return a.Store.SwapTexts(ctx, texts...) })
+}
+
+func (a access) CountOpen(ctx context.Context) (store.Totals, error) {
+	return call(ctx, a, "count_open", 0, nil, func() (store.Totals, error) { return a.Store.CountOpen(ctx) })
 }
 
 func (a access) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
@@ -202,18 +223,6 @@ func (a access) Steer(ctx context.Context, s store.Steering) (now batch.Control,
 		return now, err
 	})
 	return now, changed, err
-}
-
-func (a access) KeepInstance(ctx context.Context, i store.Instance) error {
-	return callErr(ctx, a, "keep_instance", 1, func() error { return a.Store.KeepInstance(ctx, i) })
-}
-
-func (a access) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
-	return call(ctx, a, "refresh_stats", 0, nil, func() (bool, error) { return a.Store.RefreshStats(ctx, q) })
-}
-
-func (a access) Stats(ctx context.Context) (store.Stats, error) {
-	return call(ctx, a, "stats", 0, func(s store.Stats) int { return len(s.Instances) }, func() (store.Stats, error) { return a.Store.Stats(ctx) })
 }
 
 func (a access) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {

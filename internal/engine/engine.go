@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/events"
 	"github.com/dltbatch/dltbatch/internal/held"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -161,7 +162,7 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 	if err := checkRetention(traits, e.o); err != nil {
 		return err
 	}
-	recorded, err := e.store.Ledger(ctx, traits.Name)
+	recorded, err := texts.Ledger(ctx, e.store, traits.Name)
 	if err != nil {
 		return fmt.Errorf("run: record the ledger's name: %w", err)
 	}
@@ -244,7 +245,7 @@ func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 
 // elsewhere returns an error if another ledger than the named one serves a service. It records nothing.
 func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
-	by, err := e.store.Serve(ctx, []store.Served{{Service: s}})
+	by, err := texts.Serve(ctx, e.store, []texts.Served{{Service: s}})
 	if err != nil {
 		return nil, err
 	}

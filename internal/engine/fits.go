@@ -84,8 +84,8 @@ func checkNeeds(s store.Store, t dlt.Traits) error {
 	switch {
 	case t.Prepares && !can.Has(store.CanKeepPrepared):
 		return lacks(s, store.CanKeepPrepared, fmt.Sprintf("the ledger %q, which prepares batches (dlt.Traits.Prepares)", t.Name))
-	case t.Routed && !can.Has(store.CanKeepLedgers):
-		return lacks(s, store.CanKeepLedgers, "a ledger that is made of several (dlt.Traits.Routed)")
+	case t.Routed && !can.Has(store.CanKeepTexts):
+		return lacks(s, store.CanKeepTexts, "a ledger that is made of several (dlt.Traits.Routed)")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -53,15 +54,15 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	if len(unjudged) == 0 {
 		return nil
 	}
-	var ask []store.Served
+	var ask []texts.Served
 	for s, f := range unjudged {
 		if f.err == nil {
 			f.err = checkService(g.store.given(), f.Traits, g.o)
 		}
-		want := store.Served{Service: s, Ledger: f.Name}
+		want := texts.Served{Service: s, Ledger: f.Name}
 		if f.err != nil {
 			// Another ledger may have its batches in flight, although this one cannot serve it. Without a
-			// name Serve records nothing.
+			// name texts.Serve records nothing.
 			want.Ledger = ""
 			if old := g.known(s); old.judged && old.err == nil && !panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
@@ -71,9 +72,9 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			ask = append(ask, want)
 		}
 	}
-	slices.SortFunc(ask, func(a, b store.Served) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortFunc(ask, func(a, b texts.Served) int { return cmp.Compare(a.Service, b.Service) })
 	for chunk := range slices.Chunk(ask, store.MaxKeys) {
-		by, err := g.store.Serve(ctx, chunk)
+		by, err := texts.Serve(ctx, g.store, chunk)
 		if err != nil {
 			return fmt.Errorf("who serves %d services: %w", len(chunk), err)
 		}

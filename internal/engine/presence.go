@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -32,6 +33,7 @@ type presence struct {
 	row    access // the write of this instance's own row clears nothing but its own failures: other tables may take no writes
 	vitals *vitals
 	kept   store.Instance // the unchanging fields
+	shown  texts.Presence
 	forget time.Duration
 	health func() health.Health
 	claims func() int
@@ -47,7 +49,7 @@ type stretch struct {
 
 // newPresence returns nil where the store keeps no stats.
 func (r *run) newPresence() *presence {
-	if !r.store.Abilities().Has(store.CanKeepStats) {
+	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
 	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
@@ -90,9 +92,9 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 // show writes the row, counts where that is due, and reads the counts. Of the three only the row says
 // whether the database takes writes: counting may fail because there is too much to count.
 func (p *presence) show(ctx context.Context) error {
-	kept := p.row.KeepInstance(ctx, p.now())
-	_, counted := p.store.RefreshStats(ctx, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
-	s, read := p.store.Stats(ctx)
+	kept := p.shown.Show(ctx, p.row, p.now(ctx))
+	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
+	s, read := texts.Stats(ctx, p.store)
 	if read == nil {
 		p.vitals.counted(s)
 	}
@@ -100,7 +102,14 @@ func (p *presence) show(ctx context.Context) error {
 }
 
 // now is the row of this instance.
-func (p *presence) now() store.Instance {
+func (p *presence) now(ctx context.Context) store.Instance {
+	if s, has := p.store.given().(interface {
+		Schema(ctx context.Context) (store.Schema, error)
+	}); has && p.kept.Schema == 0 {
+		if schema, err := s.Schema(ctx); err == nil {
+			p.kept.Schema = schema.Want
+		}
+	}
 	i, h, at := p.kept, p.health(), time.Now()
 	if h.Paused {
 		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
@@ -142,5 +151,13 @@ func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
 func (p *presence) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
-	return p.store.KeepInstance(ctx, store.Instance{ID: p.kept.ID, Stopped: true})
+	return p.shown.End(ctx, p.store)
+}
+
+// Stats returns the counts of what is open, and the instances.
+func (e *Engine) Stats(ctx context.Context) (store.Stats, error) {
+	if lacks := (store.CanKeepTexts | store.CanCountOpen) &^ e.store.Abilities(); lacks != 0 {
+		return store.Stats{}, fmt.Errorf("Stats: %w: the store lacks %s", store.ErrUnsupported, lacks)
+	}
+	return texts.Stats(ctx, e.store)
 }

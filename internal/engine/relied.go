@@ -10,6 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
@@ -52,36 +54,39 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 			g.kept[t.Name] = known
 		}
 	}()
-	want := relied.Record{Settings: own}
-	for seen := ""; ; {
-		text, err := want.Text()
+	for {
+		seen, err := texts.Read(ctx, g.store, store.TextTraits, t.Name)
 		if err != nil {
+			return fmt.Errorf("read the traits of %q: %w", t.Name, err)
+		}
+		want := relied.Record{Settings: own}
+		if seen.Version > 0 {
+			next, changes, differs := g.next(own, t.Name, seen.Body)
+			done = next.Full() || !next.Holds(s)
+			if !changes {
+				return nil
+			}
+			if differs && is && same { // replaced since this Run recorded its own: it has its say once
+				done = true
+				return nil
+			}
+			if differs {
+				has, err := relied.Record{Settings: next.Settings}.Text()
+				if err != nil {
+					return fmt.Errorf("the traits of %q: %w", t.Name, err)
+				}
+				g.differ(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, seen.Body, has))
+			}
+			want = next
+		}
+		if seen.Body, err = want.Text(); err != nil {
 			return fmt.Errorf("the traits of %q: %w", t.Name, err)
 		}
-		there, err := g.store.KeepTraits(ctx, t.Name, text, seen)
-		if err != nil {
+		if did, err := g.store.SwapTexts(ctx, seen); err != nil {
 			return fmt.Errorf("keep the traits of %q: %w", t.Name, err)
-		}
-		if there == text {
+		} else if did {
 			return nil
 		}
-		next, changes, differs := g.next(own, t.Name, there)
-		done = next.Full() || !next.Holds(s)
-		if !changes {
-			return nil
-		}
-		if differs && is && same { // replaced since this Run recorded its own: it has its say once
-			done = true
-			return nil
-		}
-		if differs {
-			has, err := relied.Record{Settings: next.Settings}.Text()
-			if err != nil {
-				return fmt.Errorf("the traits of %q: %w", t.Name, err)
-			}
-			g.differ(fmt.Errorf("%w: %q had %s, has %s", ErrOtherTraits, t.Name, there, has))
-		}
-		want, seen = next, there
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -59,28 +60,22 @@ func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([
 	return nil, nil
 }
 
-// Ledger never contradicts where the store records nothing of ledgers, nor do Serve and KeepTraits.
-func (s substituted) Ledger(ctx context.Context, name string) (string, error) {
-	if s.can.Has(store.CanKeepLedgers) {
-		return s.Store.Ledger(ctx, name)
+// ReadTexts finds none where the store keeps no texts, and SwapTexts keeps none: so nothing that is recorded
+// contradicts.
+func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	if s.can.Has(store.CanKeepTexts) {
+		return s.Store.ReadTexts(ctx, kind, names...)
 	}
-	return name, nil
+	none := make([]store.Text, len(names))
+	for i, name := range names {
+		none[i] = store.Text{Kind: kind, Name: name}
+	}
+	return none, time.Now(), nil
 }
 
-func (s substituted) Serve(ctx context.Context, services []store.Served) ([]string, error) {
-	if s.can.Has(store.CanKeepLedgers) {
-		return s.Store.Serve(ctx, services)
+func (s substituted) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+	if s.can.Has(store.CanKeepTexts) {
+		return s.Store.SwapTexts(ctx, texts...)
 	}
-	names := make([]string, len(services))
-	for i, served := range services {
-		names[i] = served.Ledger
-	}
-	return names, nil
-}
-
-func (s substituted) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	if s.can.Has(store.CanKeepLedgers) {
-		return s.Store.KeepTraits(ctx, name, traits, seen)
-	}
-	return traits, nil
+	return true, nil
 }

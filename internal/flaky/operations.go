@@ -301,11 +301,15 @@ func acts() []operation {
 			},
 		},
 		{
-			name: "bulk action", set: func(e *trial) {
-				e.more = func() any { b, err := e.Calm.GetBulk(e.Context(), e.name); return []any{b, err == nil} }
+			name: "keep texts", set: func(e *trial) {
+				e.more = func() any {
+					kept, _, err := e.Calm.ReadTexts(e.Context(), "flaky", e.name, e.name+" part")
+					require.NoError(e, err)
+					return []any{kept[0].Body, kept[1].Body}
+				}
 			},
 			do: func(e *trial) (any, error) {
-				_, err := e.Store.AddBulk(e.Context(), e.name, "text", []string{"one", "two"}, 0)
+				_, err := e.Store.SwapTexts(e.Context(), store.Text{Kind: "flaky", Name: e.name, Body: "text"}, store.Text{Kind: "flaky", Name: e.name + " part", Body: "one"})
 				return nil, err
 			},
 		},
@@ -329,17 +333,6 @@ func upkeep() []operation {
 			},
 		},
 		{
-			name: "keep traits", parts: true,
-			set: func(e *trial) {
-				e.more = func() any {
-					text, err := e.Calm.KeepTraits(e.Context(), e.name, "", "")
-					require.NoError(e, err)
-					return text
-				}
-			},
-			do: func(e *trial) (any, error) { return e.Store.KeepTraits(e.Context(), e.name, "traits", "") },
-		},
-		{
 			name: "journal", parts: true,
 			set: func(e *trial) {
 				e.more = func() any {
@@ -355,19 +348,6 @@ func upkeep() []operation {
 					return held, err
 				}
 				return e.Store.AppendStream(e.Context(), batch.StreamEntry{Stream: e.name, Epoch: epoch, IDs: []string{"1", "2"}, Cursor: "c"})
-			},
-		},
-		{
-			name: "keep an instance", parts: true,
-			set: func(e *trial) {
-				e.more = func() any {
-					s, err := e.Calm.Stats(e.Context())
-					require.NoError(e, err)
-					return slices.ContainsFunc(s.Instances, func(i store.Instance) bool { return i.ID == e.name })
-				}
-			},
-			do: func(e *trial) (any, error) {
-				return nil, e.Store.KeepInstance(e.Context(), store.Instance{ID: e.name, Name: e.name})
 			},
 		},
 	}

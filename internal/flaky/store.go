@@ -77,14 +77,22 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
-// Serve is [store.Store].Serve.
-func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
-	return call(s.F, "Serve", func() ([]string, error) { return s.Store.Serve(ctx, services) })
+// ReadTexts is [store.Store].ReadTexts.
+func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	type read struct {
+		all []store.Text
+		now time.Time
+	}
+	v, err := call(s.F, "ReadTexts", func() (v read, err error) {
+		v.all, v.now, err = s.Store.ReadTexts(ctx, kind, names...)
+		return v, err
+	})
+	return v.all, v.now, err
 }
 
-// KeepTraits is [store.Store].KeepTraits.
-func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	return call(s.F, "KeepTraits", func() (string, error) { return s.Store.KeepTraits(ctx, name, traits, seen) })
+// SwapTexts is [store.Store].SwapTexts.
+func (s *Store) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+	return call(s.F, "SwapTexts", func() (bool, error) { return s.Store.SwapTexts(ctx, texts...) })
 }
 
 // Prune is [store.Store].Prune.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -73,7 +74,7 @@ func TestConsoleIsCheap(t *testing.T) {
 	for i := range 40 {
 		require.NoError(t, st.Add(t.Context(), batch.Batch{Service: batch.ServiceID(rune('À' + i)), ID: batch.ID(rune('À' + i)), Payload: []byte("x")}))
 	}
-	_, err := st.RefreshStats(t.Context(), store.RefreshQuery{})
+	_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{})
 	require.NoError(t, err)
 	h, err := console.New(st, nil)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -109,8 +110,8 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	exec(`DROP SCHEMA doctor CASCADE`)
 
 	require.NoError(t, st.Migrate(t.Context()))
-	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
-	_, err = st.Serve(t.Context(), []store.Served{{Service: "s", Ledger: "ledger"}})
+	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
+	_, err = texts.Serve(t.Context(), st, []texts.Served{{Service: "s", Ledger: "ledger"}})
 	require.NoError(t, err)
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
 	require.Empty(t, c.findings(), "nothing is wrong")
@@ -142,13 +143,13 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	says("a transaction was forgotten", only("held snapshot", with("search_path=hour,pg_catalog").findings()), "held snapshot")
 	require.NoError(t, tx.Rollback())
 
-	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "2", Name: "host-8", Version: "v0.2.0", Ledger: "ledger"}))
+	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "2", Name: "host-8", Version: "v0.2.0", Ledger: "ledger"}))
 	of := func(quiet time.Duration) relied.Settings {
 		return relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: quiet}, time.Minute, queuer.Serial{})
 	}
 	text, err := relied.Record{Settings: of(0)}.Replace(of(time.Hour)).Text()
 	require.NoError(t, err)
-	_, err = st.KeepTraits(t.Context(), "ledger", text, "")
+	_, err = texts.Put(t.Context(), st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(t, err)
 	says("instances differ", c.findings(), "versions", "settings of instances")
 

@@ -125,21 +125,16 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 			return err
 		},
 		"FindStream": func() error { _, err := st.FindStream(ctx, "stream", []string{"a"}); return err },
-		"Ledger":     func() error { _, err := st.Ledger(ctx, "x"); return err },
-		"Serve": func() error {
-			_, err := st.Serve(ctx, []store.Served{{Service: "s", Ledger: "x"}})
-			return err
-		},
-		"KeepTraits": func() error { _, err := st.KeepTraits(ctx, "x", "t", ""); return err },
+		"ReadTexts":  func() error { _, _, err := st.ReadTexts(ctx, "kind", "x"); return err },
+		"ListTexts":  func() error { _, _, err := st.ListTexts(ctx, store.TextsQuery{Kind: "kind", Limit: 1}); return err },
+		"SwapTexts":  func() error { _, err := st.SwapTexts(ctx, store.Text{Kind: "kind", Name: "x", Body: "t"}); return err },
 		"Cancel":     func() error { _, err := st.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
 		"Requeue":    func() error { _, err := st.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
 			_, err := st.Decide(ctx, seen, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "why"})
 			return err
 		},
-		"KeepInstance": func() error { return st.KeepInstance(ctx, store.Instance{ID: "calls"}) },
-		"RefreshStats": func() error { _, err := st.RefreshStats(ctx, store.RefreshQuery{}); return err },
-		"Stats":        func() error { _, err := st.Stats(ctx); return err },
+		"CountOpen": func() error { _, err := st.CountOpen(ctx); return err },
 
 		"AddOrders":   func() error { return st.AddOrders(ctx, o) },
 		"FinalOrders": func() error { _, _, err := st.FinalOrders(ctx, []order.ID{o.ID}); return err },

@@ -44,7 +44,7 @@ func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 			"parties after": {batch.ErrInvalidInput, func() error { _, err := st.Parties(ctx, order.PartiesQuery{After: bad, Limit: 9}); return err }},
 			"get":           {batch.ErrNotFound, func() error { _, err := st.Get(ctx, key); return err }},
 			"history":       {batch.ErrNotFound, func() error { _, err := st.History(ctx, key); return err }},
-			"bulk action":   {batch.ErrNotFound, func() error { _, err := st.GetBulk(ctx, string(bad)); return err }},
+			"texts":         {batch.ErrInvalidInput, func() error { _, _, err := st.ReadTexts(ctx, "kind", string(bad)); return err }},
 			"find": {batch.ErrNotFound, func() error {
 				_, err := st.Find(ctx, store.FindQuery{Service: bad, DataChangeID: string(bad)})
 				return err

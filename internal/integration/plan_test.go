@@ -108,8 +108,9 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, '', true, '', '' FROM %s`, table("transaction_receipts"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0, '', 0, 0, 0, 0, 0, NULL, '' FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT DISTINCT service_id FROM %s UNION SELECT md5(i::text) FROM generate_series(1, %d) i`, table("services"), table("batches"), waiting+attempted+final))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT service_id, 'ledger' FROM %s`, table("served"), table("services")))
-	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'ledger' || i, '{}', 0 FROM generate_series(1, 2000) i`, table("ledgers")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'served', service_id, 1, 1, 1, 'ledger' FROM %s`, table("texts"), table("services")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'traits', 'ledger' || i, 1, 1, 1, '{}' FROM generate_series(1, 2000) i`, table("texts")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'instance', 'i' || i, 1, 1, 1, '{}' FROM generate_series(1, 1000) i`, table("texts")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad(i::text, 4, '0'), '', 0, 0, 0, 0, '' FROM generate_series(1, 2000) i`, table("streams")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT 'lane' || lpad((i %% 2000)::text, 4, '0'), 'id' || i, 1000000 + i FROM generate_series(1, %d) i`,
 		table("stream_ids"), waiting+attempted+final))
@@ -155,8 +156,7 @@ var mayRead = map[string]string{
 	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
 	"sqlAnyAttempted": "attempted_batches",
-	"sqlAnyBuried":    "tombstones", // EXISTS reads the first row
-	"sqlLedger":       "ledger",
+	"sqlAnyBuried":    "tombstones",  // EXISTS reads the first row
 	"sqlAdders":       "pg_database", // of the server
 	// The table is as large as the work in flight.
 	"sqlSettleable":      "unsettled_batches",
@@ -165,15 +165,8 @@ var mayRead = map[string]string{
 	"sqlLockStreams": "streams",
 	"sqlRaiseSince":  "streams",
 	// One process of all counts what is open, now and then, and nobody waits for it.
-	"sqlCountOpen": "waiting_batches attempted_batches controls open_orders dltbatch_schema",
-	// A store keeps a thousand instances, and one row of stats.
-	"sqlInstances": "instances", "sqlForgetInstances": "instances", "sqlStats": "stats", "sqlStatsTurn": "stats", "sqlRestStats": "stats",
-	"sqlKeepStats": "stats", "sqlDropInstance": "instances",
+	"sqlCountOpen":    "waiting_batches attempted_batches controls open_orders dltbatch_schema",
 	"sqlRaiseNumbers": "batch_seq", "sqlRaiseOrderNumbers": "orders_seq", // a sequence is one row
-	// One row for each bulk action of a month.
-	"sqlBulks": "bulks", "sqlBulk": "bulks", "sqlSetBulk": "bulks", "sqlForgetBulks": "bulks", "sqlForgetBulkParts": "bulks bulk_parts",
-	"sqlBulkPart": "bulk_parts", "sqlSetBulkPart": "bulk_parts",
-	"sqlSummary": "summaries", // a row or two
 }
 
 // The planner's choices in a database with a backlog and a history, without statistics and with

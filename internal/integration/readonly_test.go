@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -187,7 +188,7 @@ func TestOwnerMakesItReadOnly(t *testing.T) {
 					return err
 				},
 				"keep an instance": func(ctx context.Context) error {
-					return st.KeepInstance(ctx, store.Instance{ID: "1", Name: "host"})
+					return new(texts.Presence).Show(ctx, st, store.Instance{ID: "1", Name: "host"})
 				},
 			}
 			for name, call := range calls {
@@ -215,8 +216,8 @@ func TestCommandOnAStandby(t *testing.T) {
 	require.NoError(t, st.Migrate(t.Context()))
 	require.NoError(t, st.Add(t.Context(), one("s", "b1"), one("s", "b2"), one("nobody's", "b3")))
 	recordSettings(t, st, "s")
-	require.NoError(t, st.KeepInstance(t.Context(), store.Instance{ID: "1", Name: "host-7"}))
-	_, err := st.RefreshStats(t.Context(), store.RefreshQuery{})
+	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "1", Name: "host-7"}))
+	_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{})
 	require.NoError(t, err)
 	standby := primary.Standby(t, "")
 	c := newTerminal(t, &space{dsn: standby.DSN(""), schema: postgres.DefaultSchema})
@@ -236,10 +237,10 @@ func TestCommandOnAStandby(t *testing.T) {
 
 // recordSettings records what a Runner of a ledger relies on, and that it serves a service.
 func recordSettings(t *testing.T, st *app, service batch.ServiceID) {
-	_, err := st.Serve(t.Context(), []store.Served{{Service: service, Ledger: "ledger"}})
+	_, err := texts.Serve(t.Context(), st, []texts.Served{{Service: service, Ledger: "ledger"}})
 	require.NoError(t, err)
 	text, err := relied.Record{Settings: relied.Of(service, dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial{})}.Text()
 	require.NoError(t, err)
-	_, err = st.KeepTraits(t.Context(), "ledger", text, "")
+	_, err = texts.Put(t.Context(), st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(t, err)
 }

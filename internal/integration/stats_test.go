@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -31,8 +32,8 @@ func TestStatsTurns(t *testing.T) {
 			s := newSpace(t, d)
 			a, b := s.app(), s.app()
 			require.NoError(t, a.Add(ctx, one("s", 1)))
-			refresh := func(of *app, by string) (bool, error) { return of.RefreshStats(ctx, store.RefreshQuery{By: by}) }
-			require.NoError(t, a.KeepInstance(ctx, store.Instance{ID: "a"}))
+			refresh := func(of *app, by string) (bool, error) { return texts.Refresh(ctx, of, store.RefreshQuery{By: by}) }
+			require.NoError(t, new(texts.Presence).Show(ctx, a, store.Instance{ID: "a"}))
 
 			// The counts stop here until the transaction ends.
 			hold := func() (release func()) {
@@ -59,7 +60,7 @@ func TestStatsTurns(t *testing.T) {
 			got, err := b.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour}, onlyFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
-			require.NoError(t, b.KeepInstance(ctx, store.Instance{ID: "b"}))
+			require.NoError(t, new(texts.Presence).Show(ctx, b, store.Instance{ID: "b"}))
 			did, err := refresh(b, "b")
 			require.NoError(t, err)
 			require.False(t, did, "it is a's turn")
@@ -74,7 +75,7 @@ func TestStatsTurns(t *testing.T) {
 			release()
 			require.Equal(t, result{false, nil}, <-results["a"], "it was followed by b")
 			require.Equal(t, result{true, nil}, <-results["b"])
-			kept, err := a.Stats(ctx)
+			kept, err := texts.Stats(ctx, a)
 			require.NoError(t, err)
 			require.Equal(t, "b", kept.By)
 			require.Equal(t, map[batch.State]int{batch.Queued: 1, batch.Submitting: 1}, kept.Open, "at b's moment")
@@ -84,7 +85,7 @@ func TestStatsTurns(t *testing.T) {
 			release = hold()
 			dying, die := context.WithCancel(ctx)
 			died := make(chan error, 1)
-			go func() { _, err := a.RefreshStats(dying, store.RefreshQuery{By: "dead"}); died <- err }()
+			go func() { _, err := texts.Refresh(dying, a, store.RefreshQuery{By: "dead"}); died <- err }()
 			waitFor(t, func() bool { return counting() == 1 })
 			die()
 			require.ErrorIs(t, <-died, context.Canceled)
@@ -96,7 +97,7 @@ func TestStatsTurns(t *testing.T) {
 			did, err = refresh(b, "again")
 			require.NoError(t, err)
 			require.True(t, did)
-			kept, err = b.Stats(ctx)
+			kept, err = texts.Stats(ctx, b)
 			require.NoError(t, err)
 			require.Equal(t, "again", kept.By)
 
@@ -105,7 +106,7 @@ func TestStatsTurns(t *testing.T) {
 			tx, err := s.admin.Begin()
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback() }()
-			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.stats FOR UPDATE`)
+			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.texts WHERE kind = 'stats' FOR UPDATE`)
 			require.NoError(t, err)
 			for name, of := range map[string]*app{"a": a, "b": b} {
 				go func() { did, err := refresh(of, name); results[name] <- result{did, err} }()
@@ -122,7 +123,7 @@ func TestStatsTurns(t *testing.T) {
 			_, err = refresh(a, "a")
 			require.ErrorIs(t, err, store.ErrNotMigrated)
 			s.exec(`ALTER TABLE ` + s.schema + `.elsewhere RENAME TO open_orders`)
-			kept, err = b.Stats(ctx)
+			kept, err = texts.Stats(ctx, b)
 			require.NoError(t, err)
 			require.NotEmpty(t, kept.By, "the counts before stay")
 			require.Greater(t, kept.Age, 9*time.Minute)
@@ -148,13 +149,13 @@ func TestStatsCost(t *testing.T) {
 	exec(`INSERT INTO dltbatch.waiting_batches SELECT service_id, created_at, seq, 1, false FROM dltbatch.batches`)
 	g.vacuum()
 	count := func() {
-		exec(`UPDATE dltbatch.stats SET rest_until = 0, at = 0`)
-		did, err := g.st.RefreshStats(ctx, store.RefreshQuery{})
+		exec(`DELETE FROM dltbatch.texts WHERE kind = 'stats'`)
+		did, err := texts.Refresh(ctx, g.st, store.RefreshQuery{})
 		require.NoError(t, err)
 		require.True(t, did)
 	}
 	read := func() {
-		s, err := g.st.Stats(ctx)
+		s, err := texts.Stats(ctx, g.st)
 		require.NoError(t, err)
 		require.Equal(t, lanes, s.Lanes)
 		require.Equal(t, open, s.Open[batch.Queued])
@@ -185,11 +186,11 @@ func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
 		v.buffers() // the store's connection tells the server what it has deleted
 		v.vacuum()
 		require.Eventually(t, func() bool {
-			did, err := v.st.RefreshStats(v.ctx, store.RefreshQuery{OlderThan: time.Microsecond})
+			did, err := texts.Refresh(v.ctx, v.st, store.RefreshQuery{OlderThan: time.Microsecond})
 			require.NoError(t, err)
 			return did
 		}, time.Minute, 10*time.Millisecond)
-		s, err := v.st.Stats(v.ctx)
+		s, err := texts.Stats(v.ctx, v.st)
 		require.NoError(t, err)
 		for _, size := range s.Sizes {
 			if size.Name == "attempted_batches" || size.Name == "waiting_batches" {

@@ -1,6 +1,6 @@
 // Package relied is the record of the settings that processes rely on when they serve a ledger: the
 // traits of a route, and the options that decide about claims. A store keeps the record as a text
-// under the ledger's name ([store.Store].KeepTraits), so that a process without the ledger can
+// under the ledger's name ([store.TextTraits]), so that a process without the ledger can
 // read it.
 package relied
 

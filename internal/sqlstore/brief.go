@@ -279,8 +279,8 @@ func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) 
 		return b, err
 	}
 	c = conditions{}
-	in.where(&c, "s.service_id")
-	statement, args = c.statement(briefServed, " ORDER BY s.service_id LIMIT ?::bigint", int64(most))
+	in.where(&c, "s.name")
+	statement, args = c.statement(briefServed, " ORDER BY s.name LIMIT ?::bigint", int64(most))
 	b.ledgers, err = ledgers(ctx, t, statement, args...)
 	if err == nil && len(b.ledgers) == most {
 		b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, names))

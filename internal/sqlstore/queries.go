@@ -161,7 +161,7 @@ const (
 	sqlControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND c.service_id >= $1::text
 	AND (c.service_id <> $1::text OR $2::boolean) AND (c.policy <> 0 OR ` + IsClosed + `) ORDER BY c.service_id LIMIT $3::bigint`
 	briefControls = `SELECT ` + ColsControl + ` FROM {controls} c WHERE c.everything = false AND `
-	briefServed   = `SELECT s.service_id, s.ledger FROM {served} s WHERE `
+	briefServed   = `SELECT s.name, s.body FROM {texts} s WHERE s.kind = 'served' AND `
 	sqlNewControl = `INSERT INTO {controls} (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
 	halt_reason, version) VALUES ($1::boolean, $2::text, 0, '', '', 0, 0, '', '', 0) ON CONFLICT DO NOTHING`
 	sqlLockControl = sqlControl + ` FOR UPDATE`
@@ -194,15 +194,19 @@ const (
 	sqlAttempts = `SELECT attempt, at, kind, status_code, code, endpoint, took, answer, instance FROM {attempts}
 	WHERE batch_seq = $1::bigint ORDER BY position`
 
-	sqlServed = `SELECT s.service_id, s.ledger FROM {served} s WHERE s.service_id = ANY ($1::text[])`
+	// The first row of sqlTexts and sqlListTexts is the clock.
+	sqlTexts = textsNow + `SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x
+	WHERE x.name = ANY ($2::text[]) AND x.kind = $1::text`
+	sqlListTexts = textsNow + `SELECT * FROM (SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x WHERE x.kind = $1::text
+		AND ($2::bigint = 0 OR x.changed_at <= ` + Clock + ` - $2::bigint) ORDER BY x.changed_at DESC, x.name LIMIT $3::bigint) d`
+	textsNow = `SELECT '' AS name, 0 AS version, 0 AS begun_at, 0 AS changed_at, '' AS body, ` + Clock + ` AS now UNION ALL `
 	// SQLite takes ON for a join's without WHERE.
-	sqlServe = `INSERT INTO {served} (service_id, ledger) SELECT u.s, u.l FROM unnest($1::text[], $2::text[]) AS u (s, l)
-	WHERE true ON CONFLICT DO NOTHING`
-	sqlTraits     = `SELECT traits FROM {ledgers} WHERE name = $1::text`
-	sqlKeepTraits = `INSERT INTO {ledgers} AS l (name, traits, recorded_at) VALUES ($1::text, $2::text, ` + Clock + `)
-	ON CONFLICT (name) DO UPDATE SET traits = excluded.traits, recorded_at = excluded.recorded_at WHERE l.traits = $3::text`
-	sqlLedger    = `SELECT name FROM {ledger} WHERE id = 1`
-	sqlSetLedger = `INSERT INTO {ledger} (id, name) VALUES (1, $1::text) ON CONFLICT DO NOTHING`
+	sqlAddTexts = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
+	SELECT $1::text, u.n, 1, ` + Clock + `, ` + Clock + `, u.b FROM unnest($2::text[], $3::text[]) AS u (n, b) WHERE true ON CONFLICT DO NOTHING`
+	sqlChangeText = `UPDATE {texts} SET version = version + 1, changed_at = ` + Clock + `, body = $4::text
+	WHERE kind = $1::text AND name = $2::text AND version = $3::bigint`
+	sqlRemoveText = `DELETE FROM {texts} WHERE kind = $1::text AND name = $2::text AND version = $3::bigint`
+	sqlServed     = `SELECT s.name, s.body FROM {texts} s WHERE s.name = ANY ($1::text[]) AND s.kind = 'served'`
 
 	sqlNewStream = `INSERT INTO {streams} (stream, holder, epoch, lease_expires, since, until_, cursor)
 	VALUES ($1::text, '', 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`
@@ -217,43 +221,6 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {stream_ids} i WHERE i.stream = $1::text AND i.id = u.id OFFSET 0) i`
 	sqlLockStreams = `SELECT s.stream FROM {streams} s WHERE s.stream = ANY ($1::text[]) ORDER BY s.stream FOR UPDATE`
 	sqlRaiseSince  = `UPDATE {streams} SET since = $2::bigint WHERE stream = ANY ($1::text[]) AND since BETWEEN 1 AND $2::bigint`
-
-	// Before the first count there is no row.
-	sqlStatsTurn = `SELECT coalesce(max(s.turn), 0) AS turn, coalesce(max(s.at), 0) AS at, coalesce(max(s.rest_until), 0) AS rest_until,
-	coalesce(max(s.totals), '') AS detail, ` + Clock + ` AS now FROM {stats} s WHERE s.id = 1`
-	sqlTakeStats = `INSERT INTO {stats} AS s (id, turn, at, rest_until, totals) VALUES (1, $2::bigint, $3::bigint, $4::bigint, '')
-	ON CONFLICT (id) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until WHERE s.turn = $1::bigint`
-	sqlRestStats = `UPDATE {stats} SET rest_until = $2::bigint WHERE id = 1 AND turn = $1::bigint`
-	sqlKeepStats = `UPDATE {stats} SET at = $2::bigint, rest_until = $3::bigint, totals = $4::text WHERE id = 1 AND turn = $1::bigint`
-	sqlStats     = `SELECT coalesce(max(s.totals), '') AS detail, ` + Clock + ` AS now FROM {stats} s WHERE s.id = 1`
-
-	sqlKeepInstance = `INSERT INTO {instances} AS i (id, name, since, seen, detail) VALUES ($1::text, $2::text, ` + Clock + `, ` + Clock + `, $3::text)
-	ON CONFLICT (id) DO UPDATE SET name = excluded.name, seen = excluded.seen, detail = excluded.detail`
-	sqlDropInstance = `DELETE FROM {instances} WHERE id = $1::text`
-	sqlInstances    = `SELECT i.id, i.name, i.since, i.seen, i.detail FROM {instances} i ORDER BY i.seen DESC, i.id LIMIT $1::bigint`
-	// SQLite takes OFFSET behind LIMIT only.
-	sqlForgetInstances = `DELETE FROM {instances} WHERE seen <= $1::bigint
-	OR id IN (SELECT x.id FROM {instances} x ORDER BY x.seen DESC, x.id LIMIT 1000000 OFFSET $2::bigint)`
-
-	// Before the first summary of a name there is no row.
-	sqlSummary = `SELECT coalesce(max(s.turn), 0) AS turn, coalesce(max(s.at), 0) AS at, coalesce(max(s.rest_until), 0) AS rest_until,
-	coalesce(max(s.detail), '') AS detail, ` + Clock + ` AS now
-	FROM {summaries} s WHERE s.name = $1::text`
-	sqlKeepSummary = `INSERT INTO {summaries} AS s (name, turn, at, rest_until, detail) VALUES ($1::text, $3::bigint, $4::bigint, $5::bigint, $6::text)
-	ON CONFLICT (name) DO UPDATE SET turn = excluded.turn, at = excluded.at, rest_until = excluded.rest_until,
-	detail = CASE WHEN excluded.detail = '' THEN s.detail ELSE excluded.detail END WHERE s.turn = $2::bigint`
-
-	colsBulk    = `b.token, b.version, b.begun_at, b.changed_at, b.detail`
-	sqlBulk     = `SELECT ` + colsBulk + ` FROM {bulks} b WHERE b.token = $1::text`
-	sqlBulks    = `SELECT ` + colsBulk + ` FROM {bulks} b ORDER BY b.begun_at DESC, b.token LIMIT $1::bigint`
-	sqlBulkPart = `SELECT p.detail FROM {bulk_parts} p WHERE p.token = $1::text AND p.position = $2::bigint`
-	sqlAddBulk  = `INSERT INTO {bulks} (token, version, begun_at, changed_at, detail) VALUES ($1::text, 1, $3::bigint, $3::bigint, $2::text)
-	ON CONFLICT DO NOTHING`
-	sqlAddBulkPart     = `INSERT INTO {bulk_parts} (token, position, detail) VALUES ($1::text, $2::bigint, $3::text)`
-	sqlSetBulk         = `UPDATE {bulks} SET version = version + 1, changed_at = $4::bigint, detail = $3::text WHERE token = $1::text AND version = $2::bigint`
-	sqlSetBulkPart     = `UPDATE {bulk_parts} SET detail = $3::text WHERE token = $1::text AND position = $2::bigint`
-	sqlForgetBulkParts = `DELETE FROM {bulk_parts} WHERE token IN (SELECT b.token FROM {bulks} b WHERE b.changed_at < $1::bigint)`
-	sqlForgetBulks     = `DELETE FROM {bulks} WHERE changed_at < $1::bigint`
 
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`

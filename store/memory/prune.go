@@ -39,7 +39,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 		if e.lane.all.remove(e); e.lane.all.len() == 0 {
 			delete(s.lanes, e.key.Service)
 		}
-		if q.Tombstone(e.key.Service, s.served[e.key.Service]) {
+		if q.Tombstone(e.key.Service, s.text(store.TextServed, string(e.key.Service)).Body) {
 			s.bury(e, now)
 		}
 	}

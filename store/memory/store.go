@@ -38,9 +38,6 @@ type Store struct {
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]*tombstone
 	tombOf   map[changeKey]*tombstone // tombstones that have a DataChangeID
-	ledger   string
-	served   map[batch.ServiceID]string // the ledger that serves each
-	traits   map[string]string          // by the ledger's name
 
 	controls map[batch.Scope]batch.Control // controls that are set
 	steered  map[batch.Scope][]batch.Act
@@ -48,32 +45,26 @@ type Store struct {
 	streams map[string]*stream
 	log     []logged // the ids of all streams, in the order in which they were written
 
-	orders    orders
-	stats     stats
-	bulks     map[string]*bulk
-	summaries map[string]store.Summary
+	orders orders
+	texts  map[store.TextKind]map[string]store.Text // by name
 }
 
 // New returns an empty store. There is nothing to close.
 func New() *Store {
 	return &Store{
-		byID:      map[batch.ID]*entry{},
-		byChange:  map[changeKey]*entry{},
-		lanes:     map[batch.ServiceID]*lane{},
-		all:       list[*entry]{before: byOrder},
-		final:     list[*entry]{before: byFinal},
-		inFlight:  map[batch.ID]*entry{},
-		tombs:     map[batch.ID]*tombstone{},
-		tombOf:    map[changeKey]*tombstone{},
-		served:    map[batch.ServiceID]string{},
-		traits:    map[string]string{},
-		controls:  map[batch.Scope]batch.Control{},
-		steered:   map[batch.Scope][]batch.Act{},
-		streams:   map[string]*stream{},
-		orders:    newOrders(),
-		stats:     stats{instances: map[string]store.Instance{}},
-		bulks:     map[string]*bulk{},
-		summaries: map[string]store.Summary{},
+		byID:     map[batch.ID]*entry{},
+		byChange: map[changeKey]*entry{},
+		lanes:    map[batch.ServiceID]*lane{},
+		all:      list[*entry]{before: byOrder},
+		final:    list[*entry]{before: byFinal},
+		inFlight: map[batch.ID]*entry{},
+		tombs:    map[batch.ID]*tombstone{},
+		tombOf:   map[changeKey]*tombstone{},
+		controls: map[batch.Scope]batch.Control{},
+		steered:  map[batch.Scope][]batch.Act{},
+		streams:  map[string]*stream{},
+		orders:   newOrders(),
+		texts:    map[store.TextKind]map[string]store.Text{},
 	}
 }
 
@@ -94,47 +85,4 @@ func (s *Store) StepClock(d time.Duration) {
 // now is the store's clock, to the microsecond as in the databases. s.mu is held.
 func (s *Store) now() time.Time {
 	return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond)
-}
-
-// Ledger is [store.Store].Ledger.
-func (s *Store) Ledger(ctx context.Context, name string) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ledger == "" {
-		s.ledger = name
-	}
-	return s.ledger, nil
-}
-
-// Serve is [store.Store].Serve.
-func (s *Store) Serve(ctx context.Context, services []store.Served) ([]string, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names := make([]string, len(services))
-	for i, want := range services {
-		if _, known := s.served[want.Service]; !known && want.Ledger != "" {
-			s.served[want.Service] = want.Ledger
-		}
-		names[i] = s.served[want.Service]
-	}
-	return names, nil
-}
-
-// KeepTraits is [store.Store].KeepTraits.
-func (s *Store) KeepTraits(ctx context.Context, name, traits, seen string) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if traits != "" && (s.traits[name] == "" || s.traits[name] == seen) {
-		s.traits[name] = traits
-	}
-	return s.traits[name], nil
 }

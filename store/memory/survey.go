@@ -29,7 +29,7 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, 
 		}
 		seen[service] = true
 		l := store.LaneSurvey{
-			Service: service, Ledger: s.served[service], Waiting: min(lane.queued.len(), q.Cap), Control: s.control(batch.Only(service)),
+			Service: service, Ledger: s.text(store.TextServed, string(service)).Body, Waiting: min(lane.queued.len(), q.Cap), Control: s.control(batch.Only(service)),
 			Rows: s.window(service, func([]store.LaneRow) int { return q.Window }),
 		}
 		for i := range l.Rows {

@@ -66,8 +66,7 @@ const (
 		'{transaction_receipts}'), ('batch_acts', '{batch_acts}'), ('attempts', '{attempts}'), ('controls', '{controls}'),
 		('lane_acts', '{lane_acts}'), ('tombstones', '{tombstones}'), ('orders', '{orders}'), ('open_orders', '{open_orders}'),
 		('final_orders', '{final_orders}'), ('unsettled_batches', '{unsettled_batches}'), ('streams', '{streams}'),
-		('stream_ids', '{stream_ids}'), ('served', '{served}'), ('instances', '{instances}'),
-		('bulks', '{bulks}'), ('bulk_parts', '{bulk_parts}')) AS u (name, rel) ORDER BY u.name`
+		('stream_ids', '{stream_ids}'), ('texts', '{texts}')) AS u (name, rel) ORDER BY u.name`
 
 	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, '') AS claimed_by,
 	` + colsAnyClaim + `,

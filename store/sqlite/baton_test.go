@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
@@ -88,7 +89,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 			close(goOn)
 			require.NoError(t, g.Wait())
 			assert.NotSame(t, first, second)
-			name, err := s.Ledger(t.Context(), "")
+			name, err := texts.Ledger(t.Context(), s, "")
 			require.NoError(t, err)
 			assert.Empty(t, name)
 			assert.Zero(t, s.db.Stats().InUse)

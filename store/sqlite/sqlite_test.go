@@ -43,13 +43,12 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 			_, err := s.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})
 			return err
 		},
-		"Pending":    func() error { _, err := s.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
-		"Checked":    func() error { return s.Checked(ctx, []store.Due{{Ref: ref}}) },
-		"Ledger":     func() error { _, err := s.Ledger(ctx, "x"); return err },
-		"Serve":      func() error { _, err := s.Serve(ctx, []store.Served{{Service: "s", Ledger: "x"}}); return err },
-		"KeepTraits": func() error { _, err := s.KeepTraits(ctx, "x", "t", ""); return err },
-		"Cancel":     func() error { _, err := s.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
-		"Requeue":    func() error { _, err := s.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
+		"Pending":   func() error { _, err := s.Pending(ctx, store.PendingQuery{Limit: 1, Lease: time.Second}); return err },
+		"Checked":   func() error { return s.Checked(ctx, []store.Due{{Ref: ref}}) },
+		"ReadTexts": func() error { _, _, err := s.ReadTexts(ctx, "kind", "x"); return err },
+		"SwapTexts": func() error { _, err := s.SwapTexts(ctx, store.Text{Kind: "kind", Name: "x", Body: "t"}); return err },
+		"Cancel":    func() error { _, err := s.Cancel(ctx, seen, batch.By{Actor: "test", Reason: "why"}); return err },
+		"Requeue":   func() error { _, err := s.Requeue(ctx, seen, store.Requeue{}, batch.By{Actor: "test"}); return err },
 		"Decide": func() error {
 			_, err := s.Decide(ctx, seen, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "why"})
 			return err

@@ -61,13 +61,10 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 			return err
 		}},
 		{"FindStream", store.CanKeepStreams, func() error { _, err := st.FindStream(ctx, "stream", []string{"a"}); return err }},
-		{"Ledger", store.CanKeepLedgers, func() error { _, err := st.Ledger(ctx, "cancelled"); return err }},
-		{"Serve", store.CanKeepLedgers, func() error {
-			_, err := st.Serve(ctx, []store.Served{{Service: "s", Ledger: "cancelled"}})
-			return err
-		}},
-		{"KeepTraits", store.CanKeepLedgers, func() error {
-			_, err := st.KeepTraits(ctx, "s", "cancelled", "")
+		{"ReadTexts", store.CanKeepTexts, func() error { _, _, err := st.ReadTexts(ctx, "kind", "name"); return err }},
+		{"ListTexts", store.CanKeepTexts, func() error { _, _, err := st.ListTexts(ctx, store.TextsQuery{Kind: "kind", Limit: 1}); return err }},
+		{"SwapTexts", store.CanKeepTexts, func() error {
+			_, err := st.SwapTexts(ctx, store.Text{Kind: "kind", Name: "name", Body: "cancelled"})
 			return err
 		}},
 		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), by("")); return err }},
@@ -87,17 +84,8 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 		{"LaneHistory", store.CanInspect, func() error { _, err := st.LaneHistory(ctx, batch.Everything()); return err }},
 		{"Attempts", store.CanInspect, func() error { _, err := st.Attempts(ctx, key("rejected")); return err }},
 		{"Look", store.CanInspect, func() error { _, err := st.Look(ctx, key("queued"), 9); return err }},
-		{"KeepInstance", store.CanKeepStats, func() error { return st.KeepInstance(ctx, store.Instance{ID: "cancelled"}) }},
-		{"RefreshStats", store.CanKeepStats, func() error { _, err := st.RefreshStats(ctx, store.RefreshQuery{}); return err }},
-		{"Stats", store.CanKeepStats, func() error { _, err := st.Stats(ctx); return err }},
-		{"AddBulk", store.CanKeepBulks, func() error { _, err := st.AddBulk(ctx, "token", "", nil, 0); return err }},
-		{"SetBulk", store.CanKeepBulks, func() error { _, err := st.SetBulk(ctx, "token", 1, "", nil); return err }},
-		{"GetBulk", store.CanKeepBulks, func() error { _, err := st.GetBulk(ctx, "token"); return err }},
-		{"GetBulkPart", store.CanKeepBulks, func() error { _, err := st.GetBulkPart(ctx, "token", 0); return err }},
-		{"ListBulks", store.CanKeepBulks, func() error { _, err := st.ListBulks(ctx, 1); return err }},
+		{"CountOpen", store.CanCountOpen, func() error { _, err := st.CountOpen(ctx); return err }},
 		{"Acts", store.CanListActs, func() error { _, _, err := st.Acts(ctx, store.ActsQuery{}); return err }},
-		{"Summary", store.CanKeepSummaries, func() error { _, err := st.Summary(ctx, "name"); return err }},
-		{"KeepSummary", store.CanKeepSummaries, func() error { _, err := st.KeepSummary(ctx, "name", 0, store.Summary{}); return err }},
 		{"KeepPrepared", store.CanKeepPrepared, func() error {
 			_, err := st.KeepPrepared(ctx, []store.Prepared{{Ref: store.Ref{Key: key("submitting")}, Version: seen("submitting").Version, Bytes: []byte("bytes")}})
 			return err

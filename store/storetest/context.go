@@ -42,15 +42,8 @@ func contextDone(f *fixture) {
 	if f.has(store.CanControl) {
 		f.sameControl(batch.Only("queued"))
 	}
-	if f.has(store.CanKeepStats) {
-		s := f.stats()
-		assert.True(f, s.At.IsZero())
-		assert.Empty(f, s.Instances)
-	}
-	if f.has(store.CanKeepLedgers) {
-		name, err := f.st.Ledger(f.ctx, "first")
-		assert.NoError(f, err)
-		assert.Equal(f, "first", name)
+	if f.has(store.CanKeepTexts) {
+		assert.Zero(f, f.text("kind", "name").Version)
 	}
 	assert.Len(f, f.pending(100, f.u(0.5)), 11)
 }

@@ -27,7 +27,7 @@ func TestPartial(t *testing.T) {
 				core
 				abilities
 				writing
-			}{core{Delivery: uncontrolled{s}}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepLedgers | store.CanOperate | store.CanKeepStreams), s}
+			}{core{Delivery: uncontrolled{s}}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepTexts | store.CanOperate | store.CanKeepStreams), s}
 		},
 		"abilities about lanes": func(s *memory.Store) store.Store {
 			return struct {
@@ -69,9 +69,9 @@ type reading interface {
 type writing interface {
 	Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error)
 	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
-	Ledger(ctx context.Context, name string) (string, error)
-	Serve(ctx context.Context, services []store.Served) ([]string, error)
-	KeepTraits(ctx context.Context, name, traits, seen string) (string, error)
+	ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error)
+	ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error)
+	SwapTexts(ctx context.Context, texts ...store.Text) (bool, error)
 	Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error)
 	Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error)
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)

@@ -18,7 +18,7 @@ func pruneTests() []test {
 		{name: "oldest first, up to the limit", run: pruneLimit},
 		{name: "a tombstone keeps a batch from being sent again", run: pruneTombstone},
 		{name: "services decide about their own tombstones", run: pruneTombstones},
-		{name: "a tombstone may depend on the ledger", run: pruneServed, needs: store.CanKeepLedgers},
+		{name: "a tombstone may depend on the ledger", run: pruneServed, needs: store.CanKeepTexts},
 		{name: "what is left of any kind is said", run: pruneMore},
 		{name: "without a tombstone it is new", run: pruneForgets},
 		{name: "an outcome of a batch that is gone", run: pruneGone},
@@ -123,10 +123,9 @@ func pruneTombstones(f *fixture) {
 // pruneServed gets the recorded ledger of each service, and none of a service without one.
 func pruneServed(f *fixture) {
 	f.committed(bt("one", "a"), bt("two", "b"), bt("none", "c"))
-	_, err := f.st.Serve(f.ctx, []store.Served{{Service: "one", Ledger: "first"}, {Service: "two", Ledger: "second"}})
-	require.NoError(f, err)
+	require.True(f, f.swap(store.Text{Kind: store.TextServed, Name: "one", Body: "first"}, store.Text{Kind: store.TextServed, Name: "two", Body: "second"}))
 	asked := map[batch.ServiceID]string{}
-	_, err = f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID, ledger string) bool {
+	_, err := f.st.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID, ledger string) bool {
 		asked[s] = ledger
 		return false
 	}})

@@ -18,9 +18,6 @@ func reopenTests() []test {
 func volatile(h Harness) bool { return h.Volatile }
 
 func reopenKeeps(f *fixture) {
-	if f.has(store.CanKeepLedgers) {
-		must(f.st.Ledger(f.ctx, "the ledger"))(f)
-	}
 	if f.has(store.CanPrune) {
 		f.committed(bt("s", "pruned"))
 		f.prune(0, true)
@@ -66,9 +63,6 @@ func reopenKeeps(f *fixture) {
 	f.view("s", 100)
 	for _, s := range f.standings() {
 		f.view(batch.ServiceID(s.name), 100)
-	}
-	if f.has(store.CanKeepLedgers) {
-		assert.Equal(f, "the ledger", must(f.st.Ledger(f.ctx, "another"))(f))
 	}
 	if f.has(store.CanPrune) {
 		f.add(bt("s", "pruned"))

@@ -17,7 +17,7 @@ func surveyTests() []test {
 		{name: "lanes in byte order, page by page", run: surveyPages},
 		{name: "named lanes, in their order", run: surveyNamed},
 		{name: "what holds them, closed ones included", run: surveyControls, needs: store.CanControl},
-		{name: "who serves them", run: surveyServed, needs: store.CanKeepLedgers},
+		{name: "who serves them", run: surveyServed, needs: store.CanKeepTexts},
 		{name: "defaults and bounds", run: surveyBounds},
 		{name: "briefly, with what decides whether a batch waits", run: surveyBrief},
 		{name: "briefly, page by page", run: surveyBriefPages},
@@ -141,8 +141,13 @@ func surveyControls(f *fixture) {
 
 func surveyServed(f *fixture) {
 	f.add(bt("s", "a"), bt("t", "b"))
-	must(f.st.Serve(f.ctx, []store.Served{{Service: "t", Ledger: "one"}}))(f)
+	require.True(f, f.swap(
+		store.Text{Kind: store.TextServed, Name: "t", Body: "one"}, store.Text{Kind: store.TextServed, Name: "other", Body: "two"},
+		store.Text{Kind: store.TextInstance, Name: "s", Body: "of another kind"}))
 	got := f.survey(store.SurveyQuery{Start: true})
+	assert.Empty(f, got.Lanes[0].Ledger)
+	assert.Equal(f, "one", got.Lanes[1].Ledger)
+	got = must(f.st.Survey(f.ctx, store.SurveyQuery{Start: true, Brief: true}))(f)
 	assert.Empty(f, got.Lanes[0].Ledger)
 	assert.Equal(f, "one", got.Lanes[1].Ledger)
 }

@@ -2,7 +2,6 @@ package ordertest
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -127,21 +126,11 @@ func listFinals(f *fixture) {
 }
 
 func listCounts(f *fixture) {
-	if !f.st.Abilities().Has(store.CanKeepStats) {
-		f.Logf("the store lacks %s", store.CanKeepStats)
+	if !f.st.Abilities().Has(store.CanCountOpen) {
+		f.Logf("the store lacks %s", store.CanCountOpen)
 		return
 	}
-	counted := func() store.Stats {
-		for {
-			did := must(f.st.RefreshStats(f.ctx, store.RefreshQuery{OlderThan: time.Microsecond}))(f)
-			if did {
-				break
-			}
-			f.pass(1)
-		}
-		s := must(f.st.Stats(f.ctx))(f)
-		return s
-	}
+	counted := func() store.Totals { return must(f.st.CountOpen(f.ctx))(f) }
 	assert.Empty(f, counted().Orders)
 	_, named := f.oneOfEach()
 	f.tick()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/relied"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -38,16 +39,16 @@ func BenchmarkCauses(b *testing.B) {
 			'busy', 'the answer was lost', CASE WHEN seq %% 5 = 2 THEN 'needs a decision' ELSE '' END, 0, 'host-1', 0, 0, 0, 0, '' FROM front`, "causes", flags.lanes)
 	exec(b, db, `INSERT INTO %[1]s.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by, halt_reason, version)
 		SELECT false, 'lane' || lpad((i * 100)::text, 6, '0'), 1, 'ada', 'maintenance', 0, 0, '', '', 1 FROM generate_series(0, %[2]d / 100 - 1) i`, "causes", flags.lanes)
-	exec(b, db, `INSERT INTO %[1]s.served SELECT service_id, 'ledger' FROM %[1]s.services`, "causes")
+	exec(b, db, `INSERT INTO %[1]s.texts (kind, name, version, begun_at, changed_at, body) SELECT 'served', service_id, 1, 1, 1, 'ledger' FROM %[1]s.services`, "causes")
 	record := relied.Record{Settings: relied.Of("lane000000", dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}, time.Minute, queuer.Serial{})}
 	for i := 1; !record.Full(); i++ {
 		record = record.Compare(laneName(i))
 	}
 	text, err := json.Marshal(record)
 	require.NoError(b, err)
-	_, err = st.KeepTraits(b.Context(), "ledger", string(text), "")
+	_, err = texts.Put(b.Context(), st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: string(text)})
 	require.NoError(b, err)
-	for _, table := range []string{"waiting_batches", "attempted_batches", "controls", "served"} {
+	for _, table := range []string{"waiting_batches", "attempted_batches", "controls", "texts"} {
 		exec(b, db, `VACUUM ANALYZE %s.%s`, "causes", table)
 	}
 	d, err := operator.New(st)
@@ -72,7 +73,7 @@ func BenchmarkCauses(b *testing.B) {
 		require.Equal(b, flags.rows, c.Batches)
 	}
 	b.ReportMetric(ms(median(reads)), "kept-ms")
-	did, err := st.RefreshStats(b.Context(), store.RefreshQuery{By: "benchmark"})
+	did, err := texts.Refresh(b.Context(), st, store.RefreshQuery{By: "benchmark"})
 	require.NoError(b, err)
 	require.True(b, did)
 	program := filepath.Join(b.TempDir(), "dltbatch")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -63,17 +64,17 @@ func BenchmarkStats(b *testing.B) {
 // count counts, and reads the counts.
 func (p *place) count(b *testing.B) {
 	ctx := b.Context()
+	exec(b, p.db, `DELETE FROM %s.texts WHERE kind = 'stats'`, p.name)
 	start := time.Now()
-	did, err := p.st.RefreshStats(ctx, store.RefreshQuery{OlderThan: time.Microsecond})
+	did, err := texts.Refresh(ctx, p.st, store.RefreshQuery{OlderThan: time.Microsecond})
 	require.NoError(b, err)
 	p.took["count"] = append(p.took["count"], time.Since(start))
 	start = time.Now()
-	s, err := p.st.Stats(ctx)
+	s, err := texts.Stats(ctx, p.st)
 	require.NoError(b, err)
 	p.took["read"] = append(p.took["read"], time.Since(start))
 	require.True(b, did)
 	require.Equal(b, flags.lanes, s.Lanes)
 	require.Equal(b, flags.lanes, s.InDoubt)
 	require.Equal(b, p.waiting, s.Open[1])
-	exec(b, p.db, `UPDATE %s.stats SET rest_until = 0`, p.name)
 }

@@ -239,23 +239,6 @@ CREATE TABLE {lane_acts} (
 -- The history of all lanes, and what Prune removes of it.
 CREATE INDEX {.lane_acts_at} ON {lane_acts} (at);
 
--- How far bulk actions have come: docs/operations.md#bulk-actions.
-CREATE TABLE {bulks} (
-    token      text   COLLATE "C" NOT NULL PRIMARY KEY,
-    version    bigint NOT NULL, -- raised by each change
-    begun_at   bigint NOT NULL,
-    changed_at bigint NOT NULL,
-    detail     text   NOT NULL  -- JSON
-);
-
--- The batches of a bulk action, some in each part, and what was not done to them.
-CREATE TABLE {bulk_parts} (
-    token    text   COLLATE "C" NOT NULL,
-    position bigint NOT NULL,
-    detail   text   NOT NULL, -- JSON
-    PRIMARY KEY (token, position)
-);
-
 -- What is kept of batches that retention removed: docs/design.md#retention.
 CREATE TABLE {tombstones} (
     id_hash                  uuid     NOT NULL PRIMARY KEY, -- as in batches
@@ -389,53 +372,17 @@ CREATE TABLE {stream_ids} (
 -- Prune looks here.
 CREATE INDEX {.stream_ids_at} ON {stream_ids} (at);
 
--- The one ledger that this schema belongs to.
-CREATE TABLE {ledger} (
-    id   smallint NOT NULL PRIMARY KEY CHECK (id = 1),
-    name text     NOT NULL
-);
-
--- Which ledger serves a service, written before the service is first served.
-CREATE TABLE {served} (
-    service_id text COLLATE "C" NOT NULL PRIMARY KEY,
-    ledger     text NOT NULL
-);
-
--- What whoever served last under a ledger's name relied on of it.
-CREATE TABLE {ledgers} (
-    name        text   COLLATE "C" NOT NULL PRIMARY KEY,
-    traits      text   NOT NULL, -- JSON
-    recorded_at bigint NOT NULL
-);
-
--- Counts of what is open: docs/design.md#counting-what-is-open. One row, or none before the
--- first count: the counts, and whose turn it is to count.
-CREATE TABLE {stats} (
-    id         smallint NOT NULL PRIMARY KEY CHECK (id = 1),
-    turn       bigint   NOT NULL, -- raised by each process that begins to count
-    at         bigint   NOT NULL, -- as of when the counts are
-    rest_until bigint   NOT NULL, -- nobody counts before
-    totals     text     NOT NULL  -- JSON; empty: somebody counts for the first time
-) WITH (fillfactor = 50);
-
--- Texts that one process makes for all.
-CREATE TABLE {summaries} (
-    name       text   COLLATE "C" NOT NULL PRIMARY KEY,
-    turn       bigint NOT NULL, -- raised by each process that begins to make it
-    at         bigint NOT NULL, -- as of when it is
-    rest_until bigint NOT NULL, -- nobody makes it before
-    detail     text   NOT NULL  -- JSON; empty: nobody has made it yet
-);
-
--- The processes that work on what is open.
-CREATE TABLE {instances} (
-    id     text   COLLATE "C" NOT NULL PRIMARY KEY,
-    name   text   COLLATE "C" NOT NULL,
-    since  bigint NOT NULL,
-    seen   bigint NOT NULL,
-    detail text   NOT NULL -- JSON
+-- Small texts: store.TextKind lists them.
+CREATE TABLE {texts} (
+    kind       text   COLLATE "C" NOT NULL,
+    name       text   COLLATE "C" NOT NULL,
+    version    bigint NOT NULL, -- raised by each change
+    begun_at   bigint NOT NULL, -- when it was first written
+    changed_at bigint NOT NULL, -- and last
+    body       text   NOT NULL,
+    PRIMARY KEY (kind, name)
 ) WITH (
-    -- Each row changes every 15 s, within its page.
+    -- Each instance changes its text every 15 s, within its page.
     fillfactor = 50,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_scale_factor = 0

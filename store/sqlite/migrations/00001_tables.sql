@@ -195,23 +195,6 @@ CREATE TABLE lane_acts (
 -- The history of all lanes, and what Prune removes of it.
 CREATE INDEX lane_acts_at ON lane_acts (at);
 
--- How far bulk actions have come: docs/operations.md#bulk-actions.
-CREATE TABLE bulks (
-    token      TEXT    PRIMARY KEY,
-    version    INTEGER NOT NULL, -- raised by each change
-    begun_at   INTEGER NOT NULL,
-    changed_at INTEGER NOT NULL,
-    detail     TEXT    NOT NULL  -- JSON
-) STRICT;
-
--- The batches of a bulk action, some in each part, and what was not done to them.
-CREATE TABLE bulk_parts (
-    token    TEXT    NOT NULL,
-    position INTEGER NOT NULL,
-    detail   TEXT    NOT NULL, -- JSON
-    PRIMARY KEY (token, position)
-) STRICT;
-
 -- What is kept of batches that retention removed: docs/design.md#retention.
 CREATE TABLE tombstones (
     header_signature         TEXT    PRIMARY KEY,
@@ -332,49 +315,13 @@ CREATE TABLE stream_ids (
 -- Prune looks here.
 CREATE INDEX stream_ids_at ON stream_ids (at);
 
--- The one ledger that this database belongs to.
-CREATE TABLE ledger (
-    id   INTEGER PRIMARY KEY CHECK (id = 1),
-    name TEXT    NOT NULL
-) STRICT;
-
--- Which ledger serves a service, written before the service is first served.
-CREATE TABLE served (
-    service_id TEXT NOT NULL PRIMARY KEY,
-    ledger     TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- What whoever served last under a ledger's name relied on of it.
-CREATE TABLE ledgers (
-    name        TEXT    NOT NULL PRIMARY KEY,
-    traits      TEXT    NOT NULL, -- JSON
-    recorded_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- Counts of what is open: docs/design.md#counting-what-is-open. One row, or none before the
--- first count: the counts, and whose turn it is to count.
-CREATE TABLE stats (
-    id         INTEGER PRIMARY KEY CHECK (id = 1),
-    turn       INTEGER NOT NULL, -- raised by each process that begins to count
-    at         INTEGER NOT NULL, -- as of when the counts are
-    rest_until INTEGER NOT NULL, -- nobody counts before
-    totals     TEXT    NOT NULL  -- JSON; empty: somebody counts for the first time
-) STRICT;
-
--- Texts that one process makes for all.
-CREATE TABLE summaries (
-    name       TEXT    PRIMARY KEY,
-    turn       INTEGER NOT NULL, -- raised by each process that begins to make it
-    at         INTEGER NOT NULL, -- as of when it is
-    rest_until INTEGER NOT NULL, -- nobody makes it before
-    detail     TEXT    NOT NULL  -- JSON; empty: nobody has made it yet
-) STRICT;
-
--- The processes that work on what is open.
-CREATE TABLE instances (
-    id     TEXT    NOT NULL PRIMARY KEY,
-    name   TEXT    NOT NULL,
-    since  INTEGER NOT NULL,
-    seen   INTEGER NOT NULL,
-    detail TEXT    NOT NULL -- JSON
+-- Small texts: store.TextKind lists them.
+CREATE TABLE texts (
+    kind       TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    version    INTEGER NOT NULL, -- raised by each change
+    begun_at   INTEGER NOT NULL, -- when it was first written
+    changed_at INTEGER NOT NULL, -- and last
+    body       TEXT    NOT NULL,
+    PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;

@@ -1,0 +1,47 @@
+package texts
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]), and all
+// others read it.
+type Report struct {
+	store.StatsTurn
+	Detail json.RawMessage `json:"detail,omitempty"` // nil: nobody has made it yet
+	Now    time.Time       `json:"-"`                // the database's clock, when it was read
+
+	kind    store.TextKind
+	version int64
+}
+
+// ReadReport reads the report of a kind. A text of other code is none.
+func ReadReport(ctx context.Context, s Store, kind store.TextKind) (Report, error) {
+	found, now, err := s.ReadTexts(ctx, kind, "")
+	if err != nil {
+		return Report{}, err
+	}
+	var r Report
+	if json.Unmarshal([]byte(found[0].Body), &r) != nil {
+		r = Report{}
+	}
+	r.Now, r.kind, r.version = now, kind, found[0].Version
+	return r, nil
+}
+
+// Keep writes the report in place of the one that was read, unless another process has written since.
+func (r *Report) Keep(ctx context.Context, s Store) (bool, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return false, err
+	}
+	did, err := s.SwapTexts(ctx, store.Text{Kind: r.kind, Version: r.version, Body: string(body)})
+	if did {
+		r.version++
+	}
+	return did, err
+}

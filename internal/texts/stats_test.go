@@ -1,0 +1,310 @@
+package texts_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// counting is a store whose counts take time, or fail.
+type counting struct {
+	*memory.Store
+	takes time.Duration
+	n     atomic.Int64
+	fails error
+}
+
+func (c *counting) CountOpen(ctx context.Context) (store.Totals, error) {
+	c.n.Add(1)
+	totals, err := c.Store.CountOpen(ctx)
+	select {
+	case <-time.After(c.takes):
+	case <-ctx.Done():
+		return store.Totals{At: totals.At}, ctx.Err()
+	}
+	if c.fails != nil {
+		return store.Totals{At: totals.At}, c.fails
+	}
+	return totals, err
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, st *counting)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, &counting{Store: memory.New()}) })
+}
+
+func read(t *testing.T, st *counting) store.Stats {
+	t.Helper()
+	s, err := texts.Stats(t.Context(), st)
+	require.NoError(t, err)
+	return s
+}
+
+func refresh(t *testing.T, st *counting, q store.RefreshQuery) bool {
+	t.Helper()
+	did, err := texts.Refresh(t.Context(), st, q)
+	require.NoError(t, err)
+	return did
+}
+
+func show(t *testing.T, st *counting, id, name string) {
+	t.Helper()
+	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: id, Name: name}))
+}
+
+func add(t *testing.T, st *counting, id string) {
+	t.Helper()
+	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: batch.ID(id), Payload: []byte("x")}))
+}
+
+// Nobody counts before the counts are old; the counts before stay, so many of them.
+func TestCountsAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		none := read(t, st)
+		assert.True(t, none.At.IsZero())
+		assert.Zero(t, none.Age)
+		var want []store.OpenAt
+		for n := range store.MaxFlows + 3 {
+			add(t, st, fmt.Sprint(n))
+			require.True(t, refresh(t, st, store.RefreshQuery{By: "me"}))
+			got := read(t, st)
+			assert.Equal(t, "me", got.By)
+			assert.Equal(t, n+1, got.OpenAt().Open)
+			require.Len(t, got.Earlier, min(n, store.MaxFlows))
+			assert.Equal(t, want[len(want)-len(got.Earlier):], slices.Clone(got.Earlier))
+			want = append(want, got.OpenAt())
+			time.Sleep(10 * time.Second)
+			require.False(t, refresh(t, st, store.RefreshQuery{By: "other"}))
+			again := read(t, st)
+			assert.Equal(t, got.Totals, again.Totals)
+			assert.Equal(t, 10*time.Second, again.Age)
+			time.Sleep(5 * time.Second)
+		}
+	})
+}
+
+// Of many at once one counts; of two that count one after another the later one counts.
+func TestOneCountsForAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		st.takes = time.Second
+		var all sync.WaitGroup
+		var did atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				mine, err := texts.Refresh(t.Context(), st, store.RefreshQuery{})
+				assert.NoError(t, err)
+				if mine {
+					did.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, int64(1), did.Load())
+		assert.Equal(t, int64(1), st.n.Load())
+		assert.Equal(t, time.Second, read(t, st).Took)
+
+		time.Sleep(time.Hour)
+		slow := &counting{Store: st.Store, takes: 9 * time.Second}
+		all.Go(func() { assert.False(t, refresh(t, slow, store.RefreshQuery{By: "slow"}), "it was followed") })
+		synctest.Wait()
+		kept, err := texts.Read(t.Context(), st, store.TextStats, "")
+		require.NoError(t, err)
+		kept.Body = "{}" // as if the process that counts had died long ago
+		did2, err := st.SwapTexts(t.Context(), kept)
+		require.NoError(t, err)
+		require.True(t, did2)
+		assert.True(t, refresh(t, st, store.RefreshQuery{By: "later"}))
+		all.Wait()
+		assert.Equal(t, "later", read(t, st).By)
+	})
+}
+
+// A count that fails leaves the counts before, and has a rest.
+func TestACountThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		require.True(t, refresh(t, st, store.RefreshQuery{By: "me"}))
+		time.Sleep(time.Minute)
+		st.fails, st.takes = errDown, 2*time.Second
+		_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{By: "other"})
+		require.ErrorIs(t, err, errDown)
+		got := read(t, st)
+		assert.Equal(t, "me", got.By)
+		assert.Equal(t, 62*time.Second, got.Age)
+		st.fails = nil
+		time.Sleep(99 * time.Second)
+		assert.False(t, refresh(t, st, store.RefreshQuery{}), "a fiftieth of the time")
+		time.Sleep(time.Second)
+		st.takes = time.Hour
+		_, err = texts.Refresh(t.Context(), st, store.RefreshQuery{})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it is cut off")
+		assert.Equal(t, "me", read(t, st).By)
+	})
+}
+
+func TestTheClockStepsBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		show(t, st, "i", "i")
+		time.Sleep(10 * time.Minute)
+		require.True(t, refresh(t, st, store.RefreshQuery{}))
+		st.StepClock(-time.Hour)
+		got := read(t, st)
+		assert.Zero(t, got.Age)
+		assert.Equal(t, 50*time.Minute, got.Instances[0].Unseen)
+		assert.False(t, got.Instances[0].Live, "nobody has seen it since")
+		require.True(t, refresh(t, st, store.RefreshQuery{Forget: time.Minute}), "nobody waits until the clock is where it was")
+		assert.Len(t, read(t, st).Instances, 1)
+		show(t, st, "i", "i")
+		assert.True(t, read(t, st).Instances[0].Live)
+	})
+}
+
+func TestAnInstanceFromItsStartToItsStop(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		i := store.Instance{
+			ID: "id", Name: "näme", Host: "höst", Version: "v1.2.3", Ledger: "ledger", Claims: 7, Paused: true, PausedKind: batch.KindMisconfigured, PausedWhy: "401",
+			Schema: 1, Settings: map[string]string{"strategy": "serial", "odd": "a'\"\\\n\x00\xff"}, Loops: map[string]time.Duration{"queuer": time.Second},
+			Flows: []store.Flow{{Ago: time.Second, Took: 15 * time.Second, Final: 3, Queue: store.Times{N: 2, Sum: 3, Max: 2}}, {Took: 15 * time.Second}},
+		}
+		var p, other texts.Presence
+		require.NoError(t, p.End(t.Context(), st), "it was never shown")
+		require.NoError(t, p.Show(t.Context(), st, i))
+		began := time.Now()
+		time.Sleep(15 * time.Second)
+		i.Claims, i.Paused, i.PausedKind = 0, false, ""
+		require.NoError(t, p.Show(t.Context(), st, i))
+		seen := time.Now()
+		time.Sleep(10 * time.Second)
+		all := read(t, st).Instances
+		require.Len(t, all, 1)
+		got := all[0]
+		assert.True(t, began.Equal(got.Since), got.Since)
+		assert.True(t, seen.Equal(got.Seen), got.Seen)
+		assert.True(t, strings.HasPrefix(got.Settings["odd"], "a'\"\\\n"), "%q", got.Settings["odd"])
+		want := i
+		want.Since, want.Seen, want.Unseen, want.Live, want.Settings = got.Since, got.Seen, 10*time.Second, true, got.Settings
+		assert.Equal(t, want, got)
+
+		require.NoError(t, other.Show(t.Context(), st, store.Instance{ID: "other", Name: "a"}))
+		assert.Equal(t, "other", read(t, st).Instances[0].ID, "by name")
+		for range 2 { // again is harmless
+			require.NoError(t, p.End(t.Context(), st))
+			assert.Len(t, read(t, st).Instances, 1)
+		}
+	})
+}
+
+// losing is a store that writes, and loses the first answer.
+type losing struct {
+	*counting
+	lost bool
+}
+
+func (l *losing) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+	did, err := l.counting.SwapTexts(ctx, all...)
+	if !l.lost {
+		l.lost = true
+		return false, errDown
+	}
+	return did, err
+}
+
+// An instance whose text was written without an answer, or was forgotten, is shown again, and ends.
+func TestAnInstanceIsShownAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		var p texts.Presence
+		i := store.Instance{ID: "i", Name: "i"}
+		require.ErrorIs(t, p.Show(t.Context(), &losing{counting: st}, i), errDown)
+		require.NoError(t, p.Show(t.Context(), st, i))
+		require.ErrorIs(t, p.Show(t.Context(), &losing{counting: st}, i), errDown)
+		require.NoError(t, p.Show(t.Context(), st, i))
+		_, err := texts.Put(t.Context(), st, store.Text{Kind: store.TextInstance, Name: "i"})
+		require.NoError(t, err)
+		require.NoError(t, p.Show(t.Context(), st, i))
+		assert.Len(t, read(t, st).Instances, 1)
+		require.ErrorIs(t, p.Show(t.Context(), &losing{counting: st}, i), errDown)
+		require.NoError(t, p.End(t.Context(), st))
+		assert.Empty(t, read(t, st).Instances)
+
+		var first texts.Presence
+		require.ErrorIs(t, first.Show(t.Context(), &losing{counting: st}, i), errDown)
+		require.NoError(t, first.End(t.Context(), st))
+		assert.Empty(t, read(t, st).Instances)
+	})
+}
+
+func TestInstancesAreForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		show(t, st, "dead", "dead")
+		show(t, st, "alive", "alive")
+		time.Sleep(time.Hour)
+		show(t, st, "alive", "alive")
+		ids := func() (ids []string) {
+			for _, i := range read(t, st).Instances {
+				ids = append(ids, i.ID)
+			}
+			return ids
+		}
+		require.True(t, refresh(t, st, store.RefreshQuery{}))
+		assert.Equal(t, []string{"alive", "dead"}, ids(), "for ever, unless somebody says otherwise")
+		time.Sleep(time.Minute)
+		require.True(t, refresh(t, st, store.RefreshQuery{Forget: time.Hour + time.Minute}))
+		assert.Equal(t, []string{"alive"}, ids())
+	})
+}
+
+func TestSoManyInstancesAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		for i := range store.MaxInstances + 3 {
+			show(t, st, fmt.Sprintf("%05d", i), "n")
+			time.Sleep(time.Millisecond)
+		}
+		require.True(t, refresh(t, st, store.RefreshQuery{}))
+		all, _, err := st.ListTexts(t.Context(), store.TextsQuery{Kind: store.TextInstance, Limit: 9999})
+		require.NoError(t, err)
+		require.Len(t, all, store.MaxInstances)
+		assert.Equal(t, "00003", all[len(all)-1].Name, "those that were seen last")
+	})
+}
+
+func TestInstancesThatAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		long := strings.Repeat("x", 2000)
+		many := map[string]string{}
+		for i := range 100 {
+			many[fmt.Sprint(i)] = ""
+		}
+		for name, i := range map[string]store.Instance{
+			"no id":          {Name: "n"},
+			"an odd id":      {ID: "a\x00"},
+			"a long name":    {ID: "i", Name: long},
+			"an odd name":    {ID: "i", Name: "a\x00b"},
+			"a long version": {ID: "i", Version: long},
+			"a long host":    {ID: "i", Host: long},
+			"a long setting": {ID: "i", Settings: map[string]string{"s": long}},
+			"a long loop":    {ID: "i", Loops: map[string]time.Duration{long: 0}},
+			"many settings":  {ID: "i", Settings: many},
+			"many flows":     {ID: "i", Flows: make([]store.Flow, store.MaxFlows+1)},
+		} {
+			assert.ErrorIs(t, new(texts.Presence).Show(t.Context(), st, i), batch.ErrInvalidInput, name)
+		}
+		_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{By: long})
+		require.ErrorIs(t, err, batch.ErrInvalidInput)
+		got := read(t, st)
+		assert.Empty(t, got.Instances)
+		assert.True(t, got.At.IsZero())
+	})
+}

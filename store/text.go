@@ -1,0 +1,90 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// TextKind says what the texts of a kind are about, and what their names are.
+type TextKind string
+
+// The kinds of texts.
+const (
+	TextLedger   TextKind = "ledger"    // the name of the one ledger that the batches belong to; named ""
+	TextServed   TextKind = "served"    // the ledger that serves a service; named as the service
+	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); named as the ledger
+	TextStats    TextKind = "stats"     // counts of what is open (JSON); named ""
+	TextCauses   TextKind = "causes"    // why batches wait (JSON); named ""
+	TextInstance TextKind = "instance"  // an [Instance] (JSON); named by its ID
+	TextBulk     TextKind = "bulk"      // how far a bulk action has come (JSON); named by its token
+	TextBulkPart TextKind = "bulk part" // some batches of a bulk action (JSON); named by token and number
+)
+
+// Text is a small text as a store keeps it ([CanKeepTexts]).
+type Text struct {
+	Kind    TextKind
+	Name    string
+	Version int64 // 1 at first, and raised by each change; 0: no text is kept
+	// Begun and Changed are the times of the first and the last change, on the database's clock.
+	Begun, Changed time.Time
+	Body           string
+}
+
+// TextsQuery selects texts of a kind.
+type TextsQuery struct {
+	Kind TextKind
+	// Unchanged selects the texts that nobody has changed for so long; 0 selects all.
+	Unchanged time.Duration
+	Limit     int // at most
+}
+
+// maxTextName is how long the name of a text may be, in bytes.
+const maxTextName = 1024
+
+// ValidTexts returns a [*batch.InputError] for texts that cannot be written: a kind, name or body that is
+// not valid UTF-8 or has NUL bytes, a name that is too long, a removal of no text, or one name twice.
+func ValidTexts(texts []Text) error {
+	type key struct {
+		kind TextKind
+		name string
+	}
+	seen := make(map[key]bool, len(texts))
+	for _, t := range texts {
+		if err := ValidTextNames(t.Kind, t.Name); err != nil {
+			return err
+		}
+		at := fmt.Sprintf("of %s %q", t.Kind, batch.Excerpt(t.Name, 64))
+		switch k := (key{t.Kind, t.Name}); {
+		case !storable(t.Body):
+			return &batch.InputError{Field: "Text.Body", Value: at, Want: "valid UTF-8 without NUL bytes"}
+		case t.Version < 0 || t.Version == 0 && t.Body == "":
+			return &batch.InputError{Field: "Text.Version", Value: fmt.Sprint(t.Version, " ", at), Want: "the version that is kept"}
+		case seen[k]:
+			return &batch.InputError{Field: "Text.Name", Value: at, Want: "each name once"}
+		default:
+			seen[k] = true
+		}
+	}
+	return nil
+}
+
+// ValidTextNames returns a [*batch.InputError] for a kind or a name that no text can have.
+func ValidTextNames(kind TextKind, names ...string) error {
+	if kind == "" || !storable(string(kind)) {
+		return &batch.InputError{Field: "Text.Kind", Value: batch.Excerpt(string(kind), 64), Want: "a kind"}
+	}
+	for _, name := range names {
+		if len(name) > maxTextName || !storable(name) {
+			return &batch.InputError{
+				Field: "Text.Name", Value: batch.Excerpt(name, 64), Want: fmt.Sprintf("at most %d bytes of valid UTF-8 without NUL bytes", maxTextName),
+			}
+		}
+	}
+	return nil
+}
+
+func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
