@@ -25,7 +25,7 @@ type ClaimQuery struct {
 	Lanes []batch.ServiceID // looked at in this order
 	Limit int               // at most so many batches
 	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them only
-	// where that is the first of its lane, and no lane after that: see [ClaimQuery.Take]. 0 is no bound.
+	// where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no bound.
 	Bytes  int
 	Window int           // waiting batches of a lane shown to choose; 0 counts as 1
 	TTL    time.Duration // of the claims, on the database's clock
@@ -57,16 +57,6 @@ type ClaimQuery struct {
 	Wants func(attempted batch.Lane) int
 }
 
-// Take counts the payloads of a lane's plan, and reports whether the claim is full. Then the lanes behind it
-// are left, as they are where Limit is used up.
-func (q *ClaimQuery) Take(p Plan) (full bool) {
-	if q.Bytes <= 0 {
-		return false
-	}
-	q.Bytes -= p.Bytes
-	return q.Bytes <= 0
-}
-
 // budget is the budget of a batch: own, or the query's where own is zero.
 func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 	if own == (batch.Budget{}) && q.Budget != nil {
@@ -89,6 +79,25 @@ type Claimed struct {
 	// Payloads are the payloads that came with the claim, by [Ref].Row; nil where the payload
 	// is gone. The caller does not ask [Store].Payloads for these.
 	Payloads map[int64][]byte
+}
+
+// Add adds the plan of a lane, and returns how many more batches the claim takes, of left before. Where none
+// is left, because of Limit or because the payloads are Bytes already, the lanes behind this one are Left. Add
+// takes the payloads off q.Bytes.
+func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) int {
+	c.Runs = append(c.Runs, p.Runs...)
+	if p.More {
+		c.Left = append(c.Left, service)
+	}
+	if p.NextReady > 0 && (c.NextReady == 0 || p.NextReady < c.NextReady) {
+		c.NextReady = p.NextReady
+	}
+	if q.Bytes > 0 {
+		if q.Bytes -= p.Bytes; q.Bytes <= 0 {
+			return 0
+		}
+	}
+	return left - p.Claims
 }
 
 // ClaimedRun is a run of batches of one lane, posted one after the other.

@@ -130,6 +130,36 @@ func TestPlanLaneLimit(t *testing.T) {
 	}
 }
 
+// A claim goes on until its batches or its bytes are used up. It names the lanes that a bound cut short, and
+// the shortest of their waits.
+func TestClaimedAdd(t *testing.T) {
+	run := store.ClaimedRun{Service: "a"}
+	for name, c := range map[string]struct {
+		bytes int
+		plan  store.Plan
+		left  int
+	}{
+		"no bound of bytes": {0, store.Plan{Claims: 2, Bytes: 9}, 3},
+		"bytes are left":    {10, store.Plan{Claims: 2, Bytes: 9}, 3},
+		"the last byte":     {9, store.Plan{Claims: 2, Bytes: 9}, 0},
+		"more than bytes":   {1, store.Plan{Claims: 2, Bytes: 9}, 0},
+		"the last batch":    {0, store.Plan{Claims: 5}, 0},
+	} {
+		var claimed store.Claimed
+		q := store.ClaimQuery{Bytes: c.bytes}
+		assert.Equal(t, c.left, claimed.Add("a", c.plan, &q, 5), name)
+		assert.Empty(t, claimed, name)
+	}
+	q := store.ClaimQuery{Bytes: 10}
+	var claimed store.Claimed
+	claimed.Add("a", store.Plan{Runs: []store.ClaimedRun{run}, Bytes: 4, More: true}, &q, 9)
+	claimed.Add("b", store.Plan{NextReady: 2 * time.Second}, &q, 9)
+	claimed.Add("c", store.Plan{NextReady: time.Second}, &q, 9)
+	claimed.Add("d", store.Plan{NextReady: 3 * time.Second, More: true}, &q, 9)
+	assert.Equal(t, store.Claimed{Runs: []store.ClaimedRun{run}, Left: []batch.ServiceID{"a", "d"}, NextReady: time.Second}, claimed)
+	assert.Equal(t, 6, q.Bytes)
+}
+
 // MaxInFlight bounds a lane, and a lane at its bound is not a reason to come back at once: it
 // goes on when one of its batches is final.
 func TestPlanLaneInFlight(t *testing.T) {

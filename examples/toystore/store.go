@@ -244,17 +244,8 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, room, choose)
-		if room -= plan.Claims; q.Take(plan) {
-			room = 0
-		}
+		room = claimed.Add(service, plan, &q, room)
 		changed = append(changed, plan.Changed...)
-		claimed.Runs = append(claimed.Runs, plan.Runs...)
-		if plan.More {
-			claimed.Left = append(claimed.Left, service)
-		}
-		if wait := plan.NextReady; wait > 0 && (claimed.NextReady == 0 || wait < claimed.NextReady) {
-			claimed.NextReady = wait
-		}
 	}
 	for _, r := range changed {
 		s.put(s.batches[r.Key.ID], r.Row)

@@ -39,14 +39,7 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 			if err := planned(w, lane); err != nil {
 				return left, err
 			}
-			if left -= plan.Claims; q.Take(plan) {
-				left = 0
-			}
-			out.Runs = append(out.Runs, plan.Runs...)
-			if plan.More {
-				out.Left = append(out.Left, service)
-			}
-			out.NextReady = Sooner(out.NextReady, plan.NextReady)
+			left = out.Add(service, plan, q, left)
 		}
 	}
 	for _, w := range windows {

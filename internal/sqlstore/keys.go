@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -56,12 +55,4 @@ func Services(services []batch.ServiceID) []batch.ServiceID {
 // Known drops zeros and repeated numbers.
 func Known(seqs []int64) []int64 {
 	return slices.DeleteFunc(Distinct(seqs), func(seq int64) bool { return seq == 0 })
-}
-
-// Sooner is the shorter of two waiting times; 0 means none.
-func Sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b > 0 && b < a) {
-		return b
-	}
-	return a
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -36,15 +35,8 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, left, choose)
-		if left -= plan.Claims; q.Take(plan) {
-			left = 0
-		}
+		left = claimed.Add(service, plan, &q, left)
 		changed = append(changed, plan.Changed...)
-		claimed.Runs = append(claimed.Runs, plan.Runs...)
-		if plan.More {
-			claimed.Left = append(claimed.Left, service)
-		}
-		claimed.NextReady = sooner(claimed.NextReady, plan.NextReady)
 	}
 	for _, r := range changed {
 		s.put(s.byID[r.Key.ID], r.Row)
@@ -68,14 +60,6 @@ func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.La
 	show(l.attempted.first(l.attempted.len()))
 	show(l.queued.first(wanted(rows)))
 	return rows
-}
-
-// sooner is the shorter of two waiting times; 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
 }
 
 // Payloads is [store.Store].Payloads.

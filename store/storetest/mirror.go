@@ -124,18 +124,9 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 			want = append(want, l)
 			return choose(l)
 		})
-		if left -= plan.Claims; q.Take(plan) {
-			left = 0
-		}
+		left = model.Add(service, plan, &q, left)
 		for _, r := range plan.Changed {
 			f.rows[r.Key.ID].row = r.Row
-		}
-		model.Runs = append(model.Runs, plan.Runs...)
-		if plan.More {
-			model.Left = append(model.Left, service)
-		}
-		if plan.NextReady > 0 && (model.NextReady == 0 || plan.NextReady < model.NextReady) {
-			model.NextReady = plan.NextReady
 		}
 	}
 	f.sameLanes(want, shown)
