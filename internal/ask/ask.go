@@ -43,7 +43,8 @@ func (m *Monitor) unasked(g *group, wait time.Duration, refused bool) {
 	for i := range g.rows {
 		answers[i] = inhand.Answer{Question: &g.rows[i], Kind: inhand.Unasked, Next: wait, Refused: refused}
 	}
-	m.table.Asked(answers)
+	_, in := m.table.Asked(answers)
+	m.DueIn(in)
 }
 
 // goOn asks what found no free hand, as hands become free, until ctx is done.
@@ -97,7 +98,9 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		answers = append(answers, a)
 	}
 	m.table.Put(found)
-	m.check(ctx, m.table.Asked(answers))
+	due, in := m.table.Asked(answers)
+	m.DueIn(in)
+	m.check(ctx, due)
 	if unclear != nil {
 		unclear()
 	}

@@ -54,7 +54,7 @@ func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))
-		w.table.Written([]inhand.Recorded{{Outcome: store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 2}, Applied: store.Applied{Result: store.Fenced}}}) // another process has it now
+		w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 2}, Applied: store.Applied{Result: store.Fenced}}})) // another process has it now
 		events.tell(t, "", dlt.Event{})
 		settle(time.Second)
 		assert.Empty(t, w.asked("a"))

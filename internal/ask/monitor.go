@@ -63,9 +63,9 @@ func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) 
 	return m
 }
 
-// DueIn says that a row will be due after d, PollInterval at most.
+// DueIn says that a row will be due after d, PollInterval at most; negative says nothing.
 func (m *Monitor) DueIn(d time.Duration) {
-	if m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
+	if d >= 0 && m.due.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
 		loop.Poke(m.wake)
 	}
 }
@@ -200,7 +200,7 @@ func (m *Monitor) check(ctx context.Context, due []store.Due) {
 		failed(err)
 		return
 	}
-	m.DueIn(soonest)
+	m.DueIn(max(0, soonest))
 }
 
 // answerEvents asks because of events until ctx is done. It runs beside the polling, which

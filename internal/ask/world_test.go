@@ -76,7 +76,8 @@ type world struct {
 	troubles []error
 
 	table   *inhand.Table
-	mayWait bool // acceptances wait for the ledger's next word
+	dueIn   func(time.Duration) // of the monitor
+	mayWait bool                // acceptances wait for the ledger's next word
 }
 
 func newWorld() *world {
@@ -159,7 +160,7 @@ func (w *world) stored(service batch.ServiceID, id batch.ID, change ...func(*sto
 
 // wrote says that the store has written an outcome.
 func (w *world) wrote(o store.Outcome, row store.Row) {
-	w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
+	w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}}))
 }
 
 func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
@@ -283,10 +284,10 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 		TTL:   o.Rules.TTL, Traits: w.Traits,
 		MayWait: func(store.Outcome) bool { return w.mayWait },
 		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },
-		Due:     func(d time.Duration) { m.DueIn(d) },
 		Lanes:   lanes.New(1),
 	})
 	m = ask.New(w, w, w.table, o)
+	w.dueIn = m.DueIn
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

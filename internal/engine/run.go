@@ -108,7 +108,7 @@ func (r *run) claimed(ctx context.Context, run store.ClaimedRun) {
 
 // written takes outcomes that the store has answered about.
 func (r *run) written(group []inhand.Recorded) {
-	r.table.Written(group)
+	r.monitor.DueIn(r.table.Written(group))
 	r.wantReceipts(group)
 	// The next group waits for the notices, which may ask the store.
 	ctx, cancel := context.WithTimeout(context.Background(), r.o.ClaimTTL/8)
@@ -233,7 +233,6 @@ func (r *run) tableOptions() inhand.Options {
 		TTL:    o.ClaimTTL,
 		Traits: r.ledger.Traits, Runs: reliant, MayWait: r.outlivesCrash,
 		Write: r.write,
-		Due:   func(d time.Duration) { r.monitor.DueIn(d) },
 		Lanes: r.lanes,
 	}
 }

@@ -186,6 +186,14 @@ func (f *Effects) add(o store.Outcome) {
 
 func (f *Effects) due(d time.Duration) { f.DueIn, f.Notes = d, true }
 
+// sooner returns the sooner of a time until a row is due, negative for none, and this one's.
+func (f *Effects) sooner(d time.Duration) time.Duration {
+	if f.Notes && (d < 0 || f.DueIn < d) {
+		return f.DueIn
+	}
+	return d
+}
+
 const (
 	// earlyFor is how long a commit waits for the answer to the POST that it overtook.
 	earlyFor = 20 * time.Millisecond

@@ -37,12 +37,12 @@ type Answer struct {
 }
 
 // Asked takes the answers to questions that gave no outcome. It returns the rows whose check in the
-// store is to be set.
-func (t *Table) Asked(all []Answer) (due []store.Due) {
+// store is to be set, and after what time the first row is due there already; negative for none.
+func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 	now := time.Now()
 	var waited []store.Outcome
 	var refused refusal
-	soonest := time.Duration(-1)
+	in = -1
 	t.mu.Lock()
 	for i := range all {
 		a := &all[i]
@@ -59,9 +59,7 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 			if out.PutOff && a.scanned == nil {
 				due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
 			}
-			if out.Notes && (soonest < 0 || out.DueIn < soonest) {
-				soonest = out.DueIn
-			}
+			in = out.sooner(in)
 		}
 		if a.Refused {
 			refused.keys, refused.ask = append(refused.keys, a.Row.Key), now.Add(a.Next)
@@ -73,8 +71,5 @@ func (t *Table) Asked(all []Answer) (due []store.Due) {
 	t.refused.add(refused, now)
 	t.mu.Unlock()
 	t.o.write(waited)
-	if soonest >= 0 {
-		t.o.Due(soonest)
-	}
-	return due
+	return due, in
 }

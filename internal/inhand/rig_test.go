@@ -40,7 +40,6 @@ type rig struct {
 	asked    []inhand.Question
 	answer   func([]inhand.Question) // nil: later, or never
 	lanes    []string
-	dues     []time.Duration
 }
 
 func (r *rig) note(list *[]string, format string, args ...any) {
@@ -95,12 +94,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 		Traits:  func(batch.ServiceID) dlt.Traits { return r.traits },
 		MayWait: func(store.Outcome) bool { return true },
 		Write:   write,
-		Due: func(d time.Duration) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.dues = append(r.dues, d)
-		},
-		Lanes: lanes{r},
+		Lanes:   lanes{r},
 	}
 	if change != nil {
 		change(&o)

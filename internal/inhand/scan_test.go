@@ -31,7 +31,8 @@ func (r *rig) without(hanging bool) {
 		for i := range all {
 			answers = append(answers, inhand.Answer{Question: &all[i], Kind: inhand.Unasked, Next: 100 * time.Millisecond, Refused: !hanging})
 		}
-		assert.Empty(r.t, r.Asked(answers))
+		due, _ := r.Asked(answers)
+		assert.Empty(r.t, due)
 	})
 }
 
@@ -148,7 +149,7 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 				assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), c.byEvent))
 				synctest.Wait()
 				q := r.asked[0]
-				due := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, Next: c.next}})
+				due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, Next: c.next}})
 				if c.sets {
 					assert.Equal(t, []store.Due{{Ref: row.Ref, In: c.next}}, due)
 				} else {

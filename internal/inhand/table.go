@@ -24,8 +24,6 @@ type Options struct {
 	MayWait func(store.Outcome) bool
 	// Write writes outcomes that became known together, and may keep the slice.
 	Write func(first store.Outcome, rest ...store.Outcome)
-	// Due says that a row will be due in the store after d.
-	Due   func(d time.Duration)
 	Lanes Lanes
 }
 
@@ -179,11 +177,12 @@ type Recorded struct {
 }
 
 // Written says that the store has answered about a group of outcomes. It wakes the lanes
-// concerned all at once, so that lanes that can go on together do. It writes nothing itself.
-func (t *Table) Written(group []Recorded) {
+// concerned all at once, so that lanes that can go on together do. It writes nothing itself. It returns
+// after what time the first of the rows is due in the store; negative for none.
+func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID
-	soonest := time.Duration(-1)
+	due = -1
 	abouts := make([]about, len(group))
 	for i := range group {
 		abouts[i] = t.o.about(group[i].Key.Service)
@@ -211,9 +210,7 @@ func (t *Table) Written(group []Recorded) {
 			t.sighted(w)
 		}
 		eff := t.entries.written(w, abouts[i], now)
-		if eff.Notes && (soonest < 0 || eff.DueIn < soonest) {
-			soonest = eff.DueIn
-		}
+		due = eff.sooner(due)
 	}
 	t.mu.Unlock()
 	for _, s := range over {
@@ -225,9 +222,7 @@ func (t *Table) Written(group []Recorded) {
 			t.o.Lanes.Free(now.Add(w.Delay), w.Key.Service)
 		}
 	}
-	if soonest >= 0 {
-		t.o.Due(soonest)
-	}
+	return due
 }
 
 // sighted ends the sighting of a row at the version that the monitor asked about. A doubt about an

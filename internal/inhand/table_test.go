@@ -239,6 +239,24 @@ func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 	})
 }
 
+// A group says when the first of its rows is due in the store; what is final never is.
+func TestTheFirstRowThatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, nil)
+		written := func(id string, to batch.State, check time.Duration) inhand.Recorded {
+			o := posted(id)
+			o.Finding, o.Check = store.Doubtful, check
+			return inhand.Recorded{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: store.Row{State: to, Version: 3, Attempt: 1}}}
+		}
+		final := written("c", batch.Rejected, 0)
+		assert.Equal(t, time.Second, r.Written([]inhand.Recorded{
+			written("a", batch.Submitting, 3*time.Second), written("b", batch.Submitting, time.Second), final,
+		}))
+		assert.Negative(t, r.Written([]inhand.Recorded{final}))
+		r.stop()
+	})
+}
+
 // Two questions may give the same outcome: that the second is fenced changes nothing.
 func TestASecondAnswerIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
