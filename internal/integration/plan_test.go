@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,7 +30,9 @@ func statements(t *testing.T) map[string]string {
 func constants(t testing.TB) map[string]string {
 	exprs := map[string]ast.Expr{}
 	const folder = "../../store/postgres/"
-	for _, name := range []string{folder + "queries.go", folder + "orderqueries.go", folder + "operatorqueries.go", "../../internal/sqlstore/queries.go"} {
+	files, err := filepath.Glob(folder + "*queries.go")
+	require.NoError(t, err)
+	for _, name := range append(files, "../../internal/sqlstore/queries.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
