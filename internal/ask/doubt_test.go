@@ -103,7 +103,6 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 	for name, bad := range map[string]func() (dlt.Evidence, error){
 		"error":                 func() (dlt.Evidence, error) { return dlt.CannotTell, errLedger },
 		"error beside evidence": func() (dlt.Evidence, error) { return dlt.NotCommitted, errLedger },
-		"panic":                 func() (dlt.Evidence, error) { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

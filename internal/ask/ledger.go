@@ -9,7 +9,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/inhand"
-	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -136,7 +135,7 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 func (l *ledger) request(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.RequestTimeout)
 	defer cancel()
-	return loop.Contain(func() error { return f(ctx) })
+	return f(ctx)
 }
 
 // hangs reports whether a request ran into its time limit.

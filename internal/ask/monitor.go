@@ -54,7 +54,7 @@ type Monitor struct {
 // New returns a monitor; Run makes it work.
 func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
-		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{o: &o},
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{},
 		ledger: &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
 	m.receipts = &receipts{table: t, ledger: m.ledger, more: make(chan struct{}, 1)}

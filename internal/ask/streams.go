@@ -139,11 +139,9 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 	pause := loop.Backoff(minReconnect, maxReconnect)
 	services := []batch.ServiceID{st.first}
 	for silent := false; ; {
-		err := loop.Contain(func() error {
-			return a.ledger.Events(ctx, services, func(e dlt.Event) error {
-				a.handle(st, e)
-				return ctx.Err()
-			})
+		err := a.ledger.Events(ctx, services, func(e dlt.Event) error {
+			a.handle(st, e)
+			return ctx.Err()
 		})
 		if ctx.Err() != nil {
 			return

@@ -126,15 +126,22 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := l.v.stream(ctx, services)
 	err := loop.Contain(func() error {
-		return l.Ledger.Events(ctx, services, func(e dlt.Event) error {
+		err := l.Ledger.Events(ctx, services, func(e dlt.Event) error {
 			l.v.received(st)
 			return yield(e)
 		})
+		if ctx.Err() == nil { // the methods of the error are the client's code, too
+			err = streamLost(err)
+			_ = err.Error()
+		}
+		return err
 	})
 	if ctx.Err() != nil {
 		return err
 	}
-	err = streamLost(err)
+	if !errors.Is(err, dlt.ErrStreamLost) { // a panic
+		err = streamLost(err)
+	}
 	l.v.lost(st, err)
 	return err
 }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -94,22 +93,11 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 			defer stop()
 		}
 	}
-	panicked := loop.Contain(func() error {
-		if len(claims) == 1 {
-			c := claims[0]
-			err = s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
-		} else {
-			err = s.ledger.SubmitList(ctx, listed(claims, payloads))
-		}
-		if err != nil { // its methods are the client's code, too, and so are called in here
-			_, _, _ = dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
-		}
-		return nil
-	})
-	if panicked != nil {
-		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: fmt.Errorf("ledger client: %w", panicked)}
+	if len(claims) == 1 {
+		c := claims[0]
+		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
 	}
-	return err
+	return s.ledger.SubmitList(ctx, listed(claims, payloads))
 }
 
 // bounded returns ctx with the request timeout or the claim's end as its deadline.

@@ -162,7 +162,6 @@ func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
 	for name, answer := range map[string]func([]batch.ID) error{
 		"doubt":    func([]batch.ID) error { return &dlt.Error{Op: "submit"} },
 		"untyped":  func([]batch.ID) error { return context.DeadlineExceeded },
-		"a panic":  func([]batch.ID) error { panic("boom") },
 		"two ways": func([]batch.ID) error { return fmt.Errorf("%w, and %w", dlt.ErrRejected, dlt.ErrBusy) },
 	} {
 		t.Run(name, func(t *testing.T) {

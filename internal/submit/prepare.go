@@ -53,26 +53,18 @@ func (s *sender) prepares(c store.Claim) bool {
 func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
-	panicked := loop.Contain(func() error {
-		a := batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)}
-		out, err = s.ledger.Prepare(ctx, a)
-		if _, is := errors.AsType[*loop.PanicError](err); is {
-			return err
-		}
-		if err != nil {
-			out, err = nil, certain(err)
-		}
-		out = bytes.Clone(out)
-		return nil
-	})
-	if panicked != nil {
-		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + panicked.Error()}}
+	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)})
+	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
+		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + err.Error()}}
 	}
-	return out, true, err
+	if err != nil {
+		return nil, true, certain(err)
+	}
+	return bytes.Clone(out), true, nil
 }
 
 // certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect. Other
-// errors stay as they are. It calls err's methods, which are the client's code.
+// errors stay as they are.
 func certain(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 	if kind != batch.KindDoubt {

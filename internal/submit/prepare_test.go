@@ -15,6 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -220,7 +221,7 @@ func TestPrepareFails(t *testing.T) {
 		"whatever":      {err(errors.New("whatever")), store.Failed, batch.KindUnavailable, 4, true},
 		"two kinds":     {err(errors.Join(dlt.ErrRejected, dlt.ErrBusy)), store.Failed, batch.KindUnavailable, 4, true},
 		"it hangs":      {wait, store.Failed, batch.KindUnavailable, 4, true},
-		"a panic":       {func(context.Context, batch.Attempt) ([]byte, error) { panic(dlt.ErrDoubt) }, store.Failed, batch.KindUnavailable, 1, false},
+		"a panic":       {err(&loop.PanicError{Value: dlt.ErrDoubt}), store.Failed, batch.KindUnavailable, 1, false},
 		"too long": {func(context.Context, batch.Attempt) ([]byte, error) {
 			return bytes.Repeat([]byte{1}, dlt.MaxPrepared+1), nil
 		}, store.Failed, batch.KindMisconfigured, 1, false},

@@ -217,41 +217,6 @@ func TestARequestThatHangsIsCutOff(t *testing.T) {
 	})
 }
 
-// panicking is an error of a client whose method panics.
-type panicking struct{}
-
-func (panicking) Error() string { return "bad" }
-func (panicking) As(any) bool   { panic("boom") }
-
-// A panic in the ledger's client, or in its error, is doubt, and affects nothing else.
-func TestAPanicInTheLedgerIsDoubt(t *testing.T) {
-	for name, bad := range map[string]func() error{"client": func() error { panic("boom") }, "error": func() error { return panicking{} }} {
-		t.Run(name, func(t *testing.T) { aPanicIsDoubt(t, bad) })
-	}
-}
-
-func aPanicIsDoubt(t *testing.T, bad func() error) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(_ context.Context, a batch.Attempt) error {
-			if a.ID == "bad" {
-				return bad()
-			}
-			return nil
-		}, nil)
-		r.post(far, "s", "bad", "after")
-		r.post(far, "t", "good")
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.ElementsMatch(t, []string{"bad doubtful", "after unposted", "good accepted"}, r.found())
-		r.post(far, "s", "later")
-		time.Sleep(time.Second)
-		synctest.Wait()
-		assert.Contains(t, r.found(), "later accepted")
-		r.quit()
-	})
-}
-
 func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, fine, nil)

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/loop"
+)
+
+// panicking panics in each method, or in a method of each error.
+type panicking struct {
+	dlt.Ledger       // nil: each call panics
+	err        error // of Submit and Events, unless it is nil
+}
+
+func (p panicking) Submit(ctx context.Context, a batch.Attempt) error {
+	if p.err != nil {
+		return p.err
+	}
+	return p.Ledger.Submit(ctx, a)
+}
+
+func (p panicking) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
+	if p.err != nil {
+		return p.err
+	}
+	return p.Ledger.Events(ctx, s, yield)
+}
+
+// unreadable and unknowable are errors whose methods panic.
+type (
+	unreadable struct{}
+	unknowable struct{}
+)
+
+func (unreadable) Error() string { panic("boom") }
+func (unknowable) Error() string { return "bad" }
+func (unknowable) As(any) bool   { panic("boom") }
+
+// A panic of the client, or of its error, is contained here and nowhere else. Where a batch was posted it is
+// doubt, and reported, since nobody would notice it otherwise. The call counts as a failure.
+func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
+	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
+	for name, c := range map[string]struct {
+		posts bool
+		err   error
+		call  func(l ledger) error
+	}{
+		"Submit":        {true, nil, func(l ledger) error { return l.Submit(ctx, a) }},
+		"its kind":      {true, unknowable{}, func(l ledger) error { return l.Submit(ctx, a) }},
+		"its text":      {true, unreadable{}, func(l ledger) error { return l.Submit(ctx, a) }},
+		"SubmitList":    {true, nil, func(l ledger) error { return l.SubmitList(ctx, []batch.Attempt{a, a}) }},
+		"Prepare":       {false, nil, func(l ledger) error { _, err := l.Prepare(ctx, a); return err }},
+		"BatchStatuses": {false, nil, func(l ledger) error { _, err := l.BatchStatuses(ctx, "s", []batch.Attempt{a}); return err }},
+		"Resolve":       {false, nil, func(l ledger) error { _, err := l.Resolve(ctx, dlt.Doubt{Attempt: a}); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			calls := 0
+			v := newVitals()
+			known := newServices(panicking{err: c.err}, func(err error) { told = append(told, err) })
+			known.resolve("s", dlt.Traits{Name: "l"}, nil)
+			meter := ledgerMeter(func(_ context.Context, c batch.Call) {
+				calls++
+				require.ErrorContains(t, c.Err, "panic: ")
+			}, v)
+			err := c.call(ledger{panicking{err: c.err}, known, meter, &gate{services: known}})
+			var p *loop.PanicError
+			require.ErrorAs(t, err, &p)
+			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
+			assert.Equal(t, 1, calls)
+			assert.Equal(t, 1, v.ledger.n)
+			if c.posts {
+				assert.Len(t, told, 1)
+			} else {
+				assert.Empty(t, told, "its caller reports it")
+			}
+		})
+	}
+}
+
+// A stream whose client panics is lost.
+func TestAPanicOfEventsLosesTheStream(t *testing.T) {
+	v := newVitals()
+	for _, client := range []dlt.Ledger{panicking{}, panicking{err: unknowable{}}, panicking{err: unreadable{}}} {
+		l := ledger{Ledger: client, meter: meter{v: v}}
+		err := l.Events(t.Context(), []batch.ServiceID{"s"}, func(dlt.Event) error { return nil })
+		require.ErrorIs(t, err, dlt.ErrStreamLost)
+	}
+	assert.Len(t, v.streams, 1)
+}
+
+// A call that the gate refuses is no call: it is not counted, and the client sees nothing of it.
+func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
+	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
+	client := panicking{}
+	known := newServices(client, nil)
+	known.resolve("s", dlt.Traits{Name: "l"}, ErrOtherLedger)
+	v := newVitals()
+	l := ledger{client, known, ledgerMeter(func(context.Context, batch.Call) { t.Error("counted") }, v), &gate{services: known}}
+	require.ErrorIs(t, l.Submit(ctx, a), dlt.ErrNotYet)
+	require.ErrorIs(t, l.SubmitList(ctx, []batch.Attempt{a, a}), dlt.ErrNotYet)
+	_, err := l.Prepare(ctx, a)
+	require.ErrorIs(t, err, dlt.ErrNotYet)
+	found, err := l.BatchStatuses(ctx, "s", []batch.Attempt{a})
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	_, err = l.Resolve(ctx, dlt.Doubt{Attempt: a})
+	require.ErrorIs(t, err, ErrOtherLedger)
+	assert.True(t, v.ledger.success.IsZero() && v.ledger.failed.IsZero())
+}
+
+// The client is asked for the traits of a service once, however often they are read, unless it stands for
+// several ledgers: then the gate asks it each time, and everything else reads the answer.
+func TestTraitsAreAskedOnceAService(t *testing.T) {
+	for routed, asked := range map[bool]int{false: 1, true: 3} {
+		n := 0
+		client := answering{traits: func(batch.ServiceID) dlt.Traits { n++; return dlt.Traits{Name: "l", Routed: routed} }}
+		known := newServices(client, nil)
+		g := &gate{services: known}
+		known.resolve("s", known.of("s").Traits, nil)
+		for range 2 {
+			require.NoError(t, g.judge(t.Context(), []batch.ServiceID{"s", "s", "s"}))
+			for range 10 {
+				known.traits("s")
+				known.resend("s")
+			}
+		}
+		assert.Equal(t, asked, n, "routed: %t", routed)
+	}
+}
+
+// answering is a client with traits.
+type answering struct {
+	dlt.Ledger
+	traits func(batch.ServiceID) dlt.Traits
+}
+
+func (a answering) Traits(s batch.ServiceID) dlt.Traits { return a.traits(s) }
