@@ -249,6 +249,7 @@ func TestTheFirstRowThatIsDue(t *testing.T) {
 			return inhand.Recorded{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: store.Row{State: to, Version: 3, Attempt: 1}}}
 		}
 		final := written("c", batch.Rejected, 0)
+		final.Applied.Row.FinalAt = time.Now()
 		assert.Equal(t, time.Second, r.Written([]inhand.Recorded{
 			written("a", batch.Submitting, 3*time.Second), written("b", batch.Submitting, time.Second), final,
 		}))
