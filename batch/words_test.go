@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
 // word is a value that is written as a word.
@@ -48,8 +47,6 @@ func wordies() []wordy {
 	return []wordy{
 		wordyOf[batch.State]("State", func(v batch.State) word { return v },
 			"", "queued", "submitting", "pending", "valid", "delayed", "unknown", "committed", "invalid", "rejected"),
-		wordyOf[order.State]("OrderState", func(v order.State) word { return v },
-			"", "queued", "dequeued", "confirmed", "failed", "quarantined"),
 		wordyOf[batch.Policy]("Policy", func(v batch.Policy) word { return v }, "default", "continue", "halt", "quarantine"),
 		wordyOf[batch.Actor]("Actor", func(v batch.Actor) word { return v }, "nobody", "queuer", "submitter", "monitor", "operator"),
 		wordyOf[batch.Reported]("Reported", func(v batch.Reported) word { return v },
@@ -192,8 +189,6 @@ func TestRecordsInJSON(t *testing.T) {
 		Next: time.Second, Remedy: batch.RemedyWait, Text: "delayed"},
 		`{"service": "c::s", "id": "b1", "version": 4, "at": "2030-01-02T03:04:05.000006Z", "state": "delayed", "owner": "queuer", "cause": "delayed",
 		"attempts": 1, "next_ns": 1000000000, "remedy": "wait", "text": "delayed"}`)
-	written(t, order.Record{ID: "o", Party: "p", State: order.Dequeued, Version: 2, CreatedAt: at, Batch: "b1", Batches: 1},
-		`{"id": "o", "party": "p", "state": "dequeued", "version": 2, "created_at": "2030-01-02T03:04:05.000006Z", "batch": "b1", "batches": 1}`)
 	written(t, batch.Report{Attempt: 1, At: at, Kind: batch.KindBusy, StatusCode: 429, Took: time.Second},
 		`{"attempt": 1, "at": "2030-01-02T03:04:05.000006Z", "kind": "busy", "status_code": 429, "took_ns": 1000000000}`)
 }
