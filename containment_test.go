@@ -162,6 +162,11 @@ func (p *panickyStore) Pending(ctx context.Context, q store.PendingQuery) ([]sto
 	return p.Store.Pending(ctx, q)
 }
 
+func (p *panickyStore) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+	p.boom("Get")
+	return p.Store.Get(ctx, key)
+}
+
 func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
 	p.boom("Upkeep")
 	return nil, nil
@@ -201,6 +206,17 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A panic of the store in a call of the application is its error, and logged with its stack.
+func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
+	log := &logged{}
+	st := &panickyStore{Store: memory.New(), in: "Get"}
+	r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
+	st.panics.Store(true)
+	_, err := r.Get(t.Context(), one("s", "a").Key())
+	require.EqualError(t, err, "get: panic: boom in Get")
+	assert.Contains(t, log.String(), "containment_test.go", "with its stack")
 }
 
 // A panic in Traits at the start of Run is an error: without the ledger's name nothing is

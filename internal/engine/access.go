@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -16,6 +17,8 @@ type access struct {
 	store.Store // a substituted
 	meter
 	loop string // "" outside of loops
+	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
+	trouble func(error)
 
 	held *held.Batches // takes what the store says of batches; nil outside of loops
 	// Queuer and monitor have these, because the store hands batches to them; else nil.
@@ -54,6 +57,9 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 		}
 		return err
 	})
+	if _, panicked := errors.AsType[*loop.PanicError](err); panicked && a.trouble != nil {
+		a.trouble(err)
+	}
 	return got, err
 }
 

@@ -47,8 +47,7 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		assert.True(t, is, "%s: %v", name, err)
 	}
 	assert.Equal(t, []string{
-		"Acts", "AddBulk", "AppendStream", "ControlsOf", "Counts", "Find", "FindStream", "GetBulk", "GetBulkPart", "KeepSummary",
-		"LeaseStream", "ListBulks", "SetBulk", "Summary", "Survey",
+		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindStream", "LeaseStream", "Survey",
 	}, panicked, "for operators and clients")
 	assert.Equal(t, a.NumMethod()-1-len(panicked), told)
 	assert.Equal(t, told, v.store.n)

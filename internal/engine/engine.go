@@ -109,7 +109,10 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	}
 	return &Engine{common: common{
 		o: o, events: r, held: held.New(held.DefaultBytes),
-		store:  access{Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil)},
+		store: access{
+			Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil),
+			trouble: func(err error) { r.Trouble("store", err) },
+		},
 		ledger: ledger{Ledger: l, services: known},
 	}}, nil
 }
