@@ -264,20 +264,16 @@ func TestAnObserverThatPanicsIsContained(t *testing.T) {
 }
 
 // sulking is a strategy that panics, or lies, for a while about one service.
-type sulking struct {
-	bad    func() []batch.Run
-	panics *atomic.Bool
-}
-
-func (sulking) Window() int { return 1 }
-func (s sulking) Select(l batch.Lane) []batch.Run {
-	if l.Service == "bad" && s.panics.Load() {
-		return s.bad()
-	}
-	if len(l.Batches) == 0 || !l.Batches[0].Ready {
-		return nil
-	}
-	return []batch.Run{{0}}
+func sulking(bad func() []batch.Run, panics *atomic.Bool) queuer.Strategy {
+	return queuer.Strategy{Name: "sulking", Window: 1, Select: func(l batch.Lane) []batch.Run {
+		if l.Service == "bad" && panics.Load() {
+			return bad()
+		}
+		if len(l.Batches) == 0 || !l.Batches[0].Ready {
+			return nil
+		}
+		return []batch.Run{{0}}
+	}}
 }
 
 // A strategy that panics or lies about a lane holds that lane, and is reported.
@@ -291,7 +287,7 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 				seen, sulks := &events{}, &atomic.Bool{}
 				sulks.Store(true)
 				r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
-					Strategy: sulking{bad, sulks}, Observer: seen,
+					Strategy: sulking(bad, sulks), Observer: seen,
 				})
 				keepRunning(t, r)
 				require.NoError(t, r.Add(t.Context(), one("bad", "a"), one("good", "b")))
@@ -313,19 +309,6 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	}
 }
 
-// reliant is a strategy whose ReliesOnOrder panics once, at a call that the test chooses.
-type reliant struct {
-	queuer.Serial
-	left *atomic.Int64 // calls until it panics
-}
-
-func (s reliant) ReliesOnOrder() bool {
-	if s.left.Add(-1) == 0 {
-		panic("boom in ReliesOnOrder")
-	}
-	return false
-}
-
 // A strategy's bad answer is reported after the claim, so that the observer may call the store: inside of
 // the claim it would wait for that claim.
 func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
@@ -334,7 +317,7 @@ func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 		sulks.Store(true)
 		looked := make(chan error, 1)
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{
-			Strategy: sulking{func() []batch.Run { panic("boom in the strategy") }, sulks},
+			Strategy: sulking(func() []batch.Run { panic("boom in the strategy") }, sulks),
 			Observer: batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
 				if e.Kind != batch.EventLaneHeld || !sulks.CompareAndSwap(true, false) {
 					return
@@ -370,45 +353,6 @@ func TestAnObserverOfAPanicInTraitsMayAskForThem(t *testing.T) {
 	assert.Equal(t, 1, heard)
 }
 
-// windowed is a strategy whose Window panics once, at a call that the test chooses.
-type windowed struct {
-	sulking
-	left *atomic.Int64 // calls until it panics
-}
-
-func (s windowed) Window() int {
-	if s.left.Add(-1) == 0 {
-		panic("boom in Window")
-	}
-	return 1
-}
-
-// New asks a strategy for its window and whether it relies on order, and refuses a strategy that panics.
-// A Run asks neither again, so a later panic goes through no Run.
-func TestAStrategyIsAskedOnceWhatNeverChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, ask := range []func(left *atomic.Int64) queuer.Strategy{
-			func(left *atomic.Int64) queuer.Strategy { return windowed{sulking{panics: &atomic.Bool{}}, left} },
-			func(left *atomic.Int64) queuer.Strategy { return reliant{left: left} },
-		} {
-			left := &atomic.Int64{}
-			left.Store(1)
-			_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: ask(left)})
-			require.ErrorIs(t, err, batch.ErrInvalidInput)
-			require.ErrorContains(t, err, "boom in ")
-			log := &logged{}
-			r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: ask(left), Logger: log.logger(slog.LevelInfo)})
-			left.Store(1)
-			stop := running(t, r)
-			require.NoError(t, r.Add(t.Context(), one("s", "a")))
-			assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
-			require.NoError(t, stop())
-			assert.EqualValues(t, 1, left.Load(), "nobody asked again")
-			assert.Contains(t, log.String(), "strategy=dltbatch_test.", "the log names the application's own type")
-		}
-	})
-}
-
 // brokenHandler panics in each method of a handler.
 type brokenHandler struct{}
 
@@ -424,23 +368,6 @@ func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
 		require.ErrorContains(t, r.Health().Trouble, "boom in the log's handler")
-	})
-}
-
-// A panic of ReliesOnOrder while a service is judged delays nothing for long: it leaves no lock behind.
-func TestAPanicOfReliesOnOrderStopsNoClaims(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		left := &atomic.Int64{}
-		r := started(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: reliant{left: left}})
-		require.NoError(t, r.Add(t.Context(), one("old", "a")))
-		assert.Equal(t, batch.Committed, await(t, r, one("old", "a")).State)
-		left.Store(1)
-		require.NoError(t, r.Add(t.Context(), one("new", "b")))
-		time.Sleep(time.Second)
-		require.NoError(t, r.Add(t.Context(), one("old", "c")))
-		for _, b := range []batch.Batch{one("new", "b"), one("old", "c")} {
-			assert.Equal(t, batch.Committed, await(t, r, b).State)
-		}
 	})
 }
 

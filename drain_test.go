@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/hooked"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -76,10 +77,7 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 }
 
 // eager claims a whole lane as one run.
-type eager struct{}
-
-func (eager) Window() int { return 10 }
-func (eager) Select(l batch.Lane) []batch.Run {
+var eager = queuer.Strategy{Name: "eager", Window: 10, Select: func(l batch.Lane) []batch.Run {
 	var run batch.Run
 	for i, b := range l.Batches {
 		if !b.Ready {
@@ -88,7 +86,7 @@ func (eager) Select(l batch.Lane) []batch.Run {
 		run = append(run, i)
 	}
 	return []batch.Run{run}
-}
+}}
 
 // Batches that were claimed and not posted when the stop came are put back without spending
 // anything, and another instance posts them at once.
@@ -96,7 +94,7 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
-		o := &dltbatch.Options{Strategy: eager{}, Drain: time.Minute}
+		o := &dltbatch.Options{Strategy: eager, Drain: time.Minute}
 		r := newRunner(t, st, ledger, o)
 		stop := running(t, r)
 		var all []batch.Batch

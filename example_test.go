@@ -137,7 +137,7 @@ func startNode(t *testing.T) (*sawtooth.Client, error) {
 
 // atOnce is the seventh.
 func atOnce(st store.Store, ledger dlt.Ledger) (*dltbatch.Runner, error) {
-	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 	return runner, err
 }
 

@@ -45,7 +45,7 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.ResendHarmlessFor = []time.Duration{0, 2 * time.Minute, dlt.Forever}[r.IntN(3)]
 	traits.MaxInFlightPerService = []int{0, 1, 2}[r.IntN(3)]
-	strategy := []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{}, queuer.Pipelined(2)}[r.IntN(3)]
+	strategy := []queuer.Strategy{queuer.Serial(), queuer.Parallel(0), queuer.Pipelined(2)}[r.IntN(3)]
 	m := &maze{t: t, r: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
 	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
 	var err error
@@ -58,7 +58,7 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	_, err = texts.Put(t.Context(), m.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: kept})
 	require.NoError(t, err)
 	m.q = store.ClaimQuery{
-		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window(), TTL: time.Minute, Instance: "one",
+		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window, TTL: time.Minute, Instance: "one",
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: traits.ResendHarmlessFor, LateArrival: traits.LateArrival}
 		},

@@ -83,12 +83,12 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 		prepares bool
 		strategy queuer.Strategy
 	}{
-		{"held as Pending", 2 * time.Second, false, queuer.Serial{}},
-		{"known to be final", time.Minute, false, queuer.Serial{}},
+		{"held as Pending", 2 * time.Second, false, queuer.Serial()},
+		{"known to be final", time.Minute, false, queuer.Serial()},
 		{"pipelined, held as Pending", 2 * time.Second, false, queuer.Pipelined(8)},
 		{"pipelined, known to be final", time.Minute, false, queuer.Pipelined(8)},
-		{"prepared bytes, held as Pending", 2 * time.Second, true, queuer.Serial{}},
-		{"prepared bytes, known to be final", time.Minute, true, queuer.Serial{}},
+		{"prepared bytes, held as Pending", 2 * time.Second, true, queuer.Serial()},
+		{"prepared bytes, known to be final", time.Minute, true, queuer.Serial()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

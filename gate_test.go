@@ -102,11 +102,11 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 		strategy queuer.Strategy
 		reason   string
 	}{
-		"retention":      {func(t *dlt.Traits) { t.ResendHarmlessFor = 48 * time.Hour }, nil, "Retention"},
+		"retention":      {func(t *dlt.Traits) { t.ResendHarmlessFor = 48 * time.Hour }, queuer.Strategy{}, "Retention"},
 		"order":          {func(t *dlt.Traits) { t.KeepsOrder = false }, queuer.Pipelined(4), "KeepsOrder"},
-		"no name":        {func(t *dlt.Traits) { t.Name = "" }, nil, "Traits.Name"},
-		"a panic":        {func(*dlt.Traits) { panic("boom") }, nil, "boom"},
-		"another ledger": {func(t *dlt.Traits) { t.Name = "other" }, nil, "another ledger"},
+		"no name":        {func(t *dlt.Traits) { t.Name = "" }, queuer.Strategy{}, "Traits.Name"},
+		"a panic":        {func(*dlt.Traits) { panic("boom") }, queuer.Strategy{}, "boom"},
+		"another ledger": {func(t *dlt.Traits) { t.Name = "other" }, queuer.Strategy{}, "another ledger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

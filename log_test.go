@@ -80,7 +80,7 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 		assert.NotEmpty(t, version)
 		assert.Equal(t, []entry{
 			{
-				"msg": "started", "version": version, "store": "*memory.Store", "ledger": "memory", "strategy": "queuer.Serial", "window": 1.0,
+				"msg": "started", "version": version, "store": "*memory.Store", "ledger": "memory", "strategy": "serial", "window": 1.0,
 				"options": map[string]any{"PollInterval": 2e9, "Pool": 7.0},
 			},
 			{"msg": "stopping", "under_way": 0.0},
@@ -219,7 +219,7 @@ func TestTheLogOfAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
-		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: eager{}, Drain: time.Minute, Logger: log.logger(slog.LevelInfo)})
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: eager, Drain: time.Minute, Logger: log.logger(slog.LevelInfo)})
 		require.NoError(t, r.Add(t.Context(), one("s", "c0"), one("s", "c1"), one("s", "c2"), one("s", "c3")))
 		stop := running(t, r)
 		time.Sleep(time.Second)
@@ -274,7 +274,7 @@ func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 		const secret = "tell-nobody"
 		log, app := &journal{}, &confidential{token: secret}
 		r := newRunner(t, discreet{memory.New(), secret}, ledgermem.New(nil), &dltbatch.Options{
-			Logger: log.logger(slog.LevelDebug - 10), Strategy: app, Observer: app, Observers: []batch.Observer{app}, Calls: app, Retry: app.Retry,
+			Logger: log.logger(slog.LevelDebug - 10), Strategy: eager, Observer: app, Observers: []batch.Observer{app}, Calls: app, Retry: app.Retry,
 		})
 		stop := running(t, r)
 		many(t, r, 3)
@@ -282,7 +282,7 @@ func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 		require.NoError(t, stop())
 		started := log.lines(t, "started")
 		require.Len(t, started, 1)
-		assert.Equal(t, "*dltbatch_test.confidential", started[0]["strategy"])
+		assert.Equal(t, "eager", started[0]["strategy"])
 		assert.Equal(t, "dltbatch_test.discreet", started[0]["store"])
 		assert.Equal(t, []string{"Calls", "Observer", "Observers", "Retry"}, slices.Sorted(maps.Keys(started[0]["options"].(map[string]any))))
 		assert.NotContains(t, log.String(), secret)
@@ -294,10 +294,7 @@ type discreet struct {
 	token string
 }
 
-type confidential struct {
-	eager
-	token string
-}
+type confidential struct{ token string }
 
 func (*confidential) Observe(context.Context, batch.Event)           {}
 func (*confidential) ObserveCall(context.Context, batch.Call)        {}

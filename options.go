@@ -162,8 +162,8 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		c = *o
 	}
-	if c.Strategy == nil {
-		c.Strategy = queuer.Serial{}
+	if c.Strategy.Select == nil && c.Strategy.Name == "" {
+		c.Strategy = queuer.Serial()
 	}
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 15*time.Second)
 	c.ClaimTTL = cmp.Or(c.ClaimTTL, time.Minute)

@@ -10,14 +10,14 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // blind is a strategy that selects nothing, with a given window.
-type blind struct{ window int }
-
-func (b blind) Window() int                 { return b.window }
-func (blind) Select(batch.Lane) []batch.Run { return nil }
+func blind(window int) queuer.Strategy {
+	return queuer.Strategy{Name: "blind", Window: window, Select: func(batch.Lane) []batch.Run { return nil }}
+}
 
 // TestNewChecksItsOptions has every check of New. A check across fields names both values.
 func TestNewChecksItsOptions(t *testing.T) {
@@ -61,8 +61,10 @@ func TestNewChecksItsOptions(t *testing.T) {
 		"quick retry does not fit":            {options{QuickRetryPause: 41 * s}, "QuickRetryPause", []string{"41s", "ClaimTTL (1m0s)", "RequestTimeout (15s)"}},
 		"quick retry just fits":               {options{QuickRetryPause: 40 * s}, "", nil},
 		"no quick retries, whatever pause":    {options{QuickRetryPause: 41 * s, QuickRetries: -1}, "", nil},
-		"a strategy that wants to see none":   {options{Strategy: blind{0}}, "Strategy.Window", []string{"0"}},
-		"a strategy that wants to see enough": {options{Strategy: blind{1}}, "", nil},
+		"a strategy that wants to see none":   {options{Strategy: blind(0)}, "Strategy.Window", []string{"0"}},
+		"a strategy without a func":           {options{Strategy: queuer.Strategy{Name: "own", Window: 1}}, "Strategy.Select", nil},
+		"a strategy with another's name":      {options{Strategy: queuer.Strategy{Name: "serial", Window: 1, Select: blind(1).Select}}, "Strategy.Name", nil},
+		"a strategy that wants to see enough": {options{Strategy: blind(1)}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &c.o)

@@ -442,11 +442,11 @@ func TestNewRefusesPipelinedOnALedgerThatDoesNotKeepOrder(t *testing.T) {
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits})
 	_, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(8)})
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	assert.ErrorContains(t, err, "queuer.Pipelined")
+	assert.ErrorContains(t, err, "pipelined")
 	assert.ErrorContains(t, err, `"free"`)
 	assert.ErrorContains(t, err, "KeepsOrder")
 	newRunner(t, memory.New(), ledger, nil)
-	newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+	newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 
 	_, err = dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Strategy: queuer.Pipelined(0)})
 	require.ErrorIs(t, err, batch.ErrInvalidInput)

@@ -232,14 +232,14 @@ var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQu
 // serves records that a Runner serves services; other is a setting that another one has.
 func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	p.Helper()
-	r := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial{})}
+	r := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial())}
 	for _, s := range services {
 		_, err := texts.Serve(p.ctx(), p.st, []texts.Served{{Service: s, Ledger: traits.Name}})
 		require.NoError(p, err)
 		r = r.Compare(s)
 	}
 	if other != nil {
-		o := relied.Of(services[0], *other, time.Minute, queuer.Serial{})
+		o := relied.Of(services[0], *other, time.Minute, queuer.Serial())
 		r.Other = &o
 	}
 	text, err := r.Text()
@@ -252,7 +252,7 @@ func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 func (p *person) ends(service batch.ServiceID, f store.Finding, message string) store.Claim {
 	p.Helper()
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
-	claimed, err := p.st.Claim(p.ctx(), q, queuer.Choose(queuer.Serial{}, nil, func(_ batch.ServiceID, err error) { require.NoError(p, err) }))
+	claimed, err := p.st.Claim(p.ctx(), q, queuer.Choose(queuer.Serial(), nil, func(_ batch.ServiceID, err error) { require.NoError(p, err) }))
 	require.NoError(p, err)
 	require.Len(p, claimed.Runs, 1)
 	c := claimed.Runs[0].Batches[0]

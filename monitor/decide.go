@@ -24,7 +24,7 @@ type Rules struct {
 	// AssumeNotCommitted decides a CannotTell beforehand: the batch is sent again, at the risk
 	// that it takes effect twice.
 	AssumeNotCommitted bool
-	// Reliant says that the queuer's strategy relies on the ledger's order (queuer.OrderReliant):
+	// Reliant says that the queuer's strategy relies on the ledger's order (queuer.Strategy):
 	// it sends batches behind accepted ones.
 	Reliant bool
 	// Streamed says that the ledger streams its decisions: questions about batches under way serve

@@ -49,7 +49,7 @@ func idsOf(bs []batch.Batch) (ids []batch.ID) {
 // since the preview is left out.
 func TestBulk(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s", "t")
+		o.serves(traits, queuer.Serial(), "s", "t")
 		s, others := o.lane("s", 250), o.lane("t", 2)
 		service := batch.ServiceID("s")
 		bulk := operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}}
@@ -61,7 +61,7 @@ func TestBulk(t *testing.T) {
 		assert.Equal(o, 249, sel.Causes[0].Batches)
 		assert.Equal(o, batch.Queued, o.see(s[0]).State, "a preview does nothing")
 
-		claimed := o.claim(queuer.Serial{}, "s") // the first leaves meanwhile
+		claimed := o.claim(queuer.Serial(), "s") // the first leaves meanwhile
 		_, err := o.Cancel(o.ctx(), o.see(s[7]), ada)
 		require.NoError(o, err)
 		_, err = o.Requeue(o.ctx(), o.see(s[7]), ada) // it matches again, and nobody saw it like this
@@ -107,7 +107,7 @@ func TestBulk(t *testing.T) {
 // another batch: nobody has seen it. That holds for a selection that went through JSON, too.
 func TestBulkOfWhatWasAddedAgain(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		bs := o.lane("s", 3) // the third keeps its order key from being given out again
 		service := batch.ServiceID("s")
 		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}})
@@ -135,14 +135,14 @@ func TestBulkOfWhatWasAddedAgain(t *testing.T) {
 // Each action selects the batches whose state admits it.
 func TestBulkActions(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "decided", "doubt", "refused", "waits")
+		o.serves(traits, queuer.Serial(), "decided", "doubt", "refused", "waits")
 		undecided, _ := o.lane("decided", 2), o.lane("doubt", 1)
 		refused, waiting := o.lane("refused", 2), o.lane("waits", 1)
 		_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only("refused")}, batch.PolicyQuarantine, ada)
 		require.NoError(o, err)
-		o.record(store.Doubtful, o.claim(queuer.Serial{}, "decided", "doubt")...)
+		o.record(store.Doubtful, o.claim(queuer.Serial(), "decided", "doubt")...)
 		o.found(store.Undecidable, undecided[0].Key())
-		o.record(store.Refused, o.claim(queuer.Serial{}, "refused")...)
+		o.record(store.Refused, o.claim(queuer.Serial(), "refused")...)
 
 		run := func(b operator.Bulk, want ...batch.ID) {
 			o.Helper()
@@ -167,9 +167,9 @@ func TestBulkActions(t *testing.T) {
 // Cancel admits an Unknown batch unless an attempt is in doubt, and so does a bulk cancel.
 func TestBulkCancelsUnknown(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s", "doubt")
+		o.serves(traits, queuer.Serial(), "s", "doubt")
 		bs := append(o.lane("s", 1), o.lane("doubt", 1)...)
-		o.record(store.Doubtful, o.claim(queuer.Serial{}, "s", "doubt")...)
+		o.record(store.Doubtful, o.claim(queuer.Serial(), "s", "doubt")...)
 		o.found(store.NotCommitted, bs[0].Key())
 		o.found(store.NoTrace, bs[1].Key()) // it may be sent again, and the doubt stays
 		for _, b := range bs {
@@ -189,7 +189,7 @@ func TestBulkCancelsUnknown(t *testing.T) {
 // A bulk action that nobody can mean is refused, and a selection that was changed is not run.
 func TestBulkInput(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		o.lane("s", 3)
 		for _, b := range []operator.Bulk{{}, {Action: batch.ActionPause}, {Action: batch.ActionDecide}, {Action: batch.ActionDecide, Ruling: "unknown"}} {
 			_, err := o.Preview(o.ctx(), b)
@@ -305,7 +305,7 @@ func (s unminding) Cancel(ctx context.Context, seen batch.Record, by batch.By) (
 func TestBulkWithoutARecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		bs := o.lane("s", 2)
-		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
 		report, err := o.Desk.Run(o.ctx(), o.preview(operator.Bulk{Action: batch.ActionRequeue}), ada, nil)
 		require.NoError(o, err)
 		assert.Zero(o, report.Done)

@@ -37,7 +37,7 @@ func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress
 // is skipped, and what matches since is left out.
 func TestBulks(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		bs := o.lane("s", 250)
 		s, p := o.begun("s")
 		assert.Equal(o, operator.BulkOpen, p.State)

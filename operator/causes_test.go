@@ -57,7 +57,7 @@ func TestCauses(t *testing.T) {
 	inStores(t, func(o *office) {
 		assert.Empty(o, o.causes().Groups)
 		lanes := []batch.ServiceID{"decision", "doubt", "free", "halted", "paused", "wait"}
-		o.serves(traits, queuer.Serial{}, lanes...)
+		o.serves(traits, queuer.Serial(), lanes...)
 		undecided := o.lane("decision", 7)
 		o.lane("doubt", 5)
 		o.lane("free", 3)
@@ -69,7 +69,7 @@ func TestCauses(t *testing.T) {
 		_, err = o.Pause(o.ctx(), batch.Only("paused"), ada)
 		require.NoError(o, err)
 		for lane, f := range map[batch.ServiceID]store.Finding{"decision": store.Doubtful, "doubt": store.Doubtful, "halted": store.Refused, "wait": store.Failed} {
-			o.record(f, o.claim(queuer.Serial{}, lane)...)
+			o.record(f, o.claim(queuer.Serial(), lane)...)
 		}
 		o.found(store.Undecidable, undecided[0].Key())
 
@@ -132,20 +132,20 @@ func TestCausesWithoutARecord(t *testing.T) {
 		assert.NotEmpty(o, g.Example.ID, "a lane whose settings to look at")
 
 		// The strategy is the application's own: what is under way needs no strategy.
-		o.serves(traits, own{}, "s", "t")
-		o.record(store.Accepted, o.claim(queuer.Serial{}, "s")...)
+		o.serves(traits, own(), "s", "t")
+		o.record(store.Accepted, o.claim(queuer.Serial(), "s")...)
 		c = o.causes()
 		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseLedger, Remedy: batch.RemedyWait, State: batch.Pending}).Batches)
 		require.Len(o, c.Groups, 2)
 		assert.Equal(o, 7, c.Groups[0].Batches)
-		assert.Contains(o, c.Groups[0].Why, "operator_test.own")
+		assert.Contains(o, c.Groups[0].Why, "main.own")
 	})
 }
 
 // Conflicts are looked into for the first batches of a lane, and the rest is marked.
 func TestCausesOfConflictsAreSampled(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, &queuer.Parallel{}, "long", "short")
+		o.serves(traits, queuer.Parallel(0), "long", "short")
 		writes := func(a string) batch.Footprint { return batch.Footprint{Writes: []string{a}} }
 		long := make([]batch.Footprint, 100)
 		for i := range long {
@@ -166,7 +166,7 @@ func TestCausesOfConflictsAreSampled(t *testing.T) {
 // Of a lane only so much is counted.
 func TestCausesOfALongLane(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		o.lane("s", 1100)
 		c := o.causes()
 		assert.True(o, c.AtLeast)
@@ -223,7 +223,7 @@ func TestCausesInTime(t *testing.T) {
 func TestCausesCost(t *testing.T) {
 	st := &slow{Store: memory.New(), after: 100}
 	o := newOffice(t, st)
-	o.serves(traits, queuer.Serial{}, "a", "b", "c")
+	o.serves(traits, queuer.Serial(), "a", "b", "c")
 	for _, lane := range []batch.ServiceID{"a", "b", "c"} {
 		o.lane(lane, 900)
 	}

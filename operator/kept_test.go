@@ -74,7 +74,7 @@ func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wide{Store: memory.New(), takes: 2 * time.Second}
 		o := newOffice(t, w)
-		o.serves(traits, queuer.Serial{}, "s", "t")
+		o.serves(traits, queuer.Serial(), "s", "t")
 		o.lane("s", 3)
 		o.lane("t", 2)
 		_, err := o.Pause(o.ctx(), batch.Only("s"), ada)
@@ -140,7 +140,7 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 		m := memory.New()
 		w := &wide{Store: m, takes: 2 * time.Second}
 		o := newOffice(t, w)
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		o.lane("s", 3)
 		causes := func(d *operator.Desk) operator.Causes {
 			c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})

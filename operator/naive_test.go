@@ -42,7 +42,7 @@ func TestCausesAreAsExplained(t *testing.T) {
 // atRandom makes lanes of few batches, with a strategy, and lets everything happen to them.
 func (o *office) atRandom(r *rand.Rand) {
 	o.Helper()
-	strategies := []queuer.Strategy{&queuer.Parallel{}, queuer.Pipelined(3), queuer.Serial{}, queuer.Serial{}, queuer.Serial{}}
+	strategies := []queuer.Strategy{queuer.Parallel(0), queuer.Pipelined(3), queuer.Serial(), queuer.Serial(), queuer.Serial()}
 	ledger := dlt.Traits{Name: "ledger", KeepsOrder: true, MaxInFlightPerService: r.IntN(3)}
 	if r.IntN(2) == 0 {
 		ledger.ResendHarmlessFor = dlt.Forever

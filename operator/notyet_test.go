@@ -17,7 +17,7 @@ import (
 // not asked yet: nothing needs a decision.
 func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		b := one("s", "a")
 		o.add(b)
 		claim := func() store.Claim {
@@ -25,7 +25,7 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 				Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: 20 * time.Millisecond, Instance: "one",
 				Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: time.Hour} },
 			}
-			c, err := o.st.Claim(o.ctx(), q, queuer.Choose(queuer.Serial{}, nil, func(batch.ServiceID, error) {}))
+			c, err := o.st.Claim(o.ctx(), q, queuer.Choose(queuer.Serial(), nil, func(batch.ServiceID, error) {}))
 			require.NoError(o, err)
 			require.Len(o, c.Runs, 1)
 			return c.Runs[0].Batches[0]
@@ -57,7 +57,7 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 // After a second attempt the explanation still names the first one whose outcome is not known.
 func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		b := one("s", "a")
 		o.add(b)
 		attempt := func() {
@@ -65,7 +65,7 @@ func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
 			c, err := o.st.Claim(o.ctx(), store.ClaimQuery{
 				Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute,
 				Resend: func(batch.ServiceID) store.Resend { return store.Resend{HarmlessFor: time.Hour} },
-			}, queuer.Choose(queuer.Serial{}, nil, func(batch.ServiceID, error) {}))
+			}, queuer.Choose(queuer.Serial(), nil, func(batch.ServiceID, error) {}))
 			require.NoError(o, err)
 			require.Len(o, c.Runs, 1)
 			o.record(store.Doubtful, c.Runs[0].Batches...)

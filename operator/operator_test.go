@@ -75,7 +75,7 @@ func (o *office) see(b batch.Batch) batch.Record {
 // claim claims what a strategy takes of lanes.
 func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Claim {
 	o.Helper()
-	q := store.ClaimQuery{Lanes: lanes, Limit: 100, Window: max(1, s.Window()), TTL: time.Minute, Instance: "one"}
+	q := store.ClaimQuery{Lanes: lanes, Limit: 100, Window: max(1, s.Window), TTL: time.Minute, Instance: "one"}
 	claimed, err := o.st.Claim(o.ctx(), q, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { require.NoError(o, err) }))
 	require.NoError(o, err)
 	var all []store.Claim
@@ -153,7 +153,7 @@ func TestNewWantsAStore(t *testing.T) {
 // Each act is done to what was seen or not at all, and is in the history with who did it.
 func TestActs(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		a, b := one("s", "a"), one("s", "b")
 		o.add(a, b)
 		seen := o.see(a)
@@ -214,7 +214,7 @@ func TestControls(t *testing.T) {
 		halts, err := o.SetPolicy(o.ctx(), resumed, batch.PolicyHalt, ada)
 		require.NoError(o, err)
 		o.add(one("s", "a"), one("s", "b"))
-		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
 		halted, err := o.Control(o.ctx(), batch.Only("s"))
 		require.NoError(o, err)
 		assert.Equal(o, batch.ID("a"), halted.HaltedBy)
@@ -278,7 +278,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
 		o.add(b)
-		o.record(store.Accepted, o.claim(queuer.Serial{}, "s")...)
+		o.record(store.Accepted, o.claim(queuer.Serial(), "s")...)
 		o.found(store.IsInvalid, b.Key())
 		seen := o.see(b)
 		refused := func(is error) *operator.SettingsError {
@@ -293,7 +293,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		require.NoError(o, err)
 		assert.Equal(o, "ledger", refused(operator.ErrNotRecorded).Ledger, "nobody said how")
 
-		o.serves(traits, queuer.Serial{}, "other")
+		o.serves(traits, queuer.Serial(), "other")
 		kept, err := relied.Read(o.relied("s").Kept)
 		require.NoError(o, err)
 		kept.Varies = true
@@ -338,11 +338,11 @@ func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
 		o.add(b)
-		o.serves(traits, queuer.Serial{}, "other", "s")
-		r := relied.Record{Settings: relied.Of("other", traits, time.Minute, queuer.Serial{})}
+		o.serves(traits, queuer.Serial(), "other", "s")
+		r := relied.Record{Settings: relied.Of("other", traits, time.Minute, queuer.Serial())}
 		r.ResendQuiet = "0s"
 		o.keep("ledger", r)
-		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
 		requeue := func() error {
 			_, err := o.Requeue(o.ctx(), o.see(b), ada)
 			return err
@@ -368,11 +368,11 @@ func TestOtherSettingsThatDoNotMatter(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")
 		o.add(b)
-		kept := relied.Record{Settings: relied.Of("s", traits, time.Minute, queuer.Serial{})}
+		kept := relied.Record{Settings: relied.Of("s", traits, time.Minute, queuer.Serial())}
 		former := kept.Settings
 		former.Grace, former.ResendQuiet = "7s", "7s"
 		kept.Other = &former
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		o.keep("ledger", kept)
 		_, err := o.Explain(o.ctx(), b.Key())
 		require.NoError(o, err)
@@ -380,7 +380,7 @@ func TestOtherSettingsThatDoNotMatter(t *testing.T) {
 		o.keep("ledger", kept)
 		_, err = o.Explain(o.ctx(), b.Key())
 		settings(o.T, err, operator.ErrDisagree)
-		o.record(store.Refused, o.claim(queuer.Serial{}, "s")...)
+		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
 		_, err = o.Requeue(o.ctx(), o.see(b), ada)
 		require.NoError(o, err)
 	})
@@ -411,24 +411,26 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 		cause(a, batch.CausePaused)
 		_, err = o.Resume(o.ctx(), c, ada)
 		require.NoError(o, err)
-		claims := o.claim(queuer.Serial{}, "s")
+		claims := o.claim(queuer.Serial(), "s")
 		cause(a, batch.CauseClaimed)
 		refused(b)
 		o.record(store.Accepted, claims...)
 		cause(a, batch.CauseLedger)
 
 		// Of a strategy that only its process has.
-		o.serves(traits, queuer.Serial{}, "s")
-		o.keep("ledger", relied.Record{Settings: relied.Of("s", traits, time.Minute, own{})})
+		o.serves(traits, queuer.Serial(), "s")
+		o.keep("ledger", relied.Record{Settings: relied.Of("s", traits, time.Minute, own())})
 		assert.Equal(o, "strategy", refused(b))
 		cause(a, batch.CauseLedger)
-		o.serves(traits, queuer.Serial{}, "s")
+		o.serves(traits, queuer.Serial(), "s")
 		cause(b, batch.CauseBehind)
 	})
 }
 
 // own is an application's own strategy.
-type own struct{ queuer.Serial }
+func own() queuer.Strategy {
+	return queuer.Strategy{Name: "main.own", Window: 1, Select: queuer.Serial().Select}
+}
 
 // The record has the names that later code knows, too.
 func TestTheRecordIsRead(t *testing.T) {
@@ -451,11 +453,11 @@ func TestTheRecordIsRead(t *testing.T) {
 	assert.NotContains(t, fields, "other")
 	_, err = relied.Read("{")
 	require.Error(t, err)
-	for _, s := range []queuer.Strategy{queuer.Serial{}, &queuer.Parallel{Queued: 7}, queuer.Pipelined(9)} {
+	for _, s := range []queuer.Strategy{queuer.Serial(), queuer.Parallel(7), queuer.Pipelined(9)} {
 		q, choose, known, err := relied.Of("s", ledgermem.Unforgiving(0), time.Minute, s).Rules()
 		require.NoError(t, err)
 		assert.True(t, known)
-		assert.Equal(t, s.Window(), q.Window)
+		assert.Equal(t, s.Window, q.Window)
 		assert.NotNil(t, choose)
 	}
 }

@@ -19,9 +19,9 @@ import (
 // Open batches are found by what no index knows; final ones are not.
 func TestSearch(t *testing.T) {
 	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial{}, "s", "t")
+		o.serves(traits, queuer.Serial(), "s", "t")
 		s, others := o.lane("s", 3), o.lane("t", 1200)
-		claimed := o.claim(queuer.Serial{}, "s")
+		claimed := o.claim(queuer.Serial(), "s")
 		gone := o.see(others[5])
 		_, err := o.Cancel(o.ctx(), gone, ada)
 		require.NoError(o, err)

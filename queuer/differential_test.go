@@ -137,7 +137,7 @@ func workload(r *rand.Rand) []program {
 // Ten thousand random workloads end as if they had been executed one by one.
 func TestParallelEndsAsSerialExecution(t *testing.T) {
 	tier.Plain(t)
-	choose := queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
+	choose := queuer.Choose(queuer.Parallel(0), nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	const workloads = 10_000
 	shared := 0 // workloads in which order mattered
 	for seed := range uint64(workloads) {

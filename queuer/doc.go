@@ -1,4 +1,4 @@
-// Package queuer decides which batches leave next. A [Strategy] is a pure function over one
+// Package queuer decides which batches leave next. A [Strategy] is data with a pure function over one
 // lane. The Runner goes round the lanes that may have work, lets the store claim the batches
 // that the strategy picks, and posts them.
 //

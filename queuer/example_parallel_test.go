@@ -31,7 +31,7 @@ func ExampleParallel() {
 	} {
 		lane.Batches = append(lane.Batches, batch.Waiting{ID: b.ID, State: batch.Queued, Ready: true, Footprint: b.Footprint})
 	}
-	for _, run := range (&queuer.Parallel{}).Select(lane) {
+	for _, run := range queuer.Parallel(0).Select(lane) {
 		fmt.Println(lane.Batches[run[0]].ID)
 	}
 	// Output:

@@ -16,30 +16,25 @@ const DefaultQueued = 1000
 // Sawtooth does. Scabbard does not compare a transaction's accesses with its declaration
 // (docs/ledgers/splinter.md#order): use Serial there.
 //
-// The zero value is ready. A Parallel must not be copied after its first use, and may be used
-// by several goroutines and for several Runners at once.
-type Parallel struct {
-	// Queued is how many waiting batches of a lane Parallel looks at. A larger number finds
-	// more batches that may leave, and makes every claim read more. Defaults to
-	// [DefaultQueued].
-	Queued int
-
-	sets scratch
-}
-
-// Window returns Queued or its default.
-func (s *Parallel) Window() int {
-	if s.Queued <= 0 {
-		return DefaultQueued
+// It looks at queued waiting batches of a lane: a larger number finds more batches that may leave, and
+// makes every claim read more. 0 is [DefaultQueued]. The strategy may be used by several goroutines and
+// for several Runners at once.
+func Parallel(queued int) Strategy {
+	if queued <= 0 {
+		queued = DefaultQueued
 	}
-	return s.Queued
+	sets := new(scratch)
+	return Strategy{
+		Name: nameParallel, Window: queued, Select: func(lane batch.Lane) []batch.Run { return parallel(sets, lane) },
+		own: own{made: true, sets: sets},
+	}
 }
 
-// Select picks every ready batch that conflicts with nothing before it, each as a run of its
+// parallel picks every ready batch that conflicts with nothing before it, each as a run of its
 // own. Its time grows with the number of entries in the footprints.
-func (s *Parallel) Select(lane batch.Lane) []batch.Run {
-	before := s.sets.take()
-	defer s.sets.put(before)
+func parallel(sets *scratch, lane batch.Lane) []batch.Run {
+	before := sets.take()
+	defer sets.put(before)
 	// A batch under way blocks wherever it stands: a batch that an operator sends again has
 	// its old place, and others may have gone ahead since.
 	for _, b := range lane.Batches {

@@ -66,8 +66,8 @@ func BenchmarkParallel(b *testing.B) {
 	for _, w := range windows {
 		lane := w.lane()
 		for name, choose := range map[string]func(batch.Lane) []batch.Run{
-			"select": (&queuer.Parallel{}).Select,
-			"choose": queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { b.Error(err) }),
+			"select": queuer.Parallel(0).Select,
+			"choose": queuer.Choose(queuer.Parallel(0), nil, func(_ batch.ServiceID, err error) { b.Error(err) }),
 		} {
 			b.Run(w.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
@@ -93,7 +93,7 @@ func TestParallelAllocations(t *testing.T) {
 	tier.Plain(t)
 	for _, w := range windows {
 		lane := w.lane()
-		s := &queuer.Parallel{}
+		s := queuer.Parallel(0)
 		require.NotEmpty(t, s.Select(lane), w.name)
 		require.LessOrEqual(t, testing.AllocsPerRun(20, func() { s.Select(lane) }), 64.0, w.name)
 		choose := queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
@@ -106,7 +106,7 @@ func TestParallelAllocations(t *testing.T) {
 func TestParallelDoesNotComparePairs(t *testing.T) {
 	tier.Plain(t)
 	lane := windows[0].lane()
-	choose := queuer.Choose(&queuer.Parallel{}, nil, func(_ batch.ServiceID, err error) { t.Error(err) })
+	choose := queuer.Choose(queuer.Parallel(0), nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	best := func(n int, f func()) time.Duration {
 		least := time.Hour
 		for range n {

@@ -58,14 +58,14 @@ func TestParallelGoldenRounds(t *testing.T) {
 		readsWrites("BE", "F"), readsWrites("D", "E"), readsWrites("B", "A"), readsWrites("AC", "B"),
 		readsWrites("D", "C"), readsWrites("D", "C"), readsWrites("", "D"),
 	)
-	assert.Equal(t, [][]batch.ID{{"1", "3"}, {"2", "4"}, {"5"}, {"6"}, {"7"}}, rounds(t, &queuer.Parallel{}, seven))
-	assert.Len(t, rounds(t, queuer.Serial{}, seven), 7)
+	assert.Equal(t, [][]batch.ID{{"1", "3"}, {"2", "4"}, {"5"}, {"6"}, {"7"}}, rounds(t, queuer.Parallel(0), seven))
+	assert.Len(t, rounds(t, queuer.Serial(), seven), 7)
 
 	var apart []batch.Footprint
 	for _, c := range "ABCDEFG" {
 		apart = append(apart, readsWrites(string(c), string(c)))
 	}
-	assert.Equal(t, [][]batch.ID{{"1", "2", "3", "4", "5", "6", "7"}}, rounds(t, &queuer.Parallel{}, laneOf(apart...)))
+	assert.Equal(t, [][]batch.ID{{"1", "2", "3", "4", "5", "6", "7"}}, rounds(t, queuer.Parallel(0), laneOf(apart...)))
 }
 
 func TestParallelSelect(t *testing.T) {
@@ -106,13 +106,13 @@ func TestParallelSelect(t *testing.T) {
 			[]batch.Run{{0}, {2}},
 		},
 	} {
-		got := (&queuer.Parallel{}).Select(c.lane)
+		got := queuer.Parallel(0).Select(c.lane)
 		assert.Equal(t, c.want, got, name)
 		assert.NoError(t, c.lane.Check(got), name)
 	}
-	assert.Equal(t, queuer.DefaultQueued, (&queuer.Parallel{}).Window())
-	assert.Equal(t, queuer.DefaultQueued, (&queuer.Parallel{Queued: -1}).Window())
-	assert.Equal(t, 7, (&queuer.Parallel{Queued: 7}).Window())
+	assert.Equal(t, queuer.DefaultQueued, queuer.Parallel(0).Window)
+	assert.Equal(t, queuer.DefaultQueued, queuer.Parallel(-1).Window)
+	assert.Equal(t, 7, queuer.Parallel(7).Window)
 }
 
 // nested returns addresses that are often prefixes of one another.
@@ -130,7 +130,7 @@ func nested(r *rand.Rand, n int) (out []string) {
 // In any state of the lane, the strategy agrees with a comparison of all pairs.
 func TestParallelAgreesWithAllPairs(t *testing.T) {
 	tier.Plain(t)
-	s := &queuer.Parallel{}
+	s := queuer.Parallel(0)
 	picked := 0
 	for seed := range uint64(10_000) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -2,7 +2,7 @@ package queuer
 
 import "github.com/dltbatch/dltbatch/batch"
 
-// Pipelined keeps up to so many batches of a lane under way, for ledgers that keep the order
+// Pipelined keeps up to n batches of a lane under way, for ledgers that keep the order
 // of submission (dlt.Traits.KeepsOrder): Pipelined(32), say. The batches of a run are posted
 // one after the other, each once the one before is accepted, and none waits for a commit. A
 // failed batch stops its run: the rest of the run goes back, and nothing overtakes the failed
@@ -22,35 +22,20 @@ import "github.com/dltbatch/dltbatch/batch"
 //
 // Run refuses Pipelined on a ledger that does not keep order. If several ledgers share a
 // Runner, a lane of a ledger that does not keep order is served as by [Serial].
-type Pipelined int
-
-// OrderReliant is a [Strategy] that may let batches leave before the batches ahead of them are
-// final, and relies for that on a ledger that keeps the order of submission. The queuer leaves a
-// lane alone until every batch of its last run has an answer.
-type OrderReliant interface {
-	Strategy
-	// ReliesOnOrder reports whether the strategy does so. The lanes it sees say whether their
-	// ledger keeps the order (batch.Lane.KeepsOrder).
-	ReliesOnOrder() bool
+func Pipelined(n int) Strategy {
+	return Strategy{
+		Name: namePipelined, Window: n, Select: pipeline(n).choose, Wants: pipeline(n).wants, ReliesOnOrder: true, own: own{made: true},
+	}
 }
 
-// ReliesOnOrder reports whether a strategy is [OrderReliant] and says that it is.
-func ReliesOnOrder(s Strategy) bool {
-	o, ok := s.(OrderReliant)
-	return ok && o.ReliesOnOrder()
-}
+// pipeline is how many batches may be under way.
+type pipeline int
 
-// Window returns how many batches may be under way.
-func (n Pipelined) Window() int { return int(n) }
-
-// ReliesOnOrder returns true.
-func (Pipelined) ReliesOnOrder() bool { return true }
-
-// Select picks one run: the batches behind the accepted ones, up to the first that is not
+// choose picks one run: the batches behind the accepted ones, up to the first that is not
 // ready.
-func (n Pipelined) Select(lane batch.Lane) []batch.Run {
+func (n pipeline) choose(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
-		return Serial{}.Select(lane)
+		return serial(lane)
 	}
 	from, end := n.span(lane)
 	if end == from {
@@ -63,11 +48,11 @@ func (n Pipelined) Select(lane batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-// Wants returns how many more batches may be under way, and 0 if none may leave behind the
+// wants returns how many more batches may be under way, and 0 if none may leave behind the
 // accepted ones.
-func (n Pipelined) Wants(attempted batch.Lane) int {
+func (n pipeline) wants(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
-		return Serial{}.Wants(attempted)
+		return serialWants(attempted)
 	}
 	if accepted, ok := inFront(attempted); ok {
 		return max(0, int(n)-accepted)
@@ -94,7 +79,7 @@ func inFront(lane batch.Lane) (accepted int, ok bool) {
 
 // span returns the positions that may leave: behind the accepted batches, up to the first that
 // is not ready.
-func (n Pipelined) span(lane batch.Lane) (from, end int) {
+func (n pipeline) span(lane batch.Lane) (from, end int) {
 	accepted, ok := inFront(lane)
 	if !ok {
 		return 0, 0

@@ -77,22 +77,25 @@ func TestPipelinedSelect(t *testing.T) {
 		assert.NoError(t, l.Check(got), states)
 
 		l.KeepsOrder = false
-		assert.Equal(t, queuer.Serial{}.Select(l), queuer.Pipelined(4).Select(l), "%s, of a ledger that does not keep order", states)
+		assert.Equal(t, queuer.Serial().Select(l), queuer.Pipelined(4).Select(l), "%s, of a ledger that does not keep order", states)
 	}
-	assert.Equal(t, 4, queuer.Pipelined(4).Window())
-	assert.True(t, queuer.ReliesOnOrder(queuer.Pipelined(4)))
-	assert.False(t, queuer.ReliesOnOrder(queuer.Serial{}))
-	assert.False(t, queuer.ReliesOnOrder(&queuer.Parallel{}))
+	assert.Equal(t, 4, queuer.Pipelined(4).Window)
+	assert.True(t, queuer.Pipelined(4).ReliesOnOrder)
+	assert.False(t, queuer.Serial().ReliesOnOrder)
+	assert.False(t, queuer.Parallel(0).ReliesOnOrder)
 }
 
-// reliant is a func as a strategy that relies on the order of submission.
-type reliant struct{ strategy }
-
-func (reliant) ReliesOnOrder() bool { return true }
+// reliant is a strategy that relies on order.
+func reliant(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	s := strategy(sel)
+	s.ReliesOnOrder = true
+	return s
+}
 
 // A batch may pass accepted ones only if both the strategy and the ledger say so.
 func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
-	second := strategy(func(batch.Lane) []batch.Run { return []batch.Run{{1}} })
+	pick := func(batch.Lane) []batch.Run { return []batch.Run{{1}} }
+	second := strategy(pick)
 	lane := standing("pq")
 	lane.KeepsOrder = false // as a store shows it
 	for name, c := range map[string]struct {
@@ -100,8 +103,8 @@ func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
 		keeps    bool
 		good     bool
 	}{
-		"both":         {reliant{second}, true, true},
-		"the strategy": {reliant{second}, false, false},
+		"both":         {reliant(pick), true, true},
+		"the strategy": {reliant(pick), false, false},
 		"the ledger":   {second, true, false},
 		"neither":      {second, false, false},
 	} {
@@ -133,7 +136,7 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 		"sends again what is behind":  {"upq", []batch.Run{{0}}, true},
 	} {
 		var told []error
-		s := reliant{func(batch.Lane) []batch.Run { return c.answer }}
+		s := reliant(func(batch.Lane) []batch.Run { return c.answer })
 		runs := queuer.Choose(s, func(batch.ServiceID) bool { return true },
 			func(_ batch.ServiceID, err error) { told = append(told, err) })(standing(c.lane))
 		if c.bad {
@@ -170,11 +173,11 @@ func TestWantsIsEnough(t *testing.T) {
 		lanes = append(lanes, some...)
 	}
 	now := time.Now()
-	for _, strategy := range []queuer.Sparing{queuer.Serial{}, queuer.Pipelined(1), queuer.Pipelined(2), queuer.Pipelined(3), queuer.Pipelined(9)} {
+	for _, strategy := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(1), queuer.Pipelined(2), queuer.Pipelined(3), queuer.Pipelined(9)} {
 		for _, keeps := range []bool{true, false} {
 			keeping := func(batch.ServiceID) bool { return keeps }
 			choose := queuer.Choose(strategy, keeping, func(_ batch.ServiceID, err error) { require.NoError(t, err) })
-			q := store.ClaimQuery{Window: strategy.Window(), TTL: time.Minute}
+			q := store.ClaimQuery{Window: strategy.Window, TTL: time.Minute}
 			wants := q
 			wants.Wants = queuer.Wants(strategy, keeping)
 			for _, lane := range lanes {
@@ -184,7 +187,7 @@ func TestWantsIsEnough(t *testing.T) {
 					rows := slices.Concat(attempted, waiting[:min(n, len(waiting))])
 					return store.PlanLane("s", rows, now, q, 99, choose).Runs
 				}
-				require.Equal(t, left(leave(q)), left(leave(wants)), "%T(%v), keeps %v: %q", strategy, strategy, keeps, lane)
+				require.Equal(t, left(leave(q)), left(leave(wants)), "%s(%d), keeps %v: %q", strategy.Name, strategy.Window, keeps, lane)
 			}
 		}
 	}
@@ -227,7 +230,7 @@ func TestWantsNoMoreThanItCanTake(t *testing.T) {
 	other := standing("p")
 	other.Service = "other"
 	assert.Zero(t, wants(other), "as Serial")
-	require.Nil(t, queuer.Wants(&queuer.Parallel{}, nil), "it looks at all")
+	require.Nil(t, queuer.Wants(queuer.Parallel(0), nil), "it looks at all")
 	wants = queuer.Wants(queuer.Pipelined(5), func(batch.ServiceID) bool { panic(errors.New("boom")) })
 	require.Equal(t, 5, wants(standing("p")), "what panics is shown all, and Choose reports it")
 }

@@ -87,7 +87,7 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 // once, whichever part of the lane is final: transitively, both rules order the same pairs.
 func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 	tier.Plain(t)
-	s := &queuer.Parallel{}
+	s := queuer.Parallel(0)
 	ordered, free := 0, 0
 	for seed := range uint64(5_000) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -9,38 +9,87 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Strategy picks the batches that may leave a lane. Both methods are pure and quick, and may
-// be called concurrently. Select runs inside the claiming transaction and must not call the
-// store.
-type Strategy interface {
-	// Window returns how many queued batches of a lane Select wants to see, at least 1.
-	Window() int
+// Strategy picks the batches that may leave a lane: data and pure functions. [Serial], [Pipelined] and
+// [Parallel] make the strategies of this package; one of your own is a Strategy with its own name. The
+// functions are quick, and may be called concurrently. They run inside the claiming transaction, and must
+// not call the store.
+type Strategy struct {
+	// Name is for logs, errors and the record of an instance's settings. It is not the name of a strategy of
+	// this package.
+	Name string
+	// Window is how many queued batches of a lane Select wants to see, at least 1.
+	Window int
 	// Select returns the runs that may leave now, as positions in the lane. An answer that
 	// would break the lane's order holds the lane and is reported.
-	Select(lane batch.Lane) []batch.Run
+	Select func(lane batch.Lane) []batch.Run
+	// Wants returns how many waiting batches Select can use beside the lane's attempted
+	// batches, which Select always sees, so that the store reads no more than that. Select picks the
+	// same whether it sees this many or more, up to Window. Waiting batches need not come last: an
+	// attempted batch that waits again keeps its old place. nil means always the whole window.
+	Wants func(attempted batch.Lane) int
+	// ReliesOnOrder says that batches may leave before the batches ahead of them are final, because the
+	// ledger keeps the order of submission. The lanes that Select sees say whether their ledger does
+	// (batch.Lane.KeepsOrder). The queuer leaves a lane alone until every batch of its last run has an answer.
+	ReliesOnOrder bool
+
+	own own
 }
 
-// Sparing is a [Strategy] that knows beforehand how many waiting batches it can use, so that
-// the store reads no more than that.
-type Sparing interface {
-	Strategy
-	// Wants returns how many waiting batches Select can use beside the lane's attempted
-	// batches, which Select always sees. Select picks the same whether it sees this many or
-	// more, up to Window. Waiting batches need not come last: an attempted batch that waits
-	// again keeps its old place.
-	Wants(attempted batch.Lane) int
+// own is what this package knows of its own strategies: that they change no lane.
+type own struct {
+	made   bool
+	serial bool
+	sets   *scratch // what Select uses
+}
+
+// Check returns a [*batch.InputError] for a strategy that cannot work.
+func (s Strategy) Check() error {
+	switch {
+	case s.Name == "" || !s.own.made && (s.Name == nameSerial || s.Name == namePipelined || s.Name == nameParallel):
+		return &batch.InputError{Field: "Strategy.Name", Value: s.Name, Want: "a name, and not one of package queuer's"}
+	case s.Window < 1:
+		return &batch.InputError{Field: "Strategy.Window", Value: fmt.Sprint(s.Window), Want: "at least 1"}
+	case s.Select == nil:
+		return &batch.InputError{Field: "Strategy.Select", Value: "nil", Want: "a func"}
+	}
+	return nil
+}
+
+// OneRun reports whether no other batch of a lane leaves while a run of it is out.
+func (s Strategy) OneRun() bool { return s.own.serial || s.ReliesOnOrder }
+
+// The names of this package's strategies. They are stored.
+const (
+	nameSerial    = "serial"
+	namePipelined = "pipelined"
+	nameParallel  = "parallel"
+)
+
+// Named returns the strategy of this package with a name and a window, as another process recorded them;
+// ok is false for any other name.
+func Named(name string, window int) (s Strategy, ok bool) {
+	switch {
+	case window < 1:
+		return s, false
+	case name == nameSerial:
+		return Serial(), true
+	case name == namePipelined:
+		return Pipelined(window), true
+	case name == nameParallel:
+		return Parallel(window), true
+	}
+	return s, false
 }
 
 // Serial sends one batch of a lane at a time, and the next only when it is final
 // (docs/glossary.md#one-round-serial-queuer, with docs/design.md#decisions: a batch that is
 // being submitted, is Valid, or is Invalid and not settled still holds its lane).
-type Serial struct{}
+func Serial() Strategy {
+	return Strategy{Name: nameSerial, Window: 1, Select: serial, Wants: serialWants, own: own{made: true, serial: true}}
+}
 
-// Window returns 1.
-func (Serial) Window() int { return 1 }
-
-// Select picks the front of a lane that has nothing under way.
-func (Serial) Select(lane batch.Lane) []batch.Run {
+// serial picks the front of a lane that has nothing under way.
+func serial(lane batch.Lane) []batch.Run {
 	if !idle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
 	}
@@ -57,29 +106,28 @@ func idle(lane batch.Lane) bool {
 	return true
 }
 
-// Wants returns 1 for a lane that has nothing under way, else 0.
-func (Serial) Wants(attempted batch.Lane) int {
+// serialWants returns 1 for a lane that has nothing under way, else 0.
+func serialWants(attempted batch.Lane) int {
 	if !idle(attempted) {
 		return 0
 	}
 	return 1 // it may stand before an attempted batch that waits again
 }
 
-// Wants wraps the Wants method of a [Sparing] strategy for a store, as [Choose] wraps Select.
-// It returns nil for other strategies. If the method panics, the store reads the whole window.
+// Wants wraps the Wants of a strategy for a store, as [Choose] wraps Select.
+// It returns nil for a strategy without. If Wants panics, the store reads the whole window.
 func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) int {
-	sparing, ok := s.(Sparing)
-	if !ok {
+	if s.Wants == nil {
 		return nil
 	}
 	keeps := keeping(s, keepsOrder)
 	return func(lane batch.Lane) (n int) {
 		if err := loop.Contain(func() error {
 			lane.KeepsOrder = keeps(lane.Service)
-			n = sparing.Wants(lane)
+			n = s.Wants(lane)
 			return nil
 		}); err != nil {
-			return s.Window()
+			return s.Window
 		}
 		return n
 	}
@@ -90,13 +138,13 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 // nil means that no ledger keeps order.
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
 	keeps := keeping(s, keepsOrder)
-	sets := new(scratch)
 	show := clone // the strategy must not change the lane that Choose checks and the store uses
-	switch own := s.(type) {
-	case Serial, Pipelined:
+	if s.own.made {
 		show = as
-	case *Parallel:
-		show, sets = as, &own.sets // the memory that Select has just used, while it is in the CPU's cache
+	}
+	sets := s.own.sets // the memory that Select has just used, while it is in the CPU's cache
+	if sets == nil {
+		sets = new(scratch)
 	}
 	return func(lane batch.Lane) (runs []batch.Run) {
 		before := sets.take()
@@ -117,9 +165,8 @@ func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch
 // keeping returns a function that reports whether a service's ledger keeps order; it is always
 // false for a strategy that does not rely on order.
 func keeping(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.ServiceID) bool {
-	reliant := ReliesOnOrder(s)
 	return func(service batch.ServiceID) bool {
-		return reliant && keepsOrder != nil && keepsOrder(service)
+		return s.ReliesOnOrder && keepsOrder != nil && keepsOrder(service)
 	}
 }
 

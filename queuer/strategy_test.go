@@ -39,11 +39,11 @@ func TestSerialOverOneBatch(t *testing.T) {
 			if verdicts[s].leaves && ready {
 				want = []batch.Run{{0}}
 			}
-			assert.Equal(t, want, queuer.Serial{}.Select(lane), "%s, ready %t: %s", s, ready, verdicts[s].why)
+			assert.Equal(t, want, queuer.Serial().Select(lane), "%s, ready %t: %s", s, ready, verdicts[s].why)
 		}
 	}
-	assert.Equal(t, 1, queuer.Serial{}.Window())
-	assert.Nil(t, queuer.Serial{}.Select(batch.Lane{}), "an empty lane")
+	assert.Equal(t, 1, queuer.Serial().Window)
+	assert.Nil(t, queuer.Serial().Select(batch.Lane{}), "an empty lane")
 }
 
 // TestSerialOverThreeBatches is promise 2: only the front of a lane leaves, and only while no
@@ -71,7 +71,7 @@ func TestSerialOverThreeBatches(t *testing.T) {
 				if !held && a.ready {
 					want = []batch.Run{{0}}
 				}
-				got := queuer.Serial{}.Select(lane)
+				got := queuer.Serial().Select(lane)
 				require.Equal(t, want, got, "%v", three)
 				require.NoError(t, lane.Check(got))
 			}
@@ -79,11 +79,31 @@ func TestSerialOverThreeBatches(t *testing.T) {
 	}
 }
 
-// strategy is a func as a [queuer.Strategy].
-type strategy func(batch.Lane) []batch.Run
+// strategy makes a func a [queuer.Strategy].
+func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
+}
 
-func (strategy) Window() int                          { return 10 }
-func (s strategy) Select(lane batch.Lane) []batch.Run { return s(lane) }
+func TestStrategiesAreChecked(t *testing.T) {
+	own := strategy(func(batch.Lane) []batch.Run { return nil })
+	for _, good := range []queuer.Strategy{own, queuer.Serial(), queuer.Pipelined(3), queuer.Parallel(-1)} {
+		require.NoError(t, good.Check(), good.Name)
+		again, ok := queuer.Named(good.Name, good.Window)
+		require.Equal(t, good.Name != "own", ok)
+		if ok {
+			require.Equal(t, good.Window, again.Window)
+			require.Equal(t, good.ReliesOnOrder, again.ReliesOnOrder)
+		}
+	}
+	for field, bad := range map[string]queuer.Strategy{
+		"Name": {Window: 1, Select: own.Select}, "of another": {Name: "serial", Window: 1, Select: own.Select},
+		"Window": {Name: "own", Select: own.Select}, "Select": {Name: "own", Window: 1}, "Pipelined": queuer.Pipelined(0),
+	} {
+		require.ErrorIs(t, bad.Check(), batch.ErrInvalidInput, field)
+	}
+	_, ok := queuer.Named("serial", 0)
+	require.False(t, ok)
+}
 
 // A strategy that lies picks nothing and is reported; its lane stays where it is.
 func TestChooseContainsLyingStrategies(t *testing.T) {

@@ -132,8 +132,8 @@ func TestAgree(t *testing.T) {
 		s.add("s", "b1")
 		s.ends("s", store.Refused)
 
-		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial{})
-		mine := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Minute}, time.Minute, queuer.Serial{})
+		other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Minute, queuer.Serial())
+		mine := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Minute}, time.Minute, queuer.Serial())
 		text, err := relied.Record{Settings: mine, Other: &other}.Text()
 		require.NoError(s, err)
 		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})

@@ -125,7 +125,7 @@ func (s *screen) serves(services ...batch.ServiceID) {
 		_, err := texts.Serve(s.Context(), s.st, []texts.Served{{Service: service, Ledger: "ledger"}})
 		require.NoError(s, err)
 	}
-	text, err := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial{})}.Text()
+	text, err := relied.Record{Settings: relied.Of(services[0], traits, time.Minute, queuer.Serial())}.Text()
 	require.NoError(s, err)
 	_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 	require.NoError(s, err)
@@ -135,7 +135,7 @@ func (s *screen) serves(services ...batch.ServiceID) {
 func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 	s.Helper()
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
-	claimed, err := s.st.Claim(s.Context(), q, queuer.Choose(queuer.Serial{}, nil, func(_ batch.ServiceID, err error) { require.NoError(s, err) }))
+	claimed, err := s.st.Claim(s.Context(), q, queuer.Choose(queuer.Serial(), nil, func(_ batch.ServiceID, err error) { require.NoError(s, err) }))
 	require.NoError(s, err)
 	require.Len(s, claimed.Runs, 1)
 	c := claimed.Runs[0].Batches[0]

@@ -109,7 +109,7 @@ func (p *playing) executedAs(b batch.Batch, at int) {
 // The price leaps: the next alternative that pays it goes out, and is executed. Fees rise without a key.
 // The commit stays one while it may vanish.
 func alternativesRise(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
 	turns, _ := k.turns(s, b)
 	require.Equal(s, []int{0}, turns)
 	p.risen(k, b, 1, 10)
@@ -151,7 +151,7 @@ func alternativesInALane(s *stage) {
 
 // A higher one is in the pool here, and a lower one is mined elsewhere: that is the payment.
 func lowMined(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 100))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 100))
 	cheap := len(s.node.Blocks())
 	p.risen(k, b, 1, 50)
 	s.setBaseFee(1)
@@ -161,7 +161,7 @@ func lowMined(s *stage) {
 
 // One that the library has not sent is mined, since somebody else had it: that is the payment, too.
 func unsentMined(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	s.foreign(s.alone(b, 2))
 	p.executedAs(b, 2)
 	turns, _ := k.turns(s, b)
@@ -170,7 +170,7 @@ func unsentMined(s *stage) {
 
 // One is mined, and on the fork that replaces its block another one.
 func twoForks(s *stage) {
-	p, _, b := s.waiting(queuer.Serial{}, evm.Options{Finality: evm.After(6)}, feeOf(.1, 3), feeOf(.2, 6))
+	p, _, b := s.waiting(queuer.Serial(), evm.Options{Finality: evm.After(6)}, feeOf(.1, 3), feeOf(.2, 6))
 	s.mine(2)
 	p.becomes(b, batch.Valid)
 	s.reorg(2, s.alone(b, 1))
@@ -190,7 +190,7 @@ func alternativesCrash(s *stage) {
 // Somebody else uses the nonce: once that is deep the batch ends Rejected with the other's hash, whichever
 // of its alternatives were sent, and its lane goes on.
 func foreignTakesAlternatives(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	from := s.made[len(s.made)-1]
 	theirs := s.sign(from, evmtest.Unsigned{To: evmtest.Dev(9).Address(), Value: big.NewInt(99), Tip: big.NewInt(5e9), FeeCap: big.NewInt(150e9)})
 	next := s.alternatives(from, evmtest.Unsigned{Nonce: 1, To: evmtest.Dev(9).Address(), Value: big.NewInt(20)}, feeOf(.1, 3), feeOf(.2, 100))
@@ -212,7 +212,7 @@ func foreignTakesAlternatives(s *stage) {
 // None of them pays the price: the batch waits, and after StuckAfter a person hears why. Once the price
 // falls the payment is made.
 func alternativesTooLow(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
 	for range 5000 {
 		s.setBaseFee(50)
 		s.mine(1)
@@ -235,7 +235,7 @@ func alternativesTooLow(s *stage) {
 
 // The pool has forgotten all: the highest that was sent goes out again, however long that takes.
 func poolForgetsAlternatives(s *stage) {
-	p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 100))
+	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 20), feeOf(.4, 100))
 	p.risen(k, b, 1, 10)
 	times := 1
 	if s.node == nil {
@@ -264,7 +264,7 @@ func poolForgetsAlternatives(s *stage) {
 func TestHeldBackAlternative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
-		p, k, b := s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60), feeOf(.4, 120))
+		p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60), feeOf(.4, 120))
 		_, hashes := k.turns(t, b)
 		require.True(t, s.node.HoldBack(hashes[0]))
 		s.mine(2)
@@ -273,7 +273,7 @@ func TestHeldBackAlternative(t *testing.T) {
 		require.Equal(t, []int{0}, turns, "it has not waited for three blocks")
 		p.executedAs(b, 1)
 
-		_, k, b = s.waiting(queuer.Serial{}, afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60))
+		_, k, b = s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 30), feeOf(.2, 60))
 		for i := range 2 {
 			p.risen(k, b, i, 1)
 			_, hashes = k.turns(t, b)

@@ -110,7 +110,7 @@ func TestAWrongNotCommittedPaysAnOrderOnce(t *testing.T) {
 		o := afterTwo()
 		o.MaxFeePerGas = big.NewInt(5e9)
 		st := memory.New()
-		p := s.runLedger(st, s.signing(o, s.keys(from)), queuer.Serial{})
+		p := s.runLedger(st, s.signing(o, s.keys(from)), queuer.Serial())
 		var made []batch.Batch
 		engine, err := autobatch.New(st, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 			b, err := evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10), Gas: 21000}.Batch(batch.ID(fmt.Sprintf("of %s, %d", orders[0].ID, len(made))), string(party))

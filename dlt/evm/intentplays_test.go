@@ -124,7 +124,7 @@ func seeing(l dlt.Ledger, k *slots) dlt.Ledger {
 // execute starts a Runner for the intents of some accounts.
 func (s *stage) execute(o evm.SignerOptions, accounts ...evmtest.Account) (*playing, *slots) {
 	k := &slots{}
-	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Serial{}), k
+	return s.runLedger(memory.New(), seeing(s.signing(o, s.keys(accounts...)), k), queuer.Serial()), k
 }
 
 // intent is a payment. Its value, which no other has, shows on the chain that it was made.
@@ -365,7 +365,7 @@ func noHigherFees(s *stage) {
 			return [65]byte{}, errors.New("over the daily limit")
 		}
 		return good.Sign(ctx, account, tx)
-	})), k), queuer.Serial{})
+	})), k), queuer.Serial())
 	b := s.intent(from, 10)
 	p.add(b)
 	p.becomes(b, batch.Pending)
@@ -409,7 +409,7 @@ func replacedButOldOneMined(s *stage) {
 		}
 		return out, err
 	}})
-	p := s.runLedger(memory.New(), ledger, queuer.Serial{})
+	p := s.runLedger(memory.New(), ledger, queuer.Serial())
 	b := s.intent(from, 10)
 	p.add(b)
 	p.becomes(b, batch.Pending)

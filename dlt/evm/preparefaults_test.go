@@ -100,7 +100,7 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 				o.Client = &http.Client{Transport: between{s.http.Transport, func(ctx context.Context, body string) *http.Response {
 					return c.answer(ctx, from.Address(), body)
 				}}}
-				p := s.runLedger(memory.New(), s.signing(o, s.keys(append(others, from)...)), queuer.Serial{})
+				p := s.runLedger(memory.New(), s.signing(o, s.keys(append(others, from)...)), queuer.Serial())
 				bad := s.intentTo(from, evm.Intent{To: evmtest.Dev(9).Address(), Value: big.NewInt(10)})
 				p.add(bad)
 				time.Sleep(2 * time.Minute)

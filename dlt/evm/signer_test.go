@@ -98,7 +98,7 @@ func TestSignerThatFails(t *testing.T) {
 						return good.Sign(ctx, account, tx)
 					}
 					return c.sign(good, ctx, account, tx)
-				})), k), queuer.Serial{})
+				})), k), queuer.Serial())
 				b, goes := s.intent(from, 10), s.intent(other, 20)
 				p.add(b, goes)
 				p.mineUntil(goes, batch.Committed)
@@ -173,7 +173,7 @@ func TestSignerOfAService(t *testing.T) {
 			tx.Fee.FeeCap.SetInt64(1)
 			tx.Bytes[0], tx.Hash[0] = 9, 9
 			return sig, err
-		})), queuer.Serial{})
+		})), queuer.Serial())
 		for i := range int64(4) {
 			b := s.intent(from, 10+i)
 			p.add(b)
@@ -272,7 +272,7 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 		require.NoError(t, err)
 		_, err = st.Record(t.Context(), []store.Outcome{{Ref: claim.Ref, Version: claim.Version, By: batch.BySubmitter, Finding: store.Failed, Attempt: 1}})
 		require.NoError(t, err)
-		p := s.runLedger(st, s.signing(afterTwo(), s.keys(from, other)), queuer.Serial{})
+		p := s.runLedger(st, s.signing(afterTwo(), s.keys(from, other)), queuer.Serial())
 		for i := range 5 {
 			good := s.intent(other, int64(20+i))
 			p.add(good)

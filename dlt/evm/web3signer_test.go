@@ -325,7 +325,7 @@ func TestWeb3SignerInALane(t *testing.T) {
 	o := afterTwo()
 	o.SignTimeout = 250 * time.Millisecond
 	k := &slots{}
-	p := s.runLedger(memory.New(), seeing(s.signing(o, remote.signer(t, nil)), k), queuer.Serial{})
+	p := s.runLedger(memory.New(), seeing(s.signing(o, remote.signer(t, nil)), k), queuer.Serial())
 	for _, c := range []struct {
 		name, says string
 		bend       func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
@@ -378,7 +378,7 @@ func TestWeb3SignerOfAnvil(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(w.CloseIdleConnections)
 	from := evmtest.Dev(0)
-	p := s.runLedger(memory.New(), s.signing(afterTwo(), w), queuer.Serial{})
+	p := s.runLedger(memory.New(), s.signing(afterTwo(), w), queuer.Serial())
 	pay, create := s.intent(from, 10), s.intentTo(from, evm.Intent{Data: evmtest.Reverting(), Value: big.NewInt(0)})
 	p.add(pay, create)
 	p.mineUntil(pay, batch.Committed)

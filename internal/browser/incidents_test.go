@@ -156,7 +156,7 @@ func incidents() []incident {
 		{
 			name: "a lane behind a conflict", here: true, mended: decided,
 			stage: func(s *stand) {
-				doubt(s, dltbatch.Options{Strategy: &queuer.Parallel{}}, one("orders", "b1", "account"), one("orders", "b2", "account"), one("orders", "b3", "account"), one("orders", "b4", "other"))
+				doubt(s, dltbatch.Options{Strategy: queuer.Parallel(0)}, one("orders", "b1", "account"), one("orders", "b2", "account"), one("orders", "b3", "account"), one("orders", "b4", "other"))
 				s.until("what conflicts with nothing", func() bool { return s.see("orders", "b4").Final() })
 			},
 			console: func(p *person) {

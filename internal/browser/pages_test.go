@@ -51,7 +51,7 @@ func (s *stand) night() {
 	}
 	steer(store.Steering{Scope: batch.Only("refunds"), Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt})
 	steer(store.Steering{Scope: batch.Only("invoices"), Action: batch.ActionSetPolicy, Policy: batch.PolicyQuarantine})
-	stop := s.runs("worker-1", faulty(false, fault), dltbatch.Options{Strategy: &queuer.Parallel{}})
+	stop := s.runs("worker-1", faulty(false, fault), dltbatch.Options{Strategy: queuer.Parallel(0)})
 	var done []batch.Batch
 	for n := range 30 {
 		done = append(done, one(batch.ServiceID(fmt.Sprintf("payments-%02d", n%7)), long(100+n), fmt.Sprint(n)))

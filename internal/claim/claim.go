@@ -78,8 +78,8 @@ type claimer struct {
 	bad    *badAnswers // of choose
 	choose store.Choose
 	wants  func(batch.Lane) int
-	// single says that no other batch of a lane leaves while a run of it is out: see [queuer.Serial]
-	// and [OrderReliant].
+	// single says that no other batch of a lane leaves while a run of it is out:
+	// [queuer.Strategy.OneRun].
 	single bool
 }
 

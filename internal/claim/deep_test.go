@@ -52,7 +52,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 		}
 		w := &world{room: func() (int, time.Duration) { return 4, 0 }}
 		onStore(w, st, store.Resend{})
-		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		q.Hint("deep")
 		for _, s := range services(5) {
 			q.Hint(s)
@@ -83,7 +83,7 @@ func TestTheLargestWindow(t *testing.T) {
 			}
 			return 100, 0
 		}}
-		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{Queued: math.MaxInt} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(math.MaxInt) })
 		q.Hint("a", "b")
 		synctest.Wait()
 		stop()
@@ -105,12 +105,12 @@ func TestADeepLaneRests(t *testing.T) {
 		}{{"deep", 1000}, {"few", 50}} {
 			filled(t, st, l.service, l.n)
 			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{l.service}, Limit: l.n, Window: l.n, TTL: time.Hour},
-				(&queuer.Parallel{}).Select)
+				queuer.Parallel(0).Select)
 			require.NoError(t, err)
 		}
 		w := &world{}
 		onStore(w, st, store.Resend{})
-		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.ScanInterval = &queuer.Parallel{}, time.Hour })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.ScanInterval = queuer.Parallel(0), time.Hour })
 		for range 1000 {
 			q.Hint("deep")
 			q.Hint("few")
@@ -137,13 +137,11 @@ type liar struct {
 	lie func(batch.Lane) []batch.Run // nil: honest
 }
 
-func (*liar) Window() int { return 100 }
-
 func (l *liar) Select(lane batch.Lane) []batch.Run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lie == nil {
-		return (&queuer.Parallel{}).Select(lane)
+		return queuer.Parallel(0).Select(lane)
 	}
 	return l.lie(lane)
 }
@@ -178,13 +176,13 @@ func TestALyingStrategyHoldsItsLane(t *testing.T) {
 				s := &liar{}
 				s.lie = func(l batch.Lane) []batch.Run {
 					if l.Service == "good" {
-						return (&queuer.Parallel{}).Select(l)
+						return queuer.Parallel(0).Select(l)
 					}
 					return lie(l)
 				}
 				w := &world{lanes: []batch.ServiceID{"bad", "good"}}
 				onStore(w, st, store.Resend{})
-				_, stop := w.start(t, func(o *claim.Options) { o.Strategy = s })
+				_, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Strategy{Name: "liar", Window: 100, Select: s.Select} })
 				synctest.Wait()
 				assert.Equal(t, []batch.ID{"good0", "good2"}, ids(w.posts()))
 				assert.Len(t, look(w, func() []error { return w.held }), 1, "reported")

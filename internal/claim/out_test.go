@@ -33,7 +33,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 		"fenced":    func(q *asked) { q.Over("a") },
 		"not heard": func(*asked) { time.Sleep(scan - 3*time.Second) },
 	} {
-		for _, strategy := range []queuer.Strategy{queuer.Serial{}, queuer.Pipelined(4)} {
+		for _, strategy := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4)} {
 			t.Run(fmt.Sprintf("%s/%T", name, strategy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{claim: oneOfEach}
@@ -91,7 +91,7 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{claim: oneOfEach}
-		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = &queuer.Parallel{} })
+		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		for range 3 {
 			q.Added("a")
 			time.Sleep(time.Second)

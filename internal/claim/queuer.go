@@ -91,14 +91,13 @@ type Queuer struct {
 
 // New returns a queuer; Run makes it work.
 func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
-	_, serial := o.Strategy.(queuer.Serial)
 	bad := &badAnswers{}
 	return &Queuer{
 		sub: sub, o: &o, lanes: table, landed: make(chan flight, maxFlights), pauses: loop.Brief(),
 		claimer: &claimer{
 			store: s, sub: sub, o: &o, lanes: table, bad: bad,
 			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wants: queuer.Wants(o.Strategy, o.KeepsOrder),
-			single: serial || queuer.ReliesOnOrder(o.Strategy),
+			single: o.Strategy.OneRun(),
 		},
 		scan: scan{
 			store: s, o: &o, lanes: table, start: true, due: time.Now(), pause: loop.Brief(), ended: make(chan scanned, 1),

@@ -164,7 +164,7 @@ func (q *asked) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now(
 func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, context.CancelFunc) {
 	w.begin = time.Now()
 	o := claim.Options{
-		Strategy: queuer.Serial{}, Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
+		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Busy: scan, ScanLanes: 3, Lanes: 100,
 		Held: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -184,7 +184,7 @@ func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, contex
 	if change != nil {
 		change(&o)
 	}
-	o.Query.Window = o.Strategy.Window()
+	o.Query.Window = o.Strategy.Window
 	table := lanes.New(max(1, o.Lanes/2))
 	q := claim.New(w, w, table, o)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +227,6 @@ func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, 
 }
 
 // strategy is a func as a strategy.
-type strategy func(batch.Lane) []batch.Run
-
-func (strategy) Window() int                          { return 10 }
-func (s strategy) Select(lane batch.Lane) []batch.Run { return s(lane) }
+func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
+}

@@ -172,9 +172,9 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	var strategy queuer.Strategy = queuer.Serial{}
+	var strategy queuer.Strategy = queuer.Serial()
 	if k.job.Parallel {
-		strategy = &queuer.Parallel{}
+		strategy = queuer.Parallel(0)
 	}
 	if k.job.Pipelined > 0 {
 		strategy = queuer.Pipelined(k.job.Pipelined)

@@ -80,12 +80,12 @@ type Engine struct {
 
 // New joins a store and a ledger, which must fit each other and the options.
 func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, error) {
-	var err error
-	if o.Strategy, err = steadied(o.Strategy); err != nil {
-		return nil, err
-	}
-	if w := o.Strategy.Window(); w < 1 {
-		return nil, BadOption("Strategy.Window", w, "at least 1")
+	if err := o.Strategy.Check(); err != nil {
+		var in *batch.InputError
+		if errors.As(err, &in) {
+			in.Field = "Options." + in.Field
+		}
+		return nil, fmt.Errorf("options: %w", err)
 	}
 	known := newServices(l, func(err error) { r.Trouble("ledger", err) })
 	traits, err := known.ask("")
@@ -124,7 +124,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer e.running.Store(false)
 	e.ledger.forget()
-	news := e.events.Begin(ctx, e.store, e.ledger.traits, queuer.ReliesOnOrder(e.o.Strategy))
+	news := e.events.Begin(ctx, e.store, e.ledger.traits, e.o.Strategy.ReliesOnOrder)
 	if err := e.first(ctx); err != nil {
 		news.End()
 		if ctx.Err() != nil {
@@ -224,7 +224,7 @@ func (e *Engine) Freed(s batch.ServiceID) {
 // ClaimQuery is what all claims of this engine have in common.
 func (c common) ClaimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
-		Window: c.o.Strategy.Window(), TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight,
+		Window: c.o.Strategy.Window, TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight,
 		Budget: c.o.BudgetOf, Instance: c.o.Instance, StuckAfter: c.o.StuckAfter,
 	}
 }

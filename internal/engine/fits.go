@@ -5,7 +5,6 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -46,8 +45,8 @@ func checkRenewal(traits dlt.Traits, o Options) error {
 // checkOrder refuses a strategy that relies on the order of submission if the ledger does not
 // keep it.
 func checkOrder(traits dlt.Traits, o Options) error {
-	if queuer.ReliesOnOrder(o.Strategy) && !traits.KeepsOrder {
-		return BadOption("Strategy", o.strategyType(),
+	if o.Strategy.ReliesOnOrder && !traits.KeepsOrder {
+		return BadOption("Strategy", o.Strategy.Name,
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
 	}
 	return nil
@@ -66,8 +65,8 @@ func checkRetention(traits dlt.Traits, o Options) error {
 func checkStore(s store.Store, o Options, t dlt.Traits) error {
 	can := s.Abilities()
 	switch {
-	case queuer.ReliesOnOrder(o.Strategy) && !can.Has(store.CanList):
-		return lacks(s, store.CanList, fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.strategyType()))
+	case o.Strategy.ReliesOnOrder && !can.Has(store.CanList):
+		return lacks(s, store.CanList, fmt.Sprintf("Options.Strategy (%s), which relies on the order of submission", o.Strategy.Name))
 	case o.Policy != batch.PolicyContinue && !can.Has(store.CanControl):
 		return lacks(s, store.CanControl, fmt.Sprintf("Options.Policy (%s)", o.Policy))
 	case o.Policy == batch.PolicyQuarantine && !can.Has(store.CanOperate):

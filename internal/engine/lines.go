@@ -35,7 +35,7 @@ func (e *Engine) logStart(ctx context.Context) {
 	attrs := []slog.Attr{
 		slog.String("instance", e.o.Instance), slog.String("version", e.o.Version),
 		slog.String("store", fmt.Sprintf("%T", e.store.given())), slog.String("ledger", e.ledger.Traits("").Name),
-		slog.String("strategy", e.o.strategyType()), slog.Int("window", e.o.Strategy.Window()),
+		slog.String("strategy", e.o.Strategy.Name), slog.Int("window", e.o.Strategy.Window),
 	}
 	if len(e.o.Differ) > 0 {
 		attrs = append(attrs, slog.GroupAttrs("options", e.o.Differ...))

@@ -68,7 +68,7 @@ func (r *run) newPresence() *presence {
 // settings are the strategy and the options on which instances should agree.
 func (o Options) settings() map[string]string {
 	return map[string]string{
-		"Strategy": o.strategyType(), "Strategy.Window": fmt.Sprint(o.Strategy.Window()),
+		"Strategy": o.Strategy.Name, "Strategy.Window": fmt.Sprint(o.Strategy.Window),
 		"RequestTimeout": o.RequestTimeout.String(), "ClaimTTL": o.ClaimTTL.String(),
 		"Budget": fmt.Sprintf("%+v", o.Budget), "Policy": o.Policy.String(),
 		"ResendAtRiskOfExecutingTwice": fmt.Sprint(o.ResendAtRiskOfExecutingTwice),

@@ -18,7 +18,6 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/submit"
 	"github.com/dltbatch/dltbatch/monitor"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/submitter"
 )
@@ -65,7 +64,7 @@ func newRun(all common, n *events.Run) *run {
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
 	r.ledger.meter, r.ledger.gate = ledgerMeter(all.store.calls, r.vitals), r.gate
 	r.submitter = submit.New(r.ledger, submit.Options{
-		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: queuer.ReliesOnOrder(o.Strategy),
+		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
 		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
 		Keep:    r.keeper.Keep,
@@ -90,7 +89,7 @@ func newRun(all common, n *events.Run) *run {
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
-			Reliant: queuer.ReliesOnOrder(o.Strategy),
+			Reliant: o.Strategy.ReliesOnOrder,
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Streams: o.Streams,
@@ -224,7 +223,7 @@ func (r *run) trouble(part string) func(error) {
 func (r *run) tableOptions() inhand.Options {
 	o := r.o
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
-	reliant := queuer.ReliesOnOrder(o.Strategy)
+	reliant := o.Strategy.ReliesOnOrder
 	if reliant {
 		hold = 0 // a lane goes on once a run is acknowledged, so an acceptance does not wait
 	}

@@ -81,7 +81,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	require.NoError(t, err)
 
 	open := g.close()
-	serial := queuer.Serial{}.Select
+	serial := queuer.Serial().Select
 	type answer struct {
 		claimed store.Claimed
 		err     error

@@ -29,7 +29,7 @@ func TestTwoRunners(t *testing.T) {
 					all, want[b.Service] = append(all, b), append(want[b.Service], b.ID)
 				}
 			}
-			deliver(t, d.inRace(), ledger, queuer.Serial{}, all)
+			deliver(t, d.inRace(), ledger, queuer.Serial(), all)
 			for _, e := range ledger.Journal() {
 				if e.Kind == memory.PostStart {
 					sent[e.Key.Service] = append(sent[e.Key.Service], e.Key.ID)

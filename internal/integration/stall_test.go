@@ -43,10 +43,10 @@ func TestNoLaneStandsStill(t *testing.T) {
 		lanes    int
 		scan     time.Duration
 	}{
-		"Serial":                 {pooled, queuer.Serial{}, 1, 60, time.Minute},
+		"Serial":                 {pooled, queuer.Serial(), 1, 60, time.Minute},
 		"Pipelined":              {pooled, queuer.Pipelined(8), 1, 12, time.Minute},
-		"Parallel":               {pgx, &queuer.Parallel{}, 1, 20, time.Minute},
-		"Serial in three":        {pooled, queuer.Serial{}, 3, 60, 0},
+		"Parallel":               {pgx, queuer.Parallel(0), 1, 20, time.Minute},
+		"Serial in three":        {pooled, queuer.Serial(), 3, 60, 0},
 		"Pipelined in two by pq": {libpq, queuer.Pipelined(8), 2, 12, 0},
 	} {
 		all.Go(func() {
@@ -127,7 +127,7 @@ func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
 	for range n {
 		lane := fmt.Sprint(prefix, w.rnd.IntN(lanes))
 		chain := fmt.Sprint(lane, "/", w.rnd.IntN(3))
-		if _, parallel := w.strategy.(*queuer.Parallel); !parallel {
+		if w.strategy.Name != queuer.Parallel(0).Name {
 			chain = lane + "/0"
 		}
 		b := one(lane, fmt.Sprint(chain, "/", w.next[chain]))

@@ -93,7 +93,7 @@ func TestTwoRunnersParallel(t *testing.T) {
 				b.Footprint = batch.Footprint{Writes: []string{at}}
 				all, order[at], address[b.ID] = append(all, b), append(order[at], b.ID), at
 			}
-			deliver(t, d, ledger, &queuer.Parallel{}, all)
+			deliver(t, d, ledger, queuer.Parallel(0), all)
 			executed := map[string][]batch.ID{}
 			under, most := 0, 0
 			for _, e := range ledger.Journal() {

@@ -115,35 +115,15 @@ func (r Record) others() []Settings {
 	return append([]Settings{*r.Other}, r.Further...)
 }
 
-// The strategies that a process can make again by their names.
-const (
-	serial    = "serial"
-	parallel  = "parallel"
-	pipelined = "pipelined"
-)
-
 // Of returns the settings of a process that serves s.
 func Of(s batch.ServiceID, t dlt.Traits, claimTTL time.Duration, strategy queuer.Strategy) Settings {
 	harmless := t.ResendHarmlessFor.String()
 	if t.ResendHarmlessFor == dlt.Forever {
 		harmless = "forever"
 	}
-	given := strategy
-	if s, ok := strategy.(interface{ Given() queuer.Strategy }); ok { // the Runner has wrapped it
-		given = s.Given()
-	}
-	name := fmt.Sprintf("%T", given)
-	switch strategy.(type) {
-	case queuer.Serial:
-		name = serial
-	case *queuer.Parallel:
-		name = parallel
-	case queuer.Pipelined:
-		name = pipelined
-	}
 	return Settings{
 		s, harmless, t.LateArrival.String(), t.Grace.String(), t.ResendQuiet.String(), t.Settle.String(),
-		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), name, max(1, strategy.Window()), strconv.FormatBool(t.AddAgainHarmless),
+		t.MaxInFlightPerService, t.KeepsOrder, claimTTL.String(), strategy.Name, max(1, strategy.Window), strconv.FormatBool(t.AddAgainHarmless),
 	}
 }
 
@@ -188,30 +168,14 @@ func (s Settings) Rules() (q store.ClaimQuery, choose store.Choose, known bool, 
 	}
 	q.Resend = func(batch.ServiceID) store.Resend { return rule }
 	q.MaxInFlight = func(batch.ServiceID) int { return s.MaxInFlightPerService }
-	strategy := s.strategy()
-	if strategy == nil {
+	strategy, ok := queuer.Named(s.Strategy, s.Window)
+	if !ok {
 		q.Window = 1
 		return q, nil, false, nil
 	}
 	q.Window = s.Window
 	keeps := func(batch.ServiceID) bool { return s.KeepsOrder }
 	return q, queuer.Choose(strategy, keeps, func(batch.ServiceID, error) {}), true, nil
-}
-
-// strategy makes the recorded strategy again, where it is one of package queuer.
-func (s Settings) strategy() queuer.Strategy {
-	if s.Window < 1 {
-		return nil
-	}
-	switch s.Strategy {
-	case serial:
-		return queuer.Serial{}
-	case parallel:
-		return &queuer.Parallel{Queued: s.Window}
-	case pipelined:
-		return queuer.Pipelined(s.Window)
-	}
-	return nil
 }
 
 func duration(field, text string) (time.Duration, error) {

@@ -16,7 +16,7 @@ import (
 
 // with returns settings with a quiet of some seconds.
 func with(seconds int) relied.Settings {
-	return relied.Of("s", dlt.Traits{ResendQuiet: time.Duration(seconds) * time.Second}, time.Minute, queuer.Serial{})
+	return relied.Of("s", dlt.Traits{ResendQuiet: time.Duration(seconds) * time.Second}, time.Minute, queuer.Serial())
 }
 
 func sameQuiet(a, b relied.Settings) bool { return a.ResendQuiet == b.ResendQuiet }

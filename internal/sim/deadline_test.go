@@ -136,7 +136,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
 	for name, trouble := range troubles {
-		for lanesName, strategy := range map[string]queuer.Strategy{"serial": queuer.Serial{}, "pipelined": queuer.Pipelined(2), "parallel": &queuer.Parallel{}} {
+		for lanesName, strategy := range map[string]queuer.Strategy{"serial": queuer.Serial(), "pipelined": queuer.Pipelined(2), "parallel": queuer.Parallel(0)} {
 			if lanesName != "serial" && (lanesName == "parallel") == (len(name)%2 == 0) {
 				continue
 			}

@@ -36,7 +36,7 @@ func TestParallelFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const latency = 10 * time.Millisecond
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Second, Latency: latency})
-		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 		require.NoError(t, err)
 		require.NoError(t, r.Add(t.Context(), apart("many", 3000)...))
 		require.NoError(t, r.Add(t.Context(), apart("early", 1)...))
@@ -90,7 +90,7 @@ func parallelLaneHangs(t *testing.T, scope dlt.PressureScope) {
 		}
 		return ledgermem.Fault{}
 	}})
-	r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: &queuer.Parallel{}})
+	r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

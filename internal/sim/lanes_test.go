@@ -12,7 +12,7 @@ import (
 // lanes is a world's strategy, and the footprints of its batches.
 type lanes struct {
 	strategy queuer.Strategy
-	also     queuer.Strategy // strategy of every other claim; nil: there is one strategy
+	also     queuer.Strategy // strategy of every other claim; without a name: there is one strategy
 	most     int             // batches of a lane in flight; 0 is no bound
 	all      bool            // the strategy sees every batch that may leave
 	declared map[batch.ID]batch.Footprint
@@ -22,16 +22,16 @@ type lanes struct {
 }
 
 // serialLanes have batches that declare nothing.
-func serialLanes() *lanes { return &lanes{strategy: queuer.Serial{}} }
+func serialLanes() *lanes { return &lanes{strategy: queuer.Serial()} }
 
 // parallelLanes have batches with mixed footprints, seen through windows of many sizes.
 func parallelLanes(seed uint64) *lanes {
 	l := &lanes{declared: map[batch.ID]batch.Footprint{}, rng: rand.New(rand.NewPCG(seed, 9))}
-	p := &queuer.Parallel{}
+	queued := 0
 	if l.all = l.rng.IntN(2) == 0; !l.all {
-		p.Queued, l.most = 1+l.rng.IntN(6), l.rng.IntN(4)
+		queued, l.most = 1+l.rng.IntN(6), l.rng.IntN(4)
 	}
-	l.strategy = p
+	l.strategy = queuer.Parallel(queued)
 	return l
 }
 
@@ -39,7 +39,7 @@ func parallelLanes(seed uint64) *lanes {
 // strategy.
 func mixedLanes(seed uint64) *lanes {
 	l := parallelLanes(seed)
-	l.also = queuer.Serial{}
+	l.also = queuer.Serial()
 	return l
 }
 

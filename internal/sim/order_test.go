@@ -10,7 +10,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
-	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -53,7 +52,7 @@ func (w *world) checkRun(run store.ClaimedRun) {
 			w.fail("promise 2: %s is sent again behind %s, which is %s", run.Batches[0].Key, id, rec.State)
 		}
 	}
-	if most := w.lanes.strategy.(queuer.Pipelined); under > int(most) {
+	if most := w.lanes.strategy.Window; under > most {
 		w.fail("%d of lane %q are under way, with %d at most", under, run.Service, most)
 	}
 	for i, c := range run.Batches {

@@ -231,11 +231,11 @@ func TestFairness(t *testing.T) {
 		strategy queuer.Strategy
 		apart    bool // no batches of the long lane conflict
 	}{
-		"serial":                  {queuer.Serial{}, true},
+		"serial":                  {queuer.Serial(), true},
 		"pipelined":               {queuer.Pipelined(10), true},
 		"pipelined, all at once":  {queuer.Pipelined(1000), true},
-		"parallel":                {&queuer.Parallel{}, true},
-		"parallel, all conflicts": {&queuer.Parallel{}, false},
+		"parallel":                {queuer.Parallel(0), true},
+		"parallel, all conflicts": {queuer.Parallel(0), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { fairness(t, c.strategy, c.apart) })

@@ -102,8 +102,8 @@ func TestSpeedUp(t *testing.T) {
 	fmt.Fprintf(&table, "%12s%12s%12s%12s%14s%14s\n", "conflicts %", "Serial s", "Parallel s", "speed-up", "Serial read", "Parallel read")
 	for _, rate := range rates {
 		bs := contended(t, n, rate)
-		one, readOne := emptied(t, queuer.Serial{}, bs)
-		all, readAll := emptied(t, &queuer.Parallel{}, bs)
+		one, readOne := emptied(t, queuer.Serial(), bs)
+		all, readAll := emptied(t, queuer.Parallel(0), bs)
 		speedUp := one.Seconds() / all.Seconds()
 		fmt.Fprintf(&table, "%12d%12.1f%12.1f%12.1f%14.1f%14.1f\n", rate, one.Seconds(), all.Seconds(), speedUp,
 			float64(readOne.batches)/float64(n), float64(readAll.batches)/float64(n))

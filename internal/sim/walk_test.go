@@ -28,9 +28,9 @@ func setups() []setup {
 	ordered.Name, ordered.KeepsOrder = "keeps order", true
 	window := dlt.Traits{Name: "ignores duplicates for a while", ResendHarmlessFor: walkWindow * minute, LateArrival: 2 * minute, Grace: minute, Resolves: true}
 	return []setup{
-		{name: "Serial", traits: duplicates, strategy: queuer.Serial{}},
-		{name: "Serial", traits: forever, ignores: true, strategy: queuer.Serial{}},
-		{name: "Serial", traits: window, window: true, strategy: queuer.Serial{}},
+		{name: "Serial", traits: duplicates, strategy: queuer.Serial()},
+		{name: "Serial", traits: forever, ignores: true, strategy: queuer.Serial()},
+		{name: "Serial", traits: window, window: true, strategy: queuer.Serial()},
 		{name: "Pipelined", traits: ordered, ignores: true, strategy: queuer.Pipelined(2)},
 	}
 }

@@ -51,7 +51,7 @@ func newWalker(u setup) *walker {
 	w := &walker{setup: u}
 	delay := func(batch.ServiceID, int) time.Duration { return minute }
 	w.sub = submitter.Rules{FirstCheck: minute, Delay: delay, StuckAfter: walkStuck * minute}
-	w.mon = monitor.Rules{TTL: walkTTL * minute, FirstPoll: minute, PollInterval: minute, StuckAfter: walkStuck * minute, Delay: delay, Reliant: queuer.ReliesOnOrder(u.strategy)}
+	w.mon = monitor.Rules{TTL: walkTTL * minute, FirstPoll: minute, PollInterval: minute, StuckAfter: walkStuck * minute, Delay: delay, Reliant: u.strategy.ReliesOnOrder}
 	keeps := func(batch.ServiceID) bool { return u.keeps() }
 	w.choose = queuer.Choose(u.strategy, keeps, func(_ batch.ServiceID, err error) { w.fail("the strategy: %w", err) })
 	return w
@@ -146,7 +146,7 @@ func (w *walker) claim(s state, p int8, yield func(string, state)) bool {
 			continue
 		}
 		if !r.Attempted() {
-			if waiting == w.strategy.Window() {
+			if waiting == w.strategy.Window {
 				continue
 			}
 			waiting++
@@ -155,7 +155,7 @@ func (w *walker) claim(s state, p int8, yield func(string, state)) bool {
 	}
 	slices.SortStableFunc(rows, func(a, b store.LaneRow) int { return a.Created.Compare(b.Created) })
 	q := store.ClaimQuery{
-		Limit: 2, Window: w.strategy.Window(), TTL: walkTTL * minute, StuckAfter: walkStuck * minute,
+		Limit: 2, Window: w.strategy.Window, TTL: walkTTL * minute, StuckAfter: walkStuck * minute,
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.traits.ResendHarmlessFor, LateArrival: w.traits.LateArrival}
 		},

@@ -125,7 +125,7 @@ func (k *worker) queue() {
 		lanes = w.services() // as with hints, which know nothing of pauses
 	}
 	strategy, choose, check := w.lanes.strategy, w.choose, w.checkClaim
-	if w.lanes.also != nil && w.chance(0.5) {
+	if w.lanes.also.Name != "" && w.chance(0.5) {
 		strategy, check = w.lanes.also, w.checkFront
 		choose = queuer.Choose(strategy, nil, func(s batch.ServiceID, err error) { w.fail("lane %q: %w", s, err) })
 	}
@@ -133,7 +133,7 @@ func (k *worker) queue() {
 		k.undone()
 	}
 	claimed, err := w.store.Claim(context.Background(), store.ClaimQuery{
-		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window(), TTL: ttl, StuckAfter: w.stuckAfter(), Salt: w.rng.Uint32(), Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
+		Lanes: lanes, Limit: 1 + w.rng.IntN(4), Window: strategy.Window, TTL: ttl, StuckAfter: w.stuckAfter(), Salt: w.rng.Uint32(), Wants: queuer.Wants(strategy, func(batch.ServiceID) bool { return w.lanes.keeps }),
 		MaxInFlight: func(batch.ServiceID) int { return w.lanes.most },
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: w.kind.traits.ResendHarmlessFor, LateArrival: w.kind.traits.LateArrival}

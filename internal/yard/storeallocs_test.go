@@ -94,7 +94,7 @@ func storeRound(ctx context.Context, t *testing.T, st store.Store, w *work) map[
 	part("add", func() error { return st.Add(ctx, w.batches...) })
 	var claimed store.Claimed
 	part("claim", func() (err error) {
-		claimed, err = st.Claim(ctx, q, queuer.Serial{}.Select)
+		claimed, err = st.Claim(ctx, q, queuer.Serial().Select)
 		return err
 	})
 	var refs []store.Ref

@@ -17,23 +17,13 @@ import (
 
 var bad = flag.String("queuertest.bad", "", "run the suite on this broken strategy")
 
-// broken is a strategy with something wrong.
-type broken struct {
-	window  int
-	sel     func(batch.Lane) []batch.Run
-	windows func() int
+// broken makes a strategy with something wrong.
+func broken(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	return queuer.Strategy{Name: "broken", Window: window, Select: sel}
 }
-
-func (b broken) Window() int {
-	if b.windows != nil {
-		return b.windows()
-	}
-	return b.window
-}
-func (b broken) Select(l batch.Lane) []batch.Run { return b.sel(l) }
 
 // right returns the answer of a correct strategy.
-func right(l batch.Lane) []batch.Run { return (&queuer.Parallel{}).Select(l) }
+func right(l batch.Lane) []batch.Run { return queuer.Parallel(0).Select(l) }
 
 // hands makes runs of the positions that pass.
 func hands(l batch.Lane, pass func(p int, b batch.Waiting) bool) (out []batch.Run) {
@@ -54,17 +44,13 @@ func brokenStrategies() map[string]struct {
 	make func() queuer.Strategy
 } {
 	plain := func(sel func(batch.Lane) []batch.Run) func() queuer.Strategy {
-		return func() queuer.Strategy { return broken{window: 100, sel: sel} }
+		return func() queuer.Strategy { return broken(100, sel) }
 	}
 	return map[string]struct {
 		test string
 		make func() queuer.Strategy
 	}{
-		"sees nothing": {"window", func() queuer.Strategy { return broken{sel: right} }},
-		"changes its window": {"window", func() queuer.Strategy {
-			n := 1
-			return broken{sel: right, windows: func() int { n++; return n }}
-		}},
+		"sees nothing":         {"window", func() queuer.Strategy { return broken(0, right) }},
 		"passes conflicts":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, ready) })},
 		"forgets the blocked":  {"answers_are_valid", plain(forgetful)},
 		"takes what waits":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return hands(l, func(p int, _ batch.Waiting) bool { return p == 0 }) })},
@@ -91,21 +77,23 @@ func brokenStrategies() map[string]struct {
 			return b.State.Claimable() && !b.Ready
 		})},
 		"passes the invalid":  {"answers_are_valid", reliant(func(b batch.Waiting) bool { return b.State == batch.Invalid })},
-		"sends it too late":   {"answers_are_valid", func() queuer.Strategy { return relying{broken{window: 9, sel: tooLate}} }},
-		"never asks the lane": {"answers_are_valid", func() queuer.Strategy { return relying{broken{window: 9, sel: blindly}} }},
+		"sends it too late":   {"answers_are_valid", func() queuer.Strategy { return relying(9, tooLate) }},
+		"never asks the lane": {"answers_are_valid", func() queuer.Strategy { return relying(9, blindly) }},
 	}
 }
 
-// relying is a broken strategy that relies on the order of submission.
-type relying struct{ broken }
-
-func (relying) ReliesOnOrder() bool { return true }
+// relying makes a broken strategy that relies on the order of submission.
+func relying(window int, sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	s := broken(window, sel)
+	s.ReliesOnOrder = true
+	return s
+}
 
 // reliant hides batches that pass picks, which nothing may pass, from a correct strategy, and
 // returns its answer.
 func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 	return func() queuer.Strategy {
-		return relying{broken{window: 9, sel: func(l batch.Lane) []batch.Run {
+		return relying(9, func(l batch.Lane) []batch.Run {
 			var at []int
 			rest := batch.Lane{KeepsOrder: l.KeepsOrder}
 			for p, b := range l.Batches {
@@ -120,7 +108,7 @@ func reliant(pass func(batch.Waiting) bool) func() queuer.Strategy {
 				}
 			}
 			return runs
-		}}}
+		})
 	}
 }
 
@@ -183,27 +171,27 @@ func sorts(l batch.Lane) []batch.Run {
 func keepsAnswer() queuer.Strategy {
 	var mu sync.Mutex
 	kept := []batch.Run{{0}}
-	return broken{window: 1, sel: func(l batch.Lane) []batch.Run {
+	return broken(1, func(l batch.Lane) []batch.Run {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(queuer.Serial{}.Select(l)) == 1 {
+		if len(queuer.Serial().Select(l)) == 1 {
 			return kept
 		}
 		return nil
-	}}
+	})
 }
 
 func moody() queuer.Strategy {
 	var mu sync.Mutex
 	calls := 0
-	return broken{window: 100, sel: func(l batch.Lane) []batch.Run {
+	return broken(100, func(l batch.Lane) []batch.Run {
 		mu.Lock()
 		defer mu.Unlock()
 		if calls++; calls%3 == 0 {
 			return nil
 		}
 		return right(l)
-	}}
+	})
 }
 
 func lastFirst(l batch.Lane) []batch.Run {
@@ -215,7 +203,7 @@ func lastFirst(l batch.Lane) []batch.Run {
 func remembers() queuer.Strategy {
 	var mu sync.Mutex
 	var last batch.ServiceID
-	return broken{window: 100, sel: func(l batch.Lane) []batch.Run {
+	return broken(100, func(l batch.Lane) []batch.Run {
 		mu.Lock()
 		defer mu.Unlock()
 		same := last == l.Service
@@ -223,7 +211,7 @@ func remembers() queuer.Strategy {
 			return nil
 		}
 		return right(l)
-	}}
+	})
 }
 
 // The suite catches each broken strategy, in the test that is about it.

@@ -48,7 +48,7 @@ type service struct {
 }
 
 func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
-	return &service{t: t, name: name, st: st, rng: rng, keeps: queuer.ReliesOnOrder(st)}
+	return &service{t: t, name: name, st: st, rng: rng, keeps: st.ReliesOnOrder}
 }
 
 // add appends a batch, which must be final in time: all before it may have to go first.
@@ -65,7 +65,7 @@ func (s *service) show() (l batch.Lane, items []*item) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
 		for _, b := range s.open {
-			if (b.Attempt > 0) != attempted || !attempted && waiting == s.st.Window() {
+			if (b.Attempt > 0) != attempted || !attempted && waiting == s.st.Window {
 				continue
 			}
 			if !attempted {
@@ -260,7 +260,7 @@ func (s suite) fair(t *testing.T) {
 	})
 
 	crowd := newService(t, "crowd", st, rand.New(rand.NewPCG(s.seed, 1)))
-	for i := range st.Window() + 100 {
+	for i := range st.Window + 100 {
 		crowd.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%06x", i)}})
 	}
 	for i := range 20 {

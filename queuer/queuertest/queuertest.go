@@ -7,7 +7,7 @@
 //
 // The suite makes random lanes with random conflicts, plays a ledger that answers late, in any
 // order, and not always kindly, and checks every answer of the strategy. For a strategy that
-// relies on the order of submission ([queuer.OrderReliant]) the ledger keeps the order. A
+// relies on the order of submission ([queuer.Strategy]) the ledger keeps the order. A
 // failure names its seed; with that in [Options] the suite plays the same again.
 package queuertest
 
@@ -50,7 +50,7 @@ func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 			s.rounds = o.Rounds
 		}
 	}
-	s.reliant = queuer.ReliesOnOrder(newStrategy())
+	s.reliant = newStrategy().ReliesOnOrder
 	t.Logf("to play this again: queuertest.Options{Seed: %d}", s.seed)
 	t.Run("window", s.window)
 	t.Run("answers are valid", s.valid)

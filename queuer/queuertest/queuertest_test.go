@@ -10,22 +10,22 @@ import (
 )
 
 func TestSerial(t *testing.T) {
-	queuertest.Run(t, func() queuer.Strategy { return queuer.Serial{} }, nil)
+	queuertest.Run(t, func() queuer.Strategy { return queuer.Serial() }, nil)
 }
 
 func TestParallel(t *testing.T) {
-	queuertest.Run(t, func() queuer.Strategy { return &queuer.Parallel{} }, nil)
+	queuertest.Run(t, func() queuer.Strategy { return queuer.Parallel(0) }, nil)
 }
 
 // A window smaller than a lane sees it move by.
 func TestParallelNarrow(t *testing.T) {
-	queuertest.Run(t, func() queuer.Strategy { return &queuer.Parallel{Queued: 3} }, nil)
+	queuertest.Run(t, func() queuer.Strategy { return queuer.Parallel(3) }, nil)
 }
 
 func TestPipelined(t *testing.T) {
-	for _, n := range []queuer.Pipelined{1, 2, 5, 100} {
+	for _, n := range []int{1, 2, 5, 100} {
 		t.Run(fmt.Sprint(int(n)), func(t *testing.T) {
-			queuertest.Run(t, func() queuer.Strategy { return n }, nil)
+			queuertest.Run(t, func() queuer.Strategy { return queuer.Pipelined(n) }, nil)
 		})
 	}
 }
@@ -34,7 +34,7 @@ func TestPipelined(t *testing.T) {
 // stops at its first failure.
 func TestRuns(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy {
-		return broken{window: 5, sel: func(l batch.Lane) []batch.Run {
+		return broken(5, func(l batch.Lane) []batch.Run {
 			var run batch.Run
 			for p, b := range l.Batches {
 				if !b.State.Claimable() {
@@ -48,6 +48,6 @@ func TestRuns(t *testing.T) {
 				return nil
 			}
 			return []batch.Run{run}
-		}}
+		})
 	}, nil)
 }
