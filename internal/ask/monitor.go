@@ -39,25 +39,25 @@ type Options struct {
 // the rows that are due in the store, or that an event may be about, and listens to streams. DueIn,
 // Follow and Committed may be called at any time.
 type Monitor struct {
-	store    monitor.PendingBatchStore
-	table    *inhand.Table
-	o        *Options
-	ledger   *ledger
-	hands    *hands
-	receipts *receipts
-	streams  *streams
-	due      *agenda
-	wake     chan struct{} // of Run
-	freed    chan struct{} // a hand may have become free
+	store      monitor.PendingBatchStore
+	table      *inhand.Table
+	o          *Options
+	ledger     *ledger
+	hands      *hands
+	streams    *streams
+	due        *agenda
+	incomplete chan *incomplete
+	wake       chan struct{} // of Run
+	freed      chan struct{} // a hand may have become free
 }
 
 // New returns a monitor; Run makes it work.
 func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
 		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{},
-		ledger: &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
+		incomplete: make(chan *incomplete, maxIncomplete),
+		ledger:     &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
-	m.receipts = &receipts{table: t, ledger: m.ledger, more: make(chan struct{}, 1)}
 	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
 	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
 	return m
@@ -93,7 +93,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	m.hands.asking.Go(func() { m.watch(watching) })
-	m.hands.asking.Go(func() { m.receipts.watch(watching) })
+	m.hands.asking.Go(func() { m.receipts(watching) })
 	m.hands.asking.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.o.Trouble)
 	})

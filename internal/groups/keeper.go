@@ -106,11 +106,6 @@ func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-k.w.ended:
-	}
-	select {
-	case err := <-r.answered:
-		return r.did, err
-	default:
 		return false, ErrStopped
 	}
 }

@@ -184,10 +184,13 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 
 // fits returns how many of the first items may be one group, at least one of any.
 func (w *worker[T]) fits(items []item[T]) (n int) {
-	size := 0
-	for ; n < min(len(items), max(1, w.o.Max)); n++ {
+	size, most := 0, max(1, w.o.Max)
+	for ; n < min(len(items), most); n++ {
 		size += w.sizeOf(items[n : n+1])
-		if n > 0 && w.o.MaxBytes > 0 && size > w.o.MaxBytes {
+		if m := items[n].most; m > 0 {
+			most = min(most, m)
+		}
+		if n > 0 && (n >= most || w.o.MaxBytes > 0 && size > w.o.MaxBytes) {
 			break
 		}
 	}
@@ -251,7 +254,7 @@ func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]
 	end := time.Now().Add(w.brief())
 	var failed []item[T]
 	for len(items) > 0 && time.Now().Before(end) {
-		n := w.together(items)
+		n := w.fits(items)
 		failed = append(failed, w.split(ctx, items[:n], n, w.brief(), end)...)
 		items = items[n:]
 	}
@@ -261,19 +264,6 @@ func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]
 	w.stuck = nil
 	w.stick(left)
 	return left
-}
-
-// together returns how many of the first items may share a write.
-func (w *worker[T]) together(items []item[T]) (n int) {
-	most := w.fits(items)
-	for ; n < most; n++ {
-		if m := items[n].most; m > 0 && m < most {
-			if most = m; n >= most {
-				break
-			}
-		}
-	}
-	return n
 }
 
 // stick notes that later items about the same batches must wait.
