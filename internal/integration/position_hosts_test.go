@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -182,4 +183,50 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, st.Add(t.Context(), one("s", "last")))
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+}
+
+// Behind a batch that stays in flight, and that others may pass, a claim reads no finished rows,
+// however many the server cannot clean up.
+func TestAClaimBehindAStuckBatch(t *testing.T) {
+	t.Parallel()
+	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"lane"}}
+	add := func(n int, writes string) {
+		bs := make([]batch.Batch, n)
+		for i := range bs {
+			bs[i] = one("lane", fmt.Sprintf("%s%d", writes, v.added))
+			bs[i].Footprint.Writes = []string{fmt.Sprintf("%s%06d", writes, v.added)}
+			v.added++
+		}
+		require.NoError(t, v.st.Add(t.Context(), bs...))
+	}
+	pass := func(n int) (buffers int64) {
+		add(n, "bb")
+		var claims []store.Claim
+		buffers = v.of(func() { claims = v.claim(n) })
+		v.record(claims, batch.BySubmitter, store.Accepted)
+		v.record(claims, batch.ByMonitor, store.IsCommitted)
+		return buffers
+	}
+	least := func() int64 {
+		n := pass(8)
+		for range 5 {
+			time.Sleep(150 * time.Millisecond) // in which the store learns
+			n = min(n, pass(8))
+		}
+		return n
+	}
+	add(1, "aa")
+	v.record(v.claim(1), batch.BySubmitter, store.Accepted)
+	time.Sleep(1100 * time.Millisecond) // keys that are closer are read together
+	pass(100)
+	v.vacuum()
+	without := least()
+	end := v.hold()
+	defer end()
+	for range 15 {
+		pass(100)
+	}
+	held := least()
+	t.Logf("%d buffers, %d after 1,500 batches under a held snapshot", without, held)
+	assert.LessOrEqual(t, held, 2*without+heldMore)
 }
