@@ -41,7 +41,8 @@ var house = []struct {
 	{"dlt/canton", []string{"batch", "batch/autobatch/order", "dlt", "dlt/internal/wire", "internal/redact"}},
 	{"dlt/evm/internal/evmtx", []string{"batch"}},
 	{"dlt/evm", []string{"batch", "dlt", "dlt/internal/wire", "dlt/evm/internal/evmtx", "internal/redact", "internal/isnil"}},
-	{"batch/autobatch", []string{"batch", "batch/autobatch/order", "store", "dlt", "internal/loop", "internal/await", "internal/isnil"}},
+	{"internal/traces", []string{"batch", "internal/loop"}},
+	{"batch/autobatch", []string{"internal/traces", "batch", "batch/autobatch/order", "store", "dlt", "internal/loop", "internal/await", "internal/isnil"}},
 	{"queuer", []string{"batch", "store", "internal/loop"}},
 	{"submitter", []string{"batch", "store", "dlt"}},
 	{"monitor", []string{"batch", "store", "dlt"}},
@@ -52,7 +53,7 @@ var house = []struct {
 	{"probe", []string{"health", "store", "internal/isnil"}},
 	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root
 	{"internal/loop", nil},
-	{"internal/events", []string{"batch", "store", "dlt", "health", "internal/loop", "internal/inhand"}},
+	{"internal/events", []string{"internal/traces", "batch", "store", "dlt", "health", "internal/loop", "internal/inhand"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/submit", []string{"batch", "store", "dlt", "submitter", "internal/loop", "internal/pool", "internal/wall"}},

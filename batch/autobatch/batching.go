@@ -187,7 +187,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []orde
 	if b.Budget == (batch.Budget{}) {
 		b.Budget = e.o.budget()
 	}
-	b.TraceParent = e.traces.batch(ctx, b, plain)
+	b.TraceParent = e.traceOf(ctx, b, plain)
 	if err := b.Validate(); err != nil {
 		return b, false, &builderError{err}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/await"
 	"github.com/dltbatch/dltbatch/internal/isnil"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/traces"
 )
 
 // Errors of an [Engine].
@@ -33,7 +34,7 @@ type Engine struct {
 	*core
 	builder order.Builder
 	settler settler
-	traces  traces
+	traces  traces.Finder
 
 	running atomic.Bool
 	slots   chan struct{} // one for each party in work
@@ -67,7 +68,7 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	}
 	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
 	return &Engine{
-		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)}, traces: traces{o: &c.o},
+		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)},
 		slots: make(chan struct{}, opts.Workers),
 	}, nil
 }
@@ -117,7 +118,7 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 	if e.o.Disabled {
 		return ErrDisabled
 	}
-	if err := e.orders.AddOrders(ctx, e.traces.orders(ctx, orders)...); err != nil {
+	if err := e.orders.AddOrders(ctx, e.traced(ctx, orders)...); err != nil {
 		return fmt.Errorf("add orders: %w", err)
 	}
 	loop.Poke(e.look)
@@ -130,7 +131,7 @@ func (e *Engine) Wake() { loop.Poke(e.look) }
 
 // DroppedTraces returns how many trace contexts this Engine has dropped because they were not
 // valid. Their orders were added, and their batches made, without.
-func (e *Engine) DroppedTraces() uint64 { return e.traces.dropped.Load() }
+func (e *Engine) DroppedTraces() uint64 { return e.traces.Dropped() }
 
 // Observe is [batch.Observer]: it takes a Runner's EventFinal as a hint to read verdicts. Make
 // the Engine the Runner's Observer, or pass events on from your own Observer. Without these

@@ -2,66 +2,21 @@ package autobatch
 
 import (
 	"context"
-	"slices"
-	"sync/atomic"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
-	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/traces"
 )
 
-// traces finds the trace contexts of orders and of their batches, and drops bad ones.
-type traces struct {
-	o       *Options
-	dropped atomic.Uint64
+// traced returns orders with their trace contexts: their own, or else the caller's.
+func (e *Engine) traced(ctx context.Context, orders []order.Order) []order.Order {
+	return traces.Traced(ctx, &e.traces, e.o.TraceParent, orders, func(o *order.Order) *string { return &o.TraceParent })
 }
 
-// orders returns the orders with their contexts: their own, or else the caller's. It leaves the
-// caller's slice as it is, and returns it where nothing changes.
-func (t *traces) orders(ctx context.Context, orders []order.Order) []order.Order {
-	callers := ""
-	if t.o.TraceParent != nil && len(orders) > 0 {
-		callers = t.ask(func() string { return t.o.TraceParent(ctx) })
+// traceOf returns the context of a new batch: the Builder's, or else the context of TraceBatch.
+func (e *Engine) traceOf(ctx context.Context, b batch.Batch, orders []order.Order) string {
+	if b.TraceParent != "" || e.o.TraceBatch == nil {
+		return e.traces.Valid(b.TraceParent)
 	}
-	out, mine := orders, false
-	for i := range orders {
-		want := callers
-		if own := orders[i].TraceParent; own != "" {
-			want = t.valid(own)
-		}
-		if want == orders[i].TraceParent {
-			continue
-		}
-		if !mine {
-			out, mine = slices.Clone(orders), true
-		}
-		out[i].TraceParent = want
-	}
-	return out
-}
-
-// batch returns the context of a new batch: the Builder's, or else the context of TraceBatch.
-func (t *traces) batch(ctx context.Context, b batch.Batch, orders []order.Order) string {
-	if b.TraceParent != "" || t.o.TraceBatch == nil {
-		return t.valid(b.TraceParent)
-	}
-	return t.ask(func() string { return t.o.TraceBatch(ctx, orders) })
-}
-
-// ask calls a function of the application, and contains a panic in it.
-func (t *traces) ask(f func() string) (parent string) {
-	if err := loop.Contain(func() error { parent = f(); return nil }); err != nil {
-		t.dropped.Add(1)
-		return ""
-	}
-	return t.valid(parent)
-}
-
-// valid returns parent if it is a trace context, or "".
-func (t *traces) valid(parent string) string {
-	if parent == "" || batch.ValidTraceParent(parent) {
-		return parent
-	}
-	t.dropped.Add(1)
-	return ""
+	return e.traces.Ask(func() string { return e.o.TraceBatch(ctx, orders) })
 }

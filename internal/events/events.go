@@ -12,6 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/traces"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -36,8 +37,7 @@ type Reporter struct {
 	sums     *repeats[topic, write]
 	flow     flow
 	standing standing
-
-	droppedTraces atomic.Uint64
+	traces   traces.Finder
 }
 
 // New returns a Reporter. It starts nothing.
@@ -144,6 +144,6 @@ func (r *Reporter) TakeFlow(now time.Time) (store.Flow, bool) { return r.flow.ta
 // Health returns what the events say of it.
 func (r *Reporter) Health(now time.Time) health.Health {
 	h := r.standing.look(now)
-	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.droppedTraces.Load()
+	h.LostEvents, h.DroppedTraces = r.lostEvents(), r.traces.Dropped()
 	return h
 }

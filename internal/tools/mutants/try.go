@@ -47,6 +47,7 @@ var also = map[string][]test{
 	"internal/relied":               {{dir: "."}},
 	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}},
 	"internal/submit":               {{dir: "internal/sim", run: "TestRunner"}, {dir: "."}},
+	"internal/traces":               {{dir: "."}, {dir: "batch/autobatch"}},
 	"internal/wall":                 {{dir: "internal/submit"}},
 	"monitor":                       {{dir: "dlt/sawtooth"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 	"queuer":                        {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "internal/claim"}, {dir: "."}},
