@@ -20,16 +20,17 @@ const (
 	keptBulks = 30 * 24 * time.Hour
 	// listedBulks is how many actions List returns.
 	listedBulks = 100
-	// cancelTries is how often Cancel tries to be faster than the process that carries the action out.
+	// cancelTries is how often Cancel tries to be faster than the process that carries the action
+	// out.
 	cancelTries = 20
 )
 
-// Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions). After a crash of the process
-// that carries one out, nothing goes on by itself: a person lets another process go on, by the
-// token of the selection. Its methods may be called concurrently. They return
-// [store.ErrUnsupported] where the store lacks [store.CanKeepTexts], [batch.ErrNotFound] for a token that
-// is not known, or not any more (an action is kept for 30 days after its last change), and the
-// store's error.
+// Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions).
+// After a crash of the process that carries one out, nothing goes on by itself: a person lets
+// another process go on, by the token of the selection. Its methods may be called concurrently.
+// They return [store.ErrUnsupported] where the store lacks [store.CanKeepTexts],
+// [batch.ErrNotFound] for a token that is not known, or not any more (an action is kept for 30 days
+// after its last change), and the store's error.
 type Bulks struct{ d *Desk }
 
 // NewBulks returns the bulk actions of a desk's store.
@@ -80,7 +81,8 @@ type keptBulk struct {
 	Events   []BulkEvent `json:"events"`
 }
 
-// keptPart is the text of one part: its batches, and after their turn the batches to which nothing was done.
+// keptPart is the text of one part: its batches, and after their turn the batches to which nothing
+// was done.
 type keptPart struct {
 	Batches []Seen    `json:"batches"`
 	NotDone []NotDone `json:"not_done,omitzero"`
@@ -133,9 +135,9 @@ func (k *keptBulk) event(event string, by batch.By) {
 	}
 }
 
-// Begin keeps a selection, as [Desk.Preview] returned it, and changes no batch yet: [Bulks.Resume] does. Where the
-// selection is kept already it changes nothing and returns its progress. The error is a
-// [*batch.InputError] for a selection that was changed.
+// Begin keeps a selection, as [Desk.Preview] returned it, and changes no batch yet: [Bulks.Resume]
+// does. Where the selection is kept already it changes nothing and returns its progress. The error
+// is a [*batch.InputError] for a selection that was changed.
 func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress, error) {
 	if err := by.Validate(); err != nil {
 		return Progress{}, err
@@ -194,15 +196,15 @@ func (s *Bulks) forget(ctx context.Context) error {
 	return nil
 }
 
-// Resume goes on with an action, which another person or process may have begun: it acts upon each batch as it
-// was at the preview, one by one. After each 100 batches it keeps the progress, and calls progress, which may be nil.
-// Each act is in the history of its batch, by this person, with the token before the reason. A batch
-// to which the action was done already, before the progress was kept, counts as done, and nothing
-// is done to it again.
+// Resume goes on with an action, which another person or process may have begun: it acts upon each
+// batch as it was at the preview, one by one. After each 100 batches it keeps the progress, and
+// calls progress, which may be nil. Each act is in the history of its batch, by this person, with
+// the token before the reason. A batch to which the action was done already, before the progress
+// was kept, counts as done, and nothing is done to it again.
 //
-// The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] once somebody else goes on
-// with the action or has cancelled it: this call then stops. It also stops when ctx is done, or the
-// store fails; the progress comes beside the error.
+// The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] once
+// somebody else goes on with the action or has cancelled it: this call then stops. It also stops
+// when ctx is done, or the store fails; the progress comes beside the error.
 func (s *Bulks) Resume(ctx context.Context, token string, by batch.By, progress func(Progress)) (Progress, error) {
 	p, err := s.resume(ctx, token, by, progress)
 	if err != nil {
@@ -300,7 +302,8 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 		}
 		done := err == nil
 		if !done {
-			// Whether the act was done before decides what is kept for good: without an answer the action stops here.
+			// Whether the act was done before decides what is kept for good: without an answer the
+			// action stops here.
 			if done, err = s.did(ctx, seen, k.Bulk.Action, mark); err != nil {
 				return k, err
 			}
@@ -318,7 +321,8 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 	return k, nil
 }
 
-// did reports whether this bulk action was done to a batch before, by the batch's history. A batch that is gone has none.
+// did reports whether this bulk action was done to a batch before, by the batch's history. A batch
+// that is gone has none.
 func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
 	acts, err := s.d.History(ctx, to.Key)
 	if err != nil && !errors.Is(err, batch.ErrNotFound) {
@@ -395,9 +399,10 @@ func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
 }
 
 // Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
-// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel counts its acts by
-// the histories of these batches. The error is [batch.ErrNotAllowed] for an action that is over; a further Cancel of a
-// cancelled action counts again, which helps where the store failed in the first one.
+// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel
+// counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for an
+// action that is over; a further Cancel of a cancelled action counts again, which helps where the
+// store failed in the first one.
 func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
 	p, err := s.cancel(ctx, token, by)
 	if err != nil {
@@ -441,8 +446,8 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	}
 }
 
-// count keeps the acts of a cancelled action that were done behind its progress, by the histories of the batches: a
-// process ended, or has still to notice the cancel, before it kept them.
+// count keeps the acts of a cancelled action that were done behind its progress, by the histories
+// of the batches: a process ended, or has still to notice the cancel, before it kept them.
 func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
 	if b.kept.Next >= b.kept.Selected {
 		return b, nil
@@ -502,7 +507,8 @@ func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
 	return b.progress(), nil
 }
 
-// Report returns the batches to which nothing was done, each with the reason, of all that had their turn.
+// Report returns the batches to which nothing was done, each with the reason, of all that had their
+// turn.
 func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	b, err := s.get(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}
@@ -518,8 +524,8 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	return r, nil
 }
 
-// List returns the actions that began last, the newest first: a hundred at most, of the thousand that
-// were changed last.
+// List returns the actions that began last, the newest first: a hundred at most, of the thousand
+// that were changed last.
 func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
 	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * listedBulks})
 	if err != nil {

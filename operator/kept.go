@@ -24,11 +24,12 @@ type keptLook struct {
 
 // Causes groups all open batches by the reason why they wait. A batch that waits behind others
 // counts as such, even if it has to wait for a time of its own as well. Its cost grows with the
-// lanes that have open batches, with the batches in flight there, and with at most 1,000 of the batches
-// that wait in each. The lanes are not looked at in one moment. It needs a store with [store.CanSurvey].
+// lanes that have open batches, with the batches in flight there, and with at most 1,000 of the
+// batches that wait in each. The lanes are not looked at in one moment. It needs a store with
+// [store.CanSurvey].
 //
-// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all processes read
-// it for fifty times as long as it took, while one process at a time looks again
+// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all processes
+// read it for fifty times as long as it took, while one process at a time looks again
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {
@@ -70,8 +71,8 @@ func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
 	_, _ = report.Keep(ctx, d.store)
 }
 
-// keptOf reads a kept report. A text of other code has none. The report of a look that took little time
-// does not count, nor does a report from before the clock stepped back: nobody knows its age.
+// keptOf reads a kept report. A text of other code has none. The report of a look that took little
+// time does not count, nor does a report from before the clock stepped back: nobody knows its age.
 func keptOf(r texts.Report) (kept keptLook, is bool) {
 	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(r.Now)
 	return kept, is

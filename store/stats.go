@@ -57,10 +57,10 @@ func checkWho(field, name string) error {
 	return nil
 }
 
-// StatsTurn is how processes take turns at making a text that takes long, such as counts. It is kept beside
-// the text. Its methods are the rules as pure functions; now is always the database's clock. A process
-// reads both, swaps them with [StatsTurn.Take], makes the text, and swaps it in with
-// [StatsTurn.End]. So a process that was slow, and was followed by another, changes nothing.
+// StatsTurn is how processes take turns at making a text that takes long, such as counts. It is
+// kept beside the text. Its methods are the rules as pure functions; now is always the database's
+// clock. A process reads both, swaps them with [StatsTurn.Take], makes the text, and swaps it in
+// with [StatsTurn.End]. So a process that was slow, and was followed by another, changes nothing.
 type StatsTurn struct {
 	At   time.Time `json:"at,omitzero"`   // the moment of the kept text; zero without one
 	Rest time.Time `json:"rest,omitzero"` // nobody makes it again before
@@ -123,8 +123,8 @@ type Totals struct {
 	Lanes int `json:"lanes"`
 	// InDoubt counts open batches as [Row.InDoubt] says.
 	InDoubt int `json:"in_doubt"`
-	// OldestDoubt is since when the oldest of them is in doubt (Row.DoubtSince: the claim of its first
-	// unresolved attempt); zero where none is.
+	// OldestDoubt is since when the oldest of them is in doubt (Row.DoubtSince: the claim of its
+	// first unresolved attempt); zero where none is.
 	OldestDoubt time.Time `json:"oldest_doubt,omitzero"`
 	// Undecided counts open batches that need a decision of a person.
 	Undecided int `json:"undecided"`
@@ -204,8 +204,8 @@ type Instance struct {
 	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or
-	// until Seen where the clock was put back. Live: it was seen within 45 s. Shared: another instance
-	// had its name at the same time.
+	// until Seen where the clock was put back. Live: it was seen within 45 s. Shared: another
+	// instance had its name at the same time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`

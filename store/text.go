@@ -45,8 +45,9 @@ type TextsQuery struct {
 // maxTextName is how long the name of a text may be, in bytes.
 const maxTextName = 1024
 
-// ValidTexts returns a [*batch.InputError] for texts that cannot be written: a kind, name or body that is
-// not valid UTF-8 or has NUL bytes, a name that is too long, a removal of no text, or one name twice.
+// ValidTexts returns a [*batch.InputError] for texts that cannot be written: a kind, name or body
+// that is not valid UTF-8 or has NUL bytes, a name that is too long, a removal of no text, or one
+// name twice.
 func ValidTexts(texts []Text) error {
 	type key struct {
 		kind TextKind

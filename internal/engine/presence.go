@@ -89,8 +89,8 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// show writes the row, counts where that is due, and reads the counts. Of the three only the row says
-// whether the database takes writes: counting may fail because there is too much to count.
+// show writes the row, counts where that is due, and reads the counts. Of the three only the row
+// says whether the database takes writes: counting may fail because there is too much to count.
 func (p *presence) show(ctx context.Context) error {
 	kept := p.shown.Show(ctx, p.row, p.now(ctx))
 	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
@@ -146,8 +146,8 @@ func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
 	return "", why
 }
 
-// end removes the row. A database that does not answer does not hold up the stop: the row shows that
-// this instance is not seen any more.
+// end removes the row. A database that does not answer does not hold up the stop: the row shows
+// that this instance is not seen any more.
 func (p *presence) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]), and all
-// others read it.
+// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]), and
+// all others read it.
 type Report struct {
 	store.StatsTurn
 	Detail json.RawMessage `json:"detail,omitempty"` // nil: nobody has made it yet
@@ -33,7 +33,8 @@ func ReadReport(ctx context.Context, s Store, kind store.TextKind) (Report, erro
 	return r, nil
 }
 
-// Keep writes the report in place of the one that was read, unless another process has written since.
+// Keep writes the report in place of the one that was read, unless another process has written
+// since.
 func (r *Report) Keep(ctx context.Context, s Store) (bool, error) {
 	body, err := json.Marshal(r)
 	if err != nil {

@@ -16,8 +16,8 @@ type Counter interface {
 	CountOpen(ctx context.Context) (store.Totals, error)
 }
 
-// Refresh counts what is open, if the kept counts are old enough ([store.StatsTurn.Due]) and nobody else
-// counts; true says that it did. It also forgets instances.
+// Refresh counts what is open, if the kept counts are old enough ([store.StatsTurn.Due]) and nobody
+// else counts; true says that it did. It also forgets instances.
 func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error) {
 	q, err := q.Bounded()
 	if err != nil {
@@ -56,7 +56,8 @@ func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error)
 	return true, forget(ctx, s, q.Forget)
 }
 
-// forget removes the instances that were not seen for so long, and all but the last [store.MaxInstances].
+// forget removes the instances that were not seen for so long, and all but the last
+// [store.MaxInstances].
 func forget(ctx context.Context, s Store, after time.Duration) error {
 	found, now, err := s.ListTexts(ctx, store.TextsQuery{Kind: store.TextInstance, Limit: 2 * store.MaxInstances})
 	if err != nil {
@@ -101,8 +102,8 @@ func Stats(ctx context.Context, s Store) (store.Stats, error) {
 	return read.AsOf(now), nil
 }
 
-// Presence shows one instance to other processes. The zero value shows none yet. Its methods are called one
-// after another.
+// Presence shows one instance to other processes. The zero value shows none yet. Its methods are
+// called one after another.
 type Presence struct {
 	text store.Text // as last written
 }

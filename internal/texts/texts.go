@@ -27,8 +27,8 @@ func Read(ctx context.Context, s Store, kind store.TextKind, name string) (store
 	return found[0], nil
 }
 
-// Ledger records the name of the ledger that a store's batches belong to, unless one is recorded, and
-// returns the recorded name.
+// Ledger records the name of the ledger that a store's batches belong to, unless one is recorded,
+// and returns the recorded name.
 func Ledger(ctx context.Context, s Store, name string) (string, error) {
 	names, err := once(ctx, s, store.TextLedger, []string{""}, []string{name})
 	if err != nil {
@@ -44,8 +44,8 @@ type Served struct {
 }
 
 // Serve records for each service the ledger that serves it, unless one is recorded, and returns the
-// recorded names in the order of services. A name "" records nothing and only looks; the result is ""
-// where no name is recorded.
+// recorded names in the order of services. A name "" records nothing and only looks; the result is
+// "" where no name is recorded.
 func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	names, ledgers := make([]string, len(services)), make([]string, len(services))
 	for i, want := range services {
@@ -54,7 +54,8 @@ func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	return once(ctx, s, store.TextServed, names, ledgers)
 }
 
-// once keeps each body that is not "" under its name, if no text is kept there, and returns the kept bodies.
+// once keeps each body that is not "" under its name, if no text is kept there, and returns the
+// kept bodies.
 func once(ctx context.Context, s Store, kind store.TextKind, names, bodies []string) ([]string, error) {
 	for range len(names) + 1 {
 		found, _, err := s.ReadTexts(ctx, kind, names...)
@@ -86,8 +87,9 @@ func once(ctx context.Context, s Store, kind store.TextKind, names, bodies []str
 	return nil, fmt.Errorf("%s of %d names: %w", kind, len(names), errBusy)
 }
 
-// Put writes a text whatever is kept, or removes it where it has no Body, and returns the version that it has
-// then, beside an error the last that it had. t.Version is what the caller believes to be kept: a right one saves a look.
+// Put writes a text whatever is kept, or removes it where it has no Body, and returns the version
+// that it has then, beside an error the last that it had. t.Version is what the caller believes to
+// be kept: a right one saves a look.
 func Put(ctx context.Context, s Store, t store.Text) (int64, error) {
 	for range 4 {
 		if t.Version > 0 || t.Body != "" {
