@@ -1,16 +1,13 @@
 package store
 
 import (
-	"context"
 	"math/bits"
 	"strings"
-
-	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Abilities is a set of abilities: groups of methods that a [Store] has beside those of [Delivery]. It is
-// written as in CanList|CanPrune. docs/stores.md says what is lost without each, and [Abilities.Losses]
-// says so in a few words.
+// Abilities is a set of abilities: groups of methods that a [Store] has beside those of [Delivery].
+// It is written as in CanList|CanPrune. docs/stores.md says what is lost without each, and
+// [Abilities.Losses] says so in a few words.
 type Abilities uint32
 
 // The abilities of a store, each with its methods.
@@ -33,7 +30,8 @@ const (
 	noAbility // stays the last
 )
 
-// AllAbilities are the abilities of a store that has every method, as the stores of this module have.
+// AllAbilities are the abilities of a store that has every method, as the stores of this module
+// have.
 const AllAbilities = noAbility - 1
 
 // losses are the names of the abilities, in order, and what is lost without each.
@@ -83,15 +81,4 @@ func (a Abilities) Losses() []Loss {
 		lost = append(lost, Loss{1 << at, losses[at].loss})
 	}
 	return lost
-}
-
-// BatchStore is the application's half of a [Store]: the methods that an application may call itself,
-// beside a Runner.
-type BatchStore interface {
-	Add(ctx context.Context, batches ...batch.Batch) error
-	Get(ctx context.Context, key batch.Key) (batch.Record, error)
-	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
-	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
-	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
-	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
 }

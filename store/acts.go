@@ -25,8 +25,8 @@ func (q ActsQuery) Bounded() ActsQuery {
 	return q
 }
 
-// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts of one
-// moment acts upon lanes come first; all that decides after that is up to the store.
+// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts of
+// one moment acts upon lanes come first; all that decides after that is up to the store.
 type ActPlace struct {
 	At       int64  `json:"at"` // microseconds since 1970
 	Lane     bool   `json:"lane,omitzero"`
@@ -58,7 +58,8 @@ func (p ActPlace) Cursor() Cursor {
 	return Cursor(base64.RawURLEncoding.EncodeToString(text))
 }
 
-// ParseActPlace reads a cursor; "" is the place before all acts. The error is a [*batch.InputError].
+// ParseActPlace reads a cursor; "" is the place before all acts. The error is a
+// [*batch.InputError].
 func ParseActPlace(c Cursor) (p ActPlace, err error) {
 	if c == "" {
 		return ActPlace{At: math.MaxInt64, Lane: true, All: true, Position: math.MaxInt64}, nil

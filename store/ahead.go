@@ -12,9 +12,9 @@ import (
 const aheadReach = 100
 
 // Ahead looks for a batch that has gone ahead of key: the first of the next hundred behind key in
-// its lane about which is says so; "" if there is none. is must not call the store. On a ledger that
-// keeps the order of submission, a POST or execution of key that happens only now comes after a
-// batch that is Committed, and perhaps after one that is under way.
+// its lane about which is says so; "" if there is none. is must not call the store. On a ledger
+// that keeps the order of submission, a POST or execution of key that happens only now comes after
+// a batch that is Committed, and perhaps after one that is under way.
 func Ahead(ctx context.Context, s interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)

@@ -8,8 +8,8 @@ import (
 
 // AsOf returns the row as it counts at now. It is the one rule about stored times that cannot be
 // true: the database's clock was ahead when they were written, and was put right since. A time that
-// has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of now shows
-// that. Then no time of the row counts for longer than the rule that has set it:
+// has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of now
+// shows that. Then no time of the row counts for longer than the rule that has set it:
 //
 //   - A claim lasts for its ClaimTTL at most, from now on. Its process may still be posting, so it
 //     is not over at once.
@@ -20,10 +20,10 @@ import (
 //     for ever. A doubt that began ahead of now began at an unknown time, which is longer ago than any log
 //     reaches; any other doubt began earlier by what the clock was ahead.
 //
-// NextCheck is bounded by [PendingQuery].Ahead, and SettlesAt by [Outcome].Settle, since the row does
-// not know these rules. All methods of a row read it so. A store writes it back where a monitor asks about
-// the row ([Row.Leased]), so that the times go on from there. A step of the clock that no time of
-// the row shows changes nothing here.
+// NextCheck is bounded by [PendingQuery].Ahead, and SettlesAt by [Outcome].Settle, since the row
+// does not know these rules. All methods of a row read it so. A store writes it back where a
+// monitor asks about the row ([Row.Leased]), so that the times go on from there. A step of the
+// clock that no time of the row shows changes nothing here.
 func (r Row) AsOf(now time.Time) Row {
 	if !r.Ahead(now) {
 		return r
@@ -70,7 +70,8 @@ const ClockSlack = 5 * time.Second
 // the row.
 func (r Row) Ahead(now time.Time) bool { return r.latest().Sub(now) > ClockSlack }
 
-// claimAhead reports whether the row has a live claim that lasts for longer than a claim that begins now.
+// claimAhead reports whether the row has a live claim that lasts for longer than a claim that
+// begins now.
 func (r Row) claimAhead(now time.Time) bool {
 	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
 }
@@ -108,8 +109,9 @@ func (r Row) claimBegan() time.Time {
 	return r.ClaimExpires.Add(-r.ClaimTTL).Truncate(time.Microsecond)
 }
 
-// waitsSince is when a claimable row began to wait for its NotBefore. NextCheck says so since the last
-// attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before it.
+// waitsSince is when a claimable row began to wait for its NotBefore. NextCheck says so since the
+// last attempt, and LastPost after a requeue. A NextCheck after NotBefore is of the claim before
+// it.
 func (r Row) waitsSince() time.Time {
 	if r.NextCheck.After(r.NotBefore) || r.NextCheck.Before(r.LastPost) {
 		return r.LastPost

@@ -24,8 +24,9 @@ type LanesQuery struct {
 type ClaimQuery struct {
 	Lanes []batch.ServiceID // looked at in this order
 	Limit int               // at most so many batches
-	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them only
-	// where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no bound.
+	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them
+	// only where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no
+	// bound.
 	Bytes  int
 	Window int           // waiting batches of a lane shown to choose; 0 counts as 1
 	TTL    time.Duration // of the claims, on the database's clock
@@ -81,9 +82,9 @@ type Claimed struct {
 	Payloads map[int64][]byte
 }
 
-// Add adds the plan of a lane, and returns how many more batches the claim takes, of left before. Where none
-// is left, because of Limit or because the payloads are Bytes already, the lanes behind this one are Left. Add
-// takes the payloads off q.Bytes.
+// Add adds the plan of a lane, and returns how many more batches the claim takes, of left before.
+// Where none is left, because of Limit or because the payloads are Bytes already, the lanes behind
+// this one are Left. Add takes the payloads off q.Bytes.
 func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) int {
 	c.Runs = append(c.Runs, p.Runs...)
 	if p.More {

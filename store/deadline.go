@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Deadline says what has to be done about an open batch that has not moved towards a final state for
-// some time: see [DeadlineOf].
+// Deadline says what has to be done about an open batch that has not moved towards a final state
+// for some time: see [DeadlineOf].
 type Deadline uint8
 
 // The answers of [DeadlineOf].
@@ -22,17 +22,18 @@ const (
 	Unwatched
 )
 
-// LookGap is how long nobody may look at an open batch before that time no longer counts against it: all
-// processes were stopped, the lane was paused, or the database could not be read. A batch whose deadline
-// has passed meanwhile is given so long again, or the whole deadline where that is less: so the first
-// failure after a long stop calls nobody.
+// LookGap is how long nobody may look at an open batch before that time no longer counts against
+// it: all processes were stopped, the lane was paused, or the database could not be read. A batch
+// whose deadline has passed meanwhile is given so long again, or the whole deadline where that is
+// less: so the first failure after a long stop calls nobody.
 const LookGap = 10 * time.Minute
 
-// DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for after calls a
-// person. still is how long it has not moved ([InFlight].Age), and unseen is how long nobody had looked
-// at it before this look. An after of 0 or less is never.
+// DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for after
+// calls a person. still is how long it has not moved ([InFlight].Age), and unseen is how long
+// nobody had looked at it before this look. An after of 0 or less is never.
 //
-// Whether a person was called already is not its concern: [Row].Decision says so, until the batch moves.
+// Whether a person was called already is not its concern: [Row].Decision says so, until the batch
+// moves.
 func DeadlineOf(still, unseen, after time.Duration) Deadline {
 	switch {
 	case after <= 0:
@@ -57,8 +58,8 @@ func (r Row) putOff(now time.Time, after time.Duration) Row {
 	return r
 }
 
-// waited returns the row as a claim at now finds it. If nobody could claim it for long, because its lane
-// was paused or halted, its ledger rested, or no process ran, that does not count against it.
+// waited returns the row as a claim at now finds it. If nobody could claim it for long, because its
+// lane was paused or halted, its ledger rested, or no process ran, that does not count against it.
 func (r Row) waited(now time.Time, after time.Duration) Row {
 	if r.MovedAt.IsZero() || r.Called() {
 		return r
@@ -88,19 +89,19 @@ func (r Row) AskedAgo(asked, now time.Time) time.Duration {
 // Called reports whether a person was called about the batch since it moved last.
 func (r Row) Called() bool { return r.Decision != "" }
 
-// Undecided reports whether a person was called about the very attempt that is under way. A call about an
-// attempt that has ended has the last error as its decision.
+// Undecided reports whether a person was called about the very attempt that is under way. A call
+// about an attempt that has ended has the last error as its decision.
 func (r Row) Undecided() bool {
 	return r.Called() && (r.Error == nil || r.Decision != r.Error.Error())
 }
 
-// moved notes that the batch has moved towards a final state: its deadline begins anew, and nobody waits
-// for a person.
+// moved notes that the batch has moved towards a final state: its deadline begins anew, and nobody
+// waits for a person.
 func (r *Row) moved(now time.Time) { r.MovedAt, r.Decision = now, "" }
 
-// call sets the row's decision where the outcome that has led to the row calls a person, or where a person
-// was called about it before: an attempt has ended or begun since, and the decision is not about the
-// present one. was is the row before the outcome.
+// call sets the row's decision where the outcome that has led to the row calls a person, or where a
+// person was called about it before: an attempt has ended or begun since, and the decision is not
+// about the present one. was is the row before the outcome.
 func (r *Row) call(was Row, o Outcome, now time.Time) {
 	switch {
 	case r.Final(), o.Finding == Undecidable, o.Finding == PutOff:

@@ -18,7 +18,8 @@ type Flow struct {
 	// Final is how many batches became final.
 	Final int `json:"final"`
 	// Queue are the times from Add to the first attempt. Flight are the times of POSTs up to their
-	// answers; the batches of one request share one. Finality are the times from the last POST to the final outcome.
+	// answers; the batches of one request share one. Finality are the times from the last POST to
+	// the final outcome.
 	Queue    Times `json:"queue,omitzero"`
 	Flight   Times `json:"flight,omitzero"`
 	Finality Times `json:"finality,omitzero"`

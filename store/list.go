@@ -17,8 +17,8 @@ type ListQuery struct {
 	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
 	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
-	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer where
-	// they have more than [MaxListReceipts] receipts; its cursor goes on.
+	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer
+	// where they have more than [MaxListReceipts] receipts; its cursor goes on.
 	Limit int
 	// After goes on from an earlier call's cursor.
 	After Cursor
@@ -30,12 +30,12 @@ func (q ListQuery) Bounded() ListQuery {
 	return q
 }
 
-// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those of
-// its first record: with [MaxReceiptData] this bounds a page in bytes.
+// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those
+// of its first record: with [MaxReceiptData] this bounds a page in bytes.
 const MaxListReceipts = 1000
 
-// Cut returns how many records at the front of a list make one page, where they have these numbers of
-// receipts: at most q.Limit of a bounded query, and at least one.
+// Cut returns how many records at the front of a list make one page, where they have these numbers
+// of receipts: at most q.Limit of a bounded query, and at least one.
 func (q ListQuery) Cut(receipts []int64) int {
 	var total int64
 	for n, count := range receipts {

@@ -44,14 +44,14 @@ const (
 	// more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt prepares
 	// anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
 	IsVoid
-	// Undecidable: nothing can be found out, or the batch has not moved for too long; a person has to
-	// decide.
+	// Undecidable: nothing can be found out, or the batch has not moved for too long; a person has
+	// to decide.
 	Undecidable
-	// PutOff: the batch has not moved for too long, and for a part of that time nobody could look at
-	// it: its deadline is put off ([Unwatched]).
+	// PutOff: the batch has not moved for too long, and for a part of that time nobody could look
+	// at it: its deadline is put off ([Unwatched]).
 	PutOff
-	// HasReceipts: the receipts of a batch came after its commit was recorded without them. It applies
-	// to a Committed row that has none, at any version, and changes nothing else.
+	// HasReceipts: the receipts of a batch came after its commit was recorded without them. It
+	// applies to a Committed row that has none, at any version, and changes nothing else.
 	HasReceipts
 )
 
@@ -104,26 +104,28 @@ type Outcome struct {
 	Halt string
 	// Delay until a Failed batch may be claimed again.
 	Delay time.Duration
-	// StuckAfter is how long the batch may be open without moving before a person is called about it;
-	// 0 is never. The outcome is applied all the same, and the batch goes on as the outcome says.
+	// StuckAfter is how long the batch may be open without moving before a person is called about
+	// it; 0 is never. The outcome is applied all the same, and the batch goes on as the outcome
+	// says.
 	StuckAfter time.Duration
 	// ForgottenFor, with a Doubtful, is the age of the first attempt that the store has forgotten
 	// ([batch.ErrForgotten]): the doubt is at least as old. 0 says that it has forgotten none.
 	ForgottenFor time.Duration
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
-	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most that
-	// the row's SettlesAt may be ahead: a later time was written by a clock that was put right since.
+	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most
+	// that the row's SettlesAt may be ahead: a later time was written by a clock that was put right
+	// since.
 	Settle time.Duration
-	// Prepared are the bytes that a monitor asked the ledger about, nil for none. With an IsVoid they are
-	// the ones that the row kept when it was read: the version alone does not fence it, since a slow
-	// submitter keeps bytes, and posts them, without raising the version. With other findings no store reads
-	// them.
+	// Prepared are the bytes that a monitor asked the ledger about, nil for none. With an IsVoid
+	// they are the ones that the row kept when it was read: the version alone does not fence it,
+	// since a slow submitter keeps bytes, and posts them, without raising the version. With other
+	// findings no store reads them.
 	Prepared []byte
 	// Error says why, for Doubtful, Failed, Refused, IsInvalid and Undecidable.
 	Error *batch.SubmissionError
-	// Endpoint, with an Accepted or an IsPending, is the endpoint that reported the attempt as under way,
-	// where it is worth keeping; at most [MaxEndpointLen] bytes.
+	// Endpoint, with an Accepted or an IsPending, is the endpoint that reported the attempt as
+	// under way, where it is worth keeping; at most [MaxEndpointLen] bytes.
 	Endpoint string
 	// Receipts of an IsInvalid, IsCommitted or HasReceipts.
 	Receipts []batch.Receipt
@@ -184,7 +186,8 @@ type Applied struct {
 	Breach bool
 	// Stuck says that this outcome calls a person: the batch has a decision, and had none before.
 	Stuck bool
-	// Halt is [Outcome].Halt, where it was written, and the lane was not halted with a reason before.
+	// Halt is [Outcome].Halt, where it was written, and the lane was not halted with a reason
+	// before.
 	Halt string
 	// Halted says that the policy, or Halt, now keeps everything in the lane.
 	Halted bool

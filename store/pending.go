@@ -14,15 +14,15 @@ type PendingQuery struct {
 	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
 	// ledger sends by itself. The cost grows with the batches in flight in these services.
 	Services []batch.ServiceID
-	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so far
-	// ahead, so the database's clock was put back, and the row would wait until it is there again. 0
-	// makes no row due. A query with a Lease and without Services also puts claims right that were
-	// made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
+	// Ahead makes a row due, too, whose next check is further away than this: nobody sets one so
+	// far ahead, so the database's clock was put back, and the row would wait until it is there
+	// again. 0 makes no row due. A query with a Lease and without Services also puts claims right
+	// that were made by a clock that was ahead ([Row.AsOf]); it does not return their rows.
 	Ahead time.Duration
 }
 
-// Due reports whether a row is due at now, by the database's clock: the monitor owns it, or its claim
-// is to be put right.
+// Due reports whether a row is due at now, by the database's clock: the monitor owns it, or its
+// claim is to be put right.
 func (q PendingQuery) Due(r Row, now time.Time) bool {
 	if !r.Monitored(now) {
 		return q.Lease != 0 && r.claimAhead(now)
@@ -42,10 +42,11 @@ type InFlight struct {
 	// PostedAgo is the time since the last POST that may have had an effect ended; for an
 	// attempt in doubt, the time since its claim expired, which is later.
 	PostedAgo time.Duration
-	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not known.
+	// Age is the time since the batch moved last ([Row].MovedAt); PostedAgo where that is not
+	// known.
 	Age time.Duration
-	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where that
-	// is not known.
+	// AskedAgo is how long nobody had asked about the batch when this call selected it; 0 where
+	// that is not known.
 	AskedAgo time.Duration
 	// Rollbacks counts executions in a row that the ledger took back. RolledBack says that the
 	// last attempt is among them.

@@ -45,11 +45,11 @@ type Row struct {
 	// ClaimTTL is the duration of the last claim, truncated to microseconds; 0 where that is
 	// not known. It is cleared when the row becomes final.
 	ClaimTTL time.Duration
-	// MovedAt is when the batch last moved towards a final state: its first claim since it was added,
-	// requeued or decided about, or later the first time that the ledger took it. Nothing else moves
-	// it, so that no loop of attempts is endless without a person. It is zero where there was no claim
-	// since, or where that is not known, and cleared when the row becomes final. A deadline that
-	// [PutOff] puts off brings it forward.
+	// MovedAt is when the batch last moved towards a final state: its first claim since it was
+	// added, requeued or decided about, or later the first time that the ledger took it. Nothing
+	// else moves it, so that no loop of attempts is endless without a person. It is zero where
+	// there was no claim since, or where that is not known, and cleared when the row becomes final.
+	// A deadline that [PutOff] puts off brings it forward.
 	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
@@ -75,8 +75,8 @@ type Row struct {
 // MaxEndpointLen bounds [Row].SeenEndpoint, in bytes.
 const MaxEndpointLen = 200
 
-// TakenBack is the [Row].SeenEndpoint of an attempt that the ledger executed and took back. It is no
-// URL, as every endpoint is.
+// TakenBack is the [Row].SeenEndpoint of an attempt that the ledger executed and took back. It is
+// no URL, as every endpoint is.
 const TakenBack = "taken back"
 
 // NewRow is the row of a batch that was just added.
@@ -116,8 +116,8 @@ func (r Row) ready(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
-// failed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot take the batch
-// yet, or that an attempt had no effect, is up and has the batches that it accepted.
+// failed is [batch.Waiting].Failed. A ledger that says that it is busy, that it cannot take the
+// batch yet, or that an attempt had no effect, is up and has the batches that it accepted.
 func (r Row) failed() bool {
 	if r.State != batch.Delayed || r.Error == nil {
 		return r.State == batch.Delayed
@@ -148,9 +148,9 @@ func (r Row) Claim(now time.Time, ttl time.Duration, rule Resend) Row {
 }
 
 // Leased returns the row while one monitor asks about it. Nobody renews a lease: when it ends, any
-// monitor may ask. A lease puts the times of the row right ([Row.AsOf]) under a new version, so that no
-// outcome from before brings them back; a claim that is live still keeps its version. A lease of 0 changes
-// nothing.
+// monitor may ask. A lease puts the times of the row right ([Row.AsOf]) under a new version, so
+// that no outcome from before brings them back; a claim that is live still keeps its version. A
+// lease of 0 changes nothing.
 func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	if lease == 0 {
 		return r

@@ -16,8 +16,8 @@ var (
 	// ErrUnreleasedSchema means that a version from before the first release made the database. No
 	// version migrates it: make a new database.
 	ErrUnreleasedSchema = errors.New("dltbatch: a version from before the first release made the database, and nothing migrates it: make a new one")
-	// ErrReadOnly means that the database takes no writes at present, as a standby does during a failover. A
-	// Runner waits until it takes writes.
+	// ErrReadOnly means that the database takes no writes at present, as a standby does during a
+	// failover. A Runner waits until it takes writes.
 	ErrReadOnly = errors.New("dltbatch: the database takes no writes")
 )
 
@@ -27,8 +27,9 @@ type Schema struct {
 	Want int64 `json:"want"` // that the code is made for
 }
 
-// Check is the rule for rolling deploys: code of schema version n works on versions n and n+1, because a
-// migration only adds (docs/migrations.md). It returns [ErrNotMigrated], [ErrNewerSchema] or nil.
+// Check is the rule for rolling deploys: code of schema version n works on versions n and n+1,
+// because a migration only adds (docs/migrations.md). It returns [ErrNotMigrated], [ErrNewerSchema]
+// or nil.
 func (s Schema) Check() error {
 	switch {
 	case s.Have < s.Want:

@@ -7,19 +7,19 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Store is the contract between dltbatch and a database. docs/stores.md is the manual for the author
-// of a store, and examples/toystore is a store in one file.
+// Store is the contract between dltbatch and a database. docs/stores.md is the manual for the
+// author of a store, and examples/toystore is a store in one file.
 //
-// A store begins with the eight methods of [Delivery], and embeds [Unimplemented], which has all other
-// methods and refuses their calls with [ErrUnsupported]. Each group of the other methods is one of the
-// [Abilities]: a store that has written the methods of a group names the ability in its Abilities.
-// Package store/storetest checks that the two agree.
+// A store begins with the eight methods of [Delivery], and embeds [Unimplemented], which has all
+// other methods and refuses their calls with [ErrUnsupported]. Each group of the other methods is
+// one of the [Abilities]: a store that has written the methods of a group names the ability in its
+// Abilities. Package store/storetest checks that the two agree.
 //
 // To wrap a store, embed a Store in a struct: the struct has all abilities of the store inside.
 //
 // All methods may be called concurrently, from any number of processes on one database. Methods do
-// not retry: the callers do. Methods do not keep the slices passed in; returned slices belong to the
-// caller.
+// not retry: the callers do. Methods do not keep the slices passed in; returned slices belong to
+// the caller.
 type Store interface {
 	Delivery
 
@@ -125,8 +125,8 @@ type Store interface {
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt by what a person found ([batch.Ruling]). The claim must have expired; a
 	// Pending or Valid batch must stand as needing a decision. A waiting batch (Delayed or Unknown)
-	// may be decided while an earlier attempt is in doubt. No policy follows. Where kept bytes may be
-	// sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
+	// may be decided while an earlier attempt is in doubt. No policy follows. Where kept bytes may
+	// be sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
 	// [batch.NotExecutedReject] is for good (docs/design.md#prepared-bytes).
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.

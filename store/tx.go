@@ -6,13 +6,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Tx is a transaction of the application, in which batches are added beside the application's own rows.
-// The Tx method of a store makes it: the type of its argument is the kind of transaction that the store
-// takes, so that the compiler refuses any other.
+// Tx is a transaction of the application, in which batches are added beside the application's own
+// rows. The Tx method of a store makes it: the type of its argument is the kind of transaction that
+// the store takes, so that the compiler refuses any other.
 type Tx interface {
-	// Add is [Store].Add in the transaction: the batches are stored when it commits, and gone when it is
-	// rolled back. It does not know which batches the ledger can read: call the AddTx of a Runner, which
-	// checks that first, or such a batch blocks its lane until a person cancels it. After an error nothing of
-	// this call is part of the transaction. Call the Runner's Wake after the commit.
+	// Add is [Store].Add in the transaction: the batches are stored when it commits, and gone when
+	// it is rolled back. It does not know which batches the ledger can read: call the AddTx of a
+	// Runner, which checks that first, or such a batch blocks its lane until a person cancels it.
+	// After an error nothing of this call is part of the transaction. Call the Runner's Wake after
+	// the commit.
 	Add(ctx context.Context, batches ...batch.Batch) error
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrUnsupported says that a store lacks the ability which a call needs. The error that wraps it names
-// the method and the ability. It wraps [errors.ErrUnsupported].
+// ErrUnsupported says that a store lacks the ability which a call needs. The error that wraps it
+// names the method and the ability. It wraps [errors.ErrUnsupported].
 var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 
-// Unimplemented has the methods of a [Store] except those of [Delivery]. A store that embeds it needs no
-// others than these: each method of an ability gives [ErrUnsupported], Abilities names none, and Upkeep
-// does nothing.
+// Unimplemented has the methods of a [Store] except those of [Delivery]. A store that embeds it
+// needs no others than these: each method of an ability gives [ErrUnsupported], Abilities names
+// none, and Upkeep does nothing.
 type Unimplemented struct{}
 
 // lacks is the error of a method that belongs to an ability which the store lacks.

@@ -95,8 +95,8 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 	}
 }
 
-// undeclared compares the abilities that a store declares with its methods, and names each difference. No
-// call changes anything, since the context of all is done.
+// undeclared compares the abilities that a store declares with its methods, and names each
+// difference. No call changes anything, since the context of all is done.
 func undeclared(st store.Store) (faults []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -29,7 +29,7 @@ type mock struct {
 // implements itself: a test calls it.
 var mocks = []mock{
 	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Resolver,Checker"},
-	{source: "store/abilities.go", file: "store/storemock/mock.go", pkg: "storemock"},
+	{source: "store/batchstore.go", file: "store/storemock/mock.go", pkg: "storemock"},
 	{source: "monitor/monitor.go", file: "monitor/monitormock/mock.go", pkg: "monitormock"},
 }
 

@@ -1,0 +1,18 @@
+package store
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// BatchStore is the application's half of a [Store]: the methods that an application may call
+// itself, beside a Runner.
+type BatchStore interface {
+	Add(ctx context.Context, batches ...batch.Batch) error
+	Get(ctx context.Context, key batch.Key) (batch.Record, error)
+	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
+	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
+	Counts(ctx context.Context, q CountsQuery) ([]LaneCounts, error)
+	Prune(ctx context.Context, q PruneQuery) (Pruned, error)
+}
