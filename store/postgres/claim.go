@@ -35,8 +35,8 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	for try := 1; ; try++ {
 		var claimed store.Claimed
 		var fresh freshLanesError
-		var from *starts
-		err := s.txBefore(ctx, op, beginClaim, func() { from = s.starts() }, func(ctx context.Context, t *session) (err error) {
+		var from *position.Claim // where its lanes begin; made before the transaction begins
+		err := s.txBefore(ctx, op, beginClaim, func() { from = s.memory.Lanes.Claim(time.Now()) }, func(ctx context.Context, t *session) (err error) {
 			// The next claim finds lanes that appear during this one.
 			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {
@@ -56,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	}
 }
 
-func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, from *starts, all bool) (out store.Claimed, fresh freshLanesError, err error) {
+func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Choose, from *position.Claim, all bool) (out store.Claimed, fresh freshLanesError, err error) {
 	q.Window = max(1, q.Window)
 	lanes, left := q.Lanes, q.Limit
 	var changed []*sqlstore.Stored
@@ -83,7 +83,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		}
 		for _, w := range windows {
 			if w.want == 0 && !w.closed {
-				from.saw(w, false)
+				t.saw(from, w, false)
 			}
 		}
 		var first []*stored // claimed for the first time
@@ -91,7 +91,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			err := t.waiting(ctx, sqlWaiting, windows)
 			for _, w := range windows {
 				if err == nil && w.want > 0 {
-					from.saw(w, true)
+					t.saw(from, w, true)
 				}
 			}
 			return err

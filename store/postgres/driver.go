@@ -55,10 +55,11 @@ func (s *Store) delivering(ctx context.Context, op string, do func(ctx context.C
 func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low []int64, waiting int) ([][]store.LaneRow, error) {
 	held := make([]heldLane, len(services))
 	for i, service := range services {
-		held[i] = heldLane{service, wholeLane}
+		from := int64(math.MinInt64)
 		if low != nil {
-			held[i].ranges = []position.Range{{From: low[i], To: math.MaxInt64}}
+			from = low[i]
 		}
+		held[i] = heldLane{service, []position.Range{{From: from, To: math.MaxInt64}}}
 	}
 	windows, err := t.attempted(ctx, windowAttempted, held, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/position"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -115,7 +116,7 @@ func (t *session) knownLanes(ctx context.Context, q store.LanesQuery, names []ba
 
 // lock takes the lanes that no other claim holds. It also returns the lanes that are held, and
 // the lanes that have batches and were never claimed from.
-func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *starts) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
+func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *position.Claim) (got []heldLane, locked, fresh []batch.ServiceID, now int64, err error) {
 	rows, err := sqlstore.Query[lockedRow](ctx, t, sqlLockLanes, texts(lanes))
 	if err != nil {
 		return nil, nil, nil, 0, err

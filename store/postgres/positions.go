@@ -30,18 +30,6 @@ func services(held []heldLane) []batch.ServiceID {
 	return names
 }
 
-// wholeLane is all order keys.
-var wholeLane = []position.Range{{From: math.MinInt64, To: math.MaxInt64}}
-
-// starts is the memory of where lanes begin, for one try of a claim. It is made before the
-// transaction begins.
-type starts struct {
-	s *Store
-	c *position.Claim
-}
-
-func (s *Store) starts() *starts { return &starts{s, s.memory.Lanes.Claim(time.Now())} }
-
 // lockedRow is a row of the statements that lock lanes: a lane, the clock and the lane's turn;
 // or, where Xmin is not 0, the incarnation and the transaction's own number in their
 // places.
@@ -53,7 +41,7 @@ type lockedRow struct {
 }
 
 // whoAdds takes the row that is not a lane out of rows, and reports it.
-func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) ([]lockedRow, error) {
+func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lockedRow) ([]lockedRow, error) {
 	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.Xmin != 0 })
 	if at < 0 {
 		return rows, nil
@@ -65,24 +53,24 @@ func (t *session) whoAdds(ctx context.Context, from *starts, rows []lockedRow) (
 	}
 	t.s.is(r.At)
 	look := position.Look{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
-	if from.c.Look(look, time.Now()) && !t.s.noLocks.Load() {
+	if from.Look(look, time.Now()) && !t.s.noLocks.Load() {
 		return rows, t.lookAtLocks(ctx, from, r.Xmin)
 	}
 	return rows, nil
 }
 
 // readFrom returns where to read each locked lane from.
-func readFrom(from *starts, rows []lockedRow) []heldLane {
+func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
-		held[i] = heldLane{r.Service, from.c.Ranges(r.Service, r.Turn, r.At)}
+		held[i] = heldLane{r.Service, from.Ranges(r.Service, r.Turn, r.At)}
 	}
 	return held
 }
 
 // lookAtLocks reads who may be adding. A server that shows all locks also shows the oldest
 // running transaction; a server that does not show it may hide adders, too.
-func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) error {
+func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin int64) error {
 	type adders struct {
 		Names string `db:"names"`
 		All   bool   `db:"everything"`
@@ -97,16 +85,16 @@ func (t *session) lookAtLocks(ctx context.Context, from *starts, xmin int64) err
 		return err
 	}
 	if found[0].All {
-		from.c.Locks(strings.Fields(found[0].Names))
+		from.Locks(strings.Fields(found[0].Names))
 	}
 	return nil
 }
 
 // saw reports the rows that were read of a lane; asked says that its waiting rows were read.
-func (f *starts) saw(w *window, asked bool) {
+func (t *session) saw(from *position.Claim, w *window, asked bool) {
 	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.want, Open: asked}
-	if f.c.Saw(w.service, seen) {
-		f.s.hidden.Store(&hidden{time.Now(), w.service})
+	if from.Saw(w.service, seen) {
+		t.s.hidden.Store(&hidden{time.Now(), w.service})
 	}
 }
 
