@@ -27,9 +27,9 @@ func (d *data) next() time.Duration {
 }
 
 // forgotten reports whether the node that a resend goes to has shown this attempt, or another batch
-// that was under way with it, and now has no trace of it. The node's memory of the bytes is gone then,
-// and it does not ignore a resend; docs/resend.md has the proof. The word of another node, or about
-// an earlier attempt, does not show that.
+// that was under way with it, and now has no trace of it. The node's memory of the bytes is gone
+// then, and it does not ignore a resend; docs/resend.md has the proof. The word of another node, or
+// about an earlier attempt, does not show that.
 func (d *data) forgotten() bool {
 	st := d.k.Status
 	return d.k.Forgotten || d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
@@ -48,8 +48,8 @@ func (d *data) earlierOnly() bool {
 	return d.f.State == batch.Submitting && d.f.DoubtAttempt != 0 && d.f.DoubtAttempt < d.f.Attempt
 }
 
-// maybeEarlier reports whether a verdict may be about an earlier attempt, from before a requeue or a
-// failure, while the last attempt is still on its way
+// maybeEarlier reports whether a verdict may be about an earlier attempt, from before a requeue or
+// a failure, while the last attempt is still on its way
 // (docs/ledgers/splinter.md#the-same-bytes-again: it is executed again).
 func (d *data) maybeEarlier() bool {
 	return d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0
@@ -90,9 +90,9 @@ func (d *data) spendable() bool {
 	return !d.f.Refused && !d.f.Budget.Exhausted(d.f.Spent)
 }
 
-// rolledBack reports whether the ledger has executed the attempt, and has shown that for longer than
-// Traits.Stale without a commit: it has taken the execution back. The database's clock may have
-// jumped, so this process's own clock counts, too.
+// rolledBack reports whether the ledger has executed the attempt, and has shown that for longer
+// than Traits.Stale without a commit: it has taken the execution back. The database's clock may
+// have jumped, so this process's own clock counts, too.
 func (d *data) rolledBack() bool {
 	st := d.k.Status
 	return d.f.State == batch.Valid && st != nil && st.Reported == batch.ReportedValid && d.t.Stale > 0 && d.ended() > d.t.Stale

@@ -102,9 +102,9 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// After a stop that lasted longer than StuckAfter, a ledger that does not answer is given ten minutes: it
-// may start a little later than the service. The row keeps that, so that a process that is started again
-// and again calls a person, too.
+// After a stop that lasted longer than StuckAfter, a ledger that does not answer is given ten
+// minutes: it may start a little later than the service. The row keeps that, so that a process that
+// is started again and again calls a person, too.
 func TestTheDeadlineAfterALongStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuck), LastPost: now.Add(-100 * stuck), AskedAt: now.Add(-99 * stuck)}

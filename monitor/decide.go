@@ -57,8 +57,8 @@ type Verdict struct {
 }
 
 // Decide turns a row and the knowledge about it into a verdict. It is the table of
-// docs/design.md#doubt, behind the deadline of docs/design.md#deadlines. Without a clear answer the row
-// waits.
+// docs/design.md#doubt, behind the deadline of docs/design.md#deadlines. Without a clear answer the
+// row waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	if f.Budget == (batch.Budget{}) && r.Budget != nil {
 		f.Budget = r.Budget(f.Key.Service)
@@ -74,8 +74,8 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	return v
 }
 
-// deadline asks store.DeadlineOf in front of each verdict. An outcome that calls a person is applied all
-// the same (store.Outcome.StuckAfter). Where there is none, the call is the outcome.
+// deadline asks store.DeadlineOf in front of each verdict. An outcome that calls a person is
+// applied all the same (store.Outcome.StuckAfter). Where there is none, the call is the outcome.
 func (d *decider) deadline(v Verdict) Verdict {
 	f, waits := d.f, v.Outcome == nil && !v.Resolve
 	if v.Outcome != nil {
@@ -364,9 +364,9 @@ func (d *decider) stalled() Verdict {
 	return v
 }
 
-// void handles the end of what was prepared, which are the bytes that the ledger was asked about: the
-// row may keep others by now. They may be more than the store kept when the row was read, where it has
-// forgotten some, or where another process has found them void already.
+// void handles the end of what was prepared, which are the bytes that the ledger was asked about:
+// the row may keep others by now. They may be more than the store kept when the row was read, where
+// it has forgotten some, or where another process has found them void already.
 func (d *decider) void() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
@@ -386,9 +386,9 @@ func (d *decider) lastIfSpent(o *store.Outcome) {
 	}
 }
 
-// untraced waits until no trace means something. A batch that was accepted is asked about as soon as
-// any other meanwhile: the node that answers may hear of it in a moment from the node that took it.
-// So is a batch in doubt that holds up its lane.
+// untraced waits until no trace means something. A batch that was accepted is asked about as soon
+// as any other meanwhile: the node that answers may hear of it in a moment from the node that took
+// it. So is a batch in doubt that holds up its lane.
 func (d *decider) untraced(left time.Duration) Verdict {
 	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.ordered() {
 		left = min(left, d.next())
@@ -396,8 +396,8 @@ func (d *decider) untraced(left time.Duration) Verdict {
 	return d.wait(left, "not found, which says nothing yet")
 }
 
-// settle ends an Invalid once it cannot become Committed any more, by both clocks. If the database's clock
-// was ahead at the verdict, and was put right, only this process's clock counts.
+// settle ends an Invalid once it cannot become Committed any more, by both clocks. If the
+// database's clock was ahead at the verdict, and was put right, only this process's clock counts.
 func (d *decider) settle() Verdict {
 	left := d.t.Settle - d.k.Seen
 	if d.f.SettleLeft <= d.t.Settle {
@@ -447,13 +447,13 @@ func (d *decider) cannotTell(cause string) Verdict {
 	return d.undecidable(cause)
 }
 
-// maxRollbacks is the number of executions in a row that were taken back at which a lane is
-// halted. One may come of a crash; two of one batch, with Traits.LateArrival between them, show that
-// the ledger's nodes disagree, and each further one may do harm.
+// maxRollbacks is the number of executions in a row that were taken back at which a lane is halted.
+// One may come of a crash; two of one batch, with Traits.LateArrival between them, show that the
+// ledger's nodes disagree, and each further one may do harm.
 const maxRollbacks = 2
 
-// countRollback counts an execution that was taken back, once for each attempt. The count is the row's:
-// neither a restart of the ledger's nodes nor one of this process begins it anew.
+// countRollback counts an execution that was taken back, once for each attempt. The count is the
+// row's: neither a restart of the ledger's nodes nor one of this process begins it anew.
 func (d *decider) countRollback(o *store.Outcome) {
 	o.RolledBack = true
 	if n := d.f.Rollbacks + 1; n >= maxRollbacks {

@@ -576,8 +576,8 @@ func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "of one that is not known here")
 }
 
-// A verdict that names no attempt may be about an earlier one while the last may yet arrive: neither
-// "failed" nor "invalid" ends it before that.
+// A verdict that names no attempt may be about an earlier one while the last may yet arrive:
+// neither "failed" nor "invalid" ends it before that.
 func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 	f := store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 2, Failures: 1, Ended: true, PostedAgo: time.Hour}
 	tr := ledgerTraits
@@ -607,8 +607,8 @@ func TestADecisionHasTheLedgersWords(t *testing.T) {
 	}
 }
 
-// A ledger that has accepted a batch and does not know it may only be slow to say so, such as a node
-// beside the node that took it: the next question comes as soon as if it knew the batch.
+// A ledger that has accepted a batch and does not know it may only be slow to say so, such as a
+// node beside the node that took it: the next question comes as soon as if it knew the batch.
 func TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
 		0: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, grace - 70*time.Millisecond: 70 * time.Millisecond,

@@ -32,7 +32,7 @@ func (m *Monitor) ask(ctx context.Context, all []inhand.Question) {
 			loop.Poke(m.freed)                               // a hand may have become free meanwhile
 			continue
 		}
-		m.hands.start(hand, func() bool { return m.askGroup(ctx, g) })
+		m.under.Go(func() { hand.Release(m.askGroup(ctx, g)) })
 	}
 }
 
@@ -119,7 +119,7 @@ func (m *Monitor) resolve(ctx context.Context, g *group, q *inhand.Question, k m
 	if !ok {
 		return false
 	}
-	m.hands.start(hand, func() bool { return m.evidence(ctx, g, q, k, v) })
+	m.under.Go(func() { hand.Release(m.evidence(ctx, g, q, k, v)) })
 	return true
 }
 

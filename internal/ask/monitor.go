@@ -5,6 +5,7 @@ package ask
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -25,9 +26,9 @@ type Options struct {
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
 	Streams        int           // of events, open at once
-	// Empty reports that nothing was open within so long a time, as somebody has seen who looks anyway:
-	// then the monitor need not look by itself. A scan is as good as a look of the monitor, where both come
-	// about as often. nil: nobody looks.
+	// Empty reports that nothing was open within so long a time, as somebody has seen who looks
+	// anyway: then the monitor need not look by itself. A scan is as good as a look of the monitor,
+	// where both come about as often. nil: nobody looks.
 	Empty func(within time.Duration) bool
 	// Trouble is called for requests that failed.
 	Trouble func(error)
@@ -35,15 +36,16 @@ type Options struct {
 	Vanished func(key batch.Key, now batch.Reported)
 }
 
-// Monitor asks the ledger what the table gives it to ask, and looks for evidence. It gives the table
-// the rows that are due in the store, or that an event may be about, and listens to streams. DueIn,
-// Follow and Committed may be called at any time.
+// Monitor asks the ledger what the table gives it to ask, and looks for evidence. It gives the
+// table the rows that are due in the store, or that an event may be about, and listens to streams.
+// DueIn, Follow and Committed may be called at any time.
 type Monitor struct {
 	store      monitor.PendingBatchStore
 	table      *inhand.Table
 	o          *Options
 	ledger     *ledger
-	hands      *hands
+	hands      *pool.Pool
+	under      sync.WaitGroup // all that is under way
 	streams    *streams
 	due        *agenda
 	incomplete chan *incomplete
@@ -54,12 +56,12 @@ type Monitor struct {
 // New returns a monitor; Run makes it work.
 func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
-		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval), hands: &hands{},
+		store: s, table: t, o: &o, wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), due: newAgenda(o.Rules.PollInterval),
 		incomplete: make(chan *incomplete, maxIncomplete),
 		ledger:     &ledger{Ledger: l, o: &o, quiet: quiets{first: o.Rules.PollInterval, by: map[string]*quiet{}}},
 	}
-	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.hands.asking, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
-	m.hands.Pool = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
+	m.streams = &streams{o: &o, ledger: l, table: t, asking: &m.under, due: m.DueIn, event: make(chan struct{}, 1), by: map[string]*stream{}}
+	m.hands = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.freed) })
 	return m
 }
 
@@ -88,17 +90,17 @@ func (m *Monitor) Run(ctx context.Context) {
 	var last, asked time.Time // of a round that was due, and of the store
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer m.hands.asking.Wait()
+	defer m.under.Wait()
 	defer m.streams.close()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	m.hands.asking.Go(func() { m.watch(watching) })
-	m.hands.asking.Go(func() { m.receipts(watching) })
-	m.hands.asking.Go(func() {
+	m.under.Go(func() { m.watch(watching) })
+	m.under.Go(func() { m.receipts(watching) })
+	m.under.Go(func() {
 		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.o.Trouble)
 	})
-	m.hands.asking.Go(func() { m.goOn(watching) })
-	m.hands.asking.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
+	m.under.Go(func() { m.goOn(watching) })
+	m.under.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.ask(watching, all) }) })
 	for {
 		m.streams.open(ctx)
 		now := time.Now()
@@ -129,12 +131,13 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// restAsk is how often the monitor asks the store at least. Where lanes are paused or halted, nobody
-// sees that rows are under way in them, and a look at the monitor's health wants a sign of life.
+// restAsk is how often the monitor asks the store at least. Where lanes are paused or halted,
+// nobody sees that rows are under way in them, and a look at the monitor's health wants a sign of
+// life.
 const restAsk = 5 * time.Second
 
-// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open. So an
-// idle process sends one statement for the queuer and the monitor together.
+// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open.
+// So an idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) rests(now, asked time.Time) bool {
 	next := m.due.next()
 	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)

@@ -236,8 +236,8 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 	})
 }
 
-// Where somebody else sees that nothing is open, the monitor asks every five seconds only, and at once
-// about a row that it has noted.
+// Where somebody else sees that nothing is open, the monitor asks every five seconds only, and at
+// once about a row that it has noted.
 func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -11,7 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// quiets are the groups and rows that are left alone for a while, after status requests that failed.
+// quiets are the groups and rows that are left alone for a while, after status requests that
+// failed.
 type quiets struct {
 	first time.Duration // pause
 	mu    sync.Mutex
@@ -37,9 +38,9 @@ func (s *quiets) left(key string) time.Duration {
 	return 0
 }
 
-// note notes how a status request of a group or row went, and reports whether it is the first failure
-// since a success. The pause after a failure doubles, and is at least the ledger's RetryAfter, up
-// to maxRetryAfter.
+// note notes how a status request of a group or row went, and reports whether it is the first
+// failure since a success. The pause after a failure doubles, and is at least the ledger's
+// RetryAfter, up to maxRetryAfter.
 func (s *quiets) note(key string, err error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// An answer about one row that nobody understands leaves that row alone for a while, and nothing else.
-// A ledger that cannot be reached silences its whole group, however small the request was.
+// An answer about one row that nobody understands leaves that row alone for a while, and nothing
+// else. A ledger that cannot be reached silences its whole group, however small the request was.
 func TestQuietOfOneRow(t *testing.T) {
 	of := func(ids ...batch.ID) *group {
 		g := &group{key: "ledger"}

@@ -14,20 +14,21 @@ const (
 	// receiptsPause is the time from a commit that was recorded without receipts to the question
 	// about them.
 	receiptsPause = 10 * time.Second
-	// maxIncomplete bounds the commits whose receipts are wanted, beside the one that waits for its question.
+	// maxIncomplete bounds the commits whose receipts are wanted, beside the one that waits for its
+	// question.
 	maxIncomplete = 1000
 )
 
-// incomplete is a commit that was recorded without the receipts that its ledger gives. It is asked about
-// once. The list of them is in memory and bounded: a batch that is not in it keeps a record without
-// receipts.
+// incomplete is a commit that was recorded without the receipts that its ledger gives. It is asked
+// about once. The list of them is in memory and bounded: a batch that is not in it keeps a record
+// without receipts.
 type incomplete struct {
 	row store.InFlight
 	at  time.Time // of the question
 }
 
-// Committed says that the commit of a batch was recorded without receipts. prepared are the bytes by
-// which the ledger was asked about it.
+// Committed says that the commit of a batch was recorded without receipts. prepared are the bytes
+// by which the ledger was asked about it.
 func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
 	if !m.ledger.Traits(ref.Key.Service).Receipts {
 		return
@@ -39,8 +40,9 @@ func (m *Monitor) Committed(ref store.Ref, attempt int, prepared []byte) {
 	}
 }
 
-// receipts asks about one batch after the other, until ctx is done: each has the whole time limit of a
-// request for itself, and the ledger is busy with one. Without an answer the record stays as it is.
+// receipts asks about one batch after the other, until ctx is done: each has the whole time limit
+// of a request for itself, and the ledger is busy with one. Without an answer the record stays as
+// it is.
 func (m *Monitor) receipts(ctx context.Context) {
 	for {
 		select {

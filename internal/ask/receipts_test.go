@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Receipts of commits that were recorded without any are asked for once, each for itself, and only so
-// many are remembered.
+// Receipts of commits that were recorded without any are asked for once, each for itself, and only
+// so many are remembered.
 func TestReceiptsAreAskedForOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		denied      bool

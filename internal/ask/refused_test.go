@@ -101,8 +101,8 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 	}
 }
 
-// A ledger that answers twice about a batch, as through two nodes: a commit is a fact, and unknown takes
-// no answer away, in any order.
+// A ledger that answers twice about a batch, as through two nodes: a commit is a fact, and unknown
+// takes no answer away, in any order.
 func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 	for _, all := range [][]batch.Reported{
 		{batch.ReportedCommitted, batch.ReportedUnknown}, {batch.ReportedUnknown, batch.ReportedCommitted},

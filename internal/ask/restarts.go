@@ -7,11 +7,11 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// restarts remembers which nodes have lost their memory, on ledgers whose nodes ignore a resend that they
-// remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that has said PENDING of it, and
-// says UNKNOWN of the same attempt later, was started anew in between, and forgot every batch that was
-// posted before it said PENDING. docs/resend.md has the proof. Nothing here is needed for safety: what is
-// forgotten costs a longer wait.
+// restarts remembers which nodes have lost their memory, on ledgers whose nodes ignore a resend
+// that they remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that has said
+// PENDING of it, and says UNKNOWN of the same attempt later, was started anew in between, and
+// forgot every batch that was posted before it said PENDING. docs/resend.md has the proof. Nothing
+// here is needed for safety: what is forgotten costs a longer wait.
 type restarts struct {
 	mu    sync.Mutex
 	shown map[attempt]shown
@@ -35,8 +35,8 @@ const (
 	maxEndpoints = 1000
 )
 
-// learn takes the answers to a question that was asked at a time, and answered at another. It returns
-// the batches of the group that their endpoints have forgotten.
+// learn takes the answers to a question that was asked at a time, and answered at another. It
+// returns the batches of the group that their endpoints have forgotten.
 func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
 	if g.traits.ResendQuiet == 0 || len(byID) == 0 {
 		return nil

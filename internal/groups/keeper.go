@@ -19,8 +19,8 @@ type PreparedStore interface {
 // ErrStopped is the error of a Keep that came too late.
 var ErrStopped = errors.New("keeper: stopped")
 
-// keeperWorkers is how many groups are written at once: a row that somebody has locked holds up only
-// the rows of its group.
+// keeperWorkers is how many groups are written at once: a row that somebody has locked holds up
+// only the rows of its group.
 const keeperWorkers = 4
 
 // Keeper keeps prepared bytes. No request waits for company.
@@ -44,8 +44,9 @@ func (r *request) gone() bool {
 	}
 }
 
-// NewKeeper returns a keeper of groups of at most so many; Run makes it work. timeout bounds one write.
-// A request that failed is retried for an eighth of that: meanwhile its caller's claim runs out.
+// NewKeeper returns a keeper of groups of at most so many; Run makes it work. timeout bounds one
+// write. A request that failed is retried for an eighth of that: meanwhile its caller's claim runs
+// out.
 func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
 	return &Keeper{newWriter(Settings{Max: most, Timeout: timeout, Retry: timeout / 8}, rules[*request]{
 		workers: keeperWorkers,

@@ -104,7 +104,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// Many locked rows that came in one group with others do not hold these up for long, nor what comes later.
+// Many locked rows that came in one group with others do not hold these up for long, nor what comes
+// later.
 func TestLockedRowsAreSortedOut(t *testing.T) {
 	for _, n := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// A later outcome that comes alone, while an earlier one of its batch could not be written yet, waits
-// and is not lost.
+// A later outcome that comes alone, while an earlier one of its batch could not be written yet,
+// waits and is not lost.
 func TestALaterOutcomeThatComesAloneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

@@ -20,9 +20,9 @@ type OutcomeStore interface {
 // lease expires, and the monitor asks the ledger.
 type Recorder = Writer[store.Outcome]
 
-// NewRecorder returns a recorder; Run makes it work. done is called with every group after the store
-// has answered about it, lost with outcomes that were given up, and trouble for failed writes. done
-// and lost must not keep the slice.
+// NewRecorder returns a recorder; Run makes it work. done is called with every group after the
+// store has answered about it, lost with outcomes that were given up, and trouble for failed
+// writes. done and lost must not keep the slice.
 func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost func([]store.Outcome), trouble func(error)) *Recorder {
 	var answers []store.Applied
 	var told []inhand.Recorded // memory of the last group

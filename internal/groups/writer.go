@@ -99,8 +99,8 @@ func (w *Writer[T]) Run(ctx context.Context) {
 type worker[T any] struct {
 	*Writer[T]
 	busyUntil time.Time // until when all items linger, after a write of many
-	// stuck has the batches of which an item failed and is to be repeated, and how it failed; nil for
-	// none.
+	// stuck has the batches of which an item failed and is to be repeated, and how it failed; nil
+	// for none.
 	stuck map[batch.Key]error
 	moved bool      // the round was not in vain, it wrote items or made groups smaller
 	room  []item[T] // memory for the next group

@@ -11,8 +11,8 @@ const (
 	maxWatched = 10_000
 )
 
-// counts are the numbers of bounded entries, and of unfinished ones, for which Health asks. They are
-// used under the table's lock.
+// counts are the numbers of bounded entries, and of unfinished ones, for which Health asks. They
+// are used under the table's lock.
 type counts struct {
 	followed   int // in the phases Accepted and Open
 	watched    int // in the phase Watched

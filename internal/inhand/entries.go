@@ -88,8 +88,8 @@ func (all *entries) set(s *slot, e Entry) {
 	all.settle(s, was)
 }
 
-// settle counts a slot's entry, which was in phase was and has left the counts, as it is now. A slot
-// whose entry says nothing any more is dropped, and may become another batch's.
+// settle counts a slot's entry, which was in phase was and has left the counts, as it is now. A
+// slot whose entry says nothing any more is dropped, and may become another batch's.
 func (all *entries) settle(s *slot, was Phase) {
 	if s.Phase == Watched && was != Watched && all.counts.watched >= maxWatched {
 		s.Entry = Entry{}

@@ -76,8 +76,8 @@ func (r *reading) Aged(now time.Time) store.InFlight {
 	return f
 }
 
-// waiting is the outcome that is written at Due: in phase Accepted the acceptance, in other phases a
-// commit that an event reported early, or that a live claim holds back. Without one, Due is zero.
+// waiting is the outcome that is written at Due: in phase Accepted the acceptance, in other phases
+// a commit that an event reported early, or that a live claim holds back. Without one, Due is zero.
 type waiting struct {
 	Unwritten store.Outcome
 	Due       time.Time
@@ -160,7 +160,8 @@ type Event struct {
 	// crash meanwhile would cost time, and leave no doubt.
 	MayWait bool
 	Next    time.Duration // of Same, Unasked and Seen
-	// Endpoint, of Waited, is the endpoint that shows the attempt as under way, if that is worth a write.
+	// Endpoint, of Waited, is the endpoint that shows the attempt as under way, if that is worth a
+	// write.
 	Endpoint string
 	Said     bool // of Same
 }
@@ -272,8 +273,8 @@ func (e *Entry) answered(ev *Event, now time.Time, f Facts, r Rules, out *Effect
 		return
 	}
 	e.Began, e.Live = now.Add(-ev.Took), f.Live
-	// A node may be lost before it has shown a resend; then nobody would know that the next resend need not
-	// wait. So a question comes at once, and the acceptance is written with its answer.
+	// A node may be lost before it has shown a resend; then nobody would know that the next resend
+	// need not wait. So a question comes at once, and the acceptance is written with its answer.
 	resent := f.Quiet && o.Was != nil && o.Was.Resends > 0
 	asks := r.polls() && (!f.Live || resent) && !f.Full
 	switch {
@@ -326,8 +327,9 @@ func (e *Entry) beginWrite(out *Effects) {
 	}
 }
 
-// commit adds a commit to the effects. An acceptance that waits is written with it, under the claim's
-// version; a commit that came without a version gets the version of the row, where that is known.
+// commit adds a commit to the effects. An acceptance that waits is written with it, under the
+// claim's version; a commit that came without a version gets the version of the row, where that is
+// known.
 func (e *Entry) commit(o store.Outcome, out *Effects) {
 	switch {
 	case e.Phase == Accepted:

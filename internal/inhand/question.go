@@ -9,8 +9,8 @@ import (
 // Question is a row to ask the ledger about.
 type Question struct {
 	Row store.InFlight
-	// Then is when the store was asked for the row, which it gave to this process to ask about: the ages
-	// in Row are of then or a little later. Zero: the row is in hand, and its ages are of now.
+	// Then is when the store was asked for the row, which it gave to this process to ask about: the
+	// ages in Row are of then or a little later. Zero: the row is in hand, and its ages are of now.
 	Then time.Time
 	// Seen is how long this process has known the row as it is, with its claim over, on its own
 	// monotonic clock.
@@ -28,8 +28,8 @@ type Answer struct {
 	Said bool
 	// Endpoint, of Waited, is [Event].Endpoint.
 	Endpoint string
-	// Follow, of Same, says that the row may be followed if a scan gave it: it belongs to a lane that
-	// this process posts to.
+	// Follow, of Same, says that the row may be followed if a scan gave it: it belongs to a lane
+	// that this process posts to.
 	Follow bool
 	// Refused, of Unasked, says that no hand was free. The refused answers of one call are one
 	// request, which HandsFree makes come before Next.

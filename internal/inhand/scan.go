@@ -23,10 +23,10 @@ type scanned struct {
 }
 
 // Scanned takes rows that the store gave to this process to ask about: it was asked for them then.
-// byEvent says that an event is the reason, and that the rows have no lease, or one until the next poll.
-// Scanned returns once each row was asked about, so that the callers bring no more rows than there are
-// hands for, or once Run has ended. It returns the rows that are to be asked about after some time, or by
-// other processes.
+// byEvent says that an event is the reason, and that the rows have no lease, or one until the next
+// poll. Scanned returns once each row was asked about, so that the callers bring no more rows than
+// there are hands for, or once Run has ended. It returns the rows that are to be asked about after
+// some time, or by other processes.
 func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []store.Due {
 	sc := &scan{then: then, byEvent: byEvent, left: len(rows)}
 	now, all := time.Now(), make([]*scanned, len(rows))
@@ -52,8 +52,8 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	return sc.back
 }
 
-// scanned lets the next question about a batch come at a time, and be about a row of a scan. The last
-// scan counts.
+// scanned lets the next question about a batch come at a time, and be about a row of a scan. The
+// last scan counts.
 func (all *entries) scanned(r *scanned, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
 	if s.scanned != nil {
@@ -64,8 +64,8 @@ func (all *entries) scanned(r *scanned, at time.Time) {
 	all.set(s, e)
 }
 
-// answered takes the answer to a question about a row of a scan. It appends the row to due if its check in
-// the store is to be set.
+// answered takes the answer to a question about a row of a scan. It appends the row to due if its
+// check in the store is to be set.
 func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.Due {
 	r, poll := a.scanned, all.rules.PollInterval
 	set := store.Due{Ref: r.row.Ref, In: a.Next}

@@ -57,8 +57,8 @@ func TestAScanWaitsForHands(t *testing.T) {
 	})
 }
 
-// Rows whose group has used up its share of the hands go back to the store: a scan of others must not
-// wait for them.
+// Rows whose group has used up its share of the hands go back to the store: a scan of others must
+// not wait for them.
 func TestAScanHandsBackWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -101,8 +101,8 @@ func TestAScanThatMeetsAnotherEvent(t *testing.T) {
 	})
 }
 
-// No request asks about a batch twice: what was just read from the store comes first, and of two scans
-// the later.
+// No request asks about a batch twice: what was just read from the store comes first, and of two
+// scans the later.
 func TestAScanOfWhatIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
@@ -127,8 +127,8 @@ func TestAScanOfWhatIsFollowed(t *testing.T) {
 	})
 }
 
-// What the ledger says about a row of a scan sets its check in the store, unless an event was the reason
-// and the check is near and no later than the next question.
+// What the ledger says about a row of a scan sets its check in the store, unless an event was the
+// reason and the check is near and no later than the next question.
 func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -136,7 +136,8 @@ func TestAStreamedCommitThatComesEarly(t *testing.T) {
 	check(t, table, inhand.Facts{}, early)
 }
 
-// A commit names the prepared bytes by which it was found, also where it is one write with the acceptance.
+// A commit names the prepared bytes by which it was found, also where it is one write with the
+// acceptance.
 func TestACommitNamesWhatWasPrepared(t *testing.T) {
 	for _, p := range []inhand.Phase{inhand.None, inhand.Accepted, inhand.Open} {
 		e := in(p)

@@ -27,8 +27,8 @@ type Options struct {
 	Lanes Lanes
 }
 
-// Lanes hears of lanes. Free says that lanes may go on at a time, and Over that this process has nothing
-// under way in a lane.
+// Lanes hears of lanes. Free says that lanes may go on at a time, and Over that this process has
+// nothing under way in a lane.
 type Lanes interface {
 	Free(at time.Time, lanes ...batch.ServiceID)
 	Over(batch.ServiceID)
@@ -176,9 +176,9 @@ type Recorded struct {
 	Again bool
 }
 
-// Written says that the store has answered about a group of outcomes. It wakes the lanes
-// concerned all at once, so that lanes that can go on together do. It writes nothing itself. It returns
-// after what time the first of the rows is due in the store; negative for none.
+// Written says that the store has answered about a group of outcomes. It wakes the lanes concerned
+// all at once, so that lanes that can go on together do. It writes nothing itself. It returns after
+// what time the first of the rows is due in the store; negative for none.
 func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID
@@ -226,8 +226,8 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 }
 
 // sighted ends the sighting of a row at the version that the monitor asked about. A doubt about an
-// accepted batch, and a rollback that is counted, change nothing of the attempt: the row counts as seen
-// for as long as before.
+// accepted batch, and a rollback that is counted, change nothing of the attempt: the row counts as
+// seen for as long as before.
 func (t *Table) sighted(w *Recorded) {
 	was := sighting{w.Key, w.Version}
 	if (w.Finding == store.Doubtful || w.Finding == store.IsValid && w.RolledBack) && w.Applied.Result == store.Written {

@@ -299,7 +299,8 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 		[]time.Duration{got.PostedAgo, got.Age, got.DoubtAgo, got.ResendLeft})
 }
 
-// The database's clock may jump between a POST and the write of its acceptance: no age comes of that.
+// The database's clock may jump between a POST and the write of its acceptance: no age comes of
+// that.
 func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
 	accepted := answered(store.Accepted)
 	ev := written(accepted.Outcome, batch.Pending)
@@ -345,10 +346,10 @@ func TestLanesThatMayGoOn(t *testing.T) {
 	})
 }
 
-// An event that names no batch causes one question about everything open in its group, at most
-// a hundred times a second, in the order of the POSTs.
-// An accepted batch that was in doubt and is found again holds its lane no longer. Its row counts as
-// known for as long as before the doubt, which changed nothing of the attempt.
+// An event that names no batch causes one question about everything open in its group, at most a
+// hundred times a second, in the order of the POSTs. An accepted batch that was in doubt and is
+// found again holds its lane no longer. Its row counts as known for as long as before the doubt,
+// which changed nothing of the attempt.
 func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package inhand
 
-// unfinished reports whether this process has claimed the batch, or has found its outcome, and has not
-// written the outcome yet.
+// unfinished reports whether this process has claimed the batch, or has found its outcome, and has
+// not written the outcome yet.
 func (p Phase) unfinished() bool {
 	switch p {
 	case Claimed, Accepted, Writing, Committing:
@@ -10,8 +10,8 @@ func (p Phase) unfinished() bool {
 	return false
 }
 
-// Unfinished returns how many batches this process has claimed, or has found the outcome of, and has
-// not written the outcome of yet.
+// Unfinished returns how many batches this process has claimed, or has found the outcome of, and
+// has not written the outcome of yet.
 func (t *Table) Unfinished() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
