@@ -35,8 +35,8 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 		}
 	}
 	a.Halt = w.Halt // of whatever finding: the store's second answer names no halt
-	a.Stuck = a.Stuck || mayCall(w) && a.Row.Called() && (w.Was == nil || !w.Was.Called())
-	a.Halted = a.Governs() && (a.Halted || r.halted(ctx, a, w.Policy))
+	a.Stuck = a.Stuck || called(w)
+	a.Halted = a.Governs() && (a.Halted || r.mayHalt(ctx, a, w.Policy))
 	return a
 }
 
@@ -44,8 +44,9 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 // moved on by more than this outcome before the repetition, which was fenced: nobody else reports
 // them. The row, its reports and acts and the lane's control say whether the first write was done.
 func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
-	row, event := w.Applied.Row, batch.Event{
-		Kind: batch.EventState, Key: w.Key, State: w.Applied.Row.State, From: batch.Submitting, By: w.By, Attempt: w.Attempt,
+	row := w.Applied.Row
+	event := batch.Event{
+		Kind: batch.EventState, Key: w.Key, State: row.State, From: batch.Submitting, By: w.By, Attempt: w.Attempt,
 		Err: asError(w.Error), TraceParent: w.Applied.TraceParent,
 	}
 	ended := w.Finding == store.Refused
@@ -61,16 +62,21 @@ func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 		}
 	}
 	if ended || w.Halt != "" {
-		r.reportHalt(ctx, w, event)
+		if c, err := r.control(ctx, w.Key.Service); err == nil && !c.HaltedAt.IsZero() && c.HaltedBy == w.Key.ID {
+			r.halted(event, c.HaltReason)
+		}
 	}
-	if mayCall(w) && row.Called() && (w.Was == nil || !w.Was.Called()) {
+	if called(w) {
 		event.Kind, event.State, event.Err = batch.EventDecision, row.State, errors.New(row.Decision)
 		r.Report(event)
 	}
 }
 
-// mayCall reports whether an outcome may call a person.
-func mayCall(w inhand.Recorded) bool { return w.Finding == store.Undecidable || w.StuckAfter > 0 }
+// called reports whether an outcome called a person, as far as its row shows.
+func called(w inhand.Recorded) bool {
+	may := w.Finding == store.Undecidable || w.StuckAfter > 0
+	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
+}
 
 // ended reports whether an outcome made its batch final, and in which state: the row still is, or a
 // person requeued the batch since the outcome's report was stored.
@@ -78,14 +84,7 @@ func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, 
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
 	}
-	var reports []batch.Report
-	var acts []batch.Act
-	err := r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		if reports, err = r.store.Attempts(ctx, w.Key); err == nil {
-			acts, err = r.store.History(ctx, w.Key)
-		}
-		return err
-	})
+	reports, acts, err := r.told(ctx, w.Key)
 	if err != nil {
 		return 0, false
 	}
@@ -99,36 +98,11 @@ func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, 
 	return 0, false
 }
 
-// reportHalt reports that a lane was halted by the batch of an outcome, if it still is.
-func (r *Run) reportHalt(ctx context.Context, w inhand.Recorded, event batch.Event) {
-	var c batch.Control
-	err := r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		c, err = r.store.Control(ctx, batch.Only(w.Key.Service))
-		return err
-	})
-	if err != nil || c.HaltedAt.IsZero() || c.HaltedBy != w.Key.ID {
-		return
-	}
-	event.Kind = batch.EventHalted
-	if c.HaltReason != "" {
-		event.Err = errors.New(c.HaltReason)
-		r.standing.halt(w.Key.Service)
-	}
-	r.Report(event)
-}
-
 // finalBefore reports whether the batch of a row may have been final before. Then the store has a
 // report of a verdict against it, of an attempt that spent its budget, or an operator's act. If the
 // store gives no answer in time, that is reported as trouble.
 func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
-	var reports []batch.Report
-	var acts []batch.Act
-	err := r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		if reports, err = r.store.Attempts(ctx, key); err == nil {
-			acts, err = r.store.History(ctx, key)
-		}
-		return err
-	})
+	reports, acts, err := r.told(ctx, key)
 	switch {
 	case ctx.Err() != nil: // many replies were lost: better one trouble than a breach for each batch
 		r.Trouble("lost reply", fmt.Errorf("was %s final before it was committed? %w", key, err))
@@ -141,18 +115,34 @@ func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) boo
 	})
 }
 
-// halted reports whether an outcome halted its lane, or may have.
-func (r *Run) halted(ctx context.Context, a store.Applied, by batch.Policy) bool {
-	var c batch.Control
-	err := r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
-		c, err = r.store.Control(ctx, batch.Only(a.Key.Service))
-		return err
-	})
+// mayHalt reports whether an outcome halted its lane, or may have.
+func (r *Run) mayHalt(ctx context.Context, a store.Applied, by batch.Policy) bool {
+	c, err := r.control(ctx, a.Key.Service)
 	if err != nil {
 		return !errors.Is(err, store.ErrUnsupported) // such a store halts nothing
 	}
 	a, _ = a.Enforce(c, by, time.Now())
 	return !c.HaltedAt.IsZero() && (a.Halted || c.HaltedBy == a.Key.ID)
+}
+
+// told returns the stored reports of a batch's attempts, and the acts of operators upon it.
+func (r *Run) told(ctx context.Context, key batch.Key) (reports []batch.Report, acts []batch.Act, err error) {
+	err = r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		if reports, err = r.store.Attempts(ctx, key); err == nil {
+			acts, err = r.store.History(ctx, key)
+		}
+		return err
+	})
+	return reports, acts, err
+}
+
+// control returns the control of a lane.
+func (r *Run) control(ctx context.Context, s batch.ServiceID) (c batch.Control, err error) {
+	err = r.read(ctx, "lost reply", func(ctx context.Context) (err error) {
+		c, err = r.store.Control(ctx, batch.Only(s))
+		return err
+	})
+	return c, err
 }
 
 // read reads from the store for an event, and tries again until ctx is done.

@@ -72,18 +72,24 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	if w.Applied.Stuck || !quietly(w) {
 		r.Report(event)
 	}
-	if w.Applied.Halted && w.Applied.Result == store.Written {
-		event.Kind = batch.EventHalted
-		if w.Applied.Halt != "" {
-			event.Err = errors.New(w.Applied.Halt)
-			r.standing.halt(key.Service)
-		}
-		r.Report(event)
-	}
-	if row.Quarantined && event.Kind == batch.EventFinal {
+	switch {
+	case w.Applied.Halted:
+		r.halted(event, w.Applied.Halt)
+	case row.Quarantined && event.Kind == batch.EventFinal:
 		event.Kind = batch.EventQuarantined
 		r.Report(event)
 	}
+}
+
+// halted reports that a batch halted its lane: by the policy, or, as why says, because the ledger took it
+// back again and again.
+func (r *Run) halted(event batch.Event, why string) {
+	event.Kind = batch.EventHalted
+	if why != "" {
+		event.Err = errors.New(why)
+		r.standing.halt(event.Key.Service)
+	}
+	r.Report(event)
 }
 
 // quietly reports whether an outcome changed no state: the row keeps which node has shown the batch, that
