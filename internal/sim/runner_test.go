@@ -54,6 +54,15 @@ func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 	return a, err
 }
 
+// untilStopped starts a Runner again whose first look at the store failed.
+func untilStopped(ctx context.Context, r *dltbatch.Runner) error {
+	for {
+		if err := r.Run(ctx); !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
+			return err
+		}
+	}
+}
+
 // add is a caller who repeats a failed Add.
 func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	for {
@@ -157,11 +166,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	runFor := func(r *dltbatch.Runner, d time.Duration) {
 		ctx, cancel := context.WithTimeout(all, d)
 		defer cancel()
-		err := r.Run(ctx)
-		for errors.Is(err, flaky.ErrBefore) || errors.Is(err, flaky.ErrAfter) { // at the first look: it is started again
-			err = r.Run(ctx)
-		}
-		require.NoError(t, err)
+		require.NoError(t, untilStopped(ctx, r))
 	}
 	done := make(chan struct{})
 	go func() {

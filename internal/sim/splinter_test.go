@@ -79,7 +79,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 	runFor := func(r *dltbatch.Runner, d time.Duration) {
 		ctx, cancel := context.WithTimeout(all, d)
 		defer cancel()
-		require.NoError(t, r.Run(ctx))
+		require.NoError(t, untilStopped(ctx, r))
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
