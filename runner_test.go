@@ -189,8 +189,12 @@ type broken struct{ store.Store }
 
 var errStore = errors.New("database down")
 
-func (broken) Ledger(context.Context, string) (string, error) { return "", errStore }
-func (broken) Add(context.Context, ...batch.Batch) error      { return errStore }
+func (broken) Add(context.Context, ...batch.Batch) error { return errStore }
+func (broken) ReadTexts(context.Context, store.TextKind, ...string) ([]store.Text, time.Time, error) {
+	return nil, time.Time{}, errStore
+}
+
+func (broken) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errStore }
 func (broken) Get(context.Context, batch.Key) (batch.Record, error) {
 	return batch.Record{}, errStore
 }
