@@ -11,6 +11,22 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
+// Sanitised returns outcomes whose texts can be stored. Most outcomes have no text: where none has,
+// they are the same slice.
+func Sanitised(outcomes []store.Outcome) []store.Outcome {
+	clean := outcomes
+	for i, o := range outcomes {
+		if o.Error == nil && o.Report == nil && o.Receipts == nil && o.Endpoint == "" && o.Halt == "" {
+			continue
+		}
+		if &clean[0] == &outcomes[0] {
+			clean = slices.Clone(outcomes)
+		}
+		clean[i] = o.Sanitised()
+	}
+	return clean
+}
+
 // RecordRead records the outcomes at these places: it reads and locks their rows, applies the outcomes
 // in their order, and saves the rows. halt halts lanes: rows of service, time, id and reason, for
 // ExecAll.

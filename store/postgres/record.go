@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
@@ -19,17 +18,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	clean := outcomes // most outcomes have no text
-	for i, o := range outcomes {
-		if o.Error == nil && o.Report == nil && o.Receipts == nil && o.Endpoint == "" && o.Halt == "" {
-			continue
-		}
-		if &clean[0] == &outcomes[0] {
-			clean = slices.Clone(outcomes)
-		}
-		clean[i] = o.Sanitised()
-	}
-	return s.recordParts(ctx, clean)
+	return s.recordParts(ctx, sqlstore.Sanitised(outcomes))
 }
 
 func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {

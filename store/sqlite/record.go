@@ -13,10 +13,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	clean := make([]store.Outcome, len(outcomes))
-	for i, o := range outcomes {
-		clean[i] = o.Sanitised()
-	}
+	clean := sqlstore.Sanitised(outcomes)
 	var applied []store.Applied
 	record := func(together bool) error {
 		return s.write(ctx, "record", func(ctx context.Context, t *session) (err error) {
