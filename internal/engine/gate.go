@@ -107,7 +107,7 @@ func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 		if i > 0 && s == services[i-1] || out[s] != nil {
 			continue
 		}
-		f, old := &fresh{}, g.known(s)
+		f, old := fresh{}, g.known(s)
 		lasts := old.judged && !panicked(old.err)
 		switch {
 		case old.terms == nil || old.terms.Routed:
@@ -123,7 +123,8 @@ func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 		if out == nil {
 			out = map[batch.ServiceID]*fresh{}
 		}
-		out[s] = f
+		found := f // few need memory
+		out[s] = &found
 	}
 	return out
 }

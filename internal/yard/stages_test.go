@@ -14,7 +14,7 @@ import (
 var stages = [...]struct{ name, frame string }{
 	{"add", "dltbatch.(*Runner).Add"},
 	{"claim", "dltbatch/internal/claim."},
-	{"post", "dltbatch/submitter."},
+	{"post", "dltbatch/internal/submit."},
 	{"record", "dltbatch/internal/groups."},
 	{"poll", "dltbatch/internal/ask."},
 	{"http", "net/http."},
