@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Attention is one cause for which a Runner does not do all that it should. [Health.Attention] lists
-// them.
+// Attention is one cause for which a Runner does not do all that it should. [Health.Attention]
+// lists them.
 type Attention struct {
 	// Part is what the cause is about, one of the Part constants.
 	Part string `json:"part"`
@@ -49,10 +49,10 @@ const (
 	loopSilence = 10 * time.Minute
 )
 
-// Attention is the verdict about a Runner at a moment: nil says that all is well, as far as this process
-// knows. It is a pure function of Health, and the one rule by which package probe, and the metrics of
-// package otelbatch, judge a part. A pause or a failure is listed from its first moment on, and many are
-// over soon by themselves: look at Since before you call a person.
+// Attention is the verdict about a Runner at a moment: nil says that all is well, as far as this
+// process knows. It is a pure function of Health, and the one rule by which package probe, and the
+// metrics of package otelbatch, judge a part. A pause or a failure is listed from its first moment
+// on, and many are over soon by themselves: look at Since before you call a person.
 func (h Health) Attention(now time.Time) (all []Attention) {
 	if !h.Running {
 		return []Attention{{PartRun, time.Time{}, "Run does not run"}}
@@ -129,21 +129,21 @@ func someServices(all []batch.ServiceID) string {
 	return strings.Join(names, ", ")
 }
 
-// Counts are what a Runner knows of all batches of the database: it reads the counts that the store keeps
-// every 15 s ([store.Stats]).
+// Counts are what a Runner knows of all batches of the database: it reads the counts that the store
+// keeps every 15 s ([store.Stats]).
 type Counts struct {
-	// ReadAt is when they were read, on this process's clock, and Age how old they were then. ReadAt is
-	// zero where nobody has counted yet, or the store lacks [store.CanCountOpen].
+	// ReadAt is when they were read, on this process's clock, and Age how old they were then.
+	// ReadAt is zero where nobody has counted yet, or the store lacks [store.CanCountOpen].
 	ReadAt time.Time     `json:"read_at,omitzero"`
 	Age    time.Duration `json:"age,omitzero"`
-	// Waiting are batches that have to be posted, or posted again. Undecided need a person's decision:
-	// among them are those that have not moved for Options.StuckAfter. Halted are lanes.
+	// Waiting are batches that have to be posted, or posted again. Undecided need a person's
+	// decision: among them are those that have not moved for Options.StuckAfter. Halted are lanes.
 	Waiting   int `json:"waiting,omitzero"`
 	Undecided int `json:"undecided,omitzero"`
 	Halted    int `json:"halted,omitzero"`
-	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and none of the
-	// whole database moves: the ledger has none in hand, and no instance saw one become final, nor this
-	// one have one accepted.
+	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and none
+	// of the whole database moves: the ledger has none in hand, and no instance saw one become
+	// final, nor this one have one accepted.
 	StandingSince time.Time `json:"standing_since,omitzero"`
 }
 

@@ -1,5 +1,5 @@
-// Package health says how a Runner is doing: data ([Health]) for readiness probes and for people, and one
-// verdict about them ([Health.Attention]). A Runner has it from Runner.Health.
+// Package health says how a Runner is doing: data ([Health]) for readiness probes and for people,
+// and one verdict about them ([Health.Attention]). A Runner has it from Runner.Health.
 package health
 
 import (
@@ -72,7 +72,8 @@ type PartHealth struct {
 	// for a shorter time than three seconds. A failure is an answer. Calls to a ledger have their
 	// own timeouts, and it stays zero for them.
 	NoAnswerSince time.Time `json:"no_answer_since,omitzero"`
-	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as error.
+	// Err is the error of the last failure, or wraps [ErrNoAnswer]. In JSON it is the text, as
+	// error.
 	Err error `json:"-"`
 }
 
@@ -80,12 +81,13 @@ type PartHealth struct {
 // of a loop.
 const Memory = 5 * time.Minute
 
-// Health is how a Runner is doing: data for readiness probes and for people. Its verdict, in sentences, is
-// [Health.Attention].
+// Health is how a Runner is doing: data for readiness probes and for people. Its verdict, in
+// sentences, is [Health.Attention].
 //
 // An idle Runner looks at the store every Options.ScanInterval, which keeps Store current, and its
-// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call makes a part ConditionFailing
-// until the next success. To ignore short failures, look at the age of FailingSince.
+// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call
+// makes a part ConditionFailing until the next success. To ignore short failures, look at the age
+// of FailingSince.
 type Health struct {
 	Running bool `json:"running"`
 	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
@@ -101,13 +103,14 @@ type Health struct {
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
-	// HeldServices are the services that this Run does not serve: options, ledger and store do
-	// not fit, or another ledger has them. A lane held for another reason is not among them. Explain of a batch and
-	// batch.EventLaneHeld give the reason.
+	// HeldServices are the services that this Run does not serve: options, ledger and store do not
+	// fit, or another ledger has them. A lane held for another reason is not among them. Explain of
+	// a batch and batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
-	// Store is the database, as all loops see it: any successful call clears a failure, but only a write
-	// clears the failure of a write. While nothing is to be done, no loop writes, but the Runner writes its
-	// own row every 15 s (where the store has [store.CanCountOpen] and [store.CanKeepTexts]), which counts alike.
+	// Store is the database, as all loops see it: any successful call clears a failure, but only a
+	// write clears the failure of a write. While nothing is to be done, no loop writes, but the
+	// Runner writes its own row every 15 s (where the store has [store.CanCountOpen] and
+	// [store.CanKeepTexts]), which counts alike.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as
@@ -156,8 +159,8 @@ type Use struct {
 	Size int `json:"size"`
 }
 
-// PauseMemory is how long [Health] shows a pause that is over while nothing waits. It is longer than a
-// waiting batch takes to be found and sent as a probe.
+// PauseMemory is how long [Health] shows a pause that is over while nothing waits. It is longer
+// than a waiting batch takes to be found and sent as a probe.
 const PauseMemory = time.Minute
 
 // MarshalJSON writes errors as their texts, and leaves out fields that do not apply.

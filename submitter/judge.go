@@ -14,7 +14,8 @@ type Rules struct {
 	// Delay returns how long a batch of the service waits after its n-th certain failure
 	// in a row.
 	Delay func(s batch.ServiceID, n int) time.Duration
-	// StuckAfter is how long a batch may be open without moving before it needs a person; 0 is never.
+	// StuckAfter is how long a batch may be open without moving before it needs a person; 0 is
+	// never.
 	StuckAfter time.Duration
 }
 

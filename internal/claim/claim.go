@@ -32,9 +32,9 @@ type badAnswer struct {
 	err     error
 }
 
-// badAnswers keeps bad answers until the claims have ended. The strategy is asked inside of the claiming
-// transaction, where Held must not be called: the application may call the store in it, and would wait
-// for this very claim. Claims that are under way together share it.
+// badAnswers keeps bad answers until the claims have ended. The strategy is asked inside of the
+// claiming transaction, where Held must not be called: the application may call the store in it,
+// and would wait for this very claim. Claims that are under way together share it.
 type badAnswers struct {
 	mu  sync.Mutex
 	all []badAnswer

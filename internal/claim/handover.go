@@ -18,9 +18,10 @@ var errPayloads = errors.New("load payloads")
 var errLate = errors.New("put back")
 
 // handOver loads the payloads that did not come with the claim, and gives the claimed runs to the
-// submitter. It returns how many batches it gave. If the payloads cannot be loaded, or no request fits
-// any more, it puts the claims back. It loads before it calls Claimed, which may take long: ctx ends soon, and a claim
-// that is put back because of that is made again with the same batches, for ever.
+// submitter. It returns how many batches it gave. If the payloads cannot be loaded, or no request
+// fits any more, it puts the claims back. It loads before it calls Claimed, which may take long:
+// ctx ends soon, and a claim that is put back because of that is made again with the same batches,
+// for ever.
 func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until time.Time) (n int, err error) {
 	var refs []store.Ref
 	for _, r := range claimed.Runs {
@@ -40,7 +41,8 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 		c.o.Claimed(ctx, r)
 	}
 	if n > 0 && wall.Until(until) < c.o.Request {
-		// The submitter would put it back without a word, and the lane would be claimed again at once.
+		// The submitter would put it back without a word, and the lane would be claimed again at
+		// once.
 		c.putBack(claimed.Runs)
 		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errLate, c.o.Query.TTL)
 	}

@@ -1,5 +1,5 @@
-// Package claim is the queuer's work: it goes round the lanes, claims the batches that a strategy picks, and
-// hands them to the submitter.
+// Package claim is the queuer's work: it goes round the lanes, claims the batches that a strategy
+// picks, and hands them to the submitter.
 package claim
 
 import (
@@ -40,8 +40,8 @@ type Submitter interface {
 // Options of a queuer; all must be set.
 type Options struct {
 	Strategy queuer.Strategy
-	// Query is what all claims have in common: Window, TTL, Budget, Instance, StuckAfter, Resend and
-	// MaxInFlight.
+	// Query is what all claims have in common: Window, TTL, Budget, Instance, StuckAfter, Resend
+	// and MaxInFlight.
 	Query  store.ClaimQuery
 	Margin time.Duration // a claim's requests end this long before the claim does
 	// Request is the time that a request needs. A claim that leaves less is put back, reported, and
@@ -53,7 +53,8 @@ type Options struct {
 	Busy      time.Duration
 	ScanLanes int // lanes that one scan reads at most
 	Lanes     int // lanes that one claim looks at
-	// Bytes returns how many bytes of payloads all claims under way may take; nil and 0 are no bound.
+	// Bytes returns how many bytes of payloads all claims under way may take; nil and 0 are no
+	// bound.
 	Bytes func() int
 	// KeepsOrder says whether a lane's ledger keeps the order of submission; nil: no ledger
 	// does.
@@ -105,8 +106,9 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 	}
 }
 
-// Empty may be called at any time. It reports that the last scan read all lanes, began within the last d, and found no open batch. It
-// has not looked at lanes that are paused or halted ([store.Store].Lanes).
+// Empty may be called at any time. It reports that the last scan read all lanes, began within the
+// last d, and found no open batch. It has not looked at lanes that are paused or halted
+// ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
 	began := q.scan.empty.Load()
 	return began != nil && time.Since(*began) <= d
@@ -164,8 +166,8 @@ func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	return q.lanes.Next()
 }
 
-// begin begins a claim of the lanes that were taken and whose services are open. A panic ends Run, and
-// must not take the lanes with it.
+// begin begins a claim of the lanes that were taken and whose services are open. A panic ends Run,
+// and must not take the lanes with it.
 func (q *Queuer) begin(ctx context.Context, taken []batch.ServiceID, room int) {
 	begun := false
 	defer func() {
@@ -216,8 +218,8 @@ func (q *Queuer) land(f flight) {
 	for _, b := range f.bad {
 		q.o.Held(b.service, b.err)
 	}
-	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row; but one
-	// lane that fails again and again says nothing of the store.
+	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row; but
+	// one lane that fails again and again says nothing of the store.
 	if f.went {
 		q.strikes = 0
 	}

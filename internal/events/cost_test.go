@@ -25,7 +25,8 @@ func BenchmarkEventThatNobodySees(b *testing.B) {
 	}
 }
 
-// Where nobody gives a context, an Add costs no allocation more; and where all batches have their own.
+// Where nobody gives a context, an Add costs no allocation more; and where all batches have their
+// own.
 func TestATraceThatNobodyWantsIsFree(t *testing.T) {
 	r, ctx := New(Options{}), t.Context()
 	for name, own := range map[string]string{"none": "", "own": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"} {

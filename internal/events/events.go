@@ -1,5 +1,5 @@
-// Package events makes the events of a Runner and hands them on: to the application's observers, to the
-// log, and to what Health says of pauses, held services, warnings and troubles.
+// Package events makes the events of a Runner and hands them on: to the application's observers, to
+// the log, and to what Health says of pauses, held services, warnings and troubles.
 package events
 
 import (
@@ -28,7 +28,8 @@ type Options struct {
 	Final        func(batch.Key) // called when this process saw a batch become final
 }
 
-// Reporter makes the events of one Runner and hands them on. Its methods may be called concurrently.
+// Reporter makes the events of one Runner and hands them on. Its methods may be called
+// concurrently.
 type Reporter struct {
 	o        Options
 	log      *slog.Logger
@@ -137,8 +138,8 @@ func (r *Reporter) contain(ctx context.Context, name string, call func()) {
 	}
 }
 
-// TakeFlow returns the flow of batches since it was taken last, and begins anew, if that is a second ago or
-// more: a shorter one says nothing about rates.
+// TakeFlow returns the flow of batches since it was taken last, and begins anew, if that is a
+// second ago or more: a shorter one says nothing about rates.
 func (r *Reporter) TakeFlow(now time.Time) (store.Flow, bool) { return r.flow.take(now) }
 
 // Health returns what the events say of it.

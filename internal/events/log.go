@@ -52,8 +52,8 @@ func newSums() *repeats[topic, write] {
 }
 
 // say writes a line to the log, unless a line of its topic was written before and that is not over
-// yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has the
-// stack of a panic.
+// yet: then it only counts, and returns false (docs/operations.md#logs). Only the first line has
+// the stack of a panic.
 func (r *Reporter) say(ctx context.Context, level slog.Level, about topic, err error, attrs ...slog.Attr) (first bool) {
 	attrs = slices.Clone(attrs) // the sums read it later, and the caller goes on with its own
 	if err != nil {
@@ -95,8 +95,8 @@ func (r *Reporter) logEvent(ctx context.Context, e batch.Event) {
 	r.log.LogAttrs(ctx, level, string(e.Kind), append(attrs, stack(e.Err)...)...)
 }
 
-// levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info for
-// a change that an operator wants to find again, Debug for all others.
+// levelOf returns the level of an event: Error and Warn for somebody who should look at it, Info
+// for a change that an operator wants to find again, Debug for all others.
 func levelOf(e batch.Event) slog.Level {
 	switch e.Kind {
 	case batch.EventOrderBreach, batch.EventVanished:

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are sent
-// again behind others, before they are sent. It asks the store until ctx is done, and then says
-// "perhaps": the requests need the rest of the claim's time.
+// reportSentBehind reports the batches of a run that the ledger had accepted and lost, and that are
+// sent again behind others, before they are sent. It asks the store until ctx is done, and then
+// says "perhaps": the requests need the rest of the claim's time.
 func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 	if !r.reliant {
 		return

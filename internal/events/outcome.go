@@ -81,8 +81,8 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	}
 }
 
-// halted reports that a batch halted its lane: by the policy, or, as why says, because the ledger took it
-// back again and again.
+// halted reports that a batch halted its lane: by the policy, or, as why says, because the ledger
+// took it back again and again.
 func (r *Run) halted(event batch.Event, why string) {
 	event.Kind = batch.EventHalted
 	if why != "" {
@@ -92,8 +92,9 @@ func (r *Run) halted(event batch.Event, why string) {
 	r.Report(event)
 }
 
-// quietly reports whether an outcome changed no state: the row keeps which node has shown the batch, that
-// its deadline is put off, or why a person, who was called before, has to decide about this attempt, too.
+// quietly reports whether an outcome changed no state: the row keeps which node has shown the
+// batch, that its deadline is put off, or why a person, who was called before, has to decide about
+// this attempt, too.
 func quietly(w inhand.Recorded) bool {
 	switch w.Finding {
 	case store.IsPending:

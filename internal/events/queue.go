@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// queue holds values for a receiver that may be slow, and never makes their sender wait. It holds them until they are delivered, one after the other and in their order, on a
-// goroutine that exists only while there are any. A value that finds the queue full is lost. All
-// methods may be called concurrently.
+// queue holds values for a receiver that may be slow, and never makes their sender wait. It holds
+// them until they are delivered, one after the other and in their order, on a goroutine that exists
+// only while there are any. A value that finds the queue full is lost. All methods may be called
+// concurrently.
 type queue[T any] struct {
 	deliver func(T)
 	most    int
@@ -19,7 +20,8 @@ type queue[T any] struct {
 	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
 }
 
-// newQueue returns an empty queue. It holds at most so many values, and delivers one more at the time.
+// newQueue returns an empty queue. It holds at most so many values, and delivers one more at the
+// time.
 func newQueue[T any](most int, deliver func(T)) *queue[T] {
 	return &queue[T]{deliver: deliver, most: most}
 }

@@ -29,8 +29,8 @@ type Run struct {
 	over    atomic.Bool
 }
 
-// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done. reliant says
-// that the strategy relies on the order in which the ledger gets batches.
+// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done. reliant
+// says that the strategy relies on the order in which the ledger gets batches.
 func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.ServiceID) dlt.Traits, reliant bool) *Run {
 	values := context.WithoutCancel(ctx)
 	observe := func(e batch.Event) { r.Observe(values, e) }
@@ -38,8 +38,8 @@ func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.Service
 	return &Run{Reporter: r, store: s, traits: traits, reliant: reliant}
 }
 
-// End ends the Run. The queues of Options.Observers get time to become empty, and sums in the log are
-// written.
+// End ends the Run. The queues of Options.Observers get time to become empty, and sums in the log
+// are written.
 func (r *Run) End() {
 	r.over.Store(true) // before Health is cleared
 	r.standing.clear()
@@ -48,9 +48,9 @@ func (r *Run) End() {
 	r.run.Store(nil)
 }
 
-// Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their answers
-// close and open only the gates of that Run, so Paused, Resumed and Unserved say nothing then: Health
-// and the events are about the Run of now, and nobody would ever take the news back.
+// Requests that ignore their context may outlive their Run, which then returns ErrDrain. Their
+// answers close and open only the gates of that Run, so Paused, Resumed and Unserved say nothing
+// then: Health and the events are about the Run of now, and nobody would ever take the news back.
 
 // Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means
 // that the Run serves it by now.
@@ -95,7 +95,8 @@ func (r *Run) Vanished(key batch.Key, now batch.Reported) {
 	r.Report(batch.Event{Kind: batch.EventVanished, Key: key, State: batch.Committed, Err: fmt.Errorf("the ledger says %s", now)})
 }
 
-// answerError is the error of a ledger's client, with its kind for readers who do not know the client.
+// answerError is the error of a ledger's client, with its kind for readers who do not know the
+// client.
 type answerError struct {
 	kind *batch.SubmissionError
 	err  error

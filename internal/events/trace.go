@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Traced returns the batches with their trace contexts: their own, or else the caller's. It drops and
-// counts a context that is not valid, and leaves the caller's slice as it is.
+// Traced returns the batches with their trace contexts: their own, or else the caller's. It drops
+// and counts a context that is not valid, and leaves the caller's slice as it is.
 func (r *Reporter) Traced(ctx context.Context, batches []batch.Batch) []batch.Batch {
 	return traces.Traced(ctx, &r.traces, r.o.TraceParent, batches, func(b *batch.Batch) *string { return &b.TraceParent })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All methods may
-// be called concurrently.
+// Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All methods
+// may be called concurrently.
 type Table struct {
 	few  int
 	wake chan struct{} // capacity one: a wake-up that is due
@@ -47,8 +47,8 @@ func (t *Table) Wake() { loop.Poke(t.wake) }
 // Woken gives the queuer its wake-ups.
 func (t *Table) Woken() <-chan struct{} { return t.wake }
 
-// Added says that batches were added to lanes, and wakes the queuer. While a run of a lane is out and
-// nothing may leave beside it, the queuer looks at the lane only when that run is over.
+// Added says that batches were added to lanes, and wakes the queuer. While a run of a lane is out
+// and nothing may leave beside it, the queuer looks at the lane only when that run is over.
 func (t *Table) Added(lanes ...batch.ServiceID) {
 	t.Name(time.Now(), lanes...)
 	t.Wake()

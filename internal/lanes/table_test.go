@@ -180,8 +180,8 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 	})
 }
 
-// A lane that has failed is taken alone until a claim of it goes well: its claim may hang again, and
-// that of the lanes beside it with it.
+// A lane that has failed is taken alone until a claim of it goes well: its claim may hang again,
+// and that of the lanes beside it with it.
 func TestALaneThatFailedGoesAlone(t *testing.T) {
 	for _, in := range []request{named, found} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,11 +20,11 @@ type sender struct {
 	gates  *gates
 }
 
-// attempt makes the tries of one attempt; several claims make one request. It retries only a
-// batch that the ledger certainly did not take, soon and a few times; the first doubt ends it. Where
-// batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have lost
-// the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]).
-// post is the last request. If none was made, an error beside that says why, and is never doubt.
+// attempt makes the tries of one attempt; several claims make one request. It retries only a batch
+// that the ledger certainly did not take, soon and a few times; the first doubt ends it. Where
+// batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have
+// lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post is
+// the last request. If none was made, an error beside that says why, and is never doubt.
 func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time, at *approach) (post store.Post, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)

@@ -157,7 +157,8 @@ func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 	assert.Equal(t, 8, g.room(now))
 }
 
-// A request that hangs says nothing about the ledger, and keeps no place from those that might be answered.
+// A request that hangs says nothing about the ledger, and keeps no place from those that might be
+// answered.
 func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(2, time.Second)

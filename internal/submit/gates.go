@@ -122,10 +122,10 @@ func (a *gates) leave(g *gate, t turn, service batch.ServiceID, err error) {
 	}
 }
 
-// announce reports by Paused or Resumed that the gate has changed since its last report, and by Paused that
-// it stays closed for another kind of reason. One goroutine
-// reports at a time, without the lock, and looks again after each report: so the last report is
-// true, even if the gate closes and opens at about the same time.
+// announce reports by Paused or Resumed that the gate has changed since its last report, and by
+// Paused that it stays closed for another kind of reason. One goroutine reports at a time, without
+// the lock, and looks again after each report: so the last report is true, even if the gate closes
+// and opens at about the same time.
 func (a *gates) announce(g *gate, sc scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

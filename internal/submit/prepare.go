@@ -14,10 +14,10 @@ import (
 )
 
 // prepare asks the ledger for the bytes that must be known before the POST, and keeps them where
-// they are more than the claim has. The batch may be posted only if said is true and there is no error. said is false
-// where the result is not the ledger's word: the row has moved on, the store failed, or the
-// client did. The error is never doubt: no request that could take effect was sent. A stop
-// cuts off the ledger's answer, but not the write.
+// they are more than the claim has. The batch may be posted only if said is true and there is no
+// error. said is false where the result is not the ledger's word: the row has moved on, the store
+// failed, or the client did. The error is never doubt: no request that could take effect was sent.
+// A stop cuts off the ledger's answer, but not the write.
 func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
 	kept, said, err = s.askToPrepare(ctx, *c, payload, until)
 	switch {
@@ -43,8 +43,8 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, un
 
 const opPrepare = "prepare"
 
-// prepares reports whether a claim is prepared before its POST: where nothing is kept of it, and before
-// each POST where the traits say Renews.
+// prepares reports whether a claim is prepared before its POST: where nothing is kept of it, and
+// before each POST where the traits say Renews.
 func (s *sender) prepares(c store.Claim) bool {
 	t := s.ledger.Traits(c.Key.Service)
 	return t.Prepares && (c.Prepared == nil || t.Renews)
@@ -63,8 +63,8 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 	return bytes.Clone(out), true, nil
 }
 
-// certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect. Other
-// errors stay as they are.
+// certain makes ErrUnavailable of a doubt: nothing was posted yet, so nothing can take effect.
+// Other errors stay as they are.
 func certain(err error) error {
 	kind, text, after := dlt.Kind(err), err.Error(), dlt.RetryAfter(err)
 	if kind != batch.KindDoubt {

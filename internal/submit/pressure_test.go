@@ -265,8 +265,8 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 	})
 }
 
-// A run in a hand takes up the room behind the gate before the gate knows of it. Otherwise another lane is
-// claimed meanwhile, finds no room, and goes back behind all others.
+// A run in a hand takes up the room behind the gate before the gate knows of it. Otherwise another
+// lane is claimed meanwhile, finds no room, and goes back behind all others.
 func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *rig

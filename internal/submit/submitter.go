@@ -1,5 +1,5 @@
-// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of hands posts
-// them, and the outcome of each attempt is handed on to be recorded.
+// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of hands
+// posts them, and the outcome of each attempt is handed on to be recorded.
 package submit
 
 import (
@@ -28,11 +28,12 @@ type Options struct {
 	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
 	Reliant    bool
 	ClaimLimit int // batches taken and not yet posted, at most
-	// Bytes is how many bytes of payloads are taken and not yet posted: with so many nothing more is
-	// taken. 0 is no bound.
+	// Bytes is how many bytes of payloads are taken and not yet posted: with so many nothing more
+	// is taken. 0 is no bound.
 	Bytes int
 	Rules submitter.Rules
-	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns true.
+	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns
+	// true.
 	Keep func(context.Context, store.Prepared) (bool, error)
 	// Record takes the outcome of an attempt. It may block, but not on the submitter.
 	Record func(store.Outcome)
@@ -47,8 +48,8 @@ type Options struct {
 	Resumed func(service batch.ServiceID, all bool)
 }
 
-// hangsAfter is how long a request is under way when it is taken to hang: others get its hand and its
-// place at the gate.
+// hangsAfter is how long a request is under way when it is taken to hang: others get its hand and
+// its place at the gate.
 func (o *Options) hangsAfter() time.Duration { return min(time.Second, o.RequestTimeout/4) }
 
 // Submitter posts runs. All methods may be called concurrently.
@@ -87,11 +88,11 @@ func New(l dlt.Ledger, o Options) *Submitter {
 	return s
 }
 
-// Room returns how many batches can be taken: the free hands or the number that the pool
-// posted in the last 100 ms, whichever is more, less the queued batches, and never more than
-// fit through the gate of a ledger under pressure. If that is 0, again is when it may change
-// by itself. A lane that is claimed and finds the gate closed goes back behind all others, so nothing more is
-// claimed than the gate lets through.
+// Room returns how many batches can be taken: the free hands or the number that the pool posted in
+// the last 100 ms, whichever is more, less the queued batches, and never more than fit through the
+// gate of a ledger under pressure. If that is 0, again is when it may change by itself. A lane that
+// is claimed and finds the gate closed goes back behind all others, so nothing more is claimed than
+// the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
 	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
@@ -134,8 +135,8 @@ func (s *Submitter) BytesLeft() int {
 // Busy returns how many requests are under way.
 func (s *Submitter) Busy() int { return s.pool.Busy() }
 
-// PauseOver reports whether the pause of a service, or of all, has been over for longer than after, and
-// nothing waited that could have found out whether the ledger takes batches again.
+// PauseOver reports whether the pause of a service, or of all, has been over for longer than after,
+// and nothing waited that could have found out whether the ledger takes batches again.
 func (s *Submitter) PauseOver(service batch.ServiceID, all bool, after time.Duration) bool {
 	return s.gates.over(service, all, after)
 }

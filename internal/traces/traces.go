@@ -35,8 +35,8 @@ func (f *Finder) Ask(app func() string) (parent string) {
 }
 
 // Traced returns items with their contexts, to which at points: their own, or else the context of
-// their caller, which app returns; nil where nobody wants to know. It leaves the caller's slice as it is,
-// and returns it, without an allocation, where nothing changes.
+// their caller, which app returns; nil where nobody wants to know. It leaves the caller's slice as
+// it is, and returns it, without an allocation, where nothing changes.
 func Traced[T any](ctx context.Context, f *Finder, app func(context.Context) string, items []T, at func(*T) *string) []T {
 	callers := ""
 	if app != nil && len(items) > 0 {
