@@ -162,7 +162,8 @@ type overrated struct {
 
 func (l overrated) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
-// Where the traits declare Prepares and the method is not there, nothing is sent, and Health says why.
+// Where the traits declare Prepares and the method is not there, nothing is sent, and Health says
+// why.
 func TestAMissingPrepareSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(nil)

@@ -23,8 +23,8 @@ type Ledger interface {
 	BatchStatusReader
 
 	// Traits returns the properties that the engine relies on for a service. It is pure and
-	// quick, and its answer for a service does not change while the client lives: a Run asks once for
-	// each service, unless the answer says Routed.
+	// quick, and its answer for a service does not change while the client lives: a Run asks once
+	// for each service, unless the answer says Routed.
 	Traits(service batch.ServiceID) Traits
 
 	// SubmitList makes one attempt of each batch in one request: at least two batches, of one

@@ -93,8 +93,9 @@ type Traits struct {
 	// counts beside Prepares only.
 	Renews bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
-	// that pressure on one does not affect the others. The client is asked for the traits again before
-	// each claim, POST and question: a service whose Name has changed is held. A [Router] sets it.
+	// that pressure on one does not affect the others. The client is asked for the traits again
+	// before each claim, POST and question: a service whose Name has changed is held. A [Router]
+	// sets it.
 	Routed bool
 }
 

@@ -118,8 +118,8 @@ type ability struct {
 	has      bool // the client has a method of its own
 }
 
-// abilities calls each such method with a context that is done. One that the client has not replaced
-// says that it is not supported.
+// abilities calls each such method with a context that is done. One that the client has not
+// replaced says that it is not supported.
 func (e *exam) abilities(s batch.ServiceID, t dlt.Traits) []ability {
 	ctx, cancel := context.WithCancel(e.Context())
 	cancel()

@@ -18,10 +18,10 @@ import (
 // gate decides for each service, when a Run first meets it, whether this Run serves it. A
 // service that is not served is held, and reported once; the other services go on.
 //
-// A client that stands for several ledgers (dlt.Traits.Routed) is asked again about each service before each
-// claim, each POST and each question, and for each due row: where it answers otherwise than before, the
-// service is resolved and judged again. If its ledger has another name now, its batch in doubt must neither be
-// asked about at the new ledger nor be sent there.
+// A client that stands for several ledgers (dlt.Traits.Routed) is asked again about each service
+// before each claim, each POST and each question, and for each due row: where it answers otherwise
+// than before, the service is resolved and judged again. If its ledger has another name now, its
+// batch in doubt must neither be asked about at the new ledger nor be sent there.
 type gate struct {
 	*services
 	store  access
@@ -61,8 +61,8 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 		}
 		want := texts.Served{Service: s, Ledger: f.Name}
 		if f.err != nil {
-			// Another ledger may have its batches in flight, although this one cannot serve it. Without a
-			// name texts.Serve records nothing.
+			// Another ledger may have its batches in flight, although this one cannot serve it.
+			// Without a name texts.Serve records nothing.
 			want.Ledger = ""
 			if old := g.known(s); old.judged && old.err == nil && !panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
@@ -99,8 +99,8 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 	return nil
 }
 
-// unjudged returns the services without a lasting judgement of their client's present answer. Where a
-// client panics, its answer before counts.
+// unjudged returns the services without a lasting judgement of their client's present answer.
+// Where a client panics, its answer before counts.
 func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 	var out map[batch.ServiceID]*fresh
 	for i, s := range services {
@@ -153,8 +153,8 @@ func (g *gate) held(s batch.ServiceID) error {
 	return known.err
 }
 
-// others reports whether another ledger has the batches of a service. judge must have judged the service
-// before.
+// others reports whether another ledger has the batches of a service. judge must have judged the
+// service before.
 func (g *gate) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
 
 // open returns the lanes of the services that are served.

@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// ledger is the ledger as the engine has it. A call of a Run goes through the gate first, which refuses
-// without a call; then the meter makes the call, and contains a panic of the client. The gate looks at the
-// service again before each call, because a batch is posted some time after its claim, and is asked about
-// from memory, without a Pending.
+// ledger is the ledger as the engine has it. A call of a Run goes through the gate first, which
+// refuses without a call; then the meter makes the call, and contains a panic of the client. The
+// gate looks at the service again before each call, because a batch is posted some time after its
+// claim, and is asked about from memory, without a Pending.
 type ledger struct {
 	dlt.Ledger
 	*services
@@ -22,8 +22,8 @@ type ledger struct {
 	gate  *gate
 }
 
-// ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now, and busy
-// count as answers.
+// ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now,
+// and busy count as answers.
 func ledgerMeter(to calls, v *vitals) meter {
 	return meter{part: "ledger", calls: to, v: v, whole: &v.ledger, answers: func(err error) bool {
 		switch dlt.Kind(err) {
@@ -53,8 +53,8 @@ func (l ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return l.post(ctx, "submit_list", list[0].Service, len(list), func() error { return l.Ledger.SubmitList(ctx, list) })
 }
 
-// post makes a request that posts n batches of a service. A panic is doubt about each of them, and reported:
-// nobody would notice it otherwise.
+// post makes a request that posts n batches of a service. A panic is doubt about each of them, and
+// reported: nobody would notice it otherwise.
 func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f func() error) error {
 	if err := l.gate.moved("submit", s); err != nil {
 		return err
@@ -83,8 +83,8 @@ func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err e
 	return out, err
 }
 
-// BatchStatuses asks about the batches of the services that no other ledger has, and answers nothing
-// about the rest.
+// BatchStatuses asks about the batches of the services that no other ledger has, and answers
+// nothing about the rest.
 func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
 	services := make([]batch.ServiceID, len(attempts))
 	for i, a := range attempts {
@@ -121,8 +121,8 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 	return e, err
 }
 
-// Events is one connection, and no call of the meter. Its error always means that the stream is lost: it
-// means nothing for the outcome of any batch.
+// Events is one connection, and no call of the meter. Its error always means that the stream is
+// lost: it means nothing for the outcome of any batch.
 func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := l.v.stream(ctx, services)
 	err := loop.Contain(func() error {

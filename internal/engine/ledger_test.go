@@ -42,8 +42,9 @@ func (unreadable) Error() string { panic("boom") }
 func (unknowable) Error() string { return "bad" }
 func (unknowable) As(any) bool   { panic("boom") }
 
-// A panic of the client, or of its error, is contained here and nowhere else. Where a batch was posted it is
-// doubt, and reported, since nobody would notice it otherwise. The call counts as a failure.
+// A panic of the client, or of its error, is contained here and nowhere else. Where a batch was
+// posted it is doubt, and reported, since nobody would notice it otherwise. The call counts as a
+// failure.
 func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
 	for name, c := range map[string]struct {
@@ -115,8 +116,8 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	assert.True(t, v.ledger.success.IsZero() && v.ledger.failed.IsZero())
 }
 
-// The client is asked for the traits of a service once, however often they are read, unless it stands for
-// several ledgers: then the gate asks it each time, and everything else reads the answer.
+// The client is asked for the traits of a service once, however often they are read, unless it
+// stands for several ledgers: then the gate asks it each time, and everything else reads the answer.
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, asked := range map[bool]int{false: 1, true: 3} {
 		n := 0

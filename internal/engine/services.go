@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// services knows the services that this process has met. A service is resolved once, at first sight: its
-// ledger's client is asked for its traits. It is resolved anew only by the gate ([gate]).
+// services knows the services that this process has met. A service is resolved once, at first
+// sight: its ledger's client is asked for its traits. It is resolved anew only by the gate ([gate]).
 type services struct {
 	ledger  dlt.Ledger
 	trouble func(error)
@@ -113,8 +113,8 @@ func (v *services) of(s batch.ServiceID) *terms {
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
-// resolve keeps a client's answer about a service, and the gate's judgement, and reports whether that is
-// news: the service is held now, or not any more. A client that panicked has given no answer.
+// resolve keeps a client's answer about a service, and the gate's judgement, and reports whether
+// that is news: the service is held now, or not any more. A client that panicked has given no answer.
 func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
