@@ -81,7 +81,7 @@ func (s *stand) night() {
 	require.NoError(s, err)
 	s.instances()
 	s.counted()
-	s.exec(`UPDATE stats SET totals = json_set(totals, '$.earlier', json(?))`, s.earlier())
+	s.exec(`UPDATE texts SET body = json_set(body, '$.detail.earlier', json(?)) WHERE kind = 'stats'`, s.earlier())
 }
 
 func (s *stand) desk() *operator.Desk {
@@ -109,8 +109,8 @@ func (s *stand) instances() {
 		}
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 	}
-	s.exec(`UPDATE instances SET since = since - 86400000000`)
-	s.exec(`UPDATE instances SET seen = seen - 400000000 WHERE id = 'worker-3'`)
+	s.exec(`UPDATE texts SET begun_at = begun_at - 86400000000 WHERE kind = 'instance'`)
+	s.exec(`UPDATE texts SET changed_at = changed_at - 400000000 WHERE kind = 'instance' AND name = 'worker-3'`)
 }
 
 // earlier are the counts before the last one: the queue grows.
