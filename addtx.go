@@ -10,9 +10,9 @@ import (
 )
 
 // AddTx is Add in the application's own transaction: tx is what the Tx method of the Runner's store
-// makes of it. It checks batches locally, as the ledger would. The Tx method's documentation states the
-// rules for the transaction. Call Wake after the commit. After an error nothing of this call is part of
-// the transaction.
+// makes of it. It checks batches locally, as the ledger would. The Tx method's documentation states
+// the rules for the transaction. Call Wake after the commit. After an error nothing of this call is
+// part of the transaction.
 func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch) error {
 	if isnil.Is(tx) {
 		return fmt.Errorf("add in a transaction: %w", &batch.InputError{Field: "tx", Value: "nil", Want: "what the Tx method of the store returns"})

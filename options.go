@@ -34,9 +34,10 @@ type Options struct {
 	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
 	// margin of a third of it (at least 100 ms, at most 5 s), and longer than twice RequestTimeout
 	// plus that margin where the ledger prepares before each POST (dlt.Traits.Renews). Defaults to
-	// 60 s. A claim itself takes a part of that time. If no request fits into the rest, the batches are
-	// put back, and batch.EventTrouble reports it. With a shorter time the lanes of an instance that died go on sooner. But less is claimed
-	// at once, and fewer quick retries fit into a claim.
+	// 60 s. A claim itself takes a part of that time. If no request fits into the rest, the batches
+	// are put back, and batch.EventTrouble reports it. With a shorter time the lanes of an instance
+	// that died go on sooner. But less is claimed at once, and fewer quick retries fit into a
+	// claim.
 	ClaimTTL time.Duration
 	// FirstPoll is the time from acceptance to the first status query about a batch. The pause
 	// doubles up to PollInterval. Defaults to 10 ms. A longer time suits a ledger that commits in
@@ -121,18 +122,18 @@ type Options struct {
 	// for ever where the store lacks [store.CanPrune]. A shorter one saves disk; a batch that is
 	// removed cannot be listed or requeued any more.
 	Retention time.Duration
-	// StuckAfter is how long an open batch may go without a move towards its end before the Runner calls
-	// a person ([batch.EventDecision]), once; docs/design.md#deadlines says what a move is. The batch
-	// goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the ledger would have
-	// taken or decided the batch a little later.
+	// StuckAfter is how long an open batch may go without a move towards its end before the Runner
+	// calls a person ([batch.EventDecision]), once; docs/design.md#deadlines says what a move is.
+	// The batch goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the
+	// ledger would have taken or decided the batch a little later.
 	StuckAfter time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.
 	Observer batch.Observer
 	// Observers receive every event, too, each in the order of the events, but later: on a
 	// goroutine that exists only while events wait, 4,096 at most for each of them. An observer
-	// that is slower than that loses events, and delays nobody. [health.Health].LostEvents counts them.
-	// At the end of Run the events that wait get half a second. No element may be nil.
+	// that is slower than that loses events, and delays nobody. [health.Health].LostEvents counts
+	// them. At the end of Run the events that wait get half a second. No element may be nil.
 	Observers []batch.Observer
 	// Calls observes each call to the store and to the ledger. Defaults to none, which costs
 	// nothing.
@@ -140,15 +141,15 @@ type Options struct {
 	// TraceParent returns the trace context of a caller of Add or AddTx, which is stored with the
 	// batches that have none of their own ([batch.Batch].TraceParent), or "". It must be quick, and
 	// may be called concurrently. otelbatch.TraceParent is one. A text that is no context
-	// ([batch.ValidTraceParent]) and a panic count in [health.Health].DroppedTraces, and the batch is
-	// added all the same. Defaults to none, which costs nothing.
+	// ([batch.ValidTraceParent]) and a panic count in [health.Health].DroppedTraces, and the batch
+	// is added all the same. Defaults to none, which costs nothing.
 	TraceParent func(ctx context.Context) string
 	// TraceRequest is called before each POST to the ledger, with the trace contexts of its
 	// batches: "" for a batch without one. The POST gets the context that TraceRequest returns,
 	// which it must make of ctx; after the POST end is called with its error. end may be nil. Both
 	// must be quick, may be called concurrently, and must not keep traceParents. A panic in one of
-	// them is contained and logged, and the POST goes on. otelbatch.Traces has one. Defaults to none,
-	// which costs nothing.
+	// them is contained and logged, and the POST goes on. otelbatch.Traces has one. Defaults to
+	// none, which costs nothing.
 	TraceRequest func(ctx context.Context, traceParents []string) (_ context.Context, end func(error))
 	// Logger gets every event, too, and the start and the stop of each Run. Somebody should look
 	// at its lines of Warn and Error, which sum up repeated troubles. A panic of its handler is

@@ -61,8 +61,8 @@ func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	return jitter(min(d, most))
 }
 
-// longestDelay keeps a delay from an overflow by the doubling and the jitter, which would make it negative:
-// the next try at once instead of never.
+// longestDelay keeps a delay from an overflow by the doubling and the jitter, which would make it
+// negative: the next try at once instead of never.
 const longestDelay = 100 * 365 * 24 * time.Hour
 
 // jitter spreads retries that began together.

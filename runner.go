@@ -29,8 +29,8 @@ var (
 	ErrDrain = engine.ErrDrain
 	// ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
 	// relied on other traits, another claim TTL or another strategy. The error shows both sets as
-	// JSON. The new ones are recorded beside the old ones, and hold for this process. The cause is a
-	// change of settings, or settings that differ between instances.
+	// JSON. The new ones are recorded beside the old ones, and hold for this process. The cause is
+	// a change of settings, or settings that differ between instances.
 	ErrOtherTraits = engine.ErrOtherTraits
 )
 
@@ -84,11 +84,11 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // and did not send, and returns nil, all within Options.Drain. The same code serves a first
 // start, a restart and a takeover from an instance that died.
 //
-// It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error
-// about the ledger's traits, the store's error if the first look at the database fails, or
-// [ErrDrain]. It reports and retries all other failures of the store, the ledger and the
-// caller's code. While the first look finds a database that takes no writes ([store.ErrReadOnly]), as
-// during a failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
+// It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error about
+// the ledger's traits, the store's error if the first look at the database fails, or [ErrDrain]. It
+// reports and retries all other failures of the store, the ledger and the caller's code. While the
+// first look finds a database that takes no writes ([store.ErrReadOnly]), as during a failover, Run
+// reports that (EventTrouble, [health.Health].Trouble) and looks again.
 func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
 // Add checks batches locally, as the ledger would (dlt.Ledger.Check), and stores all of them or
@@ -107,8 +107,8 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// Wake announces that a service may have a batch to send, for example after the commit of an
-// AddTx. Without it the next scans find the batch. A name that no store takes ([batch.Batch].Validate) is
+// Wake announces that a service may have a batch to send, for example after the commit of an AddTx.
+// Without it the next scans find the batch. A name that no store takes ([batch.Batch].Validate) is
 // passed over: no batch can have it.
 func (r *Runner) Wake(service batch.ServiceID) {
 	if (batch.Key{Service: service, ID: "any"}).Validate() != nil {
@@ -126,8 +126,8 @@ func (r *Runner) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return rec, nil
 }
 
-// All yields the records that q selects, by their order keys, page by page: q.Limit is the size of a
-// page. An error ends it, and is [store.ErrUnsupported] where the store has no list.
+// All yields the records that q selects, by their order keys, page by page: q.Limit is the size of
+// a page. An error ends it, and is [store.ErrUnsupported] where the store has no list.
 func (r *Runner) All(ctx context.Context, q store.ListQuery) iter.Seq2[batch.Record, error] {
 	return pages.Of(q.After, func(at store.Cursor) ([]batch.Record, store.Cursor, error) {
 		q.After = at

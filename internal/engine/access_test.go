@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A panic in a method of the store is the error of its call, is told, and counts as a failure. It is contained
-// here and nowhere else: only methods that nothing of the engine calls may panic.
+// A panic in a method of the store is the error of its call, is told, and counts as a failure. It
+// is contained here and nowhere else: only methods that nothing of the engine calls may panic.
 func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 	told := 0
 	v := newVitals()

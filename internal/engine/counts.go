@@ -8,7 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// nextCounts returns the counts after a read, and after those before. accepted is when the ledger last took a batch of this process.
+// nextCounts returns the counts after a read, and after those before. accepted is when the ledger
+// last took a batch of this process.
 func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Time) health.Counts {
 	if s.At.IsZero() {
 		return health.Counts{}
@@ -27,8 +28,8 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	return n
 }
 
-// stands reports whether batches wait and nothing shows that one moves. Where as many lanes are paused or
-// halted as have open batches, the batches that wait may all be theirs.
+// stands reports whether batches wait and nothing shows that one moves. Where as many lanes are
+// paused or halted as have open batches, the batches that wait may all be theirs.
 func stands(waiting int, s store.Stats) bool {
 	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
 	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {

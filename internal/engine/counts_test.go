@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A standstill begins when batches wait in a lane that nobody holds and nothing in the whole database shows
-// that one moves. It lasts until something does.
+// A standstill begins when batches wait in a lane that nobody holds and nothing in the whole
+// database shows that one moves. It lasts until something does.
 func TestCountsOfAStandstill(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	since := now.Add(-time.Hour)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ending counts the claims and outcomes that a stop of a Run leaves behind. The parts use it concurrently.
+// ending counts the claims and outcomes that a stop of a Run leaves behind. The parts use it
+// concurrently.
 type ending struct {
 	since   time.Time // set by begin
 	begun   atomic.Bool

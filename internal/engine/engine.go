@@ -1,5 +1,5 @@
-// Package engine delivers batches: it joins queuer, submitter, monitor and the parts between them to a
-// store and a ledger.
+// Package engine delivers batches: it joins queuer, submitter, monitor and the parts between them
+// to a store and a ledger.
 package engine
 
 import (
@@ -29,8 +29,8 @@ var (
 	ErrDrain       = errors.New("dltbatch: not at rest")
 )
 
-// Options of an [Engine]; all must be set unless they say otherwise. Package dltbatch explains those
-// of the same name.
+// Options of an [Engine]; all must be set unless they say otherwise. Package dltbatch explains
+// those of the same name.
 type Options struct {
 	Strategy       queuer.Strategy
 	RequestTimeout time.Duration
@@ -246,7 +246,8 @@ func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err e
 	return e.elsewhere(ctx, s, traits.Name)
 }
 
-// elsewhere returns an error if another ledger than the named one serves a service. It records nothing.
+// elsewhere returns an error if another ledger than the named one serves a service. It records
+// nothing.
 func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string) (unserved, err error) {
 	by, err := texts.Serve(ctx, e.store, []texts.Served{{Service: s}})
 	if err != nil {
@@ -255,8 +256,8 @@ func (e *Engine) elsewhere(ctx context.Context, s batch.ServiceID, ledger string
 	return otherLedger(by[0], ledger), nil
 }
 
-// Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not this
-// engine's ledger: another ledger's time says nothing.
+// Quiet returns the ResendQuiet of the ledger that serves a service. It fails where that is not
+// this engine's ledger: another ledger's time says nothing.
 func (e *Engine) Quiet(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
 	traits, err := e.ledger.ask(s)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// remembered compares the runs of a claim with what this process holds of their batches, and returns those
-// that may be posted: whatever the database says, a batch whose attempt this process has made already is not
-// posted as if it were new.
+// remembered compares the runs of a claim with what this process holds of their batches, and
+// returns those that may be posted: whatever the database says, a batch whose attempt this process
+// has made already is not posted as if it were new.
 func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]
@@ -68,8 +68,9 @@ func (a access) written(outcomes []store.Outcome, applied []store.Applied) {
 	}
 }
 
-// forgotten ends the claims of a run in which the database has forgotten something. The batches concerned
-// are in doubt, and the monitor asks the ledger about them. The others go back: they may come after these.
+// forgotten ends the claims of a run in which the database has forgotten something. The batches
+// concerned are in doubt, and the monitor asks the ledger about them. The others go back: they may
+// come after these.
 func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
@@ -85,9 +86,9 @@ func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[bat
 	}
 }
 
-// doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are kept
-// again first. Where a client needs them, and they are not known any more, the batch is never sent again:
-// other bytes might have the same effect once more.
+// doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are
+// kept again first. Where a client needs them, and they are not known any more, the batch is never
+// sent again: other bytes might have the same effect once more.
 func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,

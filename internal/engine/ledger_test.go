@@ -117,7 +117,8 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 }
 
 // The client is asked for the traits of a service once, however often they are read, unless it
-// stands for several ledgers: then the gate asks it each time, and everything else reads the answer.
+// stands for several ledgers: then the gate asks it each time, and everything else reads the
+// answer.
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, asked := range map[bool]int{false: 1, true: 3} {
 		n := 0

@@ -15,8 +15,8 @@ const (
 	lineLosses   = "the store lacks abilities"
 )
 
-// logLosses writes down once which abilities the store lacks, since its author may have forgotten to
-// name one.
+// logLosses writes down once which abilities the store lacks, since its author may have forgotten
+// to name one.
 func (e *Engine) logLosses(ctx context.Context) {
 	var losses []slog.Attr
 	for _, l := range e.store.Abilities().Losses() {
@@ -48,8 +48,8 @@ func (r *run) logStopping(ctx context.Context) {
 	r.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
 }
 
-// logStop writes down how a Run ended: how many claims were put back, and how many attempts the next
-// start has to ask about.
+// logStop writes down how a Run ended: how many claims were put back, and how many attempts the
+// next start has to ask about.
 func (r *run) logStop(ctx context.Context, err error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{

@@ -13,8 +13,8 @@ import (
 // calls reports calls to Options.Calls; nil reports to nobody.
 type calls func(context.Context, batch.Call)
 
-// meter makes the calls to the store, or to the ledger: it contains their panics, tells Options.Calls of them,
-// and keeps for Health how those of a Run's loops went.
+// meter makes the calls to the store, or to the ledger: it contains their panics, tells
+// Options.Calls of them, and keeps for Health how those of a Run's loops went.
 type meter struct {
 	part    string // of batch.Call
 	calls   calls
@@ -23,8 +23,8 @@ type meter struct {
 	answers func(error) bool // errors that are answers: for Health the call succeeded
 }
 
-// call makes a call of a loop, about so many items, which f may change. A panic is the call's error. also is a
-// further part of Health that the call belongs to, or nil.
+// call makes a call of a loop, about so many items, which f may change. A panic is the call's
+// error. also is a further part of Health that the call belongs to, or nil.
 func (m meter) call(ctx context.Context, of, op string, items *int, also *part, f func() error) error {
 	began := time.Now()
 	var parts [3]*part

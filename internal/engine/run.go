@@ -38,17 +38,17 @@ type run struct {
 	end       ending
 }
 
-// groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts beside its
-// first outcome, and Linger how long an acceptance waits
-// for others to be written with it (docs/design.md#defaults).
+// groupSize is how many outcomes one write has at most, groupBytes how many bytes of receipts
+// beside its first outcome, and Linger how long an acceptance waits for others to be written with
+// it (docs/design.md#defaults).
 const (
 	groupSize  = 500
 	groupBytes = 16 << 20
 	Linger     = 2 * time.Millisecond
 )
 
-// handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches of two
-// claims.
+// handBytes is how many bytes of payloads are claimed and not yet posted, beside the last batches
+// of two claims.
 const handBytes = 64 << 20
 
 // scanLanes is how many lanes one scan reads at most (docs/design.md#how-a-claim-works).

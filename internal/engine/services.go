@@ -12,7 +12,8 @@ import (
 )
 
 // services knows the services that this process has met. A service is resolved once, at first
-// sight: its ledger's client is asked for its traits. It is resolved anew only by the gate ([gate]).
+// sight: its ledger's client is asked for its traits. It is resolved anew only by the gate
+// ([gate]).
 type services struct {
 	ledger  dlt.Ledger
 	trouble func(error)
@@ -114,7 +115,8 @@ func (v *services) of(s batch.ServiceID) *terms {
 }
 
 // resolve keeps a client's answer about a service, and the gate's judgement, and reports whether
-// that is news: the service is held now, or not any more. A client that panicked has given no answer.
+// that is news: the service is held now, or not any more. A client that panicked has given no
+// answer.
 func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

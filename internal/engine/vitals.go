@@ -130,8 +130,8 @@ func (p *part) look(now time.Time) health.PartHealth {
 	return h
 }
 
-// begin takes note of a call of a loop that begins, and returns the parts that it belongs to: whole, the loop,
-// and also, which may be nil.
+// begin takes note of a call of a loop that begins, and returns the parts that it belongs to:
+// whole, the loop, and also, which may be nil.
 func (v *vitals) begin(now time.Time, whole *part, loop string, also *part) [3]*part {
 	v.mu.Lock()
 	defer v.mu.Unlock()
