@@ -73,7 +73,7 @@ func TestAClaimHasTimeForBothRequests(t *testing.T) {
 				inner := ledgermem.New(nil)
 				ledger := differing(prepared{inner}, func(_ batch.ServiceID, t *dlt.Traits) { t.Prepares, t.Renews, t.Resolves = true, c.renews, false })
 				seen := &events{}
-				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{RequestTimeout: 3 * time.Second, ClaimTTL: c.ttl, QuickRetries: -1, Observer: seen})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{RequestTimeout: 3 * time.Second, ClaimTTL: c.ttl, Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Observer: seen})
 				stop := running(t, r)
 				require.NoError(t, r.Add(t.Context(), one("s", "a")))
 				time.Sleep(time.Minute)

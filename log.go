@@ -41,7 +41,7 @@ func (o Options) others() (attrs []slog.Attr) {
 			continue
 		}
 		switch v := own.Field(i).Interface().(type) {
-		case time.Duration, int, bool, batch.Budget, batch.Policy:
+		case time.Duration, int, bool, RetryPolicy, batch.Policy:
 			if v != usual.Field(i).Interface() {
 				attrs = append(attrs, slog.Any(name, v))
 			}

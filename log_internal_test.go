@@ -41,8 +41,8 @@ func TestTheLogNamesOptions(t *testing.T) {
 			*v, want = 7777, "7777"
 		case *bool:
 			*v, want = true, "true"
-		case *batch.Budget:
-			*v, want = batch.Budget{Attempts: 7777}, "{7777 false}"
+		case *RetryPolicy:
+			*v, want = RetryPolicy{Budget: batch.Budget{Attempts: 7777}, MaxDelay: time.Hour}, "{{7777 false} 1s 1h0m0s 3 250ms}"
 		case *batch.Policy:
 			*v, want = batch.PolicyHalt, "halt"
 		case *func(batch.ServiceID) RetryPolicy:
@@ -65,9 +65,8 @@ func TestTheLogNamesOptions(t *testing.T) {
 			found[a.Key] = a.Value.String()
 		}
 		assert.Equal(t, want, found[name], name)
-		// Two defaults grow with other options.
+		// One default grows with another option.
 		delete(found, name)
-		delete(found, "MaxRetryDelay")
 		delete(found, "Drain")
 		assert.Empty(t, found, name)
 	}

@@ -274,7 +274,7 @@ func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 		const secret = "tell-nobody"
 		log, app := &journal{}, &confidential{token: secret}
 		r := newRunner(t, discreet{memory.New(), secret}, ledgermem.New(nil), &dltbatch.Options{
-			Logger: log.logger(slog.LevelDebug - 10), Strategy: eager, Observer: app, Observers: []batch.Observer{app}, Calls: app, Retry: app.Retry,
+			Logger: log.logger(slog.LevelDebug - 10), Strategy: eager, Observer: app, Observers: []batch.Observer{app}, Calls: app, RetryOf: app.Retry,
 		})
 		stop := running(t, r)
 		many(t, r, 3)
@@ -284,7 +284,7 @@ func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 		require.Len(t, started, 1)
 		assert.Equal(t, "eager", started[0]["strategy"])
 		assert.Equal(t, "dltbatch_test.discreet", started[0]["store"])
-		assert.Equal(t, []string{"Calls", "Observer", "Observers", "Retry"}, slices.Sorted(maps.Keys(started[0]["options"].(map[string]any))))
+		assert.Equal(t, []string{"Calls", "Observer", "Observers", "RetryOf"}, slices.Sorted(maps.Keys(started[0]["options"].(map[string]any))))
 		assert.NotContains(t, log.String(), secret)
 	})
 }

@@ -248,7 +248,7 @@ func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.NotYet}
 		}})
-		o := dltbatch.Options{StuckAfter: 10 * time.Second, RetryDelay: time.Second, MaxRetryDelay: time.Second}
+		o := dltbatch.Options{StuckAfter: 10 * time.Second, Retry: dltbatch.RetryPolicy{Delay: time.Second, MaxDelay: time.Second}}
 		first, other := &events{}, &events{}
 		ours, others := o, o
 		ours.Observer, others.Observer = first, other

@@ -139,7 +139,7 @@ func TestEventsHaveFailures(t *testing.T) {
 				ledger := failing(&dlt.Error{
 					Op: "submit", Kind: c.kind, StatusCode: 503, Code: 17, Endpoint: "http://ann:secret@node:8008/batches?key=secret",
 				}, 1)
-				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, QuickRetries: -1})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, Retry: dltbatch.RetryPolicy{QuickRetries: -1}})
 				stop := running(t, r)
 				b := one("s", "a")
 				require.NoError(t, r.Add(t.Context(), b))

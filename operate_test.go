@@ -179,8 +179,8 @@ func TestRetryPolicyOfAService(t *testing.T) {
 			return ledgermem.Fault{}
 		}})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{
-			QuickRetries: -1, Instance: "one",
-			Retry: func(s batch.ServiceID) dltbatch.RetryPolicy {
+			Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Instance: "one",
+			RetryOf: func(s batch.ServiceID) dltbatch.RetryPolicy {
 				switch s {
 				case "twice":
 					return dltbatch.RetryPolicy{Budget: batch.Budget{Attempts: 2, EveryTry: true}}

@@ -55,29 +55,11 @@ type Options struct {
 
 	// Retries: how often the Runner tries again, and how a lane goes on after a failure.
 
-	// RetryDelay is how long a batch waits after a failure that certainly had no effect. It
-	// doubles up to MaxRetryDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
-	// delay spares a ledger that is often busy, and slows the lane.
-	RetryDelay time.Duration
-	// MaxRetryDelay limits RetryDelay. Defaults to 15 s. After a long outage a lane goes on
-	// within this time.
-	MaxRetryDelay time.Duration
-	// QuickRetries is how often a busy or unreachable ledger is tried again at once, within one
-	// claim. Defaults to 3; negative means never. They hide short failures from the lane without
-	// a write. Each takes one of the Pool's places while it waits.
-	QuickRetries int
-	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
-	// The first must fit into ClaimTTL beside a request; a later one is left out where it does not
-	// fit.
-	QuickRetryPause time.Duration
-	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
-	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
-	// Defaults to unlimited. With Budget.EveryTry, attempts at a busy or unreachable ledger
-	// count too: an outage may then use up the budgets of all waiting batches.
-	Budget batch.Budget
-	// Retry returns the settings of a service that differ from the options above. It must be
+	// Retry says how often a batch is tried again, and after which pauses: see its fields.
+	Retry RetryPolicy
+	// RetryOf returns what differs from Retry for a service: the fields that are not zero. It must be
 	// pure and quick, and may be called concurrently. Defaults to no differences.
-	Retry func(batch.ServiceID) RetryPolicy
+	RetryOf func(batch.ServiceID) RetryPolicy
 	// Policy decides how a lane without its own policy (Runner.SetPolicy) goes on when one of
 	// its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue]. Choose
 	// [batch.PolicyHalt] where later batches make no sense without the earlier: then a person
@@ -171,10 +153,7 @@ func (o *Options) withDefaults() Options {
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	c.FirstPoll = cmp.Or(c.FirstPoll, min(10*time.Millisecond, c.PollInterval))
 	c.ScanInterval = cmp.Or(c.ScanInterval, time.Second)
-	c.RetryDelay = cmp.Or(c.RetryDelay, time.Second)
-	c.MaxRetryDelay = cmp.Or(c.MaxRetryDelay, max(15*time.Second, c.RetryDelay))
-	c.QuickRetries = cmp.Or(c.QuickRetries, 3)
-	c.QuickRetryPause = cmp.Or(c.QuickRetryPause, 250*time.Millisecond)
+	c.Retry = c.Retry.or(defaultRetry)
 	c.Policy = cmp.Or(c.Policy, batch.PolicyContinue)
 	if c.Instance == "" {
 		c.Instance = instanceName()
@@ -185,7 +164,7 @@ func (o *Options) withDefaults() Options {
 	c.Streams = cmp.Or(c.Streams, 256)
 	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.RequestTimeout))
 	c.StuckAfter = cmp.Or(c.StuckAfter, time.Hour)
-	c.QuickRetries = max(0, c.QuickRetries)
+	c.Retry.QuickRetries = max(0, c.Retry.QuickRetries)
 	c.Observers = slices.Clone(c.Observers)
 	return c
 }
@@ -202,8 +181,8 @@ func (o Options) check() error {
 		d    time.Duration
 	}{
 		{"RequestTimeout", o.RequestTimeout}, {"ClaimTTL", o.ClaimTTL}, {"PollInterval", o.PollInterval},
-		{"FirstPoll", o.FirstPoll}, {"ScanInterval", o.ScanInterval}, {"RetryDelay", o.RetryDelay},
-		{"MaxRetryDelay", o.MaxRetryDelay}, {"QuickRetryPause", o.QuickRetryPause},
+		{"FirstPoll", o.FirstPoll}, {"ScanInterval", o.ScanInterval}, {"Retry.Delay", o.Retry.Delay},
+		{"Retry.MaxDelay", o.Retry.MaxDelay}, {"Retry.QuickRetryPause", o.Retry.QuickRetryPause},
 		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter},
 	} {
 		if d.d < 0 {
@@ -218,8 +197,8 @@ func (o Options) check() error {
 			return engine.BadOption(n.name, n.n, "0 (the default) or more")
 		}
 	}
-	if o.Budget.Attempts < 0 {
-		return engine.BadOption("Budget.Attempts", o.Budget.Attempts, "0 (unlimited) or more")
+	if o.Retry.Budget.Attempts < 0 {
+		return engine.BadOption("Retry.Budget.Attempts", o.Retry.Budget.Attempts, "0 (unlimited) or more")
 	}
 	if !o.Policy.Known() {
 		return engine.BadOption("Policy", o.Policy, "a policy")
@@ -236,11 +215,11 @@ func (o Options) check() error {
 	if o.FirstPoll > o.PollInterval {
 		return engine.BadOption("FirstPoll", o.FirstPoll, fmt.Sprintf("at most PollInterval (%s)", o.PollInterval))
 	}
-	if o.MaxRetryDelay < o.RetryDelay {
-		return engine.BadOption("MaxRetryDelay", o.MaxRetryDelay, fmt.Sprintf("at least RetryDelay (%s)", o.RetryDelay))
+	if o.Retry.MaxDelay < o.Retry.Delay {
+		return engine.BadOption("Retry.MaxDelay", o.Retry.MaxDelay, fmt.Sprintf("at least Retry.Delay (%s)", o.Retry.Delay))
 	}
-	if o.QuickRetries > 0 && o.QuickRetryPause > o.ClaimTTL-o.margin()-o.RequestTimeout {
-		return engine.BadOption("QuickRetryPause", o.QuickRetryPause,
+	if o.Retry.QuickRetries > 0 && o.Retry.QuickRetryPause > o.ClaimTTL-o.margin()-o.RequestTimeout {
+		return engine.BadOption("Retry.QuickRetryPause", o.Retry.QuickRetryPause,
 			fmt.Sprintf("to fit into ClaimTTL (%s) beside a request of RequestTimeout (%s) and its margin (%s)", o.ClaimTTL, o.RequestTimeout, o.margin()))
 	}
 	if o.Observer != nil && isnil.Is(o.Observer) {
@@ -259,7 +238,7 @@ func (o Options) engine() engine.Options {
 	return engine.Options{
 		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.margin(), ClaimTTL: o.ClaimTTL,
 		FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, ScanInterval: o.ScanInterval,
-		Budget: o.Budget, BudgetOf: o.budget, Quick: o.quick, RetryDelay: o.retryDelay, Policy: o.Policy,
+		Budget: o.Retry.Budget, BudgetOf: o.budget, Quick: o.quick, RetryDelay: o.retryDelay, Policy: o.Policy,
 		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,
 		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
 		Instance: o.Instance, Host: host(), Version: version(),

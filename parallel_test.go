@@ -91,7 +91,7 @@ func TestParallelOnSawtooth(t *testing.T) {
 			})
 			require.NoError(t, err)
 			defer ledger.CloseIdleConnections()
-			runner := newRunner(t, open(t), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0), PollInterval: 100 * time.Millisecond, RetryDelay: 20 * time.Millisecond})
+			runner := newRunner(t, open(t), ledger, &dltbatch.Options{Strategy: queuer.Parallel(0), PollInterval: 100 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 20 * time.Millisecond}})
 			key, err := sawtooth.GeneratePrivateKey()
 			require.NoError(t, err)
 
@@ -151,7 +151,7 @@ func TestParallelOnSQLite(t *testing.T) {
 	traits.MaxInFlightPerService = 5
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 5 * time.Millisecond, Fault: faults.Fault})
 	runner := newRunner(t, onFile(t), ledger, &dltbatch.Options{
-		Strategy: queuer.Parallel(20), PollInterval: 50 * time.Millisecond, RetryDelay: 20 * time.Millisecond,
+		Strategy: queuer.Parallel(20), PollInterval: 50 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 20 * time.Millisecond},
 		RequestTimeout: 5 * time.Second, ClaimTTL: 10 * time.Second,
 	})
 	stop := running(t, runner)

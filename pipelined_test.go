@@ -115,7 +115,7 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 					return ledgermem.Fault{}
 				}})
 				seen := &events{}
-				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20), QuickRetries: -1, Observer: seen})
+				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20), Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Observer: seen})
 				ids := lane(t, r, "s", 10)
 				keepRunning(t, r)
 				idle(t, r)

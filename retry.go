@@ -9,37 +9,56 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// RetryPolicy is the answer of Options.Retry for a service. For fields that are zero or make
-// no sense the Options count.
+// RetryPolicy says how often the Runner tries a batch again, and after which pauses. A field that is zero
+// has its default: in Options.Retry the one that it names, in an answer of Options.RetryOf that of Options.Retry.
 type RetryPolicy struct {
-	// Budget is for batches without a budget of their own.
+	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
+	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
+	// Defaults to unlimited. With Budget.EveryTry, attempts at a busy or unreachable ledger
+	// count too: an outage may then use up the budgets of all waiting batches.
 	Budget batch.Budget
-	// Delay follows the first failure that certainly had no effect. It doubles up to MaxDelay,
-	// with jitter.
-	Delay, MaxDelay time.Duration
-	// QuickRetries is the number of retries within one claim; negative means none.
-	// QuickRetryPause is the pause before the first. Retries that do not fit into the claim
-	// are not made.
-	QuickRetries    int
+	// Delay is how long a batch waits after a failure that certainly had no effect. It
+	// doubles up to MaxDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
+	// delay spares a ledger that is often busy, and slows the lane.
+	Delay time.Duration
+	// MaxDelay limits Delay. Defaults to 15 s. After a long outage a lane goes on within this time.
+	MaxDelay time.Duration
+	// QuickRetries is how often a busy or unreachable ledger is tried again at once, within one
+	// claim. Defaults to 3; negative means never. They hide short failures from the lane without
+	// a write. Each takes one of the Pool's places while it waits.
+	QuickRetries int
+	// QuickRetryPause is the pause before the first quick retry; it doubles. Defaults to 250 ms.
+	// The first must fit into ClaimTTL beside a request; a later one is left out where it does not
+	// fit.
 	QuickRetryPause time.Duration
 }
 
-// retry returns the complete policy of a service, with all defaults filled in.
+// or fills the zero fields of p in from another policy. A longest delay below the first follows it.
+func (p RetryPolicy) or(other RetryPolicy) RetryPolicy {
+	p.Budget = cmp.Or(p.Budget, other.Budget)
+	p.QuickRetries = cmp.Or(p.QuickRetries, other.QuickRetries)
+	p.QuickRetryPause = cmp.Or(p.QuickRetryPause, other.QuickRetryPause)
+	p.Delay = cmp.Or(p.Delay, other.Delay)
+	p.MaxDelay = cmp.Or(p.MaxDelay, max(other.MaxDelay, p.Delay))
+	return p
+}
+
+// defaultRetry has the defaults of Options.Retry.
+var defaultRetry = RetryPolicy{Delay: time.Second, MaxDelay: 15 * time.Second, QuickRetries: 3, QuickRetryPause: 250 * time.Millisecond}
+
+// retry returns the complete policy of a service.
 func (o Options) retry(s batch.ServiceID) RetryPolicy {
 	var p RetryPolicy
-	if o.Retry != nil {
-		if loop.Contain(func() error { p = o.Retry(s); return nil }) != nil {
+	if o.RetryOf != nil {
+		if loop.Contain(func() error { p = o.RetryOf(s); return nil }) != nil {
 			p = RetryPolicy{} // it panicked: use the defaults
 		}
 	}
-	p.Budget = cmp.Or(p.Budget, o.Budget)
-	p.QuickRetries = cmp.Or(p.QuickRetries, o.QuickRetries)
-	p.QuickRetries = max(0, p.QuickRetries)
+	// What makes no sense counts as zero.
 	p.Budget.Attempts = max(0, p.Budget.Attempts)
 	p.Delay, p.MaxDelay, p.QuickRetryPause = max(0, p.Delay), max(0, p.MaxDelay), max(0, p.QuickRetryPause)
-	p.Delay = cmp.Or(p.Delay, o.RetryDelay)
-	p.MaxDelay = cmp.Or(p.MaxDelay, max(o.MaxRetryDelay, p.Delay))
-	p.QuickRetryPause = cmp.Or(p.QuickRetryPause, o.QuickRetryPause)
+	p = p.or(o.Retry)
+	p.QuickRetries = max(0, p.QuickRetries)
 	return p
 }
 

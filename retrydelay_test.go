@@ -34,13 +34,13 @@ func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
 	return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy}
 }
 
-// After each failure in a row a batch waits twice as long, up to MaxRetryDelay. A fifth
+// After each failure in a row a batch waits twice as long, up to MaxDelay. A fifth
 // of it is jitter, to either side.
 func TestRetryDelayDoubles(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := &turnsAway{Ledger: ledgermem.New(nil)}
-		r, err := dltbatch.New(memory.New(), l, &dltbatch.Options{RetryDelay: 10 * time.Minute, MaxRetryDelay: 75 * time.Minute, QuickRetries: -1})
+		r, err := dltbatch.New(memory.New(), l, &dltbatch.Options{Retry: dltbatch.RetryPolicy{Delay: 10 * time.Minute, MaxDelay: 75 * time.Minute, QuickRetries: -1}})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -61,8 +61,8 @@ func TestRetryDelayDoubles(t *testing.T) {
 // A delay near the longest duration overflows nowhere: the next try does not come at once.
 func TestADelayForEverIsNotNow(t *testing.T) {
 	for name, o := range map[string]dltbatch.Options{
-		"from the first failure on": {RetryDelay: math.MaxInt64, QuickRetries: -1},
-		"by doubling":               {RetryDelay: math.MaxInt64/2 + 1, MaxRetryDelay: math.MaxInt64, QuickRetries: -1},
+		"from the first failure on": {Retry: dltbatch.RetryPolicy{Delay: math.MaxInt64, QuickRetries: -1}},
+		"by doubling":               {Retry: dltbatch.RetryPolicy{Delay: math.MaxInt64/2 + 1, MaxDelay: math.MaxInt64, QuickRetries: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -387,7 +387,7 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 		takes time.Duration
 	}{
 		"the quick retries fit": {dltbatch.Options{ClaimTTL: 20250 * time.Millisecond}, 300 * time.Millisecond},
-		"no quick retries":      {dltbatch.Options{ClaimTTL: 20002 * time.Millisecond, QuickRetries: -1}, 3 * time.Millisecond},
+		"no quick retries":      {dltbatch.Options{ClaimTTL: 20002 * time.Millisecond, Retry: dltbatch.RetryPolicy{QuickRetries: -1}}, 3 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

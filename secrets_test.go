@@ -242,7 +242,7 @@ func (c *confidant) run(t *testing.T) string {
 	var refused atomic.Bool
 	r := newRunner(t, c.store, c.ledger.ledger, &dltbatch.Options{
 		RequestTimeout: time.Second, ClaimTTL: 1500 * time.Millisecond, PollInterval: 20 * time.Millisecond,
-		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond,
+		Retry:      dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond},
 		StuckAfter: time.Second,
 		Logger:     slog.New(slog.NewMultiHandler(slog.NewTextHandler(out, handler), slog.NewJSONHandler(out, handler))),
 		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {

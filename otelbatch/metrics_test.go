@@ -117,7 +117,7 @@ func TestCountersAreExact(t *testing.T) {
 		var runners []*dltbatch.Runner
 		for i := range 2 {
 			r, err := m.NewRunner(st, ledger, &dltbatch.Options{
-				Instance: fmt.Sprint("i", i), QuickRetries: -1, Observer: seen, Calls: seen,
+				Instance: fmt.Sprint("i", i), Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Observer: seen, Calls: seen,
 			})
 			require.NoError(t, err)
 			runners = append(runners, r)

@@ -173,8 +173,7 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
 func TestOverASocket(t *testing.T) {
 	db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
 	r := newRunner(t, db, ledger, &dltbatch.Options{
-		ScanInterval: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 50 * time.Millisecond,
-		QuickRetries: -1,
+		ScanInterval: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 20 * time.Millisecond, MaxDelay: 50 * time.Millisecond, QuickRetries: -1},
 	})
 	const patience = 50 * time.Millisecond
 	mux := http.NewServeMux()

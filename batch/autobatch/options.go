@@ -66,7 +66,7 @@ type Options struct {
 	MaxAttempts int
 	// RetryInterval is how long this Engine leaves a party alone after a batch of it used up
 	// its budget. Before that, a failed batch is tried again after the Runner's
-	// Options.RetryDelay; set that to the same value to get the retryInterval of
+	// Options.Retry.Delay; set that to the same value to get the retryInterval of
 	// docs/glossary.md#auto-batch. Defaults to 1 s.
 	RetryInterval time.Duration
 	// RecoveryInterval is how long a party waits after its Builder or the store failed. It

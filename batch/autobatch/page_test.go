@@ -58,7 +58,7 @@ func wallet(ctx context.Context, url string, st *memory.Store, serve func(contex
 		return err
 	}
 	runner, err = dltbatch.New(st, ledger, &dltbatch.Options{ // delivers them
-		Observer: engine, PollInterval: options.MonitorInterval, RetryDelay: options.RetryInterval,
+		Observer: engine, PollInterval: options.MonitorInterval, Retry: dltbatch.RetryPolicy{Delay: options.RetryInterval},
 	})
 	if err != nil {
 		return err

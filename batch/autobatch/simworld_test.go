@@ -108,8 +108,7 @@ func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	engine, err := autobatch.New(m, builder{trip: w.trip}, &o)
 	require.NoError(w.t, err)
 	ro := &dltbatch.Options{
-		RequestTimeout: 3 * time.Second, ClaimTTL: 12 * time.Second, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
-		QuickRetries: -1, Drain: 5 * time.Second,
+		RequestTimeout: 3 * time.Second, ClaimTTL: 12 * time.Second, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second, QuickRetries: -1}, Drain: 5 * time.Second,
 	}
 	if i == 0 { // the other instance has no hints at all
 		ro.Observer = engine

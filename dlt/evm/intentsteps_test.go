@@ -163,7 +163,7 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 		opts := &dltbatch.Options{StuckAfter: 24 * time.Hour}
 		if s.node == nil {
 			opts.RequestTimeout, opts.ClaimTTL = 30*s.unit, 80*s.unit
-			opts.PollInterval, opts.ScanInterval, opts.RetryDelay = s.unit, s.unit, s.unit
+			opts.PollInterval, opts.ScanInterval, opts.Retry.Delay = s.unit, s.unit, s.unit
 		}
 		r, err := dltbatch.New(stoppable{c.store, p, func(did []bool, err error) {
 			if err == nil && did[0] {

@@ -310,7 +310,7 @@ func (s *stage) runLedger(store *memory.Store, l dlt.Ledger, strategy queuer.Str
 	seen := &observer{}
 	opts := &dltbatch.Options{Strategy: strategy, Observer: seen, StuckAfter: time.Hour}
 	if s.node == nil {
-		opts.PollInterval, opts.ScanInterval, opts.RetryDelay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
+		opts.PollInterval, opts.ScanInterval, opts.Retry.Delay, opts.StuckAfter = s.unit, s.unit, s.unit, 100*s.unit
 	}
 	ledger := hooked.Wrap(l, hooked.Hooks{BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt, next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error)) ([]batch.Status, error) {
 		statuses, err := next(ctx, service, attempts)

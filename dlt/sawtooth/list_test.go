@@ -67,7 +67,7 @@ func listRun(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []bat
 	defer n.Close()
 	co.Client, co.SingleValidator = n.Client(), true
 	r, err := dltbatch.New(memory.New(), newClient(t, "http://node", &co), &dltbatch.Options{
-		Strategy: queuer.Pipelined(40), QuickRetries: -1, ClaimTTL: 10 * time.Minute, RequestTimeout: 6 * time.Minute,
+		Strategy: queuer.Pipelined(40), Retry: dltbatch.RetryPolicy{QuickRetries: -1}, ClaimTTL: 10 * time.Minute, RequestTimeout: 6 * time.Minute,
 	})
 	require.NoError(t, err)
 	require.NoError(t, r.Add(t.Context(), bs...))

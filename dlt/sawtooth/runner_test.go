@@ -52,7 +52,7 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 			watched := &resolves{Client: client}
 			decisions := &decisions{}
 			r, err := dltbatch.New(memory.New(), watched, &dltbatch.Options{
-				PollInterval: 20 * time.Millisecond, ScanInterval: 20 * time.Millisecond, RetryDelay: 10 * time.Millisecond, Observer: decisions,
+				PollInterval: 20 * time.Millisecond, ScanInterval: 20 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 10 * time.Millisecond}, Observer: decisions,
 			})
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(context.Background())

@@ -146,7 +146,7 @@ func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 			// A dead worker's claim expires after two seconds; by default after sixty.
 			RequestTimeout: time.Second, ClaimTTL: 2 * time.Second,
 			FirstPoll: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond, ScanInterval: 250 * time.Millisecond,
-			RetryDelay: 250 * time.Millisecond, Drain: 3 * time.Second, Observer: j.observer,
+			Retry: dltbatch.RetryPolicy{Delay: 250 * time.Millisecond}, Drain: 3 * time.Second, Observer: j.observer,
 		})
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ func run(ctx context.Context, w io.Writer) error {
 	client := NewClient(office.URL())
 	defer client.http.CloseIdleConnections()
 	runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{
-		Observer: t, PollInterval: 100 * time.Millisecond, QuickRetryPause: 100 * time.Millisecond,
+		Observer: t, PollInterval: 100 * time.Millisecond, Retry: dltbatch.RetryPolicy{QuickRetryPause: 100 * time.Millisecond},
 	})
 	if err != nil {
 		return err

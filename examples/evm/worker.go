@@ -43,7 +43,7 @@ func open(ctx context.Context, j job) (*service, error) {
 		Strategy: queuer.Pipelined(16),
 		// A dead process's claim expires after three seconds; by default after sixty.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, Drain: 3 * time.Second,
-		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, RetryDelay: blockTime,
+		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, Retry: dltbatch.RetryPolicy{Delay: blockTime},
 	})
 	if err != nil {
 		done()

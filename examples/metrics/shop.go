@@ -57,7 +57,7 @@ func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *sh
 		return nil, err
 	}
 	s.runner, s.telemetry, err = measured(st, ledger, &dltbatch.Options{
-		RetryDelay:  100 * time.Millisecond,
+		Retry:       dltbatch.RetryPolicy{Delay: 100 * time.Millisecond},
 		TraceParent: otelbatch.TraceParent, TraceRequest: traces.Request, Observers: []batch.Observer{traces},
 	})
 	return s, err

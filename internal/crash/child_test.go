@@ -190,7 +190,7 @@ func child(text string) error {
 	ledger = hooked.Wrap(ledger, hooks)
 	runner, err := dltbatch.New(killerStore{inner, &k}, ledger, &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond,
-		ScanInterval: 50 * time.Millisecond, RetryDelay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond,
+		ScanInterval: 50 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 50 * time.Millisecond, QuickRetryPause: 20 * time.Millisecond},
 		Drain: time.Second, StuckAfter: stuckAfter, Strategy: strategy,
 	})
 	if err != nil {

@@ -133,7 +133,7 @@ func Work(text string, open Open) error {
 	}
 	ro := dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: 50 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
-		RetryDelay: 20 * time.Millisecond, MaxRetryDelay: 200 * time.Millisecond, QuickRetryPause: 10 * time.Millisecond,
+		Retry:      dltbatch.RetryPolicy{Delay: 20 * time.Millisecond, MaxDelay: 200 * time.Millisecond, QuickRetryPause: 10 * time.Millisecond},
 		StuckAfter: stuckAfter, Drain: 20 * time.Second,
 	}
 	var runner *dltbatch.Runner

@@ -180,7 +180,7 @@ func waitForEver(t *testing.T, l *hopeless, strategy queuer.Strategy) {
 	})
 	st := memory.New()
 	runner := func() *dltbatch.Runner {
-		r, err := dltbatch.New(st, l, &dltbatch.Options{Strategy: strategy, StuckAfter: stuckFor, Observer: observer, MaxRetryDelay: 4 * time.Second, Retention: -1})
+		r, err := dltbatch.New(st, l, &dltbatch.Options{Strategy: strategy, StuckAfter: stuckFor, Observer: observer, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second}, Retention: -1})
 		require.NoError(t, err)
 		return r
 	}

@@ -156,7 +156,7 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	var runners []*dltbatch.Runner
 	for range 2 {
 		r, err := dltbatch.New(st, ledger, &dltbatch.Options{
-			Strategy: l.strategy, RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, MaxRetryDelay: 4 * time.Second,
+			Strategy: l.strategy, RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
 			Observer: observer,
 		})
 		require.NoError(t, err)

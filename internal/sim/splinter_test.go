@@ -70,7 +70,7 @@ func splinterSeed(t *testing.T, seed uint64) {
 					t.Logf("%s %s %.12s %s attempt %d %v", e.At.Format("15:04:05.000"), e.Kind, e.Key.ID, e.State, e.Attempt, e.Err)
 				}
 			}),
-			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: time.Hour, MaxRetryDelay: 4 * time.Second,
+			RequestTimeout: requestTimeout, ClaimTTL: ttl, StuckAfter: time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second},
 		})
 		require.NoError(t, err)
 		runners = append(runners, r)

@@ -88,7 +88,7 @@ func TestEngine(t *testing.T) {
 			}
 			runner, err := dltbatch.New(st, client, &dltbatch.Options{
 				RequestTimeout: 300 * time.Millisecond, ClaimTTL: 500 * time.Millisecond, PollInterval: 30 * time.Millisecond,
-				RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 30 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond, Drain: 2 * time.Second,
+				Retry: dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 30 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond}, Drain: 2 * time.Second,
 			})
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -49,9 +49,7 @@ func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 			var mu sync.Mutex
 			called := map[batch.ID]int{}
 			runner, err := dltbatch.New(memory.New(), client, &dltbatch.Options{
-				PollInterval: 20 * time.Millisecond, RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 50 * time.Millisecond,
-				QuickRetryPause: 5 * time.Millisecond, StuckAfter: 500 * time.Millisecond,
-				Budget: batch.Budget{Attempts: 2},
+				PollInterval: 20 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 50 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond, Budget: batch.Budget{Attempts: 2}}, StuckAfter: 500 * time.Millisecond,
 				Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 					if e.Kind == batch.EventDecision {
 						mu.Lock()

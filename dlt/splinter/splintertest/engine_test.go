@@ -150,7 +150,7 @@ func running(t *testing.T, st *memory.Store, client *splinter.Client, streams in
 		}),
 		Streams: streams, RequestTimeout: 2 * time.Second, ClaimTTL: 4 * time.Second, Drain: 4 * time.Second,
 		PollInterval: 50 * time.Millisecond, FirstPoll: 2 * time.Millisecond, ScanInterval: 50 * time.Millisecond,
-		RetryDelay: 5 * time.Millisecond, MaxRetryDelay: 20 * time.Millisecond, QuickRetryPause: time.Millisecond,
+		Retry: dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, QuickRetryPause: time.Millisecond},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

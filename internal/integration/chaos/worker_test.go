@@ -111,8 +111,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 func (j job) options() *dltbatch.Options {
 	o := &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: pollInterval,
-		ScanInterval: 200 * time.Millisecond, RetryDelay: 50 * time.Millisecond, MaxRetryDelay: 500 * time.Millisecond,
-		QuickRetryPause: 50 * time.Millisecond, Drain: 15 * time.Second,
+		ScanInterval: 200 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 50 * time.Millisecond, MaxDelay: 500 * time.Millisecond, QuickRetryPause: 50 * time.Millisecond}, Drain: 15 * time.Second,
 	}
 	if j.Ledger == evmSigned {
 		o.Strategy = queuer.Pipelined(4)
