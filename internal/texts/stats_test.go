@@ -133,6 +133,40 @@ func TestOneCountsForAll(t *testing.T) {
 	})
 }
 
+// reading is a store as one process uses it: all processes read before one of them writes.
+type reading struct {
+	*counting
+	once func() // after the first read
+}
+
+func (r *reading) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+	found, now, err := r.counting.ReadTexts(ctx, kind, names...)
+	r.once()
+	return found, now, err
+}
+
+// Of many that see the same turn one takes it.
+func TestOneOfManyTakesTheTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, st *counting) {
+		var read, all sync.WaitGroup
+		var did atomic.Int64
+		read.Add(8)
+		for range 8 {
+			all.Go(func() {
+				r := &reading{counting: st, once: sync.OnceFunc(func() { read.Done(); read.Wait() })}
+				mine, err := texts.Refresh(t.Context(), r, store.RefreshQuery{})
+				assert.NoError(t, err)
+				if mine {
+					did.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, int64(1), did.Load())
+		assert.Equal(t, int64(1), st.n.Load())
+	})
+}
+
 // A count that fails leaves the counts before, and has a rest.
 func TestACountThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
