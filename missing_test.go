@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestMissingArguments(t *testing.T) {
 		}
 	}
 	answer := httptest.NewRecorder()
-	probe.Ready((*dltbatch.Runner)(nil), nil).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
+	probe.Ready((*dltbatch.Runner)(nil), nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Equal(t, 503, answer.Code)
 	assert.Contains(t, answer.Body.String(), "no source")
 }

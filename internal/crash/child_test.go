@@ -172,7 +172,7 @@ func child(text string) error {
 	if err != nil {
 		return err
 	}
-	var strategy queuer.Strategy = queuer.Serial()
+	strategy := queuer.Serial()
 	if k.job.Parallel {
 		strategy = queuer.Parallel(0)
 	}

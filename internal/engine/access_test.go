@@ -42,7 +42,7 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 			panicked = append(panicked, name)
 			continue
 		}
-		err, _ := out[len(out)-1].Interface().(error)
+		err, _ := reflect.TypeAssert[error](out[len(out)-1])
 		_, is := errors.AsType[*loop.PanicError](err)
 		assert.True(t, is, "%s: %v", name, err)
 	}

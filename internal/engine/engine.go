@@ -81,8 +81,7 @@ type Engine struct {
 // New joins a store and a ledger, which must fit each other and the options.
 func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, error) {
 	if err := o.Strategy.Check(); err != nil {
-		var in *batch.InputError
-		if errors.As(err, &in) {
+		if in, ok := errors.AsType[*batch.InputError](err); ok {
 			in.Field = "Options." + in.Field
 		}
 		return nil, fmt.Errorf("options: %w", err)

@@ -177,19 +177,24 @@ func (g *gate) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight
 	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.others(f.Key.Service) }), nil
 }
 
+// renamed reports whether a route leads a service to a ledger of another name than the known one. After a
+// panic of the client the known name counts.
+func (g *gate) renamed(s batch.ServiceID, known service) bool {
+	if known.terms == nil || !known.terms.Routed {
+		return false
+	}
+	now, err := g.ask(s)
+	return err == nil && now.Name != known.name()
+}
+
 // moved is the error for a batch whose ledger has another name than at its claim. Nothing was sent.
 func (g *gate) moved(op string, s batch.ServiceID) error {
 	known := g.known(s)
 	if !known.judged {
 		return nil
 	}
-	if !errors.Is(known.err, ErrOtherLedger) {
-		if known.terms == nil || !known.terms.Routed {
-			return nil
-		}
-		if now, err := g.ask(s); err != nil || now.Name == known.name() {
-			return nil
-		}
+	if !errors.Is(known.err, ErrOtherLedger) && !g.renamed(s, known) {
+		return nil
 	}
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Err: fmt.Errorf("%w: its route has changed since the claim", ErrOtherLedger)}
 }

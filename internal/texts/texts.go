@@ -65,15 +65,16 @@ func once(ctx context.Context, s Store, kind store.TextKind, names, bodies []str
 		kept := make([]string, len(names))
 		var fresh []store.Text
 		place := map[string]int{} // in fresh
-		for i, t := range found {
+		for i, body := range bodies {
+			t := found[i]
 			kept[i] = t.Body
-			if t.Version > 0 || bodies[i] == "" {
+			if t.Version > 0 || body == "" {
 				continue
 			}
 			at, twice := place[t.Name]
 			if !twice {
 				at = len(fresh)
-				place[t.Name], fresh = at, append(fresh, store.Text{Kind: kind, Name: t.Name, Body: bodies[i]})
+				place[t.Name], fresh = at, append(fresh, store.Text{Kind: kind, Name: t.Name, Body: body})
 			}
 			kept[i] = fresh[at].Body
 		}

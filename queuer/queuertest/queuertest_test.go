@@ -24,7 +24,7 @@ func TestParallelNarrow(t *testing.T) {
 
 func TestPipelined(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 100} {
-		t.Run(fmt.Sprint(int(n)), func(t *testing.T) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			queuertest.Run(t, func() queuer.Strategy { return queuer.Pipelined(n) }, nil)
 		})
 	}

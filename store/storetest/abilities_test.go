@@ -49,9 +49,8 @@ func TestMethods(t *testing.T) {
 		can |= m.ability
 	}
 	var all []string
-	of := reflect.TypeFor[store.Store]()
-	for i := range of.NumMethod() {
-		all = append(all, of.Method(i).Name)
+	for method := range reflect.TypeFor[store.Store]().Methods() {
+		all = append(all, method.Name)
 	}
 	slices.Sort(names)
 	assert.Equal(t, all, names)
