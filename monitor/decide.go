@@ -83,7 +83,7 @@ func (d *decider) deadline(v Verdict) Verdict {
 	}
 	if f.Called {
 		if waits && f.PostedAgo > d.r.StuckAfter { // of this attempt, too, nothing more will be heard
-			return d.undecidable(d.still(f.PostedAgo, v.why))
+			return d.callPerson(d.still(f.PostedAgo, v.why))
 		}
 		return v
 	}
@@ -97,7 +97,7 @@ func (d *decider) deadline(v Verdict) Verdict {
 		return v
 	}
 	if waits {
-		return d.undecidable(d.still(f.Age, v.why))
+		return d.callPerson(d.still(f.Age, v.why))
 	}
 	return v
 }
@@ -188,7 +188,8 @@ func (d *decider) words() string {
 	return ""
 }
 
-func (d *decider) undecidable(cause string) Verdict {
+// callPerson writes a doubt down that a person must decide, once.
+func (d *decider) callPerson(cause string) Verdict {
 	if d.f.Undecided {
 		return Verdict{Next: d.r.PollInterval}
 	}
@@ -429,7 +430,7 @@ func (d *decider) evidence() Verdict {
 		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
 			return d.waits(cause)
 		}
-		return d.undecidable(cause)
+		return d.callPerson(cause)
 	}
 	return d.cannotTell("not found, and the evidence does not tell")
 }
@@ -444,7 +445,7 @@ func (d *decider) cannotTell(cause string) Verdict {
 	if d.r.AssumeNotCommitted {
 		return d.notCommitted()
 	}
-	return d.undecidable(cause)
+	return d.callPerson(cause)
 }
 
 // maxRollbacks is the number of executions in a row that were taken back at which a lane is halted.

@@ -125,7 +125,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	defer cancel()
 	looks := make([]look, 0, len(lanes))
 	query := c.o.Query
-	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.bytes(), c.wants, rand.Uint32()
+	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.share(), c.wants, rand.Uint32()
 	claimed, err := c.store.Claim(ctx, query, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.Waiting) bool { return b.State.Claimable() && !b.Ready })
 		looks = append(looks, look{lane.Service, len(lane.Batches), waits})
@@ -142,8 +142,8 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	return c.handOver(ctx, claimed, until)
 }
 
-// bytes is the share of one of the claims under way.
-func (c *claimer) bytes() int {
+// share is the bytes of payloads that are left to one of the claims under way.
+func (c *claimer) share() int {
 	if c.o.Bytes == nil {
 		return 0
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/held"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,10 +20,10 @@ type access struct {
 	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
 	trouble func(error)
 
-	held *held.Batches // takes what the store says of batches; nil outside of loops
+	held *recall.Batches // takes what the store says of batches; nil outside of loops
 	// Queuer and monitor have these, because the store hands batches to them; else nil.
 	gate      *gate
-	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*held.Forgotten) // takes a run instead of them
+	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
 }
 
 // given is the store that New got.

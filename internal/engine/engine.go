@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/events"
-	"github.com/dltbatch/dltbatch/internal/held"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
@@ -68,7 +68,7 @@ type common struct {
 	store  access // outside of the loops
 	ledger ledger // outside of Runs: without gate and meter
 	events *events.Reporter
-	held   *held.Batches
+	held   *recall.Batches
 }
 
 // Engine delivers the batches of a store. Its methods may be called concurrently.
@@ -107,7 +107,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		}
 	}
 	return &Engine{common: common{
-		o: o, events: r, held: held.New(held.DefaultBytes),
+		o: o, events: r, held: recall.New(recall.DefaultBytes),
 		store: access{
 			Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil),
 			trouble: func(err error) { r.Trouble("store", err) },

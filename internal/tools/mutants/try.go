@@ -37,7 +37,7 @@ var also = map[string][]test{
 	"internal/await":                {{dir: "batch/autobatch"}, {dir: "."}},
 	"internal/events":               {{dir: "."}},
 	"internal/explain":              {{dir: "operator"}, {dir: "."}},
-	"internal/held":                 {{dir: "."}},
+	"internal/recall":               {{dir: "."}},
 	"internal/inhand":               {{dir: "monitor"}, {dir: "."}},
 	"internal/claim":                {{dir: "internal/sim", run: "TestRunner"}, {dir: "."}},
 	"internal/lanes":                {{dir: "internal/claim"}},

@@ -1,8 +1,8 @@
-// Package held remembers the batches that this process has claimed, posted or read, beyond what the
-// database says of them. A database may forget: an asynchronous failover loses the last commits, and a
-// person restores a backup. A claim that contradicts this memory proves it. Then the batch must not be
-// posted as if it were new: the ledger may execute the earlier attempt.
-package held
+// Package recall remembers the batches that this process has claimed, posted or read, beyond what
+// the database says of them. A database may forget: an asynchronous failover loses the last
+// commits, and a person restores a backup. A claim that contradicts this memory proves it. Then
+// the batch must not be posted as if it were new: the ledger may execute the earlier attempt.
+package recall
 
 import (
 	"bytes"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/held"
+	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -17,11 +17,11 @@ func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
-		var forgotten map[batch.Key]*held.Forgotten // hardly ever one
+		var forgotten map[batch.Key]*recall.Forgotten // hardly ever one
 		for _, c := range run.Batches {
 			if f := a.held.Judge(c, now); f != nil {
 				if forgotten == nil {
-					forgotten = map[batch.Key]*held.Forgotten{}
+					forgotten = map[batch.Key]*recall.Forgotten{}
 				}
 				forgotten[c.Key] = f
 			}
@@ -71,7 +71,7 @@ func (a access) written(outcomes []store.Outcome, applied []store.Applied) {
 // forgotten ends the claims of a run in which the database has forgotten something. The batches
 // concerned are in doubt, and the monitor asks the ledger about them. The others go back: they may
 // come after these.
-func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*held.Forgotten) {
+func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[batch.Key]*recall.Forgotten) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
 	for _, c := range run.Batches {
@@ -89,7 +89,7 @@ func (r *run) forgotten(ctx context.Context, run store.ClaimedRun, which map[bat
 // doubtAbout returns the outcome of a claim that cannot be. Bytes that the store has forgotten are
 // kept again first. Where a client needs them, and they are not known any more, the batch is never
 // sent again: other bytes might have the same effect once more.
-func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) store.Outcome {
+func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
 		Finding: store.Doubtful, ForgottenFor: f.For, Refund: c.Budget.EveryTry, Check: r.o.FirstPoll,
@@ -108,7 +108,7 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *held.Forgotten) 
 	return o
 }
 
-func forgottenText(c store.Claim, f *held.Forgotten) string {
+func forgottenText(c store.Claim, f *recall.Forgotten) string {
 	was := "attempted"
 	if f.Final {
 		was = "final"
