@@ -24,10 +24,10 @@ func Parallel(queued int) Strategy {
 		queued = DefaultQueued
 	}
 	sets := new(scratch)
-	return Strategy{
+	return made(Strategy{
 		Name: nameParallel, Window: queued, Select: func(lane batch.Lane) []batch.Run { return parallel(sets, lane) },
-		own: own{made: true, sets: sets},
-	}
+		own: own{sets: sets},
+	})
 }
 
 // parallel picks every ready batch that conflicts with nothing before it, each as a run of its

@@ -23,9 +23,9 @@ import "github.com/dltbatch/dltbatch/batch"
 // Run refuses Pipelined on a ledger that does not keep order. If several ledgers share a
 // Runner, a lane of a ledger that does not keep order is served as by [Serial].
 func Pipelined(n int) Strategy {
-	return Strategy{
-		Name: namePipelined, Window: n, Select: pipeline(n).choose, Wants: pipeline(n).wants, ReliesOnOrder: true, own: own{made: true},
-	}
+	return made(Strategy{
+		Name: namePipelined, Window: n, Select: pipeline(n).choose, Wants: pipeline(n).wants, ReliesOnOrder: true,
+	})
 }
 
 // pipeline is how many batches may be under way.

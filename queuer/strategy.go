@@ -2,6 +2,7 @@ package queuer
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -37,15 +38,27 @@ type Strategy struct {
 
 // own is what this package knows of its own strategies: that they change no lane.
 type own struct {
-	made   bool
+	code   uintptr // of Select, as this package made it; 0: it did not
 	serial bool
 	sets   *scratch // what Select uses
+}
+
+// made notes that Select is this package's.
+func made(s Strategy) Strategy {
+	s.own.code = reflect.ValueOf(s.Select).Pointer()
+	return s
+}
+
+// ours reports whether Select is this package's. A copy of its strategies may have got another one,
+// about which nothing is known.
+func (s Strategy) ours() bool {
+	return s.own.code != 0 && s.own.code == reflect.ValueOf(s.Select).Pointer()
 }
 
 // Check returns a [*batch.InputError] for a strategy that cannot work.
 func (s Strategy) Check() error {
 	switch {
-	case s.Name == "" || !s.own.made && (s.Name == nameSerial || s.Name == namePipelined || s.Name == nameParallel):
+	case s.Name == "" || !s.ours() && (s.Name == nameSerial || s.Name == namePipelined || s.Name == nameParallel):
 		return &batch.InputError{Field: "Strategy.Name", Value: s.Name, Want: "a name, and not one of package queuer's"}
 	case s.Window < 1:
 		return &batch.InputError{Field: "Strategy.Window", Value: fmt.Sprint(s.Window), Want: "at least 1"}
@@ -56,7 +69,7 @@ func (s Strategy) Check() error {
 }
 
 // OneRun reports whether no other batch of a lane leaves while a run of it is out.
-func (s Strategy) OneRun() bool { return s.own.serial || s.ReliesOnOrder }
+func (s Strategy) OneRun() bool { return s.ours() && s.own.serial || s.ReliesOnOrder }
 
 // The names of this package's strategies. They are stored.
 const (
@@ -85,7 +98,7 @@ func Named(name string, window int) (s Strategy, ok bool) {
 // (docs/glossary.md#one-round-serial-queuer, with docs/design.md#decisions: a batch that is
 // being submitted, is Valid, or is Invalid and not settled still holds its lane).
 func Serial() Strategy {
-	return Strategy{Name: nameSerial, Window: 1, Select: serial, Wants: serialWants, own: own{made: true, serial: true}}
+	return made(Strategy{Name: nameSerial, Window: 1, Select: serial, Wants: serialWants, own: own{serial: true}})
 }
 
 // serial picks the front of a lane that has nothing under way.
@@ -139,7 +152,7 @@ func Wants(s Strategy, keepsOrder func(batch.ServiceID) bool) func(batch.Lane) i
 func Choose(s Strategy, keepsOrder func(batch.ServiceID) bool, report func(batch.ServiceID, error)) store.Choose {
 	keeps := keeping(s, keepsOrder)
 	show := clone // the strategy must not change the lane that Choose checks and the store uses
-	if s.own.made {
+	if s.ours() {
 		show = as
 	}
 	sets := s.own.sets // the memory that Select has just used, while it is in the CPU's cache

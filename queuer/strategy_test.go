@@ -3,6 +3,7 @@ package queuer_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -163,5 +164,26 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 				require.ErrorAs(t, told[0], &p)
 			}
 		})
+	}
+}
+
+// A copy of a strategy of this package with another Select is one's own strategy: it has a name of
+// its own, and it is shown a lane that it may change.
+func TestACopyWithAnotherSelectIsOnesOwn(t *testing.T) {
+	lane := batch.Lane{Service: "s", Batches: []batch.Waiting{{ID: "a", State: batch.Submitting, Attempt: 1}}}
+	for _, s := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4), queuer.Parallel(4)} {
+		s.Select = func(l batch.Lane) []batch.Run {
+			l.Batches[0].State, l.Batches[0].Ready = batch.Queued, true
+			return []batch.Run{{0}}
+		}
+		require.ErrorIs(t, s.Check(), batch.ErrInvalidInput, s.Name)
+		s.Name = "own " + s.Name
+		require.NoError(t, s.Check(), s.Name)
+		assert.Equal(t, s.ReliesOnOrder, s.OneRun(), s.Name)
+		var told []error
+		given := batch.Lane{Service: lane.Service, Batches: slices.Clone(lane.Batches)}
+		assert.Empty(t, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { told = append(told, err) })(given), s.Name)
+		assert.Equal(t, lane, given, "%s: what the store goes by is as it was", s.Name)
+		assert.Len(t, told, 1, s.Name)
 	}
 }
