@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,6 +113,30 @@ func TestBulksInput(t *testing.T) {
 		require.ErrorIs(o, err, batch.ErrInvalidInput)
 		_, err = s.Begin(o.ctx(), operator.Selection{}, ada)
 		require.ErrorIs(o, err, batch.ErrInvalidInput)
+	})
+}
+
+// An action that this code cannot read keeps nobody from a new one.
+func TestAnUnreadableActionIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New()
+		_, err := st.SwapTexts(t.Context(), store.Text{Kind: store.TextBulk, Name: "other", Body: "of other code"})
+		require.NoError(t, err)
+		desk, err := operator.New(st)
+		require.NoError(t, err)
+		s := operator.NewBulks(desk)
+		begin := func() operator.Progress {
+			sel, err := desk.Preview(t.Context(), operator.Bulk{Action: batch.ActionCancel})
+			require.NoError(t, err)
+			p, err := s.Begin(t.Context(), sel, ada)
+			require.NoError(t, err)
+			return p
+		}
+		old := begin()
+		time.Sleep(31 * 24 * time.Hour)
+		begin()
+		_, err = s.Get(t.Context(), old.Token)
+		require.ErrorIs(t, err, batch.ErrNotFound, "what it can read is forgotten")
 	})
 }
 
