@@ -17,6 +17,9 @@ type access struct {
 	store.Store // a substituted
 	meter
 	loop string // "" outside of loops
+	// row says that writes are of this instance's own row. They clear nothing but their own failures:
+	// other tables may take no writes.
+	row bool
 	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
 	trouble func(error)
 
@@ -43,15 +46,19 @@ func storeMeter(to calls, v *vitals) meter {
 
 // writing are the calls of loops that write whenever they succeed: on a server that takes no writes
 // they fail, while reads go on.
-var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true}
+var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
 
 // call calls the store, about n items, or about as many as came back.
 func call[T any](ctx context.Context, a access, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
-	var writes *part
-	if a.v != nil && writing[op] {
+	m, writes := a.meter, (*part)(nil)
+	switch {
+	case a.v == nil || !writing[op]:
+	case a.row:
+		m.whole = &a.v.row
+	default:
 		writes = &a.v.writes
 	}
-	err = a.meter.call(ctx, a.loop, op, &n, writes, func() (err error) {
+	err = m.call(ctx, a.loop, op, &n, writes, func() (err error) {
 		if got, err = f(); back != nil {
 			n = back(got)
 		}

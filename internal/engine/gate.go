@@ -33,9 +33,9 @@ type gate struct {
 	kept    map[string]kept // by the name of a ledger
 }
 
-func newGate(all common, news func(batch.ServiceID, error)) *gate {
+func newGate(all common, st access, news func(batch.ServiceID, error)) *gate {
 	return &gate{
-		services: all.ledger.services, store: all.store, o: all.o, news: news,
+		services: all.ledger.services, store: st, o: all.o, news: news,
 		differ: func(err error) { all.events.Trouble("gate", err) },
 		kept:   map[string]kept{},
 	}

@@ -30,7 +30,7 @@ const (
 // presence shows this Run to other processes, in the store.
 type presence struct {
 	store  access // no loop of the engine
-	row    access // the write of this instance's own row clears nothing but its own failures: other tables may take no writes
+	row    access // writes this instance's own row
 	vitals *vitals
 	kept   store.Instance // the unchanging fields
 	shown  texts.Presence
@@ -54,7 +54,7 @@ func (r *run) newPresence() *presence {
 	}
 	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
-	p.row.whole = &r.vitals.row
+	p.row.row = true
 	p.flow(time.Now()) // what was before this Run
 	if p.forget <= 0 {
 		p.forget = forgetInstances

@@ -57,7 +57,7 @@ const scanLanes = 5000
 func newRun(all common, n *events.Run) *run {
 	o := all.o
 	r := &run{common: all, vitals: newVitals(), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
-	r.gate = newGate(all, n.Unserved)
+	r.gate = newGate(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
