@@ -203,6 +203,7 @@ func TestTextNotCode(t *testing.T) {
 		}
 	}
 	assert.Greater(t, rows, 400)
+	s.on("eth_getTransactionByHash", func([]any) (any, string) { return nil, "" })
 	for text, kind := range map[string]batch.ErrorKind{
 		"unknown transaction type": batch.KindNotYet, "gremlins": batch.KindDoubt, "request timed out": batch.KindDoubt,
 		"the method eth_sendRawTransaction does not exist/is not available": batch.KindMisconfigured,
