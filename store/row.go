@@ -85,6 +85,11 @@ func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
 // Final reports whether the batch's state is final.
 func (r Row) Final() bool { return !r.FinalAt.IsZero() }
 
+// Prunable reports whether Prune may remove the batch once it is old enough. A batch in
+// quarantine waits for a person, and one with unsettled orders for the builder of batches, which
+// must still see how it ended.
+func (r Row) Prunable(unsettled bool) bool { return r.Final() && !r.Quarantined && !unsettled }
+
 // Live reports whether a submitter may be posting the batch. A recorded doubt is over, even if the
 // database's clock was put back behind it.
 func (r Row) Live(now time.Time) bool {

@@ -218,3 +218,12 @@ func TestRowSettleOrders(t *testing.T) {
 		}
 	}
 }
+
+func TestRowPrunable(t *testing.T) {
+	final := store.Row{State: batch.Committed, FinalAt: time.Unix(1, 0)}
+	aside := store.Row{State: batch.Invalid, FinalAt: time.Unix(1, 0), Quarantined: true}
+	assert.True(t, final.Prunable(false))
+	assert.False(t, final.Prunable(true), "its orders are not settled")
+	assert.False(t, aside.Prunable(false), "it waits for a person")
+	assert.False(t, store.NewRow().Prunable(false), "it is open")
+}

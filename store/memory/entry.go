@@ -50,9 +50,6 @@ func (e *entry) record() batch.Record {
 // waiting reports whether the row is open and counts as never attempted.
 func waiting(r store.Row) bool { return !r.Final() && !r.Attempted() }
 
-// prunable reports whether Prune may remove the entry once it is old enough.
-func prunable(r store.Row) bool { return r.Final() && !r.Quarantined }
-
 // inFlight reports whether the monitor owns the row, or will once a claim is over.
 func inFlight(r store.Row) bool { return !r.Final() && !r.State.Claimable() }
 
@@ -69,7 +66,7 @@ func (s *Store) find(key batch.Key) *entry {
 func (s *Store) put(e *entry, next store.Row) {
 	was := e.row
 	next = micros(next)
-	if prunable(was) {
+	if was.Prunable(false) {
 		s.final.remove(e)
 	}
 	if wasWaiting := waiting(was); was.Final() != next.Final() || wasWaiting != waiting(next) {
@@ -78,7 +75,7 @@ func (s *Store) put(e *entry, next store.Row) {
 		s.enlist(e)
 	}
 	e.row = next
-	if prunable(next) {
+	if next.Prunable(false) {
 		s.final.insert(e)
 	}
 	if inFlight(next) {

@@ -25,7 +25,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 		if e.row.FinalAt.After(until) {
 			break
 		}
-		if s.orders.unsettled[e] == nil {
+		if e.row.Prunable(s.orders.unsettled[e] != nil) {
 			batches = append(batches, e)
 		}
 	}

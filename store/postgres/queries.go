@@ -414,8 +414,8 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
-	// OFFSET 0 keeps the planner from joining: batches in flight are looked up. A transaction
-	// that names a known batch holds its row for as long as the transaction stays open (see
+	// sqlPrunable is store.Row.Prunable as an index finds it. OFFSET 0 keeps the planner from
+	// joining: batches in flight are looked up. A transaction that names a known batch holds its row for as long as the transaction stays open (see
 	// sqlKnown): Prune waits for no such row, and holds none that it does not remove.
 	sqlPrunable = `SELECT f.seq, f.final_at AS at FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b

@@ -215,6 +215,7 @@ const (
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 
+	// sqlPrunable is store.Row.Prunable as an index finds it.
 	sqlPrunable = `SELECT seq, final_at AS at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
 	sqlBury = `INSERT INTO tombstones (` + sqlstore.BuryInto + `)

@@ -274,7 +274,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 	f.Helper()
 	f.needs(store.CanPrune)
 	until := f.now().Add(-older)
-	old := f.inOrder(func(s *shadow) bool { return s.row.Final() && !s.row.Quarantined && !s.row.FinalAt.After(until) })
+	old := f.inOrder(func(s *shadow) bool { return s.row.Prunable(false) && !s.row.FinalAt.After(until) })
 	acts := 0
 	for scope, all := range f.steered {
 		f.steered[scope] = slices.DeleteFunc(slices.Clone(all), func(a batch.Act) bool { return !a.At.After(until) })
