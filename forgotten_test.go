@@ -123,6 +123,49 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	}
 }
 
+// unanswered is a store of which the first answer to each Record is lost.
+type unanswered struct {
+	*rewound
+	lost bool // the last one was
+}
+
+func (d *unanswered) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	applied, err := d.rewound.Record(ctx, outcomes)
+	if d.lost = !d.lost; d.lost {
+		return nil, errors.New("the connection was lost")
+	}
+	return applied, err
+}
+
+// refusesFirst is a ledger that refuses the first attempt of each batch.
+type refusesFirst struct{ *ledgermem.Ledger }
+
+func (l refusesFirst) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.Number == 1 {
+		return dlt.ErrRejected
+	}
+	return l.Ledger.Submit(ctx, a)
+}
+
+// TestAnOutcomeWithoutAnAnswerIsHeld loses the store's answer to the outcome that makes a batch final.
+func TestAnOutcomeWithoutAnAnswerIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := &unanswered{rewound: &rewound{memory.New()}}, &troubles{}
+		r, err := dltbatch.New(st, refusesFirst{ledgermem.New(nil)}, &dltbatch.Options{Observer: seen})
+		require.NoError(t, err)
+		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
+		require.NoError(t, r.Add(t.Context(), b))
+		serveFor(t, r, time.Minute)
+		rec, err := r.Get(t.Context(), b.Key())
+		require.NoError(t, err)
+		require.Equal(t, batch.Rejected, rec.State)
+		st.rewind(t, b)
+		serveFor(t, r, time.Second)
+		require.Len(t, seen.all, 1)
+		assert.ErrorContains(t, seen.all[0], "this process knows it as final")
+	})
+}
+
 // serveFor runs a Runner for a while.
 func serveFor(t *testing.T, r *dltbatch.Runner, d time.Duration) {
 	ctx, stop := context.WithTimeout(t.Context(), d)

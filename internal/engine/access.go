@@ -147,13 +147,8 @@ func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool,
 	return kept, err
 }
 
-// Record holds what was written.
 func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	applied, err := call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
-	if err == nil && a.held != nil && len(applied) == len(outcomes) {
-		a.written(outcomes, applied)
-	}
-	return applied, err
+	return call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
 }
 
 // Pending leaves out batches that another ledger serves: this ledger's answers mean nothing for

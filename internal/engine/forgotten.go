@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/inhand"
 	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -58,12 +59,13 @@ func (a access) kept(all []store.Prepared, kept []bool) {
 	}
 }
 
-// written holds outcomes that the store has written.
-func (a access) written(outcomes []store.Outcome, applied []store.Applied) {
+// hold holds outcomes that the store has written. The recorder alone knows of those among them
+// whose first answer was lost: to the second the store says that the row has moved on.
+func (r *run) hold(group []inhand.Recorded) {
 	now := time.Now()
-	for i, w := range applied {
-		if w.Result == store.Written {
-			a.held.Written(outcomes[i], w.Row, now)
+	for i := range group {
+		if w := &group[i]; w.Applied.Result == store.Written {
+			r.held.Written(w.Outcome, w.Applied.Row, now)
 		}
 	}
 }

@@ -107,6 +107,7 @@ func (r *run) claimed(ctx context.Context, run store.ClaimedRun) {
 
 // written takes outcomes that the store has answered about.
 func (r *run) written(group []inhand.Recorded) {
+	r.hold(group)
 	r.monitor.DueIn(r.table.Written(group))
 	r.wantReceipts(group)
 	// The next group waits for the notices, which may ask the store.
