@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,7 @@ type services struct {
 
 	mu    sync.Mutex
 	by    map[batch.ServiceID]service
+	most  int // served services are forgotten where by has grown to this
 	alike map[dlt.Traits]*terms
 }
 
@@ -48,8 +50,8 @@ func (t *terms) resend() store.Resend {
 }
 
 const (
-	// maxServices is how many services are remembered. Past it, the served ones are forgotten, and
-	// resolved and judged again.
+	// maxServices is how many services are remembered at least. Past it, the served ones are
+	// forgotten, and resolved and judged again.
 	maxServices = 100_000
 	// maxAlike is how many different terms are remembered for sharing.
 	maxAlike = 1000
@@ -65,7 +67,7 @@ func newServices(l dlt.Ledger, trouble func(error)) *services {
 func (v *services) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.by, v.alike = map[batch.ServiceID]service{}, map[dlt.Traits]*terms{}
+	v.by, v.most, v.alike = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*terms{}
 }
 
 // ask asks the client. No lock is held meanwhile: the client may panic, or call the Runner.
@@ -144,12 +146,9 @@ func (v *services) share(t dlt.Traits) *terms {
 
 // put keeps what is known of a service. v.mu is held.
 func (v *services) put(s batch.ServiceID, known service) {
-	if _, is := v.by[s]; !is && len(v.by) >= maxServices {
-		for old, k := range v.by {
-			if k.err == nil {
-				delete(v.by, old)
-			}
-		}
+	if _, is := v.by[s]; !is && len(v.by) >= v.most {
+		maps.DeleteFunc(v.by, func(_ batch.ServiceID, k service) bool { return k.err == nil })
+		v.most = max(maxServices, 2*len(v.by)) // the held ones stay: they leave room for as many
 	}
 	v.by[s] = known
 }

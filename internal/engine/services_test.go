@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+)
+
+// named is a ledger with a name, and counts how often it is asked for its traits.
+type named struct {
+	dlt.Ledger
+	asked int
+}
+
+func (l *named) Traits(batch.ServiceID) dlt.Traits {
+	l.asked++
+	return dlt.Traits{Name: "named"}
+}
+
+// A process that holds very many services, because another process serves them, still remembers
+// those that it serves: else each claim and each batch would ask about them again.
+func TestManyHeldServicesLeaveRoomForTheServed(t *testing.T) {
+	l := &named{}
+	v := newServices(l, nil)
+	for i := range maxServices {
+		v.resolve(batch.ServiceID(fmt.Sprint("held", i)), dlt.Traits{Name: "other"}, errors.New("held"))
+	}
+	for range 3 {
+		for i := range 100 {
+			_, err := v.meet(batch.ServiceID(fmt.Sprint("served", i)))
+			require.NoError(t, err)
+		}
+	}
+	assert.Equal(t, 100, l.asked)
+	for i := range 4 * maxServices {
+		_, err := v.meet(batch.ServiceID(fmt.Sprint("more", i)))
+		require.NoError(t, err)
+	}
+	assert.LessOrEqual(t, len(v.by), 2*maxServices, "the served ones are bounded")
+}
