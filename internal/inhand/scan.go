@@ -8,18 +8,18 @@ import (
 
 // scan is one scan of the store. It is used under the table's lock.
 type scan struct {
-	then    time.Time // before the store was asked
-	byEvent bool
-	left    int         // rows that are still to be asked about
-	back    []store.Due // rows that cannot be asked about now
+	then time.Time   // before the store was asked
+	left int         // rows that are still to be asked about
+	back []store.Due // rows that cannot be asked about now
 }
 
 // scanned is a row of a scan.
 type scanned struct {
 	*scan
-	row   store.InFlight
-	about about
-	since time.Time // when this process first saw the row as it is
+	row    store.InFlight
+	about  about
+	since  time.Time // when this process first saw the row as it is
+	leased bool      // by this scan, or by one before whose question it takes over
 }
 
 // Scanned takes rows that the store gave to this process to ask about: it was asked for them then.
@@ -28,10 +28,10 @@ type scanned struct {
 // there are hands for, or once Run has ended. It returns the rows that are to be asked about after
 // some time, or by other processes.
 func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []store.Due {
-	sc := &scan{then: then, byEvent: byEvent, left: len(rows)}
+	sc := &scan{then: then, left: len(rows)}
 	now, all := time.Now(), make([]*scanned, len(rows))
 	for i, row := range rows {
-		all[i] = &scanned{scan: sc, row: row, about: t.o.about(row.Key.Service)}
+		all[i] = &scanned{scan: sc, row: row, about: t.o.about(row.Key.Service), leased: !byEvent}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +56,9 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 // last scan counts.
 func (all *entries) scanned(r *scanned, at time.Time) {
 	s := all.slot(r.row.Key, r.about, at)
-	if s.scanned != nil {
-		s.scanned.left--
+	if old := s.scanned; old != nil {
+		old.left--
+		r.leased = r.leased || old.leased
 	}
 	e := s.Entry
 	s.scanned, e.Ask = r, at
@@ -75,7 +76,7 @@ func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.
 		all.scanned(r, now.Add(a.Next))
 	case a.Kind == Unasked:
 		r.back = append(r.back, set)
-	case r.byEvent && a.Kind == Same && r.row.CheckIn > poll/2 && a.Next >= poll: // just asked about, and due again in time
+	case !r.leased && a.Kind == Same && r.row.CheckIn > poll/2 && a.Next >= poll: // just asked about, and due again in time
 	default:
 		due = append(due, set)
 	}

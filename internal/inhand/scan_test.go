@@ -160,3 +160,26 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 		})
 	}
 }
+
+// An event reads a row from the store while a scan, which has leased it, still waits for a hand. The
+// answer sets the check: else nobody would ask again before the lease ends.
+func TestAnEventTakesOverTheRowOfAScan(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, nil)
+			r.without(false)
+			row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, CheckIn: 30 * poll}
+			for _, byEvent := range []bool{!first, first} {
+				go r.Scanned([]store.InFlight{row}, time.Now(), byEvent)
+				synctest.Wait()
+			}
+			r.answering(nil)
+			r.HandsFree(1)
+			synctest.Wait()
+			q := r.asked[len(r.asked)-1]
+			due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: inhand.Same, Next: poll}})
+			assert.Equal(t, []store.Due{{Ref: row.Ref, In: poll}}, due)
+			r.stop()
+		})
+	}
+}
