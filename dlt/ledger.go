@@ -17,7 +17,8 @@ const MaxPrepared = 4096
 // [Unimplemented] for the others, and its Traits declare those that it has: the engine calls
 // no method that the traits of a service deny. The suite dlt/dlttest finds a method that is
 // declared and missing, and one that is there and not declared. A wrapper is a struct that
-// embeds the Ledger.
+// embeds the Ledger. A wrapper of Submit also wraps SubmitList, or sets Traits.MaxList to 1: otherwise
+// the batches of a list pass it by.
 type Ledger interface {
 	Submitter
 	BatchStatusReader
