@@ -95,7 +95,7 @@ var promises = []breakage{
 	},
 	// Promise 4: claims.
 	{
-		name: "claims: what may have been claimed is posted although the answer was lost", file: "queuer/claim.go", test: test{"internal/flaky", "^(TestOneCallInTenFails)$", true},
+		name: "claims: what may have been claimed is posted although the answer was lost", file: "internal/claim/claim.go", test: test{"internal/flaky", "^(TestOneCallInTenFails)$", true},
 		old: "\t\tc.putBack(claimed.Runs)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 		new: "\t\tc.putBack(claimed.Runs)\n\t\t_, _ = c.handOver(ctx, claimed, until)\n\t\treturn 0, fmt.Errorf(\"claim: %w\", err)",
 	},
@@ -106,8 +106,8 @@ var promises = []breakage{
 	},
 	{
 		name: "claims: two of one batch have one version", file: "internal/claim/claim.go", test: test{"internal/claim", "^(TestWhatMayBeClaimedIsPutBack)$", true},
-		old: "Salt: rand.Uint32(),",
-		new: "Salt: rand.Uint32() & 0,",
+		old: "c.wants, rand.Uint32()",
+		new: "c.wants, rand.Uint32()&0",
 	},
 	// Promise 5: fencing.
 	{
