@@ -64,7 +64,7 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 		}
 		return err
 	})
-	if _, panicked := errors.AsType[*loop.PanicError](err); panicked && a.trouble != nil {
+	if a.trouble != nil && loop.Panicked(err) {
 		a.trouble(err)
 	}
 	return got, err

@@ -64,7 +64,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			// Another ledger may have its batches in flight, although this one cannot serve it.
 			// Without a name texts.Serve records nothing.
 			want.Ledger = ""
-			if old := g.known(s); old.judged && old.err == nil && !panicked(f.err) {
+			if old := g.known(s); old.judged && old.err == nil && !loop.Panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
 			}
 		}
@@ -108,7 +108,7 @@ func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 			continue
 		}
 		f, old := fresh{}, g.known(s)
-		lasts := old.judged && !panicked(old.err)
+		lasts := old.judged && !loop.Panicked(old.err) // the next answer may give another judgement
 		switch {
 		case old.terms == nil || old.terms.Routed:
 			f.Traits, f.err = g.ask(s)
@@ -129,16 +129,6 @@ func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 	return out
 }
 
-// panicked reports whether a panic left a service without a lasting verdict: the ledger's next
-// answer may give one.
-func panicked(err error) bool {
-	if err == nil {
-		return false // as of almost every service, for each batch: what follows takes memory
-	}
-	var p *loop.PanicError
-	return errors.As(err, &p)
-}
-
 // otherLedger returns an error if the service belongs to another ledger than the wanted one.
 func otherLedger(recorded, wanted string) error {
 	if recorded == "" || recorded == wanted {
@@ -149,8 +139,7 @@ func otherLedger(recorded, wanted string) error {
 
 // held returns nil for a served service. judge must have judged the service before.
 func (g *gate) held(s batch.ServiceID) error {
-	known := g.known(s)
-	return known.err
+	return g.known(s).err
 }
 
 // others reports whether another ledger has the batches of a service. judge must have judged the

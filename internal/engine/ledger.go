@@ -60,7 +60,7 @@ func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f
 		return err
 	}
 	err := l.call(ctx, "submitter", op, &n, nil, f)
-	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
+	if loop.Panicked(err) {
 		l.trouble(err)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: err}
 	}

@@ -124,7 +124,7 @@ func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news boo
 	defer v.mu.Unlock()
 	old := v.by[s]
 	now := service{judged: true, err: err}
-	if !panicked(err) {
+	if !loop.Panicked(err) {
 		now.terms = v.share(t)
 	}
 	v.put(s, now)

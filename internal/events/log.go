@@ -102,7 +102,7 @@ func levelOf(e batch.Event) slog.Level {
 	case batch.EventOrderBreach, batch.EventVanished:
 		return slog.LevelError
 	case batch.EventDecision, batch.EventHalted, batch.EventQuarantined, batch.EventLaneHeld, batch.EventTrouble:
-		if _, panicked := errors.AsType[*loop.PanicError](e.Err); panicked {
+		if loop.Panicked(e.Err) {
 			return slog.LevelError
 		}
 		return slog.LevelWarn

@@ -94,6 +94,12 @@ type PanicError struct {
 // Error implements error; it leaves the stack to the caller that logs it.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// Panicked reports whether an error is, or wraps, a panic that [Contain] returned.
+func Panicked(err error) bool {
+	_, is := errors.AsType[*PanicError](err)
+	return is
+}
+
 // Contain calls f and returns a panic in it as a [*PanicError].
 func Contain(f func() error) (err error) {
 	defer func() {

@@ -54,7 +54,7 @@ func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
 	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)})
-	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
+	if loop.Panicked(err) {
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + err.Error()}}
 	}
 	if err != nil {
