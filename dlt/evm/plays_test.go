@@ -588,6 +588,7 @@ func TestOtherChainSameId(t *testing.T) {
 		p.add(b)
 		p.becomes(b, batch.Pending)
 		s.node.Kill()
+		synctest.Wait() // the client knows that its connections are gone: a POST on one would be a doubt
 		require.NoError(t, s.node.Resume())
 		sent := len(s.node.Journal())
 		p.add(late)

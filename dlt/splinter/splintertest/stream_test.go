@@ -285,12 +285,12 @@ func TestGoodbye(t *testing.T) {
 // A connection that nothing is asked on is closed; the real ones after five seconds.
 func TestIdleConnections(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{KeepAlive: 50 * time.Millisecond})
+	begun := time.Now()                                                // before the node may begin to wait
 	c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	_, err = io.WriteString(c, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	begun := time.Now()
 	text, err := io.ReadAll(c) // to its end
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "endpoint not found")
