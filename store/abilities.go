@@ -26,6 +26,7 @@ const (
 	CanCountOpen                           // CountOpen
 	CanSurvey                              // Survey, Find
 	CanKeepStreams                         // LeaseStream, AppendStream, FindStream
+	CanHint                                // Tell, Hear
 
 	noAbility // stays the last
 )
@@ -50,6 +51,7 @@ var losses = [...]struct{ name, loss string }{
 	{"CanCountOpen", "no counts of what is open"},
 	{"CanSurvey", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"},
 	{"CanKeepStreams", "no client that keeps its ledger's events, such as Splinter's resolver"},
+	{"CanHint", "what another process did is found by the next scan, and by the next look of an Await"},
 }
 
 // Has reports whether a has all of these abilities.

@@ -24,6 +24,6 @@ func TestAbilities(t *testing.T) {
 	}
 	all := store.Abilities(0).Losses()
 	assert.Equal(t, "store.CanReadFinals", all[0].Ability.String())
-	assert.Equal(t, "store.CanKeepStreams", all[len(all)-1].Ability.String())
+	assert.Equal(t, "store.CanHint", all[len(all)-1].Ability.String())
 	assert.Equal(t, store.AllAbilities, store.Abilities(1<<len(all)-1))
 }

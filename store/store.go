@@ -216,6 +216,19 @@ type Store interface {
 	// [MaxKeys] in one statement.
 	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
 
+	// Hints between the processes on a database: [CanHint]. Nothing rests on them. Scans, and the
+	// looks of those who wait, find everything without them, later.
+
+	// Tell gives a hint to all that listen at present, in this process and others, after the
+	// transactions that it is about: not in one of them, since it may cost all writers of the
+	// database a little. After an error some may have got it. Nobody tries it again.
+	Tell(ctx context.Context, h Hint) error
+	// Hear gives the hints of others to a listener until ctx is done, and returns ctx's error then.
+	// It returns another error once hints do not arrive any more, or where a test shows that they
+	// never do; the caller calls it again later. It tests the way from Tell to Heard at first, and
+	// about once a minute.
+	Hear(ctx context.Context, l Listener) error
+
 	// Care of the store itself. It is no ability: a store that needs no care returns nothing.
 
 	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes

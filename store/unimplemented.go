@@ -163,3 +163,9 @@ func (Unimplemented) AppendStream(context.Context, batch.StreamEntry) (bool, err
 func (Unimplemented) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
 	return batch.StreamFound{}, lacks("FindStream", CanKeepStreams)
 }
+
+// Tell gives [ErrUnsupported].
+func (Unimplemented) Tell(context.Context, Hint) error { return lacks("Tell", CanHint) }
+
+// Hear gives [ErrUnsupported].
+func (Unimplemented) Hear(context.Context, Listener) error { return lacks("Hear", CanHint) }

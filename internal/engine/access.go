@@ -205,6 +205,10 @@ func (a access) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error
 	return call(ctx, a, "swap_texts", len(texts), nil, func() (bool, error) { return a.Store.SwapTexts(ctx, texts...) })
 }
 
+func (a access) Tell(ctx context.Context, h store.Hint) error {
+	return callErr(ctx, a, "tell", 1, func() error { return a.Store.Tell(ctx, h) })
+}
+
 func (a access) CountOpen(ctx context.Context) (store.Totals, error) {
 	return call(ctx, a, "count_open", 0, nil, func() (store.Totals, error) { return a.Store.CountOpen(ctx) })
 }

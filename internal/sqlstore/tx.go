@@ -100,13 +100,19 @@ type Driver struct {
 }
 
 // Store is the part of a driver's store that all drivers share: a driver embeds it.
-type Store struct{ d Driver }
+type Store struct {
+	d Driver
+	unhinted
+}
+
+// unhinted has the methods of [store.CanHint], until the driver has its own.
+type unhinted struct{ store.Unimplemented }
 
 // New returns the shared part of a store.
-func New(d Driver) Store { return Store{d} }
+func New(d Driver) Store { return Store{d: d} }
 
-// Abilities returns all of them.
-func (s Store) Abilities() store.Abilities { return store.AllAbilities }
+// Abilities returns all of them but [store.CanHint], which each driver has in its own way.
+func (s Store) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
 // ask runs do, which may run more than once, and returns what its last run found; nothing after an
 // error.

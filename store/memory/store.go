@@ -45,6 +45,8 @@ type Store struct {
 	streams map[string]*stream
 	log     []logged // the ids of all streams, in the order in which they were written
 
+	listeners []*store.Listener // in the order in which they began
+
 	orders orders
 	texts  map[store.TextKind]map[string]store.Text // by name
 }

@@ -91,6 +91,10 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 			return err
 		}},
 		{"Survey", store.CanSurvey, func() error { _, err := st.Survey(ctx, store.SurveyQuery{Start: true}); return err }},
+		{"Tell", store.CanHint, func() error { return st.Tell(ctx, store.Hint{Many: store.TopicLanes}) }},
+		{"Hear", store.CanHint, func() error {
+			return st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func() {}})
+		}},
 		{"Find", store.CanSurvey, func() error { _, err := st.Find(ctx, store.FindQuery{ID: key("queued").ID}); return err }},
 	}
 }

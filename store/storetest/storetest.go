@@ -113,6 +113,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"acts", actsTests(), store.CanListActs | store.CanOperate | store.CanControl | store.CanInspect},
 		{"texts", textsTests(), store.CanKeepTexts},
 		{"journal", journalTests(), store.CanKeepStreams},
+		{"hints", hintTests(), store.CanHint},
 		{"clock", clockTests(), 0},
 		{"reopen", reopenTests(), 0},
 		{"text", textTests(), 0},

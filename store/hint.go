@@ -1,0 +1,227 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/fnv"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Topics is a set of things that a [Hint] may be about.
+type Topics uint8
+
+// The topics.
+const (
+	TopicLanes       Topics = 1 << iota // lanes that may have batches to claim
+	TopicFinals                         // batches that became final
+	TopicOrders                         // orders that wait to become part of a batch
+	TopicOrderFinals                    // orders that became final
+
+	noTopic // stays the last
+)
+
+// AllTopics are all of them.
+const AllTopics = noTopic - 1
+
+// Has reports whether t has all of these topics.
+func (t Topics) Has(all Topics) bool { return t&all == all }
+
+// Hint tells other processes on a database where a look is worth while ([CanHint]). It is no
+// promise: a hint may be lost, late, doubled or untrue, and may come from anybody who can write to
+// the database. So it only causes a look, which without the hint would come a scan later.
+type Hint struct {
+	// From is who sends the hint: a word that no other sender has, or "". A listener does not get
+	// its own hints.
+	From string
+	// Hears are the topics that the sender listens to itself. Such a hint comes when a listener
+	// begins, and about once a minute.
+	Hears Topics
+	// Many are topics of which too much happened to name it: everything is worth a look.
+	Many Topics
+	// Lanes are services, of TopicLanes.
+	Lanes []batch.ServiceID
+	// Finals are the [KeyHash] of batches, of TopicFinals, and OrderFinals those of orders, of
+	// TopicOrderFinals.
+	Finals, OrderFinals []uint64
+}
+
+// Listener hears hints ([Store].Hear). Its functions must be quick, and may be called concurrently.
+type Listener struct {
+	ID    string // who listens: it gets no hint that is [Hint].From it
+	Wants Topics // what it listens to; others get to know of it ([Hint].Hears)
+	// Heard gets the hints about one of these topics, and those that say who listens.
+	Heard func(Hint)
+	// Live is called once a test has shown that hints arrive, and after each further test. What
+	// happened before the first call may not have been heard.
+	Live func()
+}
+
+// KeyHash is a short number for a batch (its service and its id) or an order (its id). Another
+// one may have the same number: that costs a look.
+func KeyHash(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, part := range parts {
+		_, _ = h.Write(append([]byte(part), 0)) // it has no errors
+	}
+	return h.Sum64()
+}
+
+// Topics returns what the hint is about.
+func (h Hint) Topics() Topics {
+	t := h.Many
+	if len(h.Lanes) > 0 {
+		t |= TopicLanes
+	}
+	if len(h.Finals) > 0 {
+		t |= TopicFinals
+	}
+	if len(h.OrderFinals) > 0 {
+		t |= TopicOrderFinals
+	}
+	return t
+}
+
+// For reports whether a listener gets the hint.
+func (h Hint) For(l Listener) bool {
+	return (h.From == "" || h.From != l.ID) && (h.Topics()&l.Wants != 0 || h.Hears != 0)
+}
+
+// hintMark begins every text of a hint. The number is the version of the rest.
+const hintMark = "dltbatch1"
+
+// hintText is the rest, in JSON. The lists of numbers are eight bytes each.
+type hintText struct {
+	From        string            `json:"from,omitzero"`
+	Hears       Topics            `json:"hears,omitzero"`
+	Many        Topics            `json:"many,omitzero"`
+	Lanes       []batch.ServiceID `json:"lanes,omitempty"`
+	Finals      []byte            `json:"finals,omitempty"`
+	OrderFinals []byte            `json:"order_finals,omitempty"`
+}
+
+// Text returns the hint as a text of at most limit bytes, in ASCII, for a store that sends texts
+// ([ParseHint]). Of a topic whose names do not fit it says Many. It returns "" where limit is too
+// small even for that.
+func (h Hint) Text(limit int) string {
+	for {
+		text := h.text()
+		if len(text) <= limit {
+			return text
+		}
+		switch lanes, finals, orders := lanesLen(h.Lanes), 11*len(h.Finals), 11*len(h.OrderFinals); {
+		case lanes+finals+orders == 0:
+			return ""
+		case lanes >= finals && lanes >= orders:
+			h.Lanes, h.Many = nil, h.Many|TopicLanes
+		case finals >= orders:
+			h.Finals, h.Many = nil, h.Many|TopicFinals
+		default:
+			h.OrderFinals, h.Many = nil, h.Many|TopicOrderFinals
+		}
+	}
+}
+
+func lanesLen(lanes []batch.ServiceID) (n int) {
+	for _, s := range lanes {
+		n += len(s) + 3
+	}
+	return n
+}
+
+func (h Hint) text() string {
+	body, err := json.Marshal(hintText{h.From, h.Hears, h.Many, h.Lanes, numbersToBytes(h.Finals), numbersToBytes(h.OrderFinals)})
+	if err != nil { // these types give none
+		return ""
+	}
+	return hintMark + ascii(string(body))
+}
+
+// ascii writes everything else in JSON's own way: a database may have any encoding.
+func ascii(body string) string {
+	plain := func(r rune) bool { return r < 0x80 }
+	if !strings.ContainsFunc(body, func(r rune) bool { return !plain(r) }) {
+		return body
+	}
+	var b strings.Builder
+	for _, r := range body {
+		switch {
+		case plain(r):
+			b.WriteRune(r)
+		case r < 0x10000:
+			writeUnit(&b, r)
+		default:
+			r -= 0x10000
+			writeUnit(&b, 0xd800+r>>10)
+			writeUnit(&b, 0xdc00+r&0x3ff)
+		}
+	}
+	return b.String()
+}
+
+func writeUnit(b *strings.Builder, r rune) {
+	const digits = "0123456789abcdef"
+	b.WriteString(`\u`)
+	for shift := 12; shift >= 0; shift -= 4 {
+		b.WriteByte(digits[r>>shift&0xf])
+	}
+}
+
+// MaxHint is the number of bytes in the longest text that [ParseHint] reads.
+const MaxHint = 8000
+
+// ParseHint reads what [Hint.Text] has written. Anything else gives false, or a hint of the parts
+// that make sense: anybody may have written it.
+func ParseHint(text string) (Hint, bool) {
+	body, ours := strings.CutPrefix(text, hintMark)
+	if !ours || len(text) > MaxHint {
+		return Hint{}, false
+	}
+	var t hintText
+	if json.Unmarshal([]byte(body), &t) != nil || len(t.From) > batch.MaxIDLen {
+		return Hint{}, false
+	}
+	h := Hint{
+		From: t.From, Hears: t.Hears & AllTopics, Many: t.Many & AllTopics,
+		Finals: bytesToNumbers(t.Finals), OrderFinals: bytesToNumbers(t.OrderFinals),
+	}
+	for _, s := range t.Lanes {
+		if (batch.Key{Service: s, ID: "any"}).Validate() == nil { // else no batch can have it
+			h.Lanes = append(h.Lanes, s)
+		}
+	}
+	return h, h.Topics()|h.Hears != 0
+}
+
+func numbersToBytes(all []uint64) (b []byte) {
+	for _, n := range all {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+func bytesToNumbers(b []byte) (all []uint64) {
+	for c := range slices.Chunk(b, 8) {
+		if len(c) == 8 {
+			all = append(all, binary.BigEndian.Uint64(c))
+		}
+	}
+	return all
+}
+
+var topicNames = [...]string{"lanes", "finals", "orders", "order finals"}
+
+// String names the topics: "lanes, finals"; "none".
+func (t Topics) String() string {
+	var names []string
+	for rest := t & AllTopics; rest != 0; rest &= rest - 1 {
+		names = append(names, topicNames[bits.TrailingZeros8(uint8(rest))])
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

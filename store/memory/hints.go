@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Tell gives a hint to the other listeners of this store, before it returns.
+func (s *Store) Tell(ctx context.Context, h store.Hint) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, l := range s.hearers(h) {
+		l.Heard(h)
+	}
+	return nil
+}
+
+// Hear gives hints to a listener until ctx is done. None is lost.
+func (s *Store) Hear(ctx context.Context, l store.Listener) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	own := &l
+	s.mu.Lock()
+	s.listeners = append(s.listeners, own)
+	s.mu.Unlock()
+	defer s.deaf(own)
+	l.Live()
+	if err := s.Tell(ctx, store.Hint{From: l.ID, Hears: l.Wants}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// hearers returns who gets a hint.
+func (s *Store) hearers(h store.Hint) (all []*store.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		if h.For(*l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// deaf ends a listener.
+func (s *Store) deaf(own *store.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = slices.DeleteFunc(s.listeners, func(l *store.Listener) bool { return l == own })
+}
