@@ -139,6 +139,9 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				require.NoError(t, runner.Add(ctx, fresh))
 				for _, k := range []batch.Key{b.Key(), fresh.Key()} {
 					rec, err := runner.Await(wait, k)
+					for err != nil && wait.Err() == nil { // a read that took longer than RequestTimeout
+						rec, err = runner.Await(wait, k)
+					}
 					require.NoError(t, err)
 					assert.Equal(t, batch.Committed, rec.State, "%+v", rec)
 				}
