@@ -78,7 +78,8 @@ func Chromium() Program {
 	return p
 }
 
-// unpackChromium unpacks the browser, its libraries and a font, which the package has in parts.
+// unpackChromium unpacks the browser, its libraries and a font, which the package has in parts. It names the
+// font's folder, and that of the machine's own fonts: without any font the browser ends at the first page.
 const unpackChromium = `cd bin
 for f in *.br; do
 	node -e '
@@ -88,6 +89,18 @@ for f in *.br; do
 done
 for f in *.tar; do tar -xf "$f"; rm "$f"; done
 chmod +x chromium
+cat >fonts.conf <<'EOF'
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+<dir prefix="relative">fonts</dir>
+<dir>/usr/share/fonts</dir>
+<cachedir prefix="xdg">fontconfig</cachedir>
+<alias><family>system-ui</family><prefer><family>Open Sans</family></prefer></alias>
+<alias><family>sans-serif</family><prefer><family>Open Sans</family></prefer></alias>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
+EOF
 cat >run <<'EOF'
 #!/bin/sh
 here=$(dirname "$0")
