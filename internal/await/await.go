@@ -14,7 +14,7 @@ import (
 // Options of waiters; all must be set.
 type Options[K comparable, R any] struct {
 	Interval time.Duration // between two questions about all keys
-	Linger   time.Duration // how long a question at once waits for others to come with it
+	Linger   time.Duration // the shortest time between two questions, so that keys that come together are asked about together
 	Timeout  time.Duration // of a question
 	// Finals returns the records of keys that are final, and the keys that are not stored.
 	Finals func(ctx context.Context, keys []K) (final []R, missing []K, err error)
@@ -76,10 +76,11 @@ func (w *Waiters[K, R]) Final(keys ...K) {
 }
 
 // read asks which of the waiters' keys are final, until ctx is done: all keys in every
-// interval, and fresh keys soon.
+// interval, and fresh keys at once, unless it has just asked.
 func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	tick := time.NewTicker(w.o.Interval)
 	defer tick.Stop()
+	var asked time.Time
 	for {
 		all := false
 		select {
@@ -88,10 +89,11 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		case <-tick.C:
 			all = true
 		case <-now.wake:
-			if !loop.Sleep(ctx, w.o.Linger) { // others join the question
+			if !loop.Sleep(ctx, time.Until(asked.Add(w.o.Linger))) {
 				return
 			}
 		}
+		asked = time.Now()
 		keys := w.asked(now, all)
 		if len(keys) == 0 {
 			continue
