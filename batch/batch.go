@@ -35,6 +35,9 @@ type Batch struct {
 	// Budget limits the attempts. The zero value means unlimited.
 	Budget Budget
 
+	// Tags are what the application calls the batch, so that people find it. May be nil.
+	Tags Tags
+
 	// TraceParent is the trace context of the caller that adds the batch ([ValidTraceParent]), or
 	// "". The store keeps it with the batch, and every process that works on the batch gets it:
 	// docs/operations.md#traces. It is not sent to the ledger. A Runner's Add fills it in
@@ -81,6 +84,9 @@ func (b Batch) validate() error {
 		return &InputError{Field: "Budget.Attempts", Value: itoa(b.Budget.Attempts), Want: "0 (unlimited) or more"}
 	case b.TraceParent != "" && !ValidTraceParent(b.TraceParent):
 		return &InputError{Field: "TraceParent", Value: Excerpt(b.TraceParent, 2*traceParentLen), Want: "a traceparent of version 00"}
+	}
+	if err := b.Tags.Validate(); err != nil {
+		return err
 	}
 	if err := CheckText("DataChangeID", b.DataChangeID, MaxIDLen); err != nil {
 		return err

@@ -15,6 +15,7 @@ type Record struct {
 	Budget  Budget `json:"budget,omitzero"`
 
 	DataChangeID string    `json:"data_change_id,omitzero"`
+	Tags         Tags      `json:"tags,omitzero"`
 	CreatedAt    time.Time `json:"created_at"`        // place in the lane: when it was added or put back at the end
 	FinalAt      time.Time `json:"final_at,omitzero"` // when the outcome became final
 

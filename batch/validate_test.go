@@ -134,3 +134,36 @@ func TestSmallThings(t *testing.T) {
 		assert.Equal(t, c.want, batch.Budget{Attempts: c.attempts}.Exhausted(c.spent), "%+v", c)
 	}
 }
+
+func TestTags(t *testing.T) {
+	many := batch.Tags{}
+	for i := range batch.MaxTags {
+		many[fmt.Sprint("name", i)] = strings.Repeat("v", batch.MaxTagValue)
+	}
+	for _, good := range []batch.Tags{nil, {}, many, {strings.Repeat("n", batch.MaxTagName): "ü 🦆=', \""}} {
+		b := batch.Batch{ID: "i", Payload: []byte("p"), Tags: good}
+		require.NoError(t, b.Validate())
+	}
+	many["one more"] = "v"
+	for _, bad := range []batch.Tags{
+		many, {"": "v"}, {"n": ""}, {"a=b": "v"}, {strings.Repeat("n", batch.MaxTagName+1): "v"},
+		{"n": strings.Repeat("v", batch.MaxTagValue+1)}, {"n": "\x00"}, {"\xff": "v"}, {"n": "a\nb"},
+	} {
+		err := batch.Batch{ID: "i", Service: "s", Payload: []byte("p"), Tags: bad}.Validate()
+		var in *batch.InputError
+		require.ErrorAs(t, err, &in, "%v", bad)
+		assert.Equal(t, "Tags", in.Field)
+		assert.Equal(t, batch.Key{Service: "s", ID: "i"}, in.Key)
+	}
+	assert.Equal(t, "a=2, b=1", batch.Tags{"b": "1", "a": "2"}.String())
+	for text, want := range map[string]batch.Tag{"invoice=4711": {Name: "invoice", Value: "4711"}, "4711": {Value: "4711"}, "a=b=c": {Name: "a", Value: "b=c"}} {
+		got, err := batch.ParseTag(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		assert.Equal(t, text, got.String())
+	}
+	for _, bad := range []string{"", "=", "=4711", "invoice=", "a\x00=b"} {
+		_, err := batch.ParseTag(bad)
+		require.ErrorIs(t, err, batch.ErrInvalidInput, bad)
+	}
+}

@@ -158,6 +158,7 @@ func facts(now time.Time, r batch.Record) []fact {
 		{Name: "Final since", At: past(now, r.FinalAt)},
 		{Name: "Removed by retention", At: past(now, r.PrunedAt)},
 		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},
+		{Name: "Tags", Text: r.Tags.String()},
 		{Name: "Version", Text: fmt.Sprint(r.Version)},
 		{Name: "Payload", Text: payload},
 	}

@@ -21,7 +21,7 @@ var (
 	stops       = label{key: "dltbatch.reason", values: []string{"paused", "halted"}}
 	present     = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
 	tables      = label{key: "dltbatch.table", values: []string{
-		"attempted_batches", "attempts", "batch_acts", "batches", "controls", "database", "final_orders",
+		"attempted_batches", "attempts", "batch_acts", "batch_tags", "batches", "controls", "database", "final_orders",
 		"lane_acts", "log", "open_orders", "orders", "outcomes", "services", "stream_ids", "streams", "texts", "tombstones", "transaction_receipts",
 		"transactions", "unsettled_batches", "waiting_batches",
 	}}

@@ -17,6 +17,10 @@ type ListQuery struct {
 	// OlderThan and NewerThan bound the age, counted from CreatedAt on the database's clock:
 	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
+	// Tag selects the batches that were added with this tag, by an index; without a name, the
+	// batches with this value under any name. The cost grows with the batches that have the tag, and
+	// with no others. The zero value selects all; a bad tag gives a [*batch.InputError].
+	Tag batch.Tag
 	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer
 	// where they have more than [MaxListReceipts] receipts; its cursor goes on.
 	Limit int
@@ -28,6 +32,14 @@ type ListQuery struct {
 func (q ListQuery) Bounded() ListQuery {
 	q.Limit = bounded(q.Limit, 100, 1000)
 	return q
+}
+
+// Validate reports whether the query can be answered. The error is a [*batch.InputError].
+func (q ListQuery) Validate() error {
+	if q.Tag == (batch.Tag{}) {
+		return nil
+	}
+	return q.Tag.Validate()
 }
 
 // MaxListReceipts is how many receipts the records of one page of a list have at most, beside those

@@ -252,8 +252,8 @@ type Delivery interface {
 	// as stored, even under another id, and the earlier batch stays; with another payload the error
 	// is [batch.ErrConflict], too. Two Adds of one id or one key wait for each other; if the first
 	// fails, the second is stored. The trace context is kept with the batch: [Ref].TraceParent. It
-	// is no part of what makes two batches the same; the context of the stored batch stays. An
-	// invalid batch gives a [*batch.InputError]. Any other error leaves open whether the call was
+	// is no part of what makes two batches the same; the context of the stored batch stays. The
+	// same holds for Tags, which the batch's record has. An invalid batch gives a [*batch.InputError]. Any other error leaves open whether the call was
 	// stored: add again, it is harmless. Add does not keep the slice. A store knows no ledger: a
 	// Runner's Add and AddTx check whether the ledger can read a batch.
 	Add(ctx context.Context, batches ...batch.Batch) error

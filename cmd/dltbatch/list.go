@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,17 +18,19 @@ type batches struct {
 
 func (a *app) list() *cobra.Command {
 	var q store.ListQuery
-	var service, after string
+	var service, after, tag string
 	var states []string
 	var all bool
 	c := &cobra.Command{
 		Use: "list [flags]", Short: "Batches by age, open ones unless asked otherwise",
-		Long: `Lists batches, the oldest first. Without --state, --quarantined or --all it lists what is open. Payloads
-are never shown. The JSON is an object with "batches", each a batch.Record, and "next" for --after.`,
+		Long: `Lists batches, the oldest first. Without --state, --tag, --quarantined or --all it lists what is open.
+With --tag it finds at once what the application stored with the batch, such as --tag invoice=4711. Payloads are
+never shown. The JSON is an object with "batches", each a batch.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
 	f.StringVar(&service, "service", "", "only this `SERVICE`")
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(batch.States()))
+	f.StringVar(&tag, "tag", "", "only with this tag: `NAME=VALUE`, or a value under any name; final ones, too")
 	f.BoolVar(&q.Quarantined, "quarantined", false, "only what a policy set aside")
 	f.BoolVar(&all, "all", false, "final ones, too")
 	f.DurationVar(&q.OlderThan, "older-than", 0, "at least this old")
@@ -42,8 +45,13 @@ are never shown. The JSON is an object with "batches", each a batch.Record, and 
 		if q.States, err = parse[batch.State](states); err != nil {
 			return err
 		}
+		if f.Changed("tag") {
+			if q.Tag, err = batch.ParseTag(tag); err != nil {
+				return fmt.Errorf("%w: %w", errUsage, err)
+			}
+		}
 		q.After = store.Cursor(after)
-		q.Open = len(states) == 0 && !q.Quarantined && !all
+		q.Open = len(states) == 0 && tag == "" && !q.Quarantined && !all
 		recs, next, err := db.desk.List(ctx, q)
 		if err != nil {
 			return err

@@ -119,7 +119,7 @@ func (p *page) record(r batch.Record) {
 	}
 	t.row(plain, "attempts", attempts)
 	for _, x := range []struct{ what, text string }{
-		{"data_change_id", r.DataChangeID}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
+		{"data_change_id", r.DataChangeID}, {"tags", r.Tags.String()}, {"added", when(r.CreatedAt)}, {"final", when(r.FinalAt)},
 		{"claimed by", r.ClaimedBy}, {"claim ends", when(r.ClaimExpires)}, {"not before", when(r.NotBefore)},
 		{"last post", when(r.LastPost)}, {"in doubt since", when(r.DoubtSince)}, {"settles", when(r.SettlesAt)},
 		{"error", failed(r.Error)}, {"decision", r.Decision},

@@ -143,6 +143,7 @@ func (s *Store) insert(b batch.Batch, at time.Time) {
 	}
 	// The caller may use its slices again.
 	b.Payload = bytes.Clone(b.Payload)
+	b.Tags = maps.Clone(b.Tags)
 	b.Footprint = batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)}
 	e := &stored{Batch: b, created: at, row: store.NewRow()}
 	l.last, l.open = at, append(l.open, e)
@@ -182,6 +183,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	}
 	rec := own(e.row).Record(key)
 	rec.Budget, rec.DataChangeID, rec.CreatedAt, rec.TraceParent = e.Budget, e.DataChangeID, e.created, e.TraceParent
+	rec.Tags = maps.Clone(e.Tags)
 	return rec, nil
 }
 

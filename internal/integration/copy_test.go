@@ -62,7 +62,7 @@ func many(n int) []batch.Batch {
 		b := &list[i]
 		*b = one(fmt.Sprintf(`lane "%d" \ ü`, i%7), fmt.Sprintf(`id %d \" ü`, i))
 		b.Payload = append(b.Payload, 0, 0xff, byte(i))
-		switch i % 4 {
+		switch i % 5 {
 		case 0:
 			b.DataChangeID, b.SignerPublicKey = fmt.Sprint("change ", i), "key"
 		case 1:
@@ -72,6 +72,8 @@ func many(n int) []batch.Batch {
 			b.Trace, b.Budget = true, batch.Budget{Attempts: i, EveryTry: true}
 		case 3:
 			b.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		case 4:
+			b.Tags = batch.Tags{"invoice": fmt.Sprint(i), "customer": "77"}
 		}
 	}
 	list[7].Payload = make([]byte, 300_000) // several messages of COPY
@@ -84,6 +86,8 @@ func (s *space) rows() (all []string) {
 	s.t.Helper()
 	found, err := s.admin.Query(`SELECT (to_jsonb(b) - 'seq' - 'created_at')::text || (to_jsonb(w) - 'seq' - 'created_at')::text || (w.seq = b.seq)
 		|| (b.created_at - min(b.created_at) OVER ()) || coalesce((SELECT jsonb_agg(to_jsonb(x) - 'batch_seq') FROM ` + s.schema + `.transactions x WHERE x.batch_seq = b.seq)::text, '')
+		|| coalesce((SELECT jsonb_agg(jsonb_build_array(x.name, x.value, x.created_at = b.created_at) ORDER BY x.name) FROM ` + s.schema + `.batch_tags x
+			WHERE x.batch_seq = b.seq)::text, '')
 		FROM ` + s.schema + `.batches b JOIN ` + s.schema + `.waiting_batches w USING (service_id, created_at) ORDER BY b.created_at`)
 	require.NoError(s.t, err)
 	defer func() { require.NoError(s.t, found.Close()) }()
@@ -153,7 +157,7 @@ func TestManyAreCopied(t *testing.T) {
 			assert.Len(t, s.rows(), n+50)
 			copied(0, "after a known one")
 			// The same in the application's own transaction, which goes on after each of them.
-			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.transactions; DELETE FROM ` + s.schema + `.batches`)
+			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.transactions; DELETE FROM ` + s.schema + `.batch_tags; DELETE FROM ` + s.schema + `.batches`)
 			st, err = native.New(p, &postgres.Options{Schema: s.schema}) // which does not know of the known one
 			require.NoError(t, err)
 			own, err := p.Begin(t.Context())

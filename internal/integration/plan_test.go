@@ -108,6 +108,8 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 7, 4, 1, 0, 0, 0, 0, 0, created_at, false, NULL, '', 0 FROM %s WHERE seq > %d`,
 		table("outcomes"), table("batches"), waiting+attempted))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, header_signature, '', '', '' FROM %s`, table("transactions"), table("batches")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 'invoice', (seq / 10)::text, created_at FROM %s`, table("batch_tags"), table("batches")))
+	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 'shop', (seq %% 3)::text, created_at FROM %s`, table("batch_tags"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT seq, 0, '', true, '', '' FROM %s`, table("transaction_receipts"), table("batches")))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT md5('gone' || i)::uuid, md5('gone' || i), '', '', 0, '', 0, 0, 0, 0, 0, NULL, '' FROM generate_series(1, %d) i`, table("tombstones"), waiting+attempted+final))
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT DISTINCT service_id FROM %s UNION SELECT md5(i::text) FROM generate_series(1, %d) i`, table("services"), table("batches"), waiting+attempted+final))

@@ -241,6 +241,7 @@ func (s *Store) look(ctx context.Context, t Tx, key batch.Key, window int) (l st
 		l.Row.Receipts = receipts[b.Seq]
 	}
 	l.Record = b.Record(l.Row)
+	l.Record.Tags = decodeTags(b.Tags)
 	if l.Footprint, err = DecodeFootprint(b.Footprint); err != nil {
 		return l, fmt.Errorf("batch %s: %w", key, err)
 	}

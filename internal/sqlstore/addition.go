@@ -16,9 +16,10 @@ type Addition struct {
 	PayloadHash  [sha256.Size]byte
 	IDHash       [16]byte
 	FootprintCol []byte
-	Twin         bool  // perhaps of an earlier batch of the call: see [store.Twins]
-	At           int64 // the order key
-	Seq          int64 // 0: it is not stored
+	TagsCol      string // "": none
+	Twin         bool   // perhaps of an earlier batch of the call: see [store.Twins]
+	At           int64  // the order key
+	Seq          int64  // 0: it is not stored
 }
 
 // Prepare checks batches that are to be added.
@@ -29,7 +30,7 @@ func Prepare(batches []batch.Batch) ([]Addition, error) {
 		if err := b.Validate(); err != nil {
 			return nil, err
 		}
-		in[i] = Addition{Batch: b, PayloadHash: b.Hash(), IDHash: IDHash(b.ID), FootprintCol: EncodeFootprint(b.Footprint)}
+		in[i] = Addition{Batch: b, PayloadHash: b.Hash(), IDHash: IDHash(b.ID), FootprintCol: EncodeFootprint(b.Footprint), TagsCol: encodeTags(b.Tags)}
 	}
 	twins, err := store.Twins(batches)
 	if err != nil {

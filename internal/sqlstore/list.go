@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 // conditions exclude: it is for people and tools.
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	q = q.Bounded()
-	if err := checkCursor(q.After); err != nil {
+	if err := cmp.Or(q.Validate(), checkCursor(q.After)); err != nil {
 		return nil, "", s.d.Wrap("list", err)
 	}
 	if q.Service != nil && !canStore(*q.Service) {
@@ -157,20 +158,41 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 			c.add("FALSE")
 		}
 	}
+	at := b + ".created_at"
+	if q.Tag.Value != "" {
+		from, b, at = d.ListTagged, "b", "t.created_at"
+		c.tagged(q)
+	}
 	if q.Service != nil {
 		c.add(b+".service_id = ?::text", string(*q.Service))
 	}
 	if low != math.MinInt64 {
-		c.add(b+".created_at >= ?::bigint", low)
+		c.add(at+" >= ?::bigint", low)
 	}
 	c.states(t, d.State, len(q.States), func(i int) any { return int64(q.States[i]) })
 	if q.OlderThan > 0 {
-		c.add(b+".created_at <= ?::bigint", now-int64(q.OlderThan/time.Microsecond))
+		c.add(at+" <= ?::bigint", now-int64(q.OlderThan/time.Microsecond))
 	}
 	if q.NewerThan > 0 {
-		c.add(b+".created_at > ?::bigint", now-int64(q.NewerThan/time.Microsecond))
+		c.add(at+" > ?::bigint", now-int64(q.NewerThan/time.Microsecond))
 	}
-	return c.page(from, q.After, b+".created_at", "b.header_signature", q.Limit)
+	return c.page(from, q.After, at, "b.header_signature", q.Limit)
+}
+
+// tagged adds the conditions of a list of tagged batches, which does not go by the tables of open
+// batches or of those in quarantine.
+func (c *conditions) tagged(q store.ListQuery) {
+	if q.Open {
+		c.add("f.seq IS NULL")
+	}
+	if q.Quarantined {
+		c.add("coalesce(f.quarantined, false)")
+	}
+	if q.Tag.Name == "" {
+		c.add(ofValue, q.Tag.Value)
+		return
+	}
+	c.add(ofTag, q.Tag.Name, q.Tag.Value)
 }
 
 func onlyOpen(states []batch.State) bool {

@@ -54,7 +54,16 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		if err != nil {
 			return none, err
 		}
-		if err := store.Unmoved(seen, b.Record()); err != nil {
+		tags, err := tagsOf(ctx, t, b.Seq)
+		if err != nil {
+			return none, err
+		}
+		record := func() batch.Record {
+			r := b.Record()
+			r.Tags = tags
+			return r
+		}
+		if err := store.Unmoved(seen, record()); err != nil {
 			return none, err
 		}
 		now := FromMicro(us)
@@ -67,7 +76,7 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 		if err := t.Save(ctx, []*Stored{b}); err != nil {
 			return none, err
 		}
-		return b.Record(), nil
+		return record(), nil
 	})
 }
 

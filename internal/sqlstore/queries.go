@@ -6,9 +6,11 @@ type Queries struct {
 	// State is an expression for the state of a batch in the following three statements.
 	State string
 	// ListAll, ListOpen and ListQuarantined end with WHERE and return a record: the columns of
-	// ColsBatch, the columns of an open row, final_at and quarantined. PostgreSQL has three tables for
+	// ColsBatch, Tags, the columns of an open row, final_at and quarantined. PostgreSQL has three tables for
 	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
 	ListAll, ListOpen, ListQuarantined string
+	// ListTagged is ListAll for the batches of rows t of batch_tags; f is the batch's outcome.
+	ListTagged string
 	// Look finds the batch of the hash $1: the columns of a record with prepared, and then
 	// orders_settled, the footprint and the clock.
 	Look string
@@ -80,6 +82,14 @@ const (
 	ColsBatch = `b.seq, b.header_signature, b.service_id, b.created_at, b.data_change_id, b.budget_attempts, b.budget_every_try, ` + TraceParent
 	// TraceParent is the trace context of a batch, or "".
 	TraceParent = `coalesce(b.trace_parent, '') AS trace_parent`
+	// Tags are the tags of a batch, or "". Only what makes a record reads them.
+	Tags      = `coalesce(b.tags, '') AS tags`
+	sqlTagsOf = `SELECT ` + Tags + ` FROM {batches} b WHERE b.seq = $1::bigint`
+	// ofTag and ofValue are conditions on a row t of batch_tags. A batch with a value under two names
+	// counts once.
+	ofTag   = `t.name = ?::text AND t.value = ?::text`
+	ofValue = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
+		WHERE x.batch_seq = t.batch_seq AND x.name < t.name AND x.value = t.value)`
 	// BriefCols are the columns of an open row a that decide whether it waits.
 	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
 	a.resend_until, a.submission_error, CASE WHEN a.decision <> '' THEN a.submission_error_message ELSE '' END AS submission_error_message, a.decision`
@@ -109,7 +119,7 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`
 
 	// Of an open batch it finds only the key, and all else is zero.
-	sqlFinals = `SELECT ` + ColsBatch + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version, coalesce(f.attempt, 0) AS attempt,
+	sqlFinals = `SELECT ` + ColsBatch + `, ` + Tags + `, coalesce(f.state, 0) AS state, coalesce(f.version, 0) AS version, coalesce(f.attempt, 0) AS attempt,
 	coalesce(f.spent, 0) AS spent, coalesce(f.failures, 0) AS failures, coalesce(f.asked_at, 0) AS asked_at, coalesce(f.last_post, 0) AS last_post,
 	coalesce(f.settles_at, 0) AS settles_at, coalesce(f.final_at, 0) AS final_at, coalesce(f.requeued, false) AS requeued, f.submission_error,
 	coalesce(f.submission_error_message, '') AS submission_error_message, coalesce(f.receipts, 0) AS receipts,

@@ -174,6 +174,7 @@ func LoadReceipts(ctx context.Context, t Tx, found map[int64]*Stored) error {
 type foundCols struct {
 	BatchCols
 	RowCols
+	Tags      string `db:"tags"`
 	Footprint []byte `db:"footprint"`
 	Clock     int64  `db:"now"`
 }
@@ -204,6 +205,7 @@ func withReceipts(ctx context.Context, t Tx, rows []foundCols) ([]batch.Record, 
 		row := rows[i].Row()
 		row.Receipts = receipts[rows[i].Seq]
 		found[i] = rows[i].Record(row)
+		found[i].Tags = decodeTags(rows[i].Tags)
 	}
 	return found, nil
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 		e := &entry{
 			key: b.Key(), hash: hash, payload: slices.Clone(b.Payload), budget: b.Budget, dataChangeID: b.DataChangeID,
 			footprint: batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)},
-			row:       store.NewRow(), traceParent: strings.Clone(b.TraceParent),
+			row:       store.NewRow(), traceParent: strings.Clone(b.TraceParent), tags: maps.Clone(b.Tags),
 		}
 		seen[b.ID] = e
 		entries = append(entries, e)
@@ -121,6 +122,15 @@ func (s *Store) place(e *entry, at time.Time) {
 		s.byChange[e.change()] = e
 	}
 	s.all.insert(e)
+	for _, value := range e.tags {
+		l := s.tagged[value]
+		if l == nil {
+			l = &list[*entry]{before: byOrder}
+			s.tagged[value] = l
+		}
+		l.remove(e) // it may have the value under two names
+		l.insert(e)
+	}
 	e.lane.all.insert(e)
 	s.enlist(e)
 }

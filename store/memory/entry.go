@@ -2,6 +2,7 @@ package memory
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type entry struct {
 	budget       batch.Budget
 	dataChangeID string
 	traceParent  string
+	tags         batch.Tags
 
 	row     store.Row
 	acts    []batch.Act
@@ -44,6 +46,7 @@ func (e *entry) ref() store.Ref {
 func (e *entry) record() batch.Record {
 	r := cloneRow(e.row).Record(e.key)
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = e.budget, e.dataChangeID, e.created, e.traceParent
+	r.Tags = maps.Clone(e.tags)
 	return r
 }
 

@@ -33,6 +33,13 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 		s.final.remove(e)
 		s.all.remove(e)
 		delete(s.byID, e.key.ID)
+		for _, value := range e.tags {
+			if l := s.tagged[value]; l != nil {
+				if l.remove(e); l.len() == 0 {
+					delete(s.tagged, value)
+				}
+			}
+		}
 		if e.dataChangeID != "" {
 			delete(s.byChange, e.change())
 		}

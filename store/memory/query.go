@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,21 +35,27 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	}
 	q = q.Bounded()
 	after, err := parseCursor(q.After)
-	if err != nil {
+	if err = cmp.Or(q.Validate(), err); err != nil {
 		return nil, "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := sort.Search(s.all.len(), func(i int) bool { return byOrder(after, s.all.at(i)) })
+	l := &s.all
+	if q.Tag.Value != "" {
+		if l = s.tagged[q.Tag.Value]; l == nil {
+			return nil, "", nil
+		}
+	}
+	from := sort.Search(l.len(), func(i int) bool { return byOrder(after, l.at(i)) })
 	now := s.now()
 	if q.NewerThan > 0 {
 		since := now.Add(-q.NewerThan)
-		from = max(from, sort.Search(s.all.len(), func(i int) bool { return s.all.at(i).created.After(since) }))
+		from = max(from, sort.Search(l.len(), func(i int) bool { return l.at(i).created.After(since) }))
 	}
 	var rows []*entry
 	var receipts []int64
-	for i := from; i < s.all.len() && len(rows) <= q.Limit; i++ {
-		e := s.all.at(i)
+	for i := from; i < l.len() && len(rows) <= q.Limit; i++ {
+		e := l.at(i)
 		if q.OlderThan > 0 && e.created.After(now.Add(-q.OlderThan)) {
 			break
 		}
@@ -71,7 +78,8 @@ func selects(q store.ListQuery, e *entry) bool {
 	return (q.Service == nil || *q.Service == e.key.Service) &&
 		(len(q.States) == 0 || slices.Contains(q.States, e.row.State)) &&
 		(!q.Open || !e.row.Final()) &&
-		(!q.Quarantined || e.row.Quarantined)
+		(!q.Quarantined || e.row.Quarantined) &&
+		(q.Tag.Name == "" || e.tags[q.Tag.Name] == q.Tag.Value)
 }
 
 // parseCursor returns an entry at the cursor's place.

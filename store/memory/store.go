@@ -33,8 +33,9 @@ type Store struct {
 	byChange map[changeKey]*entry // batches that have a DataChangeID
 	lanes    map[batch.ServiceID]*lane
 	order    names[*lane]
-	all      list[*entry] // by order key; List reads it
-	final    list[*entry] // by the time they became final, without quarantine; Prune reads it
+	all      list[*entry]             // by order key; List reads it
+	tagged   map[string]*list[*entry] // by the value of a tag, as all
+	final    list[*entry]             // by the time they became final, without quarantine; Prune reads it
 	inFlight map[batch.ID]*entry
 	tombs    map[batch.ID]*tombstone
 	tombOf   map[changeKey]*tombstone // tombstones that have a DataChangeID
@@ -58,6 +59,7 @@ func New() *Store {
 		byChange: map[changeKey]*entry{},
 		lanes:    map[batch.ServiceID]*lane{},
 		all:      list[*entry]{before: byOrder},
+		tagged:   map[string]*list[*entry]{},
 		final:    list[*entry]{before: byFinal},
 		inFlight: map[batch.ID]*entry{},
 		tombs:    map[batch.ID]*tombstone{},

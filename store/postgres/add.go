@@ -187,6 +187,9 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	if args := transactionArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTransactions, Args: args})
 	}
+	if args := tagArgs(in, nil); args != nil {
+		last = append(last, conns.Statement{Text: sqlInsertTags, Args: args})
+	}
 	err = t.together(ctx, append(last, t.anyBuried(&buried))...)
 	return buried, err
 }
@@ -200,7 +203,7 @@ func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.S
 		}
 		in = in[n:]
 	}
-	statement, args := insertion(in, sqlInsertNew, sqlInsertNewTraced)
+	statement, args := insertion(in, sqlInsertNew, sqlInsertNewMore)
 	return []conns.Statement{{Text: statement, Args: args}}, nil
 }
 
@@ -236,7 +239,12 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		}
 	}
 	if args := transactionArgs(in, added); args != nil {
-		_, err := t.Exec(ctx, sqlInsertTransactions, args...)
+		if _, err := t.Exec(ctx, sqlInsertTransactions, args...); err != nil {
+			return err
+		}
+	}
+	if args := tagArgs(in, added); args != nil {
+		_, err := t.Exec(ctx, sqlInsertTags, args...)
 		return err
 	}
 	return nil

@@ -31,8 +31,8 @@ func (t *session) copier(rows int) conns.Copier {
 // with the same batches wait for each other in one direction only, by COPY or by INSERT.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
-	if traced(in) {
-		text, columns = copyBatchesTraced, copyBatchesColumns+1
+	if hasMore(in) {
+		text, columns = copyBatchesMore, copyBatchesColumns+2
 	}
 	err := c.Copy(ctx, t.s.sql(text), &copied{n: len(in), row: func(b []byte, i int) []byte {
 		return appendBatch(b, in[i], columns)
@@ -87,7 +87,7 @@ func (c *copied) Read(p []byte) (n int, err error) {
 	}
 }
 
-// appendBatch appends a row of copyBatches, or with a column more of copyBatchesTraced.
+// appendBatch appends a row of copyBatches, or with two columns more of copyBatchesMore.
 func appendBatch(b []byte, a *addition, columns uint16) []byte {
 	b = binary.BigEndian.AppendUint16(b, columns)
 	b = appendInt(b, a.Seq)
@@ -104,7 +104,7 @@ func appendBatch(b []byte, a *addition, columns uint16) []byte {
 	b = appendOrNull(b, a.FootprintCol)
 	b = appendValue(b, a.Payload)
 	if columns > copyBatchesColumns {
-		b = appendOrNull(b, a.TraceParent)
+		b = appendOrNull(appendOrNull(b, a.TraceParent), a.TagsCol)
 	}
 	return b
 }

@@ -18,7 +18,7 @@ func (s *Store) driver() sqlstore.Driver {
 		Delivering: as(s.delivering), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
 		Counting: as(s.counting), Surveying: as(s.surveying), Sizes: sizes,
 		Queries: sqlstore.Queries{
-			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
 			Look: sqlLook, Turn: sqlTurn,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows,
@@ -26,7 +26,7 @@ func (s *Store) driver() sqlstore.Driver {
 			InsertFinalOrders: sqlInsertFinalOrders,
 			Expired:           sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
-			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneOutcomes, sqlPruneBatches},
+			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneTags, sqlPruneOutcomes, sqlPruneBatches},
 			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamIDs,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck,
 		},

@@ -48,11 +48,11 @@ func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) 
 // all are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	if added == nil {
-		statement, args := insertion(in, sqlInsertNew, sqlInsertNewTraced)
+		statement, args := insertion(in, sqlInsertNew, sqlInsertNewMore)
 		_, err := t.Exec(ctx, statement, args...)
 		return err
 	}
-	statement, args := insertion(in, sqlInsertBatches, sqlInsertTraced)
+	statement, args := insertion(in, sqlInsertBatches, sqlInsertMore)
 	seqs, err := sqlstore.Query[int64](ctx, t, statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
@@ -60,19 +60,20 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion is one of two statements, with its arguments: plain, or withTrace if a batch has a trace
-// context.
-func insertion(in []*addition, plain, withTrace string) (statement string, args []any) {
+// insertion is one of two statements, with its arguments: plain, or more if a batch has a trace
+// context or tags.
+func insertion(in []*addition, plain, more string) (statement string, args []any) {
 	args = insertArgs(in)
-	if !traced(in) {
+	if !hasMore(in) {
 		return plain, args
 	}
-	return withTrace, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }))
+	return more, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }),
+		textArray(len(in), func(i int) string { return in[i].TagsCol }))
 }
 
-// traced reports whether any of the batches has a trace context.
-func traced(in []*addition) bool {
-	return slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" })
+// hasMore reports whether any of the batches has a trace context or tags.
+func hasMore(in []*addition) bool {
+	return slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" || a.TagsCol != "" })
 }
 
 // insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.
@@ -103,6 +104,27 @@ func insertArgs(in []*addition) []any {
 		intArray(n, func(i int) int64 { return int64(len(in[i].Payload)) }),
 		hashArray(n, func(i int) [16]byte { return in[i].IDHash }),
 		store.NewRow().Version, bytes,
+	}
+}
+
+// tagArgs are the arguments of sqlInsertTags, as transactionArgs are of its statement.
+func tagArgs(in []*addition, added map[int64]bool) []any {
+	var seqs, at []int64
+	var names, values []string
+	for _, a := range in {
+		if added != nil && !added[a.Seq] {
+			continue
+		}
+		for name, value := range a.Tags {
+			seqs, at, names, values = append(seqs, a.Seq), append(at, a.At), append(names, name), append(values, value)
+		}
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	n := len(seqs)
+	return []any{
+		ints(seqs), textArray(n, func(i int) string { return names[i] }), textArray(n, func(i int) string { return values[i] }), ints(at),
 	}
 }
 

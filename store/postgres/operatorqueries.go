@@ -61,14 +61,14 @@ const (
 	UNION ALL (SELECT 'lane', service_id, 0, n, oldest FROM lanes ORDER BY oldest, service_id LIMIT 10)
 	UNION ALL SELECT 'quarantined', '', 0, count(*), 0 FROM {outcomes} WHERE quarantined` + sqlstore.CountBeside
 	sqlSizes = `SELECT u.name, coalesce(pg_total_relation_size(to_regclass(u.rel)), 0) AS bytes, coalesce(pg_stat_get_dead_tuples(to_regclass(u.rel)), 0) AS dead
-	FROM (VALUES ('batches', '{batches}'), ('transactions', '{transactions}'), ('services', '{services}'), ('waiting_batches',
+	FROM (VALUES ('batches', '{batches}'), ('transactions', '{transactions}'), ('batch_tags', '{batch_tags}'), ('services', '{services}'), ('waiting_batches',
 		'{waiting_batches}'), ('attempted_batches', '{attempted_batches}'), ('outcomes', '{outcomes}'), ('transaction_receipts',
 		'{transaction_receipts}'), ('batch_acts', '{batch_acts}'), ('attempts', '{attempts}'), ('controls', '{controls}'),
 		('lane_acts', '{lane_acts}'), ('tombstones', '{tombstones}'), ('orders', '{orders}'), ('open_orders', '{open_orders}'),
 		('final_orders', '{final_orders}'), ('unsettled_batches', '{unsettled_batches}'), ('streams', '{streams}'),
 		('stream_ids', '{stream_ids}'), ('texts', '{texts}')) AS u (name, rel) ORDER BY u.name`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, '') AS claimed_by,
+	sqlLook = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, a.prepared, coalesce(a.claimed_by, '') AS claimed_by,
 	` + colsAnyClaim + `,
 	coalesce(f.orders_settled, false) AS orders_settled, b.footprint, ` + clock + ` AS now
 	FROM {batches} b` + joinRows + `

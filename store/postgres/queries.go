@@ -85,11 +85,11 @@ const (
 		SELECT seq, service_id, created_at, $14::bigint, false FROM added)
 	SELECT seq FROM added`
 	// These two insert batches by COPY: see [session.copyNew].
-	copyBatches       = copyBatchesInto + `)` + copyRows
-	copyBatchesTraced = copyBatchesInto + `, trace_parent)` + copyRows
-	copyQueued        = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued)` + copyRows
-	copyRows          = ` FROM STDIN (FORMAT binary)`
-	copyBatchesInto   = `COPY {batches} (` + colsInsert
+	copyBatches     = copyBatchesInto + `)` + copyRows
+	copyBatchesMore = copyBatchesInto + `, trace_parent, tags)` + copyRows
+	copyQueued      = `COPY {waiting_batches} (seq, service_id, created_at, version, requeued)` + copyRows
+	copyRows        = ` FROM STDIN (FORMAT binary)`
+	copyBatchesInto = `COPY {batches} (` + colsInsert
 	// sqlInsertNew is for batches that are most likely not known: a known batch ends the
 	// transaction. It saves a search of each unique index, and a second visit to each row.
 	sqlInsertNew    = insertNewQueued + insertBatches
@@ -98,12 +98,13 @@ const (
 		FROM unnest($1::bigint[], $3::text[], $4::bigint[]) AS u (seq, service_id, created_at))
 	`
 	insertBatches = insertInto + `)` + insertSelect + insertFrom + `)` + insertAs + `)`
-	// These two are for an Add in which a batch has a trace context: every other Add does without the
-	// argument. The contexts come behind the bytes, so that all other arguments have the same numbers:
-	// a driver may copy the bytes once more.
-	sqlInsertTraced    = `WITH added AS (` + insertTraced + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
-	sqlInsertNewTraced = insertNewQueued + insertTraced
-	insertTraced       = insertInto + `, trace_parent)` + insertSelect + `, nullif(u.trace_parent, '')` + insertFrom + `, $16::text[])` + insertAs + `, trace_parent)`
+	// These two are for an Add in which a batch has a trace context or tags: every other Add does
+	// without the arguments. They come behind the bytes, so that all other arguments have the same
+	// numbers: a driver may copy the bytes once more.
+	sqlInsertMore    = `WITH added AS (` + insertMore + ` ON CONFLICT DO NOTHING RETURNING seq, service_id, created_at)` + insertQueued
+	sqlInsertNewMore = insertNewQueued + insertMore
+	insertMore       = insertInto + `, trace_parent, tags)` + insertSelect + `, nullif(u.trace_parent, ''), nullif(u.tags, '')` +
+		insertFrom + `, $16::text[], $17::text[])` + insertAs + `, trace_parent, tags)`
 
 	insertInto = `INSERT INTO {batches} (` + colsInsert
 	colsInsert = `seq, id_hash, header_signature, service_id, created_at, data_change_id,
@@ -131,6 +132,8 @@ const (
 	sqlPlanPatient        = sqlPlanAnew + `; SET LOCAL lock_timeout = ` + patience
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
+	sqlInsertTags = `INSERT INTO {batch_tags} (batch_seq, name, value, created_at)
+	SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])`
 	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a batch
 	// that is known, by its id or by the caller's key, may not have reached them yet.
 	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
@@ -381,7 +384,7 @@ const (
 
 	// A batch is in one of three tables; one statement reads all of them, since the batch may
 	// move in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, coalesce(a.claimed_by, '') AS claimed_by, ` + colsAnyClaim
+	colsRecord = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, coalesce(a.claimed_by, '') AS claimed_by, ` + colsAnyClaim
 	colsAny    = stateOf + ` AS state, coalesce(a.version, f.version, w.version) AS version, coalesce(a.attempt, f.attempt, 0) AS attempt,
 	coalesce(a.spent, f.spent, 0) AS spent, coalesce(a.failures, f.failures, 0) AS failures, coalesce(a.claim_expires, 0) AS claim_expires,
 	coalesce(a.not_before, 0) AS not_before, coalesce(a.next_check, 0) AS next_check, coalesce(a.asked_at, f.asked_at, 0) AS asked_at,
@@ -415,6 +418,10 @@ const (
 	LEFT JOIN LATERAL (SELECT * FROM {waiting_batches} r WHERE r.service_id = b.service_id AND r.created_at = b.created_at
 		AND r.seq = b.seq OFFSET 0) w ON true WHERE f.quarantined AND `
 
+	// listTagged is for batches with a tag: they are found through their own indexes, in order.
+	listTagged = colsRecord + ` FROM {batch_tags} t CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = t.batch_seq OFFSET 0) b` +
+		joinRows + ` WHERE `
+
 	// sqlPrunable is store.Row.Prunable as an index finds it. OFFSET 0 keeps the planner from
 	// joining: batches in flight are looked up. A transaction that names a known batch holds its row for as long as the transaction stays open (see
 	// sqlKnown): Prune waits for no such row, and holds none that it does not remove.
@@ -432,6 +439,8 @@ const (
 		WHERE t.id_hash = substring(encode(sha256(convert_to(u.id, 'UTF8')), 'hex') FOR 32)::uuid OFFSET 0) p`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transactions} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
+	sqlPruneTags = `DELETE FROM {batch_tags} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
+	CROSS JOIN LATERAL (SELECT x.ctid FROM {batch_tags} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlPruneOutcomes = `DELETE FROM {outcomes} WHERE seq = ANY ($1::bigint[])`
 	sqlPruneBatches  = `DELETE FROM {batches} WHERE seq = ANY ($1::bigint[])`
 )

@@ -107,7 +107,7 @@ func (t *session) unqueue(ctx context.Context, in []*addition) error {
 	if len(remove) == 0 {
 		return nil
 	}
-	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneBatches} {
+	for _, statement := range [...]string{sqlDeleteQueued, sqlPruneTransactions, sqlPruneTags, sqlPruneBatches} {
 		if _, err := t.Exec(ctx, statement, ints(remove)); err != nil {
 			return err
 		}

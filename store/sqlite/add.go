@@ -325,10 +325,20 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 	}, query, names)
 }
 
-// addTransactions stores the transactions of a batch that is stored, and its trace context.
+// addTransactions stores the transactions of a batch that is stored, its trace context and its tags.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	if b.TraceParent != "" {
 		if _, err := t.Exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+	}
+	if b.TagsCol != "" {
+		if _, err := t.Exec(ctx, sqlSetTags, b.TagsCol, b.Seq); err != nil {
+			return fmt.Errorf("batch %s: %w", b.Key(), err)
+		}
+	}
+	for name, value := range b.Tags {
+		if _, err := t.Exec(ctx, sqlInsertTag, b.Seq, name, value, b.At); err != nil {
 			return fmt.Errorf("batch %s: %w", b.Key(), err)
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Store) driver() sqlstore.Driver {
 		Delivering: as(s.read), Wrap: wrap, Want: schemaVersion, Have: s.have, Unusable: &s.unusable,
 		Counting: as(s.snapshot), Surveying: as(s.snapshot), Sizes: s.sizes,
 		Queries: sqlstore.Queries{
-			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined,
+			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
 			Look:          sqlLook,
 			AllLanesFirst: sqlAllLanesFirst, AllLanesAfter: sqlAllLanesAfter, Counts: sqlCounts, CountOpen: sqlCountOpen,
 			BriefCounts: briefCounts, BriefCountsEnd: briefCountsEnd, BriefRows: briefRows, BriefAll: true,
@@ -27,7 +27,7 @@ func (s *Store) driver() sqlstore.Driver {
 			AnyExpired:        sqlAnyExpired, Expired: sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
-			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
+			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeleteTags, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
 			Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamID,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck,

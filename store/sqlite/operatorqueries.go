@@ -34,7 +34,7 @@ const (
 	AND position BETWEEN 2 AND (SELECT max(x.position) FROM attempts x WHERE x.batch_seq = ?1) - ?2`
 	sqlDeleteAttempts = `DELETE FROM attempts WHERE batch_seq = ?`
 
-	sqlLook = `SELECT ` + colsBatch + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim + `,
+	sqlLook = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, o.prepared, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim + `,
 	coalesce(f.orders_settled, 0) AS orders_settled, b.footprint, ` + ownClock + ` AS now
 	FROM batches b LEFT JOIN open_batches o ON o.seq = b.seq LEFT JOIN outcomes f ON f.seq = b.seq WHERE b.id_hash = unhex(?)`
 )

@@ -236,6 +236,8 @@ func TestListPlans(t *testing.T) {
 		"all, going on":    {After: after},
 		"a lane":           {Service: &service},
 		"a lane, going on": {Service: &service, After: after},
+		"a tag":            {Tag: batch.Tag{Name: "invoice", Value: "4711"}, After: after},
+		"a tag's value":    {Tag: batch.Tag{Value: "4711"}, Service: &service, Open: true},
 		"an open lane":     {Service: &service, Open: true, After: after},
 	} {
 		t.Run(name, func(t *testing.T) {

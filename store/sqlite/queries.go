@@ -25,7 +25,10 @@ const (
 	sqlInsertPayloads = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?), (?, ?), (?, ?), (?, ?), (?, ?)`
 	// sqlSetTrace is a statement of its own, so that a batch without a trace context costs nothing
 	// more. The row has just been written, and is in memory.
-	sqlSetTrace          = `UPDATE batches SET trace_parent = ? WHERE seq = ?`
+	sqlSetTrace = `UPDATE batches SET trace_parent = ? WHERE seq = ?`
+	// So are these two for a batch without tags.
+	sqlSetTags           = `UPDATE batches SET tags = ? WHERE seq = ?`
+	sqlInsertTag         = `INSERT INTO batch_tags (batch_seq, name, value, created_at) VALUES (?, ?, ?, ?)`
 	sqlDeleteAt          = `DELETE FROM batches WHERE service_id = ? AND created_at = ?`
 	sqlInsertPayload     = `INSERT INTO batch_payloads (seq, serialized_batch) VALUES (?, ?)`
 	sqlInsertTransaction = `INSERT INTO transactions (batch_seq, position, header_signature, family_name, family_version,
@@ -193,7 +196,7 @@ const (
 
 	// A batch is in one of the two tables; one statement reads both, since the batch may move
 	// in between.
-	colsRecord = `SELECT ` + colsBatch + `, ` + colsAny + `, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim
+	colsRecord = `SELECT ` + colsBatch + `, ` + sqlstore.Tags + `, ` + colsAny + `, coalesce(o.claimed_by, '') AS claimed_by, ` + colsAnyClaim
 	stateOf    = `coalesce(o.state, f.state)`
 	colsAny    = stateOf + ` AS state, coalesce(o.version, f.version) AS version, coalesce(o.attempt, f.attempt) AS attempt,
 	coalesce(o.spent, f.spent) AS spent, coalesce(o.failures, f.failures) AS failures, coalesce(o.claim_expires, 0) AS claim_expires,
@@ -215,6 +218,10 @@ const (
 	listQuarantined = colsRecord + ` FROM outcomes f CROSS JOIN batches b ON b.seq = f.seq
 	LEFT JOIN open_batches o ON o.seq = f.seq WHERE f.quarantined = 1 AND `
 
+	// listTagged is for batches with a tag: they are found through their own indexes, in order.
+	listTagged = colsRecord + ` FROM batch_tags t CROSS JOIN batches b ON b.seq = t.batch_seq
+	LEFT JOIN open_batches o ON o.seq = b.seq LEFT JOIN outcomes f ON f.seq = b.seq WHERE `
+
 	// sqlPrunable is store.Row.Prunable as an index finds it.
 	sqlPrunable = `SELECT seq, final_at AS at FROM outcomes f WHERE final_at <= ? AND quarantined = 0
 	AND NOT EXISTS (SELECT 1 FROM unsettled_batches u WHERE u.batch_seq = f.seq) ORDER BY final_at LIMIT ?`
@@ -225,5 +232,6 @@ const (
 	sqlTombs              = `SELECT ` + sqlstore.ColsTombstone + ` FROM json_each(?1) j CROSS JOIN tombstones p ON p.header_signature = j.value`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`
+	sqlDeleteTags         = `DELETE FROM batch_tags WHERE batch_seq = ?`
 	sqlDeleteBatch        = `DELETE FROM batches WHERE seq = ?`
 )

@@ -169,7 +169,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, p.Batches)
 			require.Equal(t, 1, p.Orders)
-			for _, table := range []string{"batches", "batch_payloads", "transactions", "open_batches", "outcomes", "transaction_receipts", "tombstones",
+			for _, table := range []string{"batches", "batch_payloads", "transactions", "batch_tags", "open_batches", "outcomes", "transaction_receipts", "tombstones",
 				"orders", "order_payloads", "open_orders", "final_orders", "unsettled_batches", "batch_acts", "attempts", "controls", "lane_acts"} {
 				var rows int
 				require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&rows))

@@ -72,7 +72,7 @@ func addKnown(f *fixture) {
 	f.add(b, bt("s", "z"))
 	again := b
 	again.DataChangeID, again.Budget, again.Trace = "another", batch.Budget{Attempts: 4}, true
-	again.TraceParent = traceParent("another")
+	again.TraceParent, again.Tags = traceParent("another"), batch.Tags{"other": "tag"}
 	f.add(again) // the model keeps the first
 	f.get("a")
 	f.take("a")
@@ -138,6 +138,8 @@ func addBadInput(f *fixture) {
 	bad("DataChangeID", func(b *batch.Batch) { b.DataChangeID = "\x00" })
 	bad("TraceParent", func(b *batch.Batch) { b.TraceParent = strings.ToUpper(traceParent("a")) })
 	bad("TraceParent", func(b *batch.Batch) { b.TraceParent = strings.Repeat("0", 8<<10) })
+	bad("Tags", func(b *batch.Batch) { b.Tags = batch.Tags{"invoice": "\x00"} })
+	bad("Tags", func(b *batch.Batch) { b.Tags = batch.Tags{"a=b": "c"} })
 	bad("SignerPublicKey", func(b *batch.Batch) { b.SignerPublicKey = "\xc3" })
 	bad("Transactions.ID", func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: "t"}, {ID: "t"}} })
 	bad("Transactions.FamilyName", func(b *batch.Batch) { b.Transactions = []batch.Transaction{{ID: "t", FamilyName: "\x00"}} })
@@ -261,8 +263,11 @@ func addRace(f *fixture) {
 func addCopies(f *fixture) {
 	payload := []byte("as signed")
 	b := batch.Batch{Service: "s", ID: "a", Payload: payload, Footprint: batch.Footprint{Writes: []string{"00"}}}
+	b.Tags = batch.Tags{"invoice": "4711"}
 	call := []batch.Batch{b, bt("s", "b")}
 	f.add(call...)
+	b.Tags["invoice"] = "another"
+	f.rows["a"].b.Tags = batch.Tags{"invoice": "4711"}
 	payload[0] = 'X'
 	b.Footprint.Writes[0] = "ff"
 	call[1] = batch.Batch{}

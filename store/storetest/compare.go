@@ -59,6 +59,7 @@ func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 func (s *shadow) record() batch.Record {
 	r := s.row.Record(s.b.Key())
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent
+	r.Tags = s.b.Tags
 	return r
 }
 

@@ -88,11 +88,14 @@ func (f *fixture) near(a, b time.Time) bool {
 
 func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
 
-// bt is a batch of a service. About half of all ids have a trace context.
+// bt is a batch of a service. About half of all ids have a trace context, and other ids have tags.
 func bt(service batch.ServiceID, id batch.ID) batch.Batch {
 	b := batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
 	if n := len(id); n > 0 && id[n-1]%2 == 0 {
 		b.TraceParent = traceParent(string(id))
+	}
+	if n := len(id); n > 0 && id[n-1]%3 == 0 {
+		b.Tags = batch.Tags{"invoice": string(id), "of": "storetest"}
 	}
 	return b
 }

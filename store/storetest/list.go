@@ -19,6 +19,7 @@ func listTests() []test {
 		{name: "a record is a place to go on from", run: listBehind},
 		{name: "by age", run: listAge},
 		{name: "a page has so many receipts", run: listReceipts},
+		{name: "by a tag", run: listTag},
 		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
 }
@@ -188,4 +189,61 @@ func listAge(f *fixture) {
 			assert.Equal(f, c.want, f.list(c.q), "%+v", c.q)
 		}
 	}
+}
+
+// A tag selects what was added with it, whatever has happened to it since, in the order of a list,
+// page by page, and goes with the batch.
+func listTag(f *fixture) {
+	f.needs(store.CanList)
+	tagged := func(service batch.ServiceID, id batch.ID, tags batch.Tags) batch.Batch {
+		b := bt(service, id)
+		b.Tags = tags
+		return b
+	}
+	all := []batch.Batch{
+		tagged("s", "g", batch.Tags{"invoice": "4711"}),
+		tagged("t", "f", batch.Tags{"invoice": "4711", "customer": "77"}),
+		tagged("s", "e", batch.Tags{"customer": "4711"}),
+		tagged("s", "d", batch.Tags{"invoice": "4711", "order": "4711"}),
+		tagged("s", "c", batch.Tags{"invoice": "47112", "Invoice": "4711 "}),
+		tagged("s", "b", nil),
+		tagged("s", "a", batch.Tags{"in'; --": "ü \"%_"}),
+	}
+	f.add(all...)
+	f.take("g", "e")
+	f.each(f.submitted, store.Accepted, "g", "e")
+	f.each(f.monitored, store.IsCommitted, "g")
+	s := batch.ServiceID("s")
+	for i, c := range []struct {
+		q    store.ListQuery
+		want []batch.ID
+	}{
+		{store.ListQuery{Tag: batch.Tag{Name: "invoice", Value: "4711"}}, []batch.ID{"g", "f", "d"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}}, []batch.ID{"g", "f", "e", "d"}},
+		{store.ListQuery{Tag: batch.Tag{Name: "customer", Value: "4711"}}, []batch.ID{"e"}},
+		{store.ListQuery{Tag: batch.Tag{Name: "order", Value: "4711"}}, []batch.ID{"d"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711 "}}, []batch.ID{"c"}},
+		{store.ListQuery{Tag: batch.Tag{Name: "in'; --", Value: "ü \"%_"}}, []batch.ID{"a"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "ü"}}, []batch.ID{}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}, Service: &s}, []batch.ID{"g", "e", "d"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}, Open: true}, []batch.ID{"f", "e", "d"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}, Service: &s, Open: true, States: []batch.State{batch.Queued}}, []batch.ID{"d"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}, States: []batch.State{batch.Committed, batch.Pending}}, []batch.ID{"g", "e"}},
+		{store.ListQuery{Tag: batch.Tag{Value: "4711"}, Quarantined: true}, []batch.ID{}},
+	} {
+		for _, limit := range []int{1, 2, 1000} {
+			c.q.Limit = limit
+			require.Equal(f, c.want, f.list(c.q), "query %d, limit %d", i, limit)
+		}
+	}
+	for _, bad := range []batch.Tag{{Name: "invoice"}, {Name: "a=b", Value: "c"}, {Value: "\x00"}} {
+		_, _, err := f.st.List(f.ctx, store.ListQuery{Tag: bad})
+		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", bad)
+	}
+	f.needs(store.CanPrune)
+	f.pass(2)
+	require.Equal(f, 1, f.prune(f.u(0.5), true))
+	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}))
+	f.add(all[0])
+	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}), "only a tombstone is left")
 }

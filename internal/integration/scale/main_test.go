@@ -106,7 +106,7 @@ func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 	b.Logf("%s: %d waiting and %d final in %d lanes, %d MB, loaded in %s", schema, waiting, final, lanes, megabytes(b, db, schema), time.Since(start).Round(time.Second))
 }
 
-var tables = [...]string{"batches", "transactions", "services", "waiting_batches", "attempted_batches", "outcomes", "transaction_receipts", "tombstones"}
+var tables = [...]string{"batches", "transactions", "batch_tags", "services", "waiting_batches", "attempted_batches", "outcomes", "transaction_receipts", "tombstones"}
 
 func megabytes(b *testing.B, db *sql.DB, schema string) (n int) {
 	b.Helper()

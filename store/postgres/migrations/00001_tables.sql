@@ -31,7 +31,8 @@ CREATE TABLE {batches} (
     footprint         bytea,             -- NULL: nothing declared
     serialized_batch  bytea    NOT NULL,
     -- The trace context of the caller that added it: docs/operations.md#traces. NULL: none.
-    trace_parent      text     CHECK (octet_length(trace_parent) = 55)
+    trace_parent      text     CHECK (octet_length(trace_parent) = 55),
+    tags              text              -- JSON, as batch_tags has them. NULL: none
 ) WITH (
     -- Rows are only added and, much later, removed in order of age: what is left to
     -- vacuum is the visibility map, and a fifth of a large table is too late for it.
@@ -59,6 +60,22 @@ CREATE TABLE {transactions} (
     signer_public_key text    NOT NULL,
     PRIMARY KEY (batch_seq, position)
 );
+
+-- The tags of batches that have some, so that people find a batch by what the application
+-- calls it. created_at is the batch's.
+CREATE TABLE {batch_tags} (
+    batch_seq  bigint NOT NULL,
+    name       text   COLLATE "C" NOT NULL,
+    value      text   COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (batch_seq, name)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_vacuum_scale_factor = 0.05
+);
+-- List follows these, in order: a tag, and a value under any name.
+CREATE INDEX {.batch_tags_tag} ON {batch_tags} (name, value, created_at);
+CREATE INDEX {.batch_tags_value} ON {batch_tags} (value, created_at);
 
 -- One row for each lane that was ever claimed from. A claim holds its lock. Nothing
 -- else touches it but a requeue, so that an application's open transaction holds up no claim.

@@ -22,7 +22,8 @@ CREATE TABLE batches (
     budget_every_try  INTEGER NOT NULL,
     footprint         BLOB,             -- NULL: nothing declared
     -- The trace context of the caller that added it: docs/operations.md#traces. NULL: none.
-    trace_parent      TEXT CHECK (length(trace_parent) = 55)
+    trace_parent      TEXT CHECK (length(trace_parent) = 55),
+    tags              TEXT              -- JSON, as batch_tags has them. NULL: none
 ) STRICT;
 
 -- Holds an id to one row, as it does two ids of one hash. An index of the ids themselves
@@ -51,6 +52,20 @@ CREATE TABLE transactions (
     signer_public_key TEXT    NOT NULL,
     PRIMARY KEY (batch_seq, position)
 ) STRICT, WITHOUT ROWID;
+
+-- The tags of batches that have some, so that people find a batch by what the application
+-- calls it. created_at is the batch's.
+CREATE TABLE batch_tags (
+    batch_seq  INTEGER NOT NULL REFERENCES batches (seq) ON DELETE CASCADE,
+    name       TEXT    NOT NULL,
+    value      TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (batch_seq, name)
+) STRICT, WITHOUT ROWID;
+
+-- List follows these, in order: a tag, and a value under any name.
+CREATE INDEX batch_tags_tag ON batch_tags (name, value, created_at);
+CREATE INDEX batch_tags_value ON batch_tags (value, created_at);
 
 -- What changes, of open batches only.
 CREATE TABLE open_batches (
