@@ -11,19 +11,11 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-const (
-	// keptBulks is how long a bulk action is kept after its last change.
-	keptBulks = 30 * 24 * time.Hour
-	// listedBulks is how many actions List returns.
-	listedBulks = 100
-	// cancelTries is how often Cancel tries to be faster than the process that carries the action
-	// out.
-	cancelTries = 20
-)
+// listedBulks is how many actions List returns.
+const listedBulks = 100
 
 // Bulks are the bulk actions whose progress the store keeps (docs/operations.md#bulk-actions).
 // After a crash of the process that carries one out, nothing goes on by itself: a person lets
@@ -70,71 +62,6 @@ type Progress struct {
 	Events []BulkEvent `json:"events"`
 }
 
-// keptBulk is the text of a bulk action: all of Progress that the store does not keep beside it.
-type keptBulk struct {
-	Bulk     Bulk        `json:"bulk"`
-	At       time.Time   `json:"at"`
-	State    BulkState   `json:"state"`
-	Selected int         `json:"selected"`
-	Next     int         `json:"next"`
-	Done     int         `json:"done"`
-	Events   []BulkEvent `json:"events"`
-}
-
-// keptPart is the text of one part: its batches, and after their turn the batches to which nothing
-// was done.
-type keptPart struct {
-	Batches []Seen    `json:"batches"`
-	NotDone []NotDone `json:"not_done,omitzero"`
-
-	text store.Text // as it was read
-}
-
-// bulk is an action as it was read.
-type bulk struct {
-	store.Text
-	kept keptBulk
-}
-
-func readBulk(t store.Text) (bulk, error) {
-	b := bulk{Text: t}
-	if t.Version == 0 {
-		return b, noBulk(t.Name)
-	}
-	if err := json.Unmarshal([]byte(t.Body), &b.kept); err != nil {
-		return b, fmt.Errorf("bulk action %s as it is kept: %w", t.Name, err)
-	}
-	return b, nil
-}
-
-func noBulk(token string) error {
-	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
-}
-
-// parts are the names of the parts of an action.
-func (k keptBulk) parts(token string) (names []string) {
-	for place := 0; place*bulkChunk < k.Selected; place++ {
-		names = append(names, partName(token, place))
-	}
-	return names
-}
-
-func partName(token string, place int) string { return fmt.Sprint(token, "/", place) }
-
-func (b bulk) progress() Progress {
-	k := b.kept
-	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
-}
-
-// event notes an act of a person.
-func (k *keptBulk) event(event string, by batch.By) {
-	const most = 100
-	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
-	if k.Events = append(k.Events, BulkEvent{event, by, k.Next}); len(k.Events) > most {
-		k.Events = slices.Delete(k.Events, 1, 2)
-	}
-}
-
 // Begin keeps a selection, as [Desk.Preview] returned it, and changes no batch yet: [Bulks.Resume]
 // does. Where the selection is kept already it changes nothing and returns its progress. The error
 // is a [*batch.InputError] for a selection that was changed.
@@ -168,32 +95,6 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 	}
 	b, err := s.get(ctx, sel.Token) // its times, or the action that is kept already
 	return b.progress(), err
-}
-
-// forget removes the actions that nobody has changed for [keptBulks], with their parts.
-func (s *Bulks) forget(ctx context.Context) error {
-	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: keptBulks, Limit: listedBulks})
-	if err != nil {
-		return err
-	}
-	for _, t := range old {
-		b, err := readBulk(t)
-		if err != nil { // of other code, which knows its parts
-			continue
-		}
-		parts, _, err := s.d.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
-		if err != nil {
-			return err
-		}
-		all := append(slices.DeleteFunc(parts, func(p store.Text) bool { return p.Version == 0 }), t)
-		for i := range all {
-			all[i].Body = ""
-		}
-		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // one that was changed since stays
-			return err
-		}
-	}
-	return nil
 }
 
 // Resume goes on with an action, which another person or process may have begun: it acts upon each
@@ -331,171 +232,6 @@ func (s *Bulks) did(ctx context.Context, to Seen, action batch.Action, mark stri
 	return slices.ContainsFunc(acts, func(a batch.Act) bool {
 		return a.Action == action && strings.HasPrefix(a.By.Reason, mark)
 	}), nil
-}
-
-// set keeps a change of an action, and of a part of it where part is not nil. The error is
-// [batch.ErrMovedOn] where one of them has changed since it was read.
-func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
-	body, err := json.Marshal(b.kept)
-	if err != nil {
-		return b, err
-	}
-	next := b.Text
-	next.Body = string(body)
-	all := []store.Text{next}
-	if part != nil && len(part.Batches) > 0 {
-		body, err := json.Marshal(part)
-		if err != nil {
-			return b, err
-		}
-		text := part.text
-		text.Body = string(body)
-		all = append(all, text)
-	}
-	did, err := s.d.store.SwapTexts(ctx, all...)
-	if err != nil {
-		return b, err
-	}
-	now, err := s.get(ctx, b.Name)
-	if err == nil && !did {
-		err = fmt.Errorf("%w: bulk action %s", batch.ErrMovedOn, b.Name)
-	}
-	if err != nil {
-		return b, err
-	}
-	return now, nil
-}
-
-func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
-	if store.ValidTextNames(store.TextBulk, token) != nil {
-		return bulk{}, noBulk(token)
-	}
-	t, err := texts.Read(ctx, s.d.store, store.TextBulk, token)
-	if err != nil {
-		return bulk{}, err
-	}
-	return readBulk(t)
-}
-
-func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, error) {
-	p := &keptPart{text: store.Text{Name: partName(token, place)}}
-	if err := s.reread(ctx, p); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal([]byte(p.text.Body), p); err != nil {
-		return nil, fmt.Errorf("a part as it is kept: %w", err)
-	}
-	return p, nil
-}
-
-// reread reads the text of a part again, and leaves the part as it is.
-func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
-	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
-	if err == nil && t.Version == 0 {
-		err = noBulk(p.text.Name)
-	}
-	p.text = t
-	return err
-}
-
-// Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
-// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel
-// counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for an
-// action that is over; a further Cancel of a cancelled action counts again, which helps where the
-// store failed in the first one.
-func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
-	p, err := s.cancel(ctx, token, by)
-	if err != nil {
-		err = fmt.Errorf("cancel bulk action %s: %w", batch.Excerpt(token, 64), err)
-	}
-	return p, err
-}
-
-func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
-	if err := by.Validate(); err != nil {
-		return Progress{}, err
-	}
-	var mine bool
-	for try := 1; ; try++ {
-		b, err := s.get(ctx, token)
-		if err != nil {
-			return Progress{}, err
-		}
-		if b.kept.State == BulkFinished {
-			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
-		}
-		if b.kept.State == BulkOpen { // first of all: the count takes time, in which a process would go on
-			b.kept.event("cancel", by)
-			b.kept.State = BulkCancelled
-			if b, err = s.set(ctx, b, nil); err == nil {
-				mine = true
-			}
-		}
-		if err == nil {
-			if b, err = s.count(ctx, b); err != nil {
-				err = fmt.Errorf("it is cancelled, its last acts are not counted yet: %w", err)
-			}
-		}
-		switch {
-		case errors.Is(err, batch.ErrMovedOn) && try < cancelTries:
-		case err == nil && !mine:
-			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
-		default:
-			return b.progress(), err
-		}
-	}
-}
-
-// count keeps the acts of a cancelled action that were done behind its progress, by the histories
-// of the batches: a process ended, or has still to notice the cancel, before it kept them.
-func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
-	if b.kept.Next >= b.kept.Selected {
-		return b, nil
-	}
-	part, err := s.part(ctx, b.Name, b.kept.Next/bulkChunk)
-	if err != nil {
-		return b, err
-	}
-	counted, next, mark := b, b.kept.Next, bulkMark(b.Name)
-	for i, seen := range part.Batches[next%bulkChunk:] {
-		done, err := s.did(ctx, seen, b.kept.Bulk.Action, mark)
-		if err != nil {
-			return b, err
-		}
-		if !done {
-			continue
-		}
-		// The batches before this one had their turn, too.
-		for _, before := range part.Batches[counted.kept.Next%bulkChunk : next%bulkChunk+i] {
-			why, err := s.skipped(ctx, before)
-			if err != nil {
-				return b, err
-			}
-			part.NotDone = append(part.NotDone, why)
-		}
-		counted.kept.Done++
-		counted.kept.Next = next + i + 1
-	}
-	if counted.kept.Next == next {
-		return b, nil
-	}
-	return s.set(ctx, counted, part)
-}
-
-// skipped says why nothing was done to a batch, as far as the batch itself still shows it.
-func (s *Bulks) skipped(ctx context.Context, seen Seen) (NotDone, error) {
-	rec, err := s.d.Get(ctx, seen.Key)
-	if err == nil {
-		err = store.Unmoved(batch.Record{Key: seen.Key, Version: seen.Version, CreatedAt: seen.CreatedAt}, rec)
-	}
-	why, stop := seen.notDone(err)
-	switch {
-	case stop:
-		return why, err
-	case err == nil:
-		why = NotDone{Key: seen.Key, Why: "the process that found it not allowed ended before it kept the reason"}
-	}
-	return why, nil
 }
 
 // Get returns how far an action has come.

@@ -1,0 +1,113 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// cancelTries is how often Cancel tries to be faster than the process that carries the action out.
+const cancelTries = 20
+
+// Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
+// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel
+// counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for an
+// action that is over; a further Cancel of a cancelled action counts again, which helps where the
+// store failed in the first one.
+func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
+	p, err := s.cancel(ctx, token, by)
+	if err != nil {
+		err = fmt.Errorf("cancel bulk action %s: %w", batch.Excerpt(token, 64), err)
+	}
+	return p, err
+}
+
+func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
+	if err := by.Validate(); err != nil {
+		return Progress{}, err
+	}
+	var mine bool
+	for try := 1; ; try++ {
+		b, err := s.get(ctx, token)
+		if err != nil {
+			return Progress{}, err
+		}
+		if b.kept.State == BulkFinished {
+			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
+		}
+		if b.kept.State == BulkOpen { // first of all: the count takes time, in which a process would go on
+			b.kept.event("cancel", by)
+			b.kept.State = BulkCancelled
+			if b, err = s.set(ctx, b, nil); err == nil {
+				mine = true
+			}
+		}
+		if err == nil {
+			if b, err = s.count(ctx, b); err != nil {
+				err = fmt.Errorf("it is cancelled, its last acts are not counted yet: %w", err)
+			}
+		}
+		switch {
+		case errors.Is(err, batch.ErrMovedOn) && try < cancelTries:
+		case err == nil && !mine:
+			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
+		default:
+			return b.progress(), err
+		}
+	}
+}
+
+// count keeps the acts of a cancelled action that were done behind its progress, by the histories
+// of the batches: a process ended, or has still to notice the cancel, before it kept them.
+func (s *Bulks) count(ctx context.Context, b bulk) (bulk, error) {
+	if b.kept.Next >= b.kept.Selected {
+		return b, nil
+	}
+	part, err := s.part(ctx, b.Name, b.kept.Next/bulkChunk)
+	if err != nil {
+		return b, err
+	}
+	counted, next, mark := b, b.kept.Next, bulkMark(b.Name)
+	for i, seen := range part.Batches[next%bulkChunk:] {
+		done, err := s.did(ctx, seen, b.kept.Bulk.Action, mark)
+		if err != nil {
+			return b, err
+		}
+		if !done {
+			continue
+		}
+		// The batches before this one had their turn, too.
+		for _, before := range part.Batches[counted.kept.Next%bulkChunk : next%bulkChunk+i] {
+			why, err := s.skipped(ctx, before)
+			if err != nil {
+				return b, err
+			}
+			part.NotDone = append(part.NotDone, why)
+		}
+		counted.kept.Done++
+		counted.kept.Next = next + i + 1
+	}
+	if counted.kept.Next == next {
+		return b, nil
+	}
+	return s.set(ctx, counted, part)
+}
+
+// skipped says why nothing was done to a batch, as far as the batch itself still shows it.
+func (s *Bulks) skipped(ctx context.Context, seen Seen) (NotDone, error) {
+	rec, err := s.d.Get(ctx, seen.Key)
+	if err == nil {
+		err = store.Unmoved(batch.Record{Key: seen.Key, Version: seen.Version, CreatedAt: seen.CreatedAt}, rec)
+	}
+	why, stop := seen.notDone(err)
+	switch {
+	case stop:
+		return why, err
+	case err == nil:
+		why = NotDone{Key: seen.Key, Why: "the process that found it not allowed ended before it kept the reason"}
+	}
+	return why, nil
+}

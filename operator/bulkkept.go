@@ -1,0 +1,172 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// keptBulks is how long a bulk action is kept after its last change.
+const keptBulks = 30 * 24 * time.Hour
+
+// keptBulk is the text of a bulk action: all of Progress that the store does not keep beside it.
+type keptBulk struct {
+	Bulk     Bulk        `json:"bulk"`
+	At       time.Time   `json:"at"`
+	State    BulkState   `json:"state"`
+	Selected int         `json:"selected"`
+	Next     int         `json:"next"`
+	Done     int         `json:"done"`
+	Events   []BulkEvent `json:"events"`
+}
+
+// keptPart is the text of one part: its batches, and after their turn the batches to which nothing
+// was done.
+type keptPart struct {
+	Batches []Seen    `json:"batches"`
+	NotDone []NotDone `json:"not_done,omitzero"`
+
+	text store.Text // as it was read
+}
+
+// bulk is an action as it was read.
+type bulk struct {
+	store.Text
+	kept keptBulk
+}
+
+func readBulk(t store.Text) (bulk, error) {
+	b := bulk{Text: t}
+	if t.Version == 0 {
+		return b, noBulk(t.Name)
+	}
+	if err := json.Unmarshal([]byte(t.Body), &b.kept); err != nil {
+		return b, fmt.Errorf("bulk action %s as it is kept: %w", t.Name, err)
+	}
+	return b, nil
+}
+
+func noBulk(token string) error {
+	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
+}
+
+// parts are the names of the parts of an action.
+func (k keptBulk) parts(token string) (names []string) {
+	for place := 0; place*bulkChunk < k.Selected; place++ {
+		names = append(names, partName(token, place))
+	}
+	return names
+}
+
+func partName(token string, place int) string { return fmt.Sprint(token, "/", place) }
+
+func (b bulk) progress() Progress {
+	k := b.kept
+	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
+}
+
+// event notes an act of a person.
+func (k *keptBulk) event(event string, by batch.By) {
+	const most = 100
+	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
+	if k.Events = append(k.Events, BulkEvent{event, by, k.Next}); len(k.Events) > most {
+		k.Events = slices.Delete(k.Events, 1, 2)
+	}
+}
+
+// forget removes the actions that nobody has changed for [keptBulks], with their parts.
+func (s *Bulks) forget(ctx context.Context) error {
+	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: keptBulks, Limit: listedBulks})
+	if err != nil {
+		return err
+	}
+	for _, t := range old {
+		b, err := readBulk(t)
+		if err != nil { // of other code, which knows its parts
+			continue
+		}
+		parts, _, err := s.d.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
+		if err != nil {
+			return err
+		}
+		all := append(slices.DeleteFunc(parts, func(p store.Text) bool { return p.Version == 0 }), t)
+		for i := range all {
+			all[i].Body = ""
+		}
+		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // one that was changed since stays
+			return err
+		}
+	}
+	return nil
+}
+
+// set keeps a change of an action, and of a part of it where part is not nil. The error is
+// [batch.ErrMovedOn] where one of them has changed since it was read.
+func (s *Bulks) set(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
+	body, err := json.Marshal(b.kept)
+	if err != nil {
+		return b, err
+	}
+	next := b.Text
+	next.Body = string(body)
+	all := []store.Text{next}
+	if part != nil && len(part.Batches) > 0 {
+		body, err := json.Marshal(part)
+		if err != nil {
+			return b, err
+		}
+		text := part.text
+		text.Body = string(body)
+		all = append(all, text)
+	}
+	did, err := s.d.store.SwapTexts(ctx, all...)
+	if err != nil {
+		return b, err
+	}
+	now, err := s.get(ctx, b.Name)
+	if err == nil && !did {
+		err = fmt.Errorf("%w: bulk action %s", batch.ErrMovedOn, b.Name)
+	}
+	if err != nil {
+		return b, err
+	}
+	return now, nil
+}
+
+func (s *Bulks) get(ctx context.Context, token string) (bulk, error) {
+	if store.ValidTextNames(store.TextBulk, token) != nil {
+		return bulk{}, noBulk(token)
+	}
+	t, err := texts.Read(ctx, s.d.store, store.TextBulk, token)
+	if err != nil {
+		return bulk{}, err
+	}
+	return readBulk(t)
+}
+
+func (s *Bulks) part(ctx context.Context, token string, place int) (*keptPart, error) {
+	p := &keptPart{text: store.Text{Name: partName(token, place)}}
+	if err := s.reread(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(p.text.Body), p); err != nil {
+		return nil, fmt.Errorf("a part as it is kept: %w", err)
+	}
+	return p, nil
+}
+
+// reread reads the text of a part again, and leaves the part as it is.
+func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
+	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
+	if err == nil && t.Version == 0 {
+		err = noBulk(p.text.Name)
+	}
+	p.text = t
+	return err
+}
