@@ -162,6 +162,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusSeeOther)
 	case a.style:
 		write(w, http.StatusOK, "text/css; charset=utf-8", c.style)
+	case a.json != nil:
+		write(w, http.StatusOK, "application/json", a.json)
 	case a.script:
 		write(w, http.StatusOK, "text/javascript; charset=utf-8", c.script)
 	default:
@@ -196,6 +198,8 @@ func route(path string) page {
 		return orders
 	case "search":
 		return search
+	case "search.json":
+		return suggest
 	case "bulk":
 		return bulk
 	case "bulks":

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -125,7 +126,7 @@ func TestEveryPage(t *testing.T) {
 		s := p.night()
 		seen, shapes := map[string]bool{}, map[string]int{}
 		for _, extra := range []string{
-			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile) + "&service=" + url.QueryEscape(string(s)),
+			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile),
 			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&ruling=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
 		} {
 			queue := []string{p.url + extra}
@@ -186,7 +187,7 @@ func TestEmptyStore(t *testing.T) {
 			"": "Nobody has counted yet", "lanes": "No batch is open", "lanes?held=1": "No lane is held", "batches": "No batch is like this",
 			"orders": "Orders are there only where auto-batching is used", "instances": "No instance has shown itself", "audit": "Nobody has done anything",
 			"bulks":          "Nobody has begun one",
-			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch has this id",
+			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch or order has this id",
 		} {
 			assert.Contains(p, p.get(page).text(), says, page)
 		}
@@ -406,19 +407,38 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	}
 }
 
-// A batch is found by its id, by its caller's key, and by what a lane or a party is called.
+// A batch and an order are found by their ids and their callers' keys, and a lane by its name: by the whole,
+// or by the beginning.
 func TestSearch(t *testing.T) {
 	inStores(t, func(p *person) {
 		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
-		require.NoError(p, p.st.(order.Store).AddOrders(p.ctx(), order.Order{ID: "o", Party: "s", Payload: []byte("x")}))
+		p.add("s", "b2")
+		require.NoError(p, p.st.(order.Store).AddOrders(p.ctx(), order.Order{ID: "order-1", Party: "service", Payload: []byte("x")}))
 		assert.Contains(p, p.get("search?q=b1").text(), "Batch b1")
-		assert.Contains(p, p.get("search?q=change+7&service=s").text(), "Batch b1")
-		assert.Contains(p, p.get("search?q=change+7").text(), "No batch has this id")
-		begin := p.get("search?q=b")
-		assert.Contains(p, p.follow(begin, "b1").text(), "Batch b1")
-		found := p.get("search?q=+s+")
-		assert.Contains(p, p.follow(found, "s").text(), "Lane s")
-		assert.Contains(p, found.text(), "Orders of party s")
+		assert.Contains(p, p.get("search?q=change+7").text(), "Batch b1", "a key without its lane")
+		assert.Contains(p, p.get("search?q=chan").text(), "Batch b1", "the one that begins so")
+		assert.Contains(p, p.follow(p.get("search?q=+s+"), "service").text(), "Lane service")
+		assert.Contains(p, p.get("search?q=se").text(), "Lane service")
+		assert.Contains(p, p.get("search?q=order").text(), "order-1")
+		b := p.get("search?q=b")
+		assert.Contains(p, p.follow(b, "b2").text(), "Batch b2")
+		assert.Contains(p, p.get("search?q=none").text(), "No batch or order has this id")
+
+		for q, want := range map[string][]string{"chan": {"batch key change 7 s queued"}, "s": {"lane s  ", "lane service  "}, "ord": {"order id order-1 service queued"}, "": nil} {
+			answer := p.ask(http.MethodGet, p.url+"search.json?q="+q, nil)
+			require.Equal(p, "application/json", answer.header.Get("Content-Type"))
+			var got struct {
+				Hits []struct{ What, Name, Lane, State, Href string }
+				More bool
+			}
+			require.NoError(p, json.Unmarshal([]byte(answer.html), &got))
+			var lines []string
+			for _, h := range got.Hits {
+				lines = append(lines, strings.Join([]string{h.What, h.Name, h.Lane, h.State}, " "))
+				assert.Equal(p, http.StatusOK, p.ask(http.MethodGet, p.url+h.Href, nil).status, h.Href)
+			}
+			assert.Equal(p, want, lines)
+		}
 	})
 }
 
@@ -431,7 +451,7 @@ func TestARemovedBatch(t *testing.T) {
 		pruned, err := p.st.Prune(p.ctx(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 		require.NoError(p, err)
 		require.Equal(p, 1, pruned.Batches)
-		for _, page := range []string{"search?q=b1", "search?q=change+7&service=s"} {
+		for _, page := range []string{"search?q=b1", "search?q=change+7"} {
 			text := p.get(page).text()
 			assert.Contains(p, text, "Retention has removed the batch")
 			assert.Contains(p, text, "rejected, final")

@@ -2,78 +2,118 @@ package console
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
-	"github.com/dltbatch/dltbatch/store"
+)
+
+// How many things of each kind a search shows, and how many the suggestions below a field are.
+const (
+	searchShown = 20
+	suggested   = 8
 )
 
 // searchBody is the result of a search that did not find one batch.
 type searchBody struct {
-	Q       string
-	Service batch.ServiceID
-	Asked   bool
-	// Lane says that the words are the name of a lane with open batches, or with a control;
-	// Party, that they are the name of a party with orders.
-	Lane, Party bool
-	// Begin are the oldest open batches whose ids begin with the words. Incomplete says that there
-	// may be others.
-	Begin      []batch.Record
-	Incomplete bool
+	Q     string
+	Asked bool
+	Lanes []batch.ServiceID
+	// Batches and Orders have the words as their id or their caller's key, or begin with them.
+	Batches []batch.Record
+	Orders  []order.Record
+	More    bool // others begin so, too
 }
 
-// search finds a batch by its id, or by the caller's own key in a service; a lane, or a party, by its
-// name; open batches by the beginning of the id. One batch is shown at once.
+// search finds batches and orders by their ids and their callers' keys, and lanes by their names: whole, or
+// by the beginning. The one batch that has the words as its whole name is shown at once, and so is all
+// that is found alone.
 func search(ctx context.Context, v *visit) (*answer, error) {
-	b := searchBody{Q: strings.TrimSpace(v.q.Get("q")), Service: batch.ServiceID(v.q.Get("service"))}
+	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
 	b.Asked = b.Q != ""
-	if b.Asked {
-		for _, q := range []store.FindQuery{{ID: batch.ID(b.Q)}, {Service: b.Service, DataChangeID: b.Q}} {
-			rec, err := v.desk.Find(ctx, q)
-			if err == nil {
-				return &answer{to: batchLink(rec.Key)}, nil
-			}
-			if !errors.Is(err, batch.ErrNotFound) && !errors.Is(err, batch.ErrInvalidInput) {
-				return nil, err
-			}
-		}
-		if err := names(ctx, v.desk, &b); err != nil {
-			return nil, err
-		}
-		found, err := v.desk.Search(ctx, operator.SearchQuery{Prefix: batch.ID(b.Q), Limit: homeRows})
-		if err != nil {
-			return nil, err
-		}
-		b.Begin, b.Incomplete = found.Batches, found.Incomplete
+	found, err := v.desk.Lookup(ctx, b.Q, searchShown)
+	if err != nil {
+		return nil, err
 	}
+	if one := theOne(found); one != nil {
+		return &answer{to: hitLink(*one)}, nil
+	}
+	seen := map[batch.Key]bool{}
+	for _, h := range found.Hits {
+		switch {
+		case h.Lane != nil:
+			b.Lanes = append(b.Lanes, *h.Lane)
+		case h.Order != nil:
+			b.Orders = append(b.Orders, *h.Order)
+		case !seen[h.Batch.Key]:
+			seen[h.Batch.Key] = true
+			b.Batches = append(b.Batches, *h.Batch)
+		}
+	}
+	b.More = found.More
 	return &answer{page: "search", title: "Search", body: b}, nil
 }
 
-// names looks for a lane and a party.
-func names(ctx context.Context, desk *operator.Desk, b *searchBody) error {
-	service := batch.ServiceID(b.Q)
-	if batch.Only(service).Validate() != nil {
-		return nil //nolint:nilerr // nothing has a name that no store takes
+// theOne is the hit to be shown at once; nil without one.
+func theOne(found operator.Lookup) (one *operator.Hit) {
+	if len(found.Hits) == 1 && found.Hits[0].Order == nil {
+		return &found.Hits[0]
 	}
-	control, err := desk.Control(ctx, batch.Only(service))
+	for i, h := range found.Hits {
+		if h.Whole && h.Batch != nil {
+			if one != nil && one.Batch.Key != h.Batch.Key {
+				return nil
+			}
+			one = &found.Hits[i]
+		}
+	}
+	return one
+}
+
+// hitLink is the page about a hit.
+func hitLink(h operator.Hit) string {
+	switch {
+	case h.Lane != nil:
+		return scopeLink(batch.Only(*h.Lane))
+	case h.Batch != nil:
+		return batchLink(h.Batch.Key)
+	case h.Order.Batch != "":
+		return batchLink(batch.Key{Service: h.Order.Party, ID: h.Order.Batch})
+	}
+	return link("search", "q", string(h.Order.ID))
+}
+
+// suggestion is a line below the field of a search.
+type suggestion struct {
+	What  string `json:"what"` // such as "batch id"
+	Name  string `json:"name"`
+	Lane  string `json:"lane,omitempty"`
+	State string `json:"state,omitempty"`
+	Href  string `json:"href"` // relative to the console
+}
+
+// suggest answers while somebody types, from the same search.
+func suggest(ctx context.Context, v *visit) (*answer, error) {
+	found, err := v.desk.Lookup(ctx, strings.TrimSpace(v.q.Get("q")), suggested)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	counts, err := desk.Lanes(ctx, store.CountsQuery{Service: &service, Cap: 1})
-	if err != nil {
-		return err
+	body := struct {
+		Hits []suggestion `json:"hits"`
+		More bool         `json:"more"`
+	}{[]suggestion{}, found.More || len(found.Hits) > suggested}
+	for _, h := range found.Hits[:min(len(found.Hits), suggested)] {
+		s := suggestion{What: h.By, Name: h.Name, Href: hitLink(h)}
+		switch {
+		case h.Batch != nil:
+			s.Lane, s.State = string(h.Batch.Service), h.Batch.State.String()
+		case h.Order != nil:
+			s.Lane, s.State = string(h.Order.Party), h.Order.State.String()
+		}
+		body.Hits = append(body.Hits, s)
 	}
-	for _, l := range counts {
-		b.Lane = b.Lane || l.Waiting > 0 || len(l.Attempted) > 0
-	}
-	b.Lane = b.Lane || control.Version > 0
-	found, _, err := desk.ListOrders(ctx, order.ListQuery{Party: &service, Limit: 1})
-	if errors.Is(err, store.ErrUnsupported) {
-		return nil
-	}
-	b.Party = len(found) > 0
-	return err
+	text, err := json.Marshal(body)
+	return &answer{json: text}, err
 }

@@ -33,6 +33,7 @@ type answer struct {
 	to     string // relative
 	style  bool
 	script bool
+	json   []byte
 	page   string // a template
 	title  string
 	body   any

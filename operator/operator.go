@@ -200,13 +200,12 @@ func (d *Desk) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, err
 	return d.acts.Attempts(ctx, key)
 }
 
-// Find returns the record of one batch by its id alone, or by its service and DataChangeID; or
-// [batch.ErrNotFound]. Of a batch that retention removed, the record is what is kept of it, with PrunedAt.
-// It needs a store with [store.CanSurvey].
-func (d *Desk) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
-	rec, err := d.store.Find(ctx, q)
+// Find returns the batches that q names by an id or a caller's key, whole or by the beginning, as
+// [store.Store].Find does. Nothing found is no error. It needs a store with [store.CanFind].
+func (d *Desk) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
+	found, more, err = d.store.Find(ctx, q)
 	if err != nil {
-		return rec, fmt.Errorf("find: %w", err)
+		return nil, false, fmt.Errorf("find: %w", err)
 	}
-	return rec, nil
+	return found, more, nil
 }

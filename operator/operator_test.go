@@ -461,18 +461,3 @@ func TestTheRecordIsRead(t *testing.T) {
 		assert.NotNil(t, choose)
 	}
 }
-
-func TestFind(t *testing.T) {
-	inStores(t, func(o *office) {
-		b := one("s", "a")
-		b.DataChangeID = "change"
-		o.add(b)
-		for _, q := range []store.FindQuery{{ID: "a"}, {Service: "s", DataChangeID: "change"}} {
-			rec, err := o.Find(o.ctx(), q)
-			require.NoError(o, err)
-			assert.Equal(o, o.see(b), rec)
-		}
-		_, err := o.Find(o.ctx(), store.FindQuery{ID: "b"})
-		require.ErrorIs(o, err, batch.ErrNotFound)
-	})
-}

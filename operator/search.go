@@ -17,8 +17,6 @@ import (
 type SearchQuery struct {
 	// Filter is as in a [Bulk]. It selects open batches only: with Quarantined set nothing matches.
 	Filter
-	// Prefix is how the id begins.
-	Prefix batch.ID
 	// Trace is the id of a trace: that of the TraceParent with which the batch was added. 32
 	// hexadecimal digits.
 	Trace string
@@ -116,7 +114,7 @@ func (q SearchQuery) matches(rec batch.Record) bool {
 			return false
 		}
 	}
-	return strings.HasPrefix(string(rec.ID), string(q.Prefix)) && rec.Attempt >= q.Attempts &&
+	return rec.Attempt >= q.Attempts &&
 		(len(q.States) == 0 || slices.Contains(q.States, rec.State)) &&
 		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, kind(rec.Error)))
 }

@@ -24,7 +24,8 @@ const (
 	CanInspect                             // History, LaneHistory, Attempts, Look
 	CanListActs                            // Acts
 	CanCountOpen                           // CountOpen
-	CanSurvey                              // Survey, Find
+	CanSurvey                              // Survey
+	CanFind                                // Find, FindLanes
 	CanKeepStreams                         // LeaseStream, AppendStream, FindStream
 	CanHint                                // Tell, Hear
 
@@ -49,7 +50,8 @@ var losses = [...]struct{ name, loss string }{
 	{"CanInspect", "no Explain and no history"},
 	{"CanListActs", "nobody sees what operators did to all batches and lanes"},
 	{"CanCountOpen", "no counts of what is open"},
-	{"CanSurvey", "nobody sees all lanes and what each waits for, nor finds a batch by its other names"},
+	{"CanSurvey", "nobody sees all lanes and what each waits for"},
+	{"CanFind", "nobody finds a batch or a lane without its whole key"},
 	{"CanKeepStreams", "no client that keeps its ledger's events, such as Splinter's resolver"},
 	{"CanHint", "what another process did is found by the next scan, and by the next look of an Await"},
 }

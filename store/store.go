@@ -192,9 +192,20 @@ type Store interface {
 	// returned, with the batches in flight in them, with Window and Cap, never with the backlog or
 	// with history. It locks nothing.
 	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
-	// Find returns the record of the batch that q names, open or final, or what its tombstone
-	// keeps ([Remains]), or [batch.ErrNotFound].
-	Find(ctx context.Context, q FindQuery) (batch.Record, error)
+
+	// Search, for people who have part of a name in hand: [CanFind]. These methods change nothing.
+
+	// Find returns the records of the batches that q names, open or final, or what their tombstones
+	// keep ([Remains]). They are in byte order of what was asked for. more says that other batches
+	// may match, too: there are more than q.Limit, or more ids begin alike than the store compares
+	// for one question. Nothing found is no error. What [FindQuery.Validate] refuses gives its
+	// [*batch.InputError]. The cost grows with q.Limit, not with the number of batches; in memory
+	// it does.
+	Find(ctx context.Context, q FindQuery) (found []batch.Record, more bool, err error)
+	// FindLanes returns lanes in byte order: those that have batches or orders, open or final, a
+	// control that was set, or a ledger on record ([TextServed]). Its cost grows with the lanes
+	// returned; in memory with all.
+	FindLanes(ctx context.Context, q FindLanesQuery) ([]batch.ServiceID, error)
 
 	// The ids that clients saw in their ledgers' streams of events: [CanKeepStreams]. The methods
 	// are those of dlt.Journal. A name that is empty, longer than [batch.MaxIDLen] bytes or not

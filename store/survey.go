@@ -69,28 +69,3 @@ type LaneSurvey struct {
 	Waiting int
 	Control batch.Control // of this lane
 }
-
-// FindQuery names one batch by other means than its key: by ID alone, which is unique in a
-// store, or by Service and DataChangeID.
-type FindQuery struct {
-	ID           batch.ID
-	Service      batch.ServiceID
-	DataChangeID string
-}
-
-// Validate reports whether the query names a batch in one of the two ways. The error is a
-// [*batch.InputError].
-func (q FindQuery) Validate() error {
-	if (q.ID == "") == (q.DataChangeID == "") || q.ID != "" && q.Service != "" {
-		return &batch.InputError{Field: "FindQuery", Want: "an ID, or a Service and a DataChangeID"}
-	}
-	return nil
-}
-
-// String names the batch for people.
-func (q FindQuery) String() string {
-	if q.ID != "" {
-		return "batch " + batch.Excerpt(string(q.ID), 64)
-	}
-	return batch.Only(q.Service).String() + ", data_change_id " + batch.Excerpt(q.DataChangeID, 64)
-}

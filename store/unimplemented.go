@@ -145,8 +145,13 @@ func (Unimplemented) Survey(context.Context, SurveyQuery) (Survey, error) {
 }
 
 // Find gives [ErrUnsupported].
-func (Unimplemented) Find(context.Context, FindQuery) (batch.Record, error) {
-	return batch.Record{}, lacks("Find", CanSurvey)
+func (Unimplemented) Find(context.Context, FindQuery) ([]batch.Record, bool, error) {
+	return nil, false, lacks("Find", CanFind)
+}
+
+// FindLanes gives [ErrUnsupported].
+func (Unimplemented) FindLanes(context.Context, FindLanesQuery) ([]batch.ServiceID, error) {
+	return nil, lacks("FindLanes", CanFind)
 }
 
 // LeaseStream gives [ErrUnsupported].

@@ -112,9 +112,10 @@ func (s *screen) add(service batch.ServiceID, ids ...batch.ID) {
 
 func (s *screen) see(id batch.ID) batch.Record {
 	s.Helper()
-	rec, err := s.st.Find(s.Context(), store.FindQuery{ID: id})
+	recs, _, err := s.st.Find(s.Context(), store.FindQuery{ID: id})
 	require.NoError(s, err)
-	return rec
+	require.Len(s, recs, 1)
+	return recs[0]
 }
 
 // serves records that a Runner serves services.

@@ -88,7 +88,7 @@ var answers = []struct {
 	command string
 	answer  any
 }{
-	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"show", shown{}}, {"explain", explained{}},
+	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", shown{}}, {"explain", explained{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
@@ -93,7 +94,8 @@ func TestListAndShow(t *testing.T) {
 		require.NoError(s, json.Unmarshal([]byte(s.fails(exitUsage, "list", "--lost", "--json")), &f))
 		assert.Equal(s, exitUsage, f.Code)
 		s.fails(exitUsage, "show", "b1", "b2")
-		s.fails(exitUsage, "show", "--data-change-id", "x")
+		s.fails(exitNotFound, "show", "--data-change-id", "x")
+		s.fails(exitUsage, "show", "--data-change-id", "")
 	})
 }
 
@@ -103,13 +105,44 @@ func TestSearch(t *testing.T) {
 		s.serves("s")
 		s.add("s", "b1", "b2", "c1")
 		s.ends("s", store.Failed)
-		found := reads[operator.Searched](s, "search", "--prefix", "b", "--cause", "behind")
-		require.Len(s, found.Batches, 1)
+		found := reads[operator.Searched](s, "search", "--cause", "behind", "--older-than", "1ns")
+		require.Len(s, found.Batches, 2)
 		assert.Equal(s, batch.ID("b2"), found.Batches[0].ID)
 		assert.Equal(s, 3, found.Looked)
 		assert.Regexp(s, `(?m)^s +b1 +delayed +1 `, s.does("search", "--attempts", "1"))
 		assert.Contains(s, s.does("search", "--limit", "1"), "there may be more")
 		assert.Contains(s, s.fails(exitUsage, "search", "--cause", "bad luck"), "bad luck")
+	})
+}
+
+// A text finds what it names, or begins: open or final, without the lane of a key.
+func TestSearchForAText(t *testing.T) {
+	inStores(t, func(s *screen) {
+		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "lane-s", ID: "b1", Payload: []byte("x"), DataChangeID: "invoice 4711"}))
+		require.NoError(s, s.st.(order.Store).AddOrders(s.Context(), order.Order{ID: "o1", Party: "lane-s", Payload: []byte("x"), Key: "invoice 5"}))
+		s.add("lane-t", "b2")
+		s.ends("lane-s", store.Refused)
+		assert.Regexp(s, `(?m)^batch key +invoice 4711 +b1 +lane-s +rejected `, s.does("search", "invoice 4711"))
+		assert.Regexp(s, `(?m)^order key +invoice 5 +- +lane-s +queued `, s.does("search", "invoice"))
+		assert.Regexp(s, `(?m)^lane +lane-t `, s.does("search", "lane-t"))
+		assert.Len(s, reads[operator.Lookup](s, "search", "b").Hits, 2)
+		assert.Contains(s, s.does("search", "lane", "--limit", "1"), "there are more")
+		assert.Contains(s, s.does("search", "none"), "nothing has this")
+		s.fails(exitUsage, "search", "")
+		assert.Contains(s, s.fails(exitUsage, "search", "b", "--state", "queued"), "--state")
+	})
+}
+
+// As much of an id is given as is enough.
+func TestBeginningOfAnID(t *testing.T) {
+	inStores(t, func(s *screen) {
+		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "s", ID: "abc1", Payload: []byte("x"), DataChangeID: "key"}))
+		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "t", ID: "abd2", Payload: []byte("x"), DataChangeID: "key"}))
+		assert.Equal(s, batch.ID("abc1"), reads[shown](s, "show", "abc").Batch.ID)
+		assert.Contains(s, s.fails(exitUsage, "show", "ab"), "more than one batch: abc1, abd2; give more of it")
+		assert.Contains(s, s.fails(exitUsage, "show", "key"), "is the caller's key of more than one batch")
+		assert.Contains(s, s.fails(exitUsage, "show", "--data-change-id", "key"), "s, t; give --service")
+		assert.Equal(s, batch.ID("abd2"), reads[shown](s, "show", "--data-change-id", "key", "--service", "t").Batch.ID)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -123,19 +124,23 @@ func name(of, text string) error {
 func (a *app) search() *cobra.Command {
 	var q operator.SearchQuery
 	c := &cobra.Command{
-		Use: "search [flags]", Short: "Open batches by what no index finds",
-		Long: `Reads the open batches, the oldest first, and lists those with all the given properties. It ends after --within,
-and says when it did not see all. A batch whose id or DataChangeID is known is found at once by "dltbatch
-show". Payloads are never shown. The JSON is operator.Searched.`,
+		Use: "search [flags] [TEXT]", Short: "What a text names; or open batches by what no index finds", Args: cobra.MaximumNArgs(1),
+		Long: `With a TEXT it finds batches by their ids and their callers' keys, orders by theirs, and lanes by their names:
+whole, or by the beginning, open or final, up to --limit of each (default 20, at most 100). Upper and lower
+case differ. The JSON is operator.Lookup. Without a TEXT it reads the open batches, the oldest first, and lists
+those with all the properties of the flags. It ends after --within, and says when it did not see all. The JSON is
+operator.Searched. Payloads are never shown.`,
 	}
 	read := filtering(c, &q.Filter)
 	f := c.Flags()
-	f.StringVar((*string)(&q.Prefix), "prefix", "", "only ids that begin with this `TEXT`")
 	f.StringVar(&q.Trace, "trace", "", "only those added within the trace of this `ID`, 32 hexadecimal digits")
 	f.IntVar(&q.Attempts, "attempts", 0, "at least so many attempts")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.DurationVar(&q.Within, "within", 0, "how long to search (default 2s)")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+		if len(args) > 0 {
+			return a.lookup(ctx, db, c, args[0], q.Limit)
+		}
 		if err := read(); err != nil {
 			return err
 		}
@@ -150,4 +155,47 @@ show". Payloads are never shown. The JSON is operator.Searched.`,
 			}
 		})
 	})
+}
+
+// lookup shows what a text names.
+func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text string, limit int) error {
+	for _, flag := range []string{"service", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
+		if c.Flags().Changed(flag) {
+			return fmt.Errorf("%w: --%s is for a search without a TEXT", errUsage, flag)
+		}
+	}
+	if text == "" {
+		return fmt.Errorf("%w: the TEXT is empty", errUsage)
+	}
+	if !c.Flags().Changed("limit") {
+		limit = 20
+	}
+	found, err := db.desk.Lookup(ctx, text, limit)
+	if err != nil {
+		return err
+	}
+	return a.print(found, func(p *page) { p.hits(found) })
+}
+
+// hits shows what a text names.
+func (p *page) hits(found operator.Lookup) {
+	if len(found.Hits) == 0 {
+		p.line("nothing has this id, key or name, or one that begins so; upper and lower case differ")
+		return
+	}
+	t := p.table("FOUND BY", "NAME", "BATCH", "LANE", "STATE", "ADDED")
+	for _, h := range found.Hits {
+		switch {
+		case h.Batch != nil:
+			t.row(alarm(h.Batch.Decision != "" || h.Batch.Quarantined), h.By, h.Name, h.Batch.ID, lane(h.Batch.Service), h.Batch.State, when(h.Batch.CreatedAt))
+		case h.Order != nil:
+			t.row(alarm(h.Order.State == order.Quarantined), h.By, h.Name, h.Order.Batch, lane(h.Order.Party), h.Order.State, when(h.Order.CreatedAt))
+		default:
+			t.row(plain, h.By, lane(*h.Lane), "", lane(*h.Lane), "", "")
+		}
+	}
+	t.end()
+	if found.More {
+		p.line("there are more: give more of it")
+	}
 }

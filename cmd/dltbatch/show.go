@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,8 +22,8 @@ type naming struct {
 
 func (n *naming) flags(c *cobra.Command) {
 	n.c = c
-	c.Flags().StringVar(&n.service, "service", "", "the batch's `SERVICE`; not needed with an ID")
-	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID, with --service: the batch with this `KEY`")
+	c.Flags().StringVar(&n.service, "service", "", "the batch's `SERVICE`; needed only where several lanes have the key")
+	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
 // stored is find for a command about what retention removes with a batch, or that acts upon the batch.
@@ -39,15 +40,35 @@ func (n *naming) stored(ctx context.Context, db *database, args []string) (batch
 // removed it (PrunedAt).
 func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
-	switch given := n.c.Flags().Changed("service"); {
-	case byChange == (len(args) > 0) || byChange && !given:
-		return batch.Record{}, fmt.Errorf("%w: name one batch: an ID, or --service and --data-change-id", errUsage)
-	case byChange:
-		return db.desk.Find(ctx, store.FindQuery{Service: batch.ServiceID(n.service), DataChangeID: n.change})
-	case given:
-		return db.desk.Get(ctx, batch.Key{Service: batch.ServiceID(n.service), ID: batch.ID(args[0])})
+	given := n.c.Flags().Changed("service")
+	if byChange == (len(args) > 0) || byChange && n.change == "" {
+		return batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
 	}
-	return db.desk.Find(ctx, store.FindQuery{ID: batch.ID(args[0])})
+	if !byChange {
+		rec, err := db.desk.Batch(ctx, args[0])
+		if err == nil && given && string(rec.Service) != n.service {
+			err = fmt.Errorf("%w: batch %s is not in this lane", batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 160))
+		}
+		return rec, err
+	}
+	q := store.FindQuery{DataChangeID: n.change}
+	if given {
+		q.Service = (*batch.ServiceID)(&n.service)
+	}
+	recs, _, err := db.desk.Find(ctx, q)
+	switch {
+	case err != nil:
+		return batch.Record{}, err
+	case len(recs) == 0:
+		return batch.Record{}, fmt.Errorf("%w: no batch has the key %s", batch.ErrNotFound, batch.Excerpt(n.change, 64))
+	case len(recs) > 1:
+		var lanes []string
+		for _, rec := range recs {
+			lanes = append(lanes, lane(rec.Service))
+		}
+		return batch.Record{}, fmt.Errorf("%w: batches of several lanes have this key: %s; give --service, too", errUsage, strings.Join(lanes, ", "))
+	}
+	return recs[0], nil
 }
 
 // shown is an answer of show.

@@ -45,8 +45,14 @@ func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 			"get":           {batch.ErrNotFound, func() error { _, err := st.Get(ctx, key); return err }},
 			"history":       {batch.ErrNotFound, func() error { _, err := st.History(ctx, key); return err }},
 			"texts":         {batch.ErrInvalidInput, func() error { _, _, err := st.ReadTexts(ctx, "kind", string(bad)); return err }},
-			"find": {batch.ErrNotFound, func() error {
-				_, err := st.Find(ctx, store.FindQuery{Service: bad, DataChangeID: string(bad)})
+			"find": {nil, func() error {
+				found, _, err := st.Find(ctx, store.FindQuery{Service: &bad, DataChangeID: string(bad)})
+				assert.Empty(t, found)
+				return err
+			}},
+			"find lanes": {nil, func() error {
+				found, err := st.FindLanes(ctx, store.FindLanesQuery{Name: bad, Begins: true})
+				assert.Empty(t, found)
 				return err
 			}},
 		} {

@@ -32,7 +32,7 @@ func constants(t testing.TB) map[string]string {
 	const folder = "../../store/postgres/"
 	files, err := filepath.Glob(folder + "*queries.go")
 	require.NoError(t, err)
-	for _, name := range append(files, "../../internal/sqlstore/queries.go") {
+	for _, name := range append(files, "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {

@@ -57,6 +57,9 @@ type Queries struct {
 	// Bury keeps tombstones of the batches $1 as of $2, and Tombs finds those of the ids $1; SQLite's
 	// have no hash of the id.
 	Bury, Tombs string
+	// TombsByHash finds the ids of up to $3 tombstones whose hashes are $1 to $2; in a driver without
+	// these hashes TombsByID finds those whose ids are $1 to $2.
+	TombsByHash, TombsByID string
 	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
 	DeleteStreamIDs string
 
@@ -112,8 +115,6 @@ const (
 	BuryFrom = `b.header_signature, b.service_id, b.payload_hash, $2::bigint,
 	b.data_change_id, b.created_at, f.state, f.version, f.attempt, f.final_at, f.submission_error, f.submission_error_message`
 
-	sqlTombOfChange = `SELECT ` + ColsTombstone + ` FROM {tombstones} p
-	WHERE p.service_id = $1::text AND p.data_change_id = $2::text AND p.data_change_id <> ''`
 	sqlSeqs     = `SELECT b.seq, b.header_signature, b.service_id FROM {batches} b WHERE b.id_hash = ANY ($1::uuid[])`
 	sqlReceipts = `SELECT r.batch_seq, r.transaction_id, r.result_valid, r.error_message, r.error_data FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT * FROM {transaction_receipts} r WHERE r.batch_seq = u.seq OFFSET 0) r ORDER BY r.batch_seq, r.position`

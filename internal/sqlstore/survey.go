@@ -1,9 +1,7 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -117,35 +115,4 @@ func controls(ctx context.Context, t Tx, statement string, args ...any) (map[bat
 		found[one.Service] = one
 		return nil
 	}, statement, args...)
-}
-
-// Find is [store.Store].Find.
-func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
-	const op = "find"
-	if err := q.Validate(); err != nil {
-		return batch.Record{}, s.d.Wrap(op, err)
-	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
-		notFound := fmt.Errorf("%w: %s", batch.ErrNotFound, q)
-		if !canStore(q.Service, cmp.Or(string(q.ID), q.DataChangeID)) {
-			return none, notFound
-		}
-		var found []batch.Record
-		if q.ID != "" {
-			found, err = records(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(q.ID))
-		} else {
-			found, err = records(ctx, t,
-				s.d.ListAll+`b.service_id = $1::text AND b.data_change_id = $2::text AND b.data_change_id <> ''`, string(q.Service), q.DataChangeID)
-		}
-		if err == nil && len(found) == 0 {
-			found, err = s.removed(ctx, t, q)
-		}
-		if err != nil {
-			return none, err
-		}
-		if len(found) == 0 || q.ID != "" && found[0].ID != q.ID {
-			return none, notFound
-		}
-		return found[0], nil
-	})
 }

@@ -66,14 +66,6 @@ func (s *Store) remains(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Re
 	return tombs(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
 }
 
-// removed is the record of the removed batch that a query names, if there is one.
-func (s *Store) removed(ctx context.Context, t Tx, q store.FindQuery) ([]batch.Record, error) {
-	if q.ID != "" {
-		return s.remains(ctx, t, []batch.Key{{ID: q.ID}})
-	}
-	return tombs(ctx, t, sqlTombOfChange, string(q.Service), q.DataChangeID)
-}
-
 // tombs are the records of the tombstones that a statement finds.
 func tombs(ctx context.Context, t Tx, statement string, args ...any) (found []batch.Record, err error) {
 	return found, Each(ctx, t, func(c *TombCols) error {

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -38,29 +37,4 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, 
 		found.Lanes = append(found.Lanes, l)
 	}
 	return found, nil
-}
-
-// Find is [store.Store].Find.
-func (s *Store) Find(ctx context.Context, q store.FindQuery) (batch.Record, error) {
-	if err := ctx.Err(); err != nil {
-		return batch.Record{}, err
-	}
-	if err := q.Validate(); err != nil {
-		return batch.Record{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, t := s.byID[q.ID], s.tombs[q.ID]
-	if q.ID == "" {
-		change := changeKey{q.Service, q.DataChangeID}
-		e, t = s.byChange[change], s.tombOf[change]
-	}
-	switch {
-	case e != nil:
-		return e.record(), nil
-	case t != nil:
-		r, _ := s.remains(t.Key)
-		return r, nil
-	}
-	return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, q)
 }

@@ -27,7 +27,7 @@ func (s *Store) driver() sqlstore.Driver {
 			Expired:           sqlExpired, Settleable: sqlSettleable, PartiesFirst: sqlPartiesFirst, PartiesAfter: sqlPartiesAfter,
 			SplitOrders: sqlSplitOrders, NextOrders: sqlNextOrders, QueuedOrders: sqlQueued,
 			PruneBatches: []string{sqlDeleteReceipts, sqlPruneBatchActs, sqlPruneAttempts, sqlPruneTransactions, sqlPruneTags, sqlPruneOutcomes, sqlPruneBatches},
-			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamIDs,
+			PruneOrders:  []string{sqlPruneFinalOrders, sqlPruneOrders}, PruneLaneActs: sqlPruneLaneActs, Bury: sqlBury, Tombs: sqlTombs, TombsByHash: sqlTombsByHash, DeleteStreamIDs: sqlDeleteStreamIDs,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlCheck,
 		},
 	}

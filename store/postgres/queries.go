@@ -436,7 +436,9 @@ const (
 	ON CONFLICT (id_hash) DO NOTHING`
 	sqlTombs = `SELECT ` + sqlstore.ColsTombstone + ` FROM unnest($1::text[]) AS u (id)
 	CROSS JOIN LATERAL (SELECT * FROM {tombstones} t
-		WHERE t.id_hash = substring(encode(sha256(convert_to(u.id, 'UTF8')), 'hex') FOR 32)::uuid OFFSET 0) p`
+		WHERE t.id_hash = encode(substring(convert_to(u.id, 'UTF8') || '\x000000000000'::bytea FOR 6)
+			|| substring(sha256(convert_to(u.id, 'UTF8')) FOR 10), 'hex')::uuid OFFSET 0) p`
+	sqlTombsByHash       = `SELECT t.header_signature FROM {tombstones} t WHERE t.id_hash >= $1::uuid AND t.id_hash <= $2::uuid ORDER BY t.id_hash LIMIT $3::bigint`
 	sqlPruneTransactions = `DELETE FROM {transactions} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)
 	CROSS JOIN LATERAL (SELECT x.ctid FROM {transactions} x WHERE x.batch_seq = u.seq OFFSET 0) r))`
 	sqlPruneTags = `DELETE FROM {batch_tags} WHERE ctid = ANY (ARRAY (SELECT r.ctid FROM unnest($1::bigint[]) AS u (seq)

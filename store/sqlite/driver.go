@@ -29,7 +29,7 @@ func (s *Store) driver() sqlstore.Driver {
 			// Nothing relies on ON DELETE CASCADE, which works only where foreign_keys is on.
 			PruneBatches: []string{sqlDeleteReceipts, sqlDeleteBatchActs, sqlDeleteAttempts, sqlDeleteTransactions, sqlDeleteTags, sqlDeletePayload, sqlDeleteFinal, sqlDeleteBatch},
 			PruneOrders:  []string{sqlDeleteOrderPayload, sqlDeleteOrderOutcome, sqlDeleteOrder}, PruneLaneActs: sqlPruneLaneActs,
-			Bury: sqlBury, Tombs: sqlTombs, DeleteStreamIDs: sqlDeleteStreamID,
+			Bury: sqlBury, Tombs: sqlTombs, TombsByID: sqlTombsByID, DeleteStreamIDs: sqlDeleteStreamID,
 			Payloads: sqlPayloads, Witnesses: sqlWitnesses, SetChecks: sqlSetCheck,
 		},
 	}

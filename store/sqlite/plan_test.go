@@ -25,7 +25,7 @@ import (
 // ones as this package sends them.
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go"} {
+	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -270,31 +270,39 @@ func TestIndexesOfStatements(t *testing.T) {
 		query, want string
 		sorts       int // of what was found
 	}{
-		"attempted rows":       {sqlAttempted, "USING INDEX open_batches_attempted (service_id=?)", 0},
-		"what waits in a lane": {sqlWaiting, "USING INDEX open_batches_lane (service_id=?)", 0},
-		"witnesses":            {sqlWitnesses, "USING COVERING INDEX batches_lane (service_id=? AND created_at<?)", 1},
-		"what is owned":        {sqlOwned, "USING INDEX open_batches_attempted (service_id=?)", 2},
-		"finals":               {all["sqlFinals"], "USING INDEX batches_id (id_hash=?)", 0},
-		"next orders":          {sqlNextOrders, "USING INDEX open_orders_queue (party=?)", 0},
-		"a party's load":       {sqlPartiesAfter, "USING INDEX open_orders_queue (party=?)", 0},
-		"a party's oldest":     {sqlPartiesAfter, "USING COVERING INDEX open_orders_age (party=?)", 0},
-		"orders to split":      {sqlSplitOrders, "USING INDEX open_orders_split (party=?)", 0},
-		"orders of a batch":    {rebind(sqlstore.BatchOrders), "USING INDEX open_orders_batch (batch=?)", 1},
-		"expired orders":       {sqlExpired, "USING INDEX open_orders_deadline (deadline<?)", 0},
-		"any expired order":    {sqlAnyExpired, "USING COVERING INDEX open_orders_deadline (deadline<?)", 0},
-		"parties":              {sqlPartiesAfter, "USING COVERING INDEX open_orders_", 0},
-		"prunable orders":      {sqlPrunableOrders, "USING COVERING INDEX final_orders_final (final_at<?)", 0},
-		"a claim's controls":   {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
-		"and once more":        {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
-		"a scan's":             {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
-		"controls":             {all["sqlControls"], "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)", 0},
-		"acts upon a lane":     {all["sqlLaneActs"], "USING PRIMARY KEY (everything=? AND service_id=?)", 0},
-		"acts that are old":    {sqlPruneLaneActs, "USING COVERING INDEX lane_acts_at (at<?)", 0},
-		"acts upon a batch":    {all["sqlBatchActs"], "USING PRIMARY KEY (batch_seq=?)", 0},
-		"attempts":             {all["sqlAttempts"], "USING PRIMARY KEY (batch_seq=?)", 0},
-		"attempts, too many":   {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)", 0},
-		"what is prunable":     {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)", 0},
-		"what is set aside":    {quarantined, "USING INDEX outcomes_quarantined", 1},
+		"attempted rows":         {sqlAttempted, "USING INDEX open_batches_attempted (service_id=?)", 0},
+		"what waits in a lane":   {sqlWaiting, "USING INDEX open_batches_lane (service_id=?)", 0},
+		"witnesses":              {sqlWitnesses, "USING COVERING INDEX batches_lane (service_id=? AND created_at<?)", 1},
+		"what is owned":          {sqlOwned, "USING INDEX open_batches_attempted (service_id=?)", 2},
+		"finals":                 {all["sqlFinals"], "USING INDEX batches_id (id_hash=?)", 0},
+		"next orders":            {sqlNextOrders, "USING INDEX open_orders_queue (party=?)", 0},
+		"a party's load":         {sqlPartiesAfter, "USING INDEX open_orders_queue (party=?)", 0},
+		"a party's oldest":       {sqlPartiesAfter, "USING COVERING INDEX open_orders_age (party=?)", 0},
+		"orders to split":        {sqlSplitOrders, "USING INDEX open_orders_split (party=?)", 0},
+		"orders of a batch":      {rebind(sqlstore.BatchOrders), "USING INDEX open_orders_batch (batch=?)", 1},
+		"expired orders":         {sqlExpired, "USING INDEX open_orders_deadline (deadline<?)", 0},
+		"any expired order":      {sqlAnyExpired, "USING COVERING INDEX open_orders_deadline (deadline<?)", 0},
+		"parties":                {sqlPartiesAfter, "USING COVERING INDEX open_orders_", 0},
+		"prunable orders":        {sqlPrunableOrders, "USING COVERING INDEX final_orders_final (final_at<?)", 0},
+		"a claim's controls":     {sqlWaiting, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
+		"and once more":          {sqlAttempted, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
+		"a scan's":               {sqlLanesAfter, "SEARCH c USING PRIMARY KEY (everything=? AND service_id=?)", 0},
+		"controls":               {all["sqlControls"], "SEARCH c USING PRIMARY KEY (everything=? AND service_id>?)", 0},
+		"acts upon a lane":       {all["sqlLaneActs"], "USING PRIMARY KEY (everything=? AND service_id=?)", 0},
+		"acts that are old":      {sqlPruneLaneActs, "USING COVERING INDEX lane_acts_at (at<?)", 0},
+		"acts upon a batch":      {all["sqlBatchActs"], "USING PRIMARY KEY (batch_seq=?)", 0},
+		"attempts":               {all["sqlAttempts"], "USING PRIMARY KEY (batch_seq=?)", 0},
+		"attempts, too many":     {sqlTrimAttempts, "USING PRIMARY KEY (batch_seq=? AND position>? AND position<?)", 0},
+		"the beginning of an id": {all["sqlFindIDs"], "USING INDEX batches_id (id_hash>? AND id_hash<?)", 0},
+		"and of a removed one":   {sqlTombsByID, "USING PRIMARY KEY (header_signature>? AND header_signature<?)", 0},
+		"a key in all lanes":     {all["sqlChanges"], "USING INDEX batches_change (data_change_id>? AND data_change_id<?)", 0},
+		"and of a removed batch": {all["sqlTombChanges"], "USING COVERING INDEX tombstones_change (data_change_id>? AND data_change_id<?)", 0},
+		"a key of a caller":      {sqlSameChange, "USING INDEX batches_change (data_change_id=? AND service_id=?)", 0},
+		"an order's key":         {all["sqlFindOrderKeys"], "USING INDEX orders_key (idempotency_key>? AND idempotency_key<?)", 0},
+		"the names of lanes":     {all["sqlLanesOfBatches"], "USING COVERING INDEX batches_lane (service_id>? AND service_id<?)", 0},
+		"and of parties":         {all["sqlLanesOfOrders"], "USING COVERING INDEX orders_party (party>? AND party<?)", 0},
+		"what is prunable":       {sqlPrunable, "USING COVERING INDEX outcomes_final (final_at<?)", 0},
+		"what is set aside":      {quarantined, "USING INDEX outcomes_quarantined", 1},
 	} {
 		lines := strings.Join(plan(t, s, c.query), "\n")
 		assert.Contains(t, lines, c.want, name)

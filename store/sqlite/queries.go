@@ -229,6 +229,7 @@ const (
 	SELECT ` + sqlstore.BuryFrom + ` FROM json_each(?1) j
 	CROSS JOIN batches b ON b.seq = j.value CROSS JOIN outcomes f ON f.seq = b.seq
 	WHERE true ON CONFLICT (header_signature) DO NOTHING`
+	sqlTombsByID          = `SELECT p.header_signature FROM tombstones p WHERE p.header_signature >= ?1 AND p.header_signature <= ?2 ORDER BY p.header_signature LIMIT ?3`
 	sqlTombs              = `SELECT ` + sqlstore.ColsTombstone + ` FROM json_each(?1) j CROSS JOIN tombstones p ON p.header_signature = j.value`
 	sqlDeletePayload      = `DELETE FROM batch_payloads WHERE seq = ?`
 	sqlDeleteTransactions = `DELETE FROM transactions WHERE batch_seq = ?`

@@ -95,7 +95,8 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 		{"Hear", store.CanHint, func() error {
 			return st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: func() {}})
 		}},
-		{"Find", store.CanSurvey, func() error { _, err := st.Find(ctx, store.FindQuery{ID: key("queued").ID}); return err }},
+		{"Find", store.CanFind, func() error { _, _, err := st.Find(ctx, store.FindQuery{ID: key("queued").ID}); return err }},
+		{"FindLanes", store.CanFind, func() error { _, err := st.FindLanes(ctx, store.FindLanesQuery{Begins: true}); return err }},
 	}
 }
 

@@ -20,7 +20,7 @@ func TestPartial(t *testing.T) {
 				core
 				abilities
 				reading
-			}{core{Delivery: uncontrolled{s}}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey), s}
+			}{core{Delivery: uncontrolled{s}}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey | store.CanFind), s}
 		},
 		"abilities to write": func(s *memory.Store) store.Store {
 			return struct {
@@ -63,7 +63,8 @@ type reading interface {
 	Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error)
 	Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error)
 	Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error)
-	Find(ctx context.Context, q store.FindQuery) (batch.Record, error)
+	Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error)
+	FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.ServiceID, error)
 }
 
 type writing interface {

@@ -109,7 +109,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"counts", countsTests(), store.CanCount},
 		{"stats", statsTests(), store.CanCountOpen},
 		{"survey", surveyTests(), store.CanSurvey},
-		{"find", findTests(), store.CanSurvey},
+		{"find", findTests(), store.CanFind},
 		{"acts", actsTests(), store.CanListActs | store.CanOperate | store.CanControl | store.CanInspect},
 		{"texts", textsTests(), store.CanKeepTexts},
 		{"journal", journalTests(), store.CanKeepStreams},

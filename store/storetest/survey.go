@@ -25,14 +25,6 @@ func surveyTests() []test {
 	}
 }
 
-func findTests() []test {
-	return []test{
-		{name: "by id alone, and by the caller's own key", run: findEach},
-		{name: "what is not there", run: findNothing},
-		{name: "what a tombstone keeps", run: findRemoved, needs: store.CanPrune},
-	}
-}
-
 // survey asks, and compares with the model.
 func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 	f.Helper()
@@ -278,40 +270,4 @@ func surveyNothing(f *fixture) {
 	f.survey(store.SurveyQuery{Start: true})
 	assert.Equal(f, before, f.get("a"))
 	assert.Equal(f, []batch.ID{"b"}, laneIDs(f.view("s", 9))[1:], "it locks nothing and takes nothing")
-}
-
-func findEach(f *fixture) {
-	ours := bt("s", "ours")
-	ours.DataChangeID = "change"
-	theirs := bt("t", "theirs")
-	theirs.DataChangeID = "change"
-	final := bt("s", "final")
-	final.DataChangeID = "older change"
-	f.add(ours, theirs, bt("s", "plain"))
-	f.committed(final)
-	for _, id := range []batch.ID{"ours", "theirs", "final", "plain"} {
-		got := must(f.st.Find(f.ctx, store.FindQuery{ID: id}))(f)
-		assert.Equal(f, f.get(id), got)
-	}
-	for _, b := range []batch.Batch{ours, theirs, final} {
-		got := must(f.st.Find(f.ctx, store.FindQuery{Service: b.Service, DataChangeID: b.DataChangeID}))(f)
-		assert.Equal(f, f.get(b.ID), got)
-	}
-}
-
-func findNothing(f *fixture) {
-	b := bt("s", "a")
-	b.DataChangeID = "change"
-	f.add(b, bt("s", "plain"))
-	for _, q := range []store.FindQuery{
-		{ID: "b"}, {ID: "\xff"}, {Service: "s", DataChangeID: "a"}, {Service: "t", DataChangeID: "change"}, {DataChangeID: "change"},
-		{Service: "\x00", DataChangeID: "change"}, {Service: "s", DataChangeID: "\xff"},
-	} {
-		_, err := f.st.Find(f.ctx, q)
-		require.ErrorIs(f, err, batch.ErrNotFound, "%+v", q)
-	}
-	for _, q := range []store.FindQuery{{}, {Service: "s"}, {ID: "a", DataChangeID: "change"}, {Service: "s", ID: "a"}} {
-		_, err := f.st.Find(f.ctx, q)
-		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", q)
-	}
 }

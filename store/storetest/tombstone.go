@@ -157,15 +157,18 @@ func findRemoved(f *fixture) {
 	f.pass(1)
 	require.Equal(f, 2, f.prune(0, true))
 	for id, change := range map[batch.ID]string{"a": "paid", "b": "refused"} {
-		f.remains(must(f.st.Find(f.ctx, store.FindQuery{ID: id}))(f))
-		f.remains(must(f.st.Find(f.ctx, store.FindQuery{Service: "s", DataChangeID: change}))(f))
-		for _, q := range []store.FindQuery{{ID: id + "2"}, {Service: "t", DataChangeID: change}, {Service: "s", DataChangeID: string(id)}} {
-			_, err := f.st.Find(f.ctx, q)
-			require.ErrorIs(f, err, batch.ErrNotFound, "%+v", q)
+		for _, q := range []store.FindQuery{
+			{ID: id}, {ID: id, Begins: true}, {DataChangeID: change}, {DataChangeID: change[:3], Begins: true}, {Service: service("s"), DataChangeID: change},
+		} {
+			assert.Equal(f, []batch.ID{id}, f.found(q), "%+v", q)
+		}
+		for _, q := range []store.FindQuery{{ID: id + "2"}, {Service: service("t"), DataChangeID: change}, {DataChangeID: string(id)}} {
+			assert.Empty(f, f.found(q), "%+v", q)
 		}
 	}
-	f.add(ch("s", "c", "", "r"))
-	assert.Equal(f, f.get("c"), must(f.st.Find(f.ctx, store.FindQuery{ID: "c"}))(f))
+	f.add(ch("s", "ax", "", "r"))
+	assert.Equal(f, []batch.ID{"ax"}, f.found(store.FindQuery{ID: "ax"}))
+	assert.Equal(f, []batch.ID{"a", "ax"}, f.found(store.FindQuery{ID: "a", Begins: true}))
 }
 
 func tombChange(f *fixture) {

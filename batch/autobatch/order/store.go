@@ -29,6 +29,10 @@ type Store interface {
 	// ListOrders returns records in the order of (CreatedAt, ID) and the cursor for the next
 	// call, "" at the end.
 	ListOrders(ctx context.Context, q ListQuery) ([]Record, store.Cursor, error)
+	// FindOrders returns the records of the orders that q names, in byte order of what was asked
+	// for; more says that others match, too. Nothing found is no error. It works as
+	// [store.Store].Find.
+	FindOrders(ctx context.Context, q FindQuery) (found []Record, more bool, err error)
 	// Parties lists parties that have queued orders and no batch whose orders are unsettled,
 	// in byte order after q.After, each with the load that waits there. An order whose
 	// deadline has passed counts until ExpireOrders handles it. Fewer parties than q.Limit
@@ -90,6 +94,33 @@ func (q ListQuery) Bounded() ListQuery {
 	}
 	q.Limit = min(q.Limit, 1000)
 	return q
+}
+
+// FindQuery asks for orders by an id, a caller's key, or the beginning of one of them.
+type FindQuery struct {
+	// ID or Key is what is looked for; the other is empty.
+	ID  ID
+	Key string
+	// Begins says that only the beginning is given.
+	Begins bool
+	Limit  int // defaults to 10, at most 100
+}
+
+// Bounded returns the query with its limit's default and within its bound.
+func (q FindQuery) Bounded() FindQuery {
+	if q.Limit <= 0 {
+		q.Limit = 10
+	}
+	q.Limit = min(q.Limit, 100)
+	return q
+}
+
+// Validate reports whether the query makes sense. The error is a [*batch.InputError].
+func (q FindQuery) Validate() error {
+	if (q.ID == "") == (q.Key == "") {
+		return &batch.InputError{Field: "FindQuery", Want: "an ID or a Key"}
+	}
+	return nil
 }
 
 // PartiesQuery asks for parties with something to do.

@@ -15,6 +15,7 @@ func listTests() []test {
 	return []test{
 		{name: "what is selected, in order", run: listSelects},
 		{name: "page by page", run: listPages},
+		{name: "one order by its id or its key, or the beginning of one", run: listFound},
 		{name: "what is final, what is missing, and nothing of what is open", run: listFinals},
 		{name: "what is open is counted, where the store counts", run: listCounts},
 	}
@@ -70,6 +71,46 @@ func listSelects(f *fixture) {
 	require.True(f, f.settle(settlement(f.settleable(), order.Verdict{State: order.Queued})))
 	rs, _ = must2(f.st.ListOrders(f.ctx, order.ListQuery{Batch: "open"}))(f)
 	assert.Equal(f, []order.ID{is[order.Dequeued]}, recordIDs(rs), "its last, though it is queued again")
+}
+
+func listFound(f *fixture) {
+	party, is := f.oneOfEach()
+	key := func(id order.ID, key string) order.Order {
+		o := ord("q", id)
+		o.Key = key
+		return o
+	}
+	f.add(key("q1", "invoice 1"), key("q2", "invoice 10"), ord("q", "q10"))
+	found := func(q order.FindQuery) (ids []order.ID) {
+		f.Helper()
+		rs, more := must2(f.st.FindOrders(f.ctx, q))(f)
+		require.False(f, more)
+		for _, r := range rs {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	for state, id := range is {
+		rs, _ := must2(f.st.FindOrders(f.ctx, order.FindQuery{ID: id}))(f)
+		require.Len(f, rs, 1)
+		assert.Equal(f, state, rs[0].State)
+		assert.Equal(f, party, rs[0].Party)
+	}
+	assert.Equal(f, []order.ID{"q1", "q10", "q2"}, found(order.FindQuery{ID: "q", Begins: true}))
+	assert.Equal(f, []order.ID{"q1", "q10"}, found(order.FindQuery{ID: "q1", Begins: true}))
+	assert.Equal(f, []order.ID{"q1"}, found(order.FindQuery{ID: "q1"}))
+	assert.Equal(f, []order.ID{"q1"}, found(order.FindQuery{Key: "invoice 1"}))
+	assert.Equal(f, []order.ID{"q1", "q2"}, found(order.FindQuery{Key: "inv", Begins: true}))
+	for _, q := range []order.FindQuery{{ID: "none"}, {ID: "nul\x00"}, {Key: "invoice"}, {Key: "\xff", Begins: true}, {ID: "Q", Begins: true}} {
+		assert.Empty(f, found(q), "%+v", q)
+	}
+	rs, more := must2(f.st.FindOrders(f.ctx, order.FindQuery{ID: "q", Begins: true, Limit: 2}))(f)
+	assert.Len(f, rs, 2)
+	assert.True(f, more)
+	for _, q := range []order.FindQuery{{}, {Begins: true}, {ID: "a", Key: "b"}} {
+		_, _, err := f.st.FindOrders(f.ctx, q)
+		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", q)
+	}
 }
 
 func listPages(f *fixture) {

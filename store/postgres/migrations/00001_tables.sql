@@ -13,9 +13,10 @@
 CREATE SEQUENCE {batch_seq} INCREMENT BY 1000;
 
 -- What never changes. created_at is the batch's place in its lane; ties break by
--- header_signature. By that a batch is looked up through the first 16 bytes of its
--- SHA-256, which an index holds in a quarter of the space:
---   WHERE id_hash = substring(encode(sha256('...'), 'hex') FOR 32)::uuid
+-- header_signature. By that a batch is looked up through its first 6 bytes and the first
+-- 10 of its SHA-256, which an index holds in a quarter of the space, and which finds a
+-- batch by the beginning of its id, too:
+--   WHERE id_hash = encode(substring('...'::bytea FOR 6) || substring(sha256('...') FOR 10), 'hex')::uuid
 CREATE TABLE {batches} (
     seq               bigint   NOT NULL PRIMARY KEY,
     id_hash           uuid     NOT NULL,
@@ -43,8 +44,9 @@ CREATE TABLE {batches} (
 ALTER TABLE {batches} ALTER COLUMN serialized_batch SET STORAGE EXTERNAL;
 -- Holds an id to one row, and finds it.
 CREATE UNIQUE INDEX {.batches_id} ON {batches} (id_hash);
--- The caller's own key.
-CREATE UNIQUE INDEX {.batches_change} ON {batches} (service_id, data_change_id) WHERE data_change_id <> '';
+-- The caller's own key, unique in its lane. It is first, so that people find it, or its
+-- beginning, in all lanes.
+CREATE UNIQUE INDEX {.batches_change} ON {batches} (data_change_id, service_id) WHERE data_change_id <> '';
 -- Add reads the end of a lane here, and List a lane in order.
 CREATE INDEX {.batches_lane} ON {batches} (service_id, created_at);
 -- Add reads here whether any order key is ahead of the clock; List lists all lanes in order.
@@ -273,7 +275,7 @@ CREATE TABLE {tombstones} (
     submission_error_message text     NOT NULL
 );
 -- The caller's own key, as in batches.
-CREATE UNIQUE INDEX {.tombstones_change} ON {tombstones} (service_id, data_change_id) WHERE data_change_id <> '';
+CREATE UNIQUE INDEX {.tombstones_change} ON {tombstones} (data_change_id, service_id) WHERE data_change_id <> '';
 
 -- Auto-batching. What never changes of an order; created_at is its place among those
 -- of its party, ties break by order_id.
@@ -297,8 +299,8 @@ CREATE TABLE {orders} (
     autovacuum_vacuum_scale_factor = 0.05
 );
 CREATE UNIQUE INDEX {.orders_id} ON {orders} (order_id);
--- The caller's own key.
-CREATE UNIQUE INDEX {.orders_key} ON {orders} (party, idempotency_key) WHERE idempotency_key <> '';
+-- The caller's own key, as in batches.
+CREATE UNIQUE INDEX {.orders_key} ON {orders} (idempotency_key, party) WHERE idempotency_key <> '';
 -- AddOrders reads the end of a party here, and ListOrders a party, or all of them, in order.
 CREATE INDEX {.orders_party} ON {orders} (party, created_at);
 CREATE INDEX {.orders_created} ON {orders} (created_at);

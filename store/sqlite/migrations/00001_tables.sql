@@ -10,7 +10,7 @@
 -- each takes at least the lane's last + 1.
 CREATE TABLE batches (
     seq               INTEGER PRIMARY KEY AUTOINCREMENT,
-    id_hash           BLOB    NOT NULL, -- the first 16 bytes of the SHA-256 of header_signature
+    id_hash           BLOB    NOT NULL, -- the first 6 bytes of header_signature, and 10 of its SHA-256
     header_signature  TEXT    NOT NULL,
     service_id        TEXT    NOT NULL,
     created_at        INTEGER NOT NULL,
@@ -26,13 +26,15 @@ CREATE TABLE batches (
     tags              TEXT              -- JSON, as batch_tags has them. NULL: none
 ) STRICT;
 
--- Holds an id to one row, as it does two ids of one hash. An index of the ids themselves
+-- Holds an id to one row, as it does two ids of one hash, and finds an id by its
+-- beginning, too. An index of the ids themselves
 -- is six times as large, and each batch that is added changes a page of it at random.
 CREATE UNIQUE INDEX batches_id ON batches (id_hash);
 -- Add reads the end of a lane here, and List a lane in order.
 CREATE UNIQUE INDEX batches_lane ON batches (service_id, created_at);
--- The caller's own key.
-CREATE UNIQUE INDEX batches_change ON batches (service_id, data_change_id) WHERE data_change_id <> '';
+-- The caller's own key, unique in its lane. It is first, so that people find it, or its
+-- beginning, in all lanes.
+CREATE UNIQUE INDEX batches_change ON batches (data_change_id, service_id) WHERE data_change_id <> '';
 -- Add reads the last order key here; List lists all lanes in order.
 CREATE INDEX batches_created ON batches (created_at);
 
@@ -227,7 +229,7 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 
 -- The caller's own key, as in batches.
-CREATE UNIQUE INDEX tombstones_change ON tombstones (service_id, data_change_id) WHERE data_change_id <> '';
+CREATE UNIQUE INDEX tombstones_change ON tombstones (data_change_id, service_id) WHERE data_change_id <> '';
 
 -- Auto-batching. What never changes of an order; created_at is its place among those
 -- of its party, as a batch's in its lane.
@@ -246,8 +248,8 @@ CREATE TABLE orders (
 
 -- AddOrders reads the end of a party here, and ListOrders a party, or all of them, in order.
 CREATE UNIQUE INDEX orders_party ON orders (party, created_at);
--- The caller's own key.
-CREATE UNIQUE INDEX orders_key ON orders (party, idempotency_key) WHERE idempotency_key <> '';
+-- The caller's own key, as in batches.
+CREATE UNIQUE INDEX orders_key ON orders (idempotency_key, party) WHERE idempotency_key <> '';
 CREATE INDEX orders_created ON orders (created_at);
 
 -- The payload is in a table of its own, as a batch's.

@@ -1,0 +1,205 @@
+package sqlstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// alike returns the first and the last text that begin so; with a whole text it is both. No name has the
+// character U+10FFFF, which is not printable, and databases compare names as bytes.
+func alike(text string, begins bool) (first, last string) {
+	if begins {
+		return text, text + "\U0010FFFF"
+	}
+	return text, text
+}
+
+// Find is [store.Store].Find.
+func (s *Store) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
+	const op = "find"
+	if err := q.Validate(); err != nil {
+		return nil, false, s.d.Wrap(op, err)
+	}
+	q = q.Bounded()
+	if !canStore("", cmp.Or(string(q.ID), q.DataChangeID)) || q.Service != nil && !canStore(*q.Service) {
+		return nil, false, nil
+	}
+	err = s.d.Snapshot(ctx, op, func(ctx context.Context, t Tx) (err error) {
+		var ids []batch.ID
+		if ids, more, err = s.matches(ctx, t, q); err != nil || len(ids) == 0 {
+			found = nil
+			return err
+		}
+		found, err = s.ofIDs(ctx, t, ids)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(found, func(a, b batch.Record) int {
+		if q.ID != "" {
+			return cmp.Compare(a.ID, b.ID)
+		}
+		return cmp.Or(cmp.Compare(a.DataChangeID, b.DataChangeID), cmp.Compare(a.Service, b.Service))
+	})
+	n := min(len(found), q.Limit)
+	return found[:n], more || n < len(found), nil
+}
+
+// ofIDs are the records of batches, or what is kept of them.
+func (s *Store) ofIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch.Record, error) {
+	keys := make([]batch.Key, len(ids))
+	for i, id := range ids {
+		keys[i].ID = id
+	}
+	found, err := records(ctx, t, s.d.ListAll+`b.id_hash = ANY ($1::uuid[])`, hashes(t, keys))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.remains(ctx, t, keys)
+	for _, r := range kept {
+		if !slices.ContainsFunc(found, func(f batch.Record) bool { return f.ID == r.ID }) {
+			found = append(found, r)
+		}
+	}
+	return slices.DeleteFunc(found, func(r batch.Record) bool { return !slices.Contains(ids, r.ID) }), err
+}
+
+// matches finds the ids of batches, stored or removed.
+func (s *Store) matches(ctx context.Context, t Tx, q store.FindQuery) (ids []batch.ID, more bool, err error) {
+	switch {
+	case q.ID != "" && !q.Begins:
+		return []batch.ID{q.ID}, false, nil
+	case q.ID != "":
+		if ids, more, err = begin(ctx, t, sqlFindIDs, q); err != nil {
+			return nil, false, err
+		}
+		removed, alsoMore, err := s.begunTombs(ctx, t, q)
+		return append(ids, removed...), more || alsoMore, err
+	}
+	first, last := alike(q.DataChangeID, q.Begins)
+	args, statements := []any{first, last, int64(q.Limit + 1)}, []string{sqlChanges, sqlTombChanges}
+	if q.Service != nil {
+		args, statements = append(args, string(*q.Service)), []string{sqlChangesOf, sqlTombsOf}
+	}
+	for _, statement := range statements {
+		some, err := Query[batch.ID](ctx, t, statement, args...)
+		if err != nil {
+			return nil, false, err
+		}
+		ids, more = append(ids, some...), more || len(some) > q.Limit
+	}
+	return ids, more, nil
+}
+
+// begunTombs finds the ids of removed batches.
+func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batch.ID, bool, error) {
+	if s.d.TombsByHash != "" {
+		return begin(ctx, t, s.d.TombsByHash, q)
+	}
+	first, last := alike(string(q.ID), true)
+	ids, err := Query[batch.ID](ctx, t, s.d.TombsByID, first, last, int64(q.Limit+1))
+	return ids, len(ids) > q.Limit, err
+}
+
+// A search for the beginning of an id compares so many ids whose hashes begin alike, in pages.
+const (
+	beginPage  = 1000
+	beginPages = 20
+)
+
+// begin finds ids by their beginning, through their hashes: of a longer beginning these say only the first
+// bytes.
+func begin(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids []batch.ID, more bool, err error) {
+	low, high := hashesFrom(q.ID)
+	page := q.Limit + 1
+	if len(q.ID) > idBegin {
+		page = beginPage
+	}
+	for range beginPages {
+		some, err := Query[batch.ID](ctx, t, statement, hex.EncodeToString(low[:]), hex.EncodeToString(high[:]), int64(page))
+		if err != nil {
+			return nil, false, err
+		}
+		for _, id := range some {
+			if strings.HasPrefix(string(id), string(q.ID)) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > q.Limit {
+			return ids, true, nil
+		}
+		if len(some) < page {
+			return ids, false, nil
+		}
+		last := IDHash(some[len(some)-1])
+		if low = next(last); bytes.Compare(low[:], high[:]) > 0 || low == [16]byte{} {
+			return ids, false, nil
+		}
+	}
+	return ids, true, nil
+}
+
+// next is the hash after a hash; zero after the last.
+func next(h [16]byte) [16]byte {
+	for i := len(h) - 1; i >= 0; i-- {
+		if h[i]++; h[i] != 0 {
+			break
+		}
+	}
+	return h
+}
+
+// FindLanes is [store.Store].FindLanes.
+func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.ServiceID, error) {
+	q = q.Bounded()
+	if !canStore(q.Name) {
+		return nil, nil
+	}
+	first, last := alike(string(q.Name), q.Begins)
+	return ask(ctx, s.d.Read, "find lanes", func(ctx context.Context, t Tx) ([]batch.ServiceID, error) {
+		var found []batch.ServiceID
+		for _, statement := range []string{sqlLanesOfBatches, sqlLanesOfOrders, sqlLanesSteered, sqlLanesServed} {
+			some, err := Query[batch.ServiceID](ctx, t, statement, first, last, int64(q.Limit))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, some...)
+		}
+		slices.Sort(found)
+		found = slices.Compact(found)
+		return found[:min(len(found), q.Limit)], nil
+	})
+}
+
+// FindOrders is [order.Store].FindOrders.
+func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) (found []order.Record, more bool, err error) {
+	const op = "find orders"
+	if err := q.Validate(); err != nil {
+		return nil, false, s.d.Wrap(op, err)
+	}
+	q = q.Bounded()
+	text, statement := string(q.ID), sqlFindOrders
+	if text == "" {
+		text, statement = q.Key, sqlFindOrderKeys
+	}
+	if !canStore("", text) {
+		return nil, false, nil
+	}
+	first, last := alike(text, q.Begins)
+	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
+		return Query[orderCols](ctx, t, statement, first, last, int64(q.Limit+1))
+	})
+	for i := range rows[:min(len(rows), q.Limit)] {
+		found = append(found, rows[i].record())
+	}
+	return found, len(rows) > q.Limit, err
+}

@@ -1,0 +1,238 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// What a text in [Desk.Lookup] may be.
+const (
+	ByBatchID  = "batch id"
+	ByBatchKey = "batch key" // [batch.Batch].DataChangeID
+	ByOrderID  = "order id"
+	ByOrderKey = "order key" // [order.Order].Key
+	ByLane     = "lane"
+)
+
+// Lookup is an answer of [Desk.Lookup].
+type Lookup struct {
+	Hits []Hit `json:"hits"` // those of the whole text first
+	// More says that the text begins other names, too.
+	More bool `json:"more,omitzero"`
+}
+
+// Hit is one thing that a text names: a batch, an order or a lane.
+type Hit struct {
+	By    string `json:"by"`             // ByBatchID and so on
+	Whole bool   `json:"whole,omitzero"` // the text is the whole name, and not its beginning
+	Name  string `json:"name"`           // that the text is, or begins
+	// One of these is set.
+	Batch *batch.Record    `json:"batch,omitempty"`
+	Order *order.Record    `json:"order,omitempty"`
+	Lane  *batch.ServiceID `json:"lane,omitempty"`
+}
+
+// Lookup returns what a text may name: batches by their ids and their callers' keys, orders by theirs,
+// and lanes; whole or by the beginning, up to limit of each kind (0 is 10, at most 100). Batches and
+// orders may be open, final or, for batches, removed by retention. Upper and lower case differ. It needs
+// a store with [store.CanFind], and its cost grows with the limit, not with what is stored.
+func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, error) {
+	found := Lookup{Hits: []Hit{}}
+	if text == "" {
+		return found, nil
+	}
+	for _, find := range [...]func(context.Context, string, int, *Lookup) error{d.lanesLike, d.batchesLike, d.ordersLike} {
+		if err := find(ctx, text, limit, &found); err != nil {
+			return Lookup{}, fmt.Errorf("look %q up: %w", batch.Excerpt(text, 64), err)
+		}
+	}
+	// Each kind comes in byte order, in which the whole text is before all that it begins.
+	slices.SortStableFunc(found.Hits, func(a, b Hit) int {
+		switch {
+		case a.Whole == b.Whole:
+			return 0
+		case a.Whole:
+			return -1
+		}
+		return 1
+	})
+	return found, nil
+}
+
+func (l *Lookup) add(text string, h Hit) {
+	h.Whole = h.Name == text
+	l.Hits = append(l.Hits, h)
+}
+
+func (d *Desk) lanesLike(ctx context.Context, text string, limit int, found *Lookup) error {
+	q := store.FindLanesQuery{Name: batch.ServiceID(text), Begins: true, Limit: limit}
+	lanes, err := d.store.FindLanes(ctx, q)
+	for _, lane := range lanes {
+		found.add(text, Hit{By: ByLane, Name: string(lane), Lane: &lane})
+	}
+	found.More = found.More || len(lanes) >= q.Bounded().Limit
+	return err
+}
+
+func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *Lookup) error {
+	for _, way := range []struct {
+		by   string
+		q    store.FindQuery
+		name func(batch.Record) string
+	}{
+		{ByBatchID, store.FindQuery{ID: batch.ID(text)}, func(r batch.Record) string { return string(r.ID) }},
+		{ByBatchKey, store.FindQuery{DataChangeID: text}, func(r batch.Record) string { return r.DataChangeID }},
+	} {
+		way.q.Limit = limit
+		recs, more, err := d.wholeAndBegun(ctx, way.q)
+		if err != nil {
+			return err
+		}
+		for _, rec := range recs {
+			found.add(text, Hit{By: way.by, Name: way.name(rec), Batch: &rec})
+		}
+		found.More = found.More || more
+	}
+	return nil
+}
+
+// wholeAndBegun finds batches by a whole text and by its beginning. With many that begin so, the store need
+// not see the whole one.
+func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
+	whole, more, err := d.store.Find(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	q.Begins = true
+	begun, alsoMore, err := d.store.Find(ctx, q)
+	for _, rec := range begun {
+		if !slices.ContainsFunc(whole, func(w batch.Record) bool { return w.Key == rec.Key }) {
+			whole = append(whole, rec)
+		}
+	}
+	return whole, more || alsoMore, err
+}
+
+func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lookup) error {
+	orders, ok := d.store.(order.Store)
+	if !ok {
+		return nil
+	}
+	for _, way := range []struct {
+		by   string
+		q    order.FindQuery
+		name func(order.Record) string
+	}{
+		{ByOrderID, order.FindQuery{ID: order.ID(text), Begins: true, Limit: limit}, func(r order.Record) string { return string(r.ID) }},
+		{ByOrderKey, order.FindQuery{Key: text, Begins: true, Limit: limit}, func(r order.Record) string { return r.Key }},
+	} {
+		recs, more, err := orders.FindOrders(ctx, way.q)
+		if errors.Is(err, store.ErrUnsupported) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, rec := range recs {
+			found.add(text, Hit{By: way.by, Name: way.name(rec), Order: &rec})
+		}
+		found.More = found.More || more
+	}
+	return nil
+}
+
+// AmbiguousError is the [batch.ErrInvalidInput] of a text that is the beginning of more than one name, or
+// the key of more than one batch.
+type AmbiguousError struct {
+	What  string   // "batch" or "lane"
+	Text  string   // that was given
+	Key   bool     // it is a whole key, and not the beginning of a name
+	Names []string // of the batches or lanes
+	More  bool     // there are others
+}
+
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	names := make([]string, len(e.Names))
+	for i, name := range e.Names {
+		names[i] = batch.Excerpt(name, 64)
+	}
+	if e.More {
+		names = append(names, "and others")
+	}
+	how := "is the beginning of"
+	if e.Key {
+		how = "is the caller's key of"
+	}
+	return fmt.Sprintf("%q %s more than one %s: %s; give more of it", batch.Excerpt(e.Text, 64), how, e.What, strings.Join(names, ", "))
+}
+
+// Unwrap returns [batch.ErrInvalidInput].
+func (*AmbiguousError) Unwrap() error { return batch.ErrInvalidInput }
+
+// Batch returns the batch that a text names: its whole id, or the beginning of its id and of no other, or
+// a caller's whole key that one batch has. Otherwise the error is [batch.ErrNotFound] or an
+// [*AmbiguousError].
+func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
+	for _, q := range []store.FindQuery{{ID: batch.ID(text)}, {ID: batch.ID(text), Begins: true}, {DataChangeID: text}} {
+		recs, more, err := d.Find(ctx, q)
+		switch {
+		case err != nil:
+			return batch.Record{}, err
+		case len(recs) == 1 && !more:
+			return recs[0], nil
+		case len(recs) > 0:
+			e := &AmbiguousError{What: "batch", Text: text, Key: q.DataChangeID != "", More: more}
+			for _, rec := range recs {
+				e.Names = append(e.Names, string(rec.ID))
+			}
+			return batch.Record{}, e
+		case more: // too many ids begin like this one
+			return batch.Record{}, fmt.Errorf("%w: batch %s; too many ids begin like it to compare them all: give the whole id", batch.ErrNotFound, batch.Excerpt(text, 64))
+		}
+	}
+	return batch.Record{}, fmt.Errorf("%w: no id is %s or begins so, and no caller's key is it", batch.ErrNotFound, batch.Excerpt(text, 64))
+}
+
+// Lane returns the lane that a text names: one that anybody knows ([Desk.KnowsLane]) by its whole name,
+// or by the beginning of its name and of no other. known is false, and the lane is the text, where no
+// name begins so; an [*AmbiguousError] says that several do.
+func (d *Desk) Lane(ctx context.Context, text string) (lane batch.ServiceID, known bool, err error) {
+	lane = batch.ServiceID(text)
+	if known, err = d.KnowsLane(ctx, lane); known || err != nil || text == "" {
+		return lane, known, err
+	}
+	q := store.FindLanesQuery{Name: lane, Begins: true}
+	lanes, err := d.store.FindLanes(ctx, q)
+	switch {
+	case err != nil:
+		return lane, false, fmt.Errorf("find lanes: %w", err)
+	case len(lanes) == 0:
+		return lane, false, nil
+	case len(lanes) == 1:
+		return lanes[0], true, nil
+	}
+	e := &AmbiguousError{What: "lane", Text: text, More: len(lanes) == q.Bounded().Limit}
+	for _, l := range lanes {
+		e.Names = append(e.Names, string(l))
+	}
+	return lane, false, e
+}
+
+// KnowsLane reports whether anybody knows the lane: it has batches or orders, open or final, a control
+// that was set, or a ledger on record. A lane that nobody knows may be new, and its name may be a
+// typing error.
+func (d *Desk) KnowsLane(ctx context.Context, lane batch.ServiceID) (bool, error) {
+	lanes, err := d.store.FindLanes(ctx, store.FindLanesQuery{Name: lane, Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("find lanes: %w", err)
+	}
+	return len(lanes) > 0, nil
+}

@@ -1,0 +1,128 @@
+package operator_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// keyed is a batch with a caller's key.
+func keyed(service batch.ServiceID, id batch.ID, key string) batch.Batch {
+	b := one(service, id)
+	b.DataChangeID = key
+	return b
+}
+
+func TestLookup(t *testing.T) {
+	inStores(t, func(o *office) {
+		long := batch.ID(strings.Repeat("c0ffee", 21) + "00")
+		o.add(keyed("payments", long, "invoice 4711"), keyed("refunds", "b", "invoice 4711"), keyed("payments", "c0ffee", "invoice 47"))
+		orders := o.st.(order.Store)
+		require.NoError(o, orders.AddOrders(o.ctx(),
+			order.Order{Party: "parties", ID: "order-1", Key: "invoice 4711", Payload: []byte("p")}, order.Order{Party: "parties", ID: "c0ffee-order", Payload: []byte("p")}))
+		gone, err := o.Cancel(o.ctx(), o.see(one("refunds", "b")), ada)
+		require.NoError(o, err)
+
+		type hit struct {
+			by, name string
+			whole    bool
+		}
+		look := func(text string) (hits []hit) {
+			o.Helper()
+			found, err := o.Lookup(o.ctx(), text, 0)
+			require.NoError(o, err)
+			assert.False(o, found.More)
+			for _, h := range found.Hits {
+				hits = append(hits, hit{h.By, h.Name, h.Whole})
+				switch h.By {
+				case operator.ByLane:
+					assert.Equal(o, h.Name, string(*h.Lane))
+				case operator.ByOrderID, operator.ByOrderKey:
+					assert.Equal(o, batch.ServiceID("parties"), h.Order.Party)
+				default:
+					assert.NotZero(o, h.Batch.Version)
+				}
+			}
+			return hits
+		}
+		assert.Equal(o, []hit{{"batch key", "invoice 4711", true}, {"batch key", "invoice 4711", true}, {"order key", "invoice 4711", true}}, look("invoice 4711"))
+		assert.Equal(o, []hit{{"batch id", "c0ffee", true}, {"batch id", string(long), false}, {"order id", "c0ffee-order", false}}, look("c0ffee"))
+		assert.Equal(o, []hit{{"batch id", string(long), false}}, look(string(long[:12])))
+		assert.Equal(o, []hit{{"lane", "parties", false}, {"lane", "payments", false}}, look("pa"))
+		assert.Equal(o, []hit{{"lane", "payments", true}}, look("payments"))
+		assert.Equal(o, []hit{{"batch id", "b", true}}, look("b"), "it is final")
+		assert.Equal(o, batch.Rejected, gone.State)
+		for _, none := range []string{"", "C0FFEE", "nvoice", "\xff", "%"} {
+			assert.Empty(o, look(none), none)
+		}
+		found, err := o.Lookup(o.ctx(), "invoice", 1)
+		require.NoError(o, err)
+		assert.True(o, found.More)
+	})
+}
+
+// A person gives as much of an id or of a name as is enough.
+func TestOneThingOfAText(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.add(keyed("payments", "abc1", "key 1"), keyed("payroll", "abc2", "key 2"), keyed("refunds", "abc", "key 2"), one("pay", "x"))
+		for text, want := range map[string]batch.ID{"abc": "abc", "abc1": "abc1", "x": "x", "key 1": "abc1"} {
+			rec, err := o.Batch(o.ctx(), text)
+			require.NoError(o, err, text)
+			assert.Equal(o, want, rec.ID)
+		}
+		for _, none := range []string{"abc3", "key", "pay"} {
+			_, err := o.Batch(o.ctx(), none)
+			require.ErrorIs(o, err, batch.ErrNotFound, none)
+		}
+		for text, names := range map[string][]string{"ab": {"abc", "abc1", "abc2"}, "key 2": {"abc2", "abc"}} {
+			_, err := o.Batch(o.ctx(), text)
+			var many *operator.AmbiguousError
+			require.ErrorAs(o, err, &many, text)
+			require.ErrorIs(o, err, batch.ErrInvalidInput)
+			assert.Equal(o, names, many.Names)
+		}
+
+		for text, want := range map[string]batch.ServiceID{"pay": "pay", "paym": "payments", "r": "refunds"} {
+			lane, known, err := o.Lane(o.ctx(), text)
+			require.NoError(o, err)
+			assert.True(o, known)
+			assert.Equal(o, want, lane)
+		}
+		_, known, err := o.Lane(o.ctx(), "pa")
+		require.EqualError(o, err, `"pa" is the beginning of more than one lane: pay, payments, payroll; give more of it`)
+		assert.False(o, known)
+		for _, none := range []string{"payments2", "", "PAY"} {
+			lane, known, err := o.Lane(o.ctx(), none)
+			require.NoError(o, err)
+			assert.False(o, known, none)
+			assert.Equal(o, batch.ServiceID(none), lane, "the lane with the name \"\" is not begun by it")
+		}
+		_, err = o.Pause(o.ctx(), batch.Only("new"), ada)
+		require.NoError(o, err)
+		knows, err := o.KnowsLane(o.ctx(), "new")
+		require.NoError(o, err)
+		assert.True(o, knows)
+	})
+}
+
+// Many ids that begin alike are no reason to guess.
+func TestTooManyBeginAlike(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.lane("s", 30)
+		_, err := o.Batch(o.ctx(), "s")
+		var many *operator.AmbiguousError
+		require.ErrorAs(o, err, &many)
+		assert.True(o, many.More)
+		assert.Len(o, many.Names, 10)
+		assert.ErrorContains(o, err, "and others")
+		_, _, err = o.Find(o.ctx(), store.FindQuery{})
+		require.ErrorIs(o, err, batch.ErrInvalidInput)
+	})
+}
