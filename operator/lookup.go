@@ -16,6 +16,7 @@ import (
 const (
 	ByBatchID  = "batch id"
 	ByBatchKey = "batch key" // [batch.Batch].DataChangeID
+	ByTag      = "batch tag" // one of [batch.Tags]; the name is "name=value"
 	ByOrderID  = "order id"
 	ByOrderKey = "order key" // [order.Order].Key
 	ByLane     = "lane"
@@ -40,7 +41,8 @@ type Hit struct {
 }
 
 // Lookup returns what a text may name: batches by their ids and their callers' keys, orders by theirs,
-// and lanes; whole or by the beginning, up to limit of each kind (0 is 10, at most 100). Batches and
+// and lanes; whole or by the beginning, and batches by a whole tag, as "invoice=4711" or by its value
+// alone; up to limit of each kind (0 is 10, at most 100). Batches and
 // orders may be open, final or, for batches, removed by retention. Upper and lower case differ. It needs
 // a store with [store.CanFind], and its cost grows with the limit, not with what is stored.
 func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, error) {
@@ -48,7 +50,7 @@ func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, erro
 	if text == "" {
 		return found, nil
 	}
-	for _, find := range [...]func(context.Context, string, int, *Lookup) error{d.lanesLike, d.batchesLike, d.ordersLike} {
+	for _, find := range [...]func(context.Context, string, int, *Lookup) error{d.lanesLike, d.batchesLike, d.tagged, d.ordersLike} {
 		if err := find(ctx, text, limit, &found); err != nil {
 			return Lookup{}, fmt.Errorf("look %q up: %w", batch.Excerpt(text, 64), err)
 		}
@@ -118,6 +120,29 @@ func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Re
 		}
 	}
 	return whole, more || alsoMore, err
+}
+
+// tagged finds batches by a whole tag, or by its whole value.
+func (d *Desk) tagged(ctx context.Context, text string, limit int, found *Lookup) error {
+	tag, err := batch.ParseTag(text)
+	if err != nil || tag.Validate() != nil || !d.store.Abilities().Has(store.CanList) {
+		return nil //nolint:nilerr // no batch has a tag that is none
+	}
+	recs, next, err := d.store.List(ctx, store.ListQuery{Tag: tag, Limit: store.FindQuery{Limit: limit}.Bounded().Limit})
+	for _, rec := range recs {
+		name := tag
+		for n, value := range rec.Tags {
+			if value == tag.Value && (name.Name == "" || n < name.Name) {
+				name.Name = n
+			}
+		}
+		if tag.Name != "" {
+			name = tag
+		}
+		found.Hits = append(found.Hits, Hit{By: ByTag, Whole: true, Name: name.String(), Batch: &rec})
+	}
+	found.More = found.More || next != ""
+	return err
 }
 
 func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lookup) error {

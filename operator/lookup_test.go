@@ -62,6 +62,13 @@ func TestLookup(t *testing.T) {
 		for _, none := range []string{"", "C0FFEE", "nvoice", "\xff", "%"} {
 			assert.Empty(o, look(none), none)
 		}
+		tagged := one("payments", "tagged")
+		tagged.Tags = batch.Tags{"invoice": "4711", "customer": "9"}
+		o.add(tagged)
+		for _, text := range []string{"4711", "invoice=4711"} {
+			assert.Equal(o, []hit{{"batch tag", "invoice=4711", true}}, look(text))
+		}
+		assert.Empty(o, look("customer=4711"))
 		found, err := o.Lookup(o.ctx(), "invoice", 1)
 		require.NoError(o, err)
 		assert.True(o, found.More)
