@@ -20,6 +20,16 @@ func (s *servers) startBouncer() (string, error) {
 	return s.behind, err
 }
 
+// ServeBouncer starts a PgBouncer in transaction mode before the server of dsn, for programs that
+// are no tests. It returns the data source name, a URL, through it, and a function that stops it.
+func ServeBouncer(dsn string) (behind string, stop func(), err error) {
+	p, behind, err := runBouncer(dsn)
+	if err != nil {
+		return "", nil, fmt.Errorf("no PgBouncer of its own: %w", err)
+	}
+	return behind, p.stop, nil
+}
+
 // PgBouncer runs in transaction mode, with fewer connections to the server than tests have to
 // it, so that transactions of one client do land on different ones.
 const bouncerConfig = `[databases]

@@ -26,6 +26,7 @@ const role = "DLTBATCH_YARD_ROLE"
 const (
 	roleLedger = "ledger" // says its URL and serves until its standard input ends
 	roleJob    = "job"    // reads a job, and writes a result
+	roleAdds   = "adds"   // reads a job, adds its batches one by one, and writes what it can tell of each
 )
 
 // asChild does a child's work, and reports whether this process is a child.
@@ -37,7 +38,9 @@ func asChild() bool {
 	case roleLedger:
 		err = serveLedger(os.Stdin, os.Stdout)
 	case roleJob:
-		err = serveJob(os.Stdin, os.Stdout)
+		err = serve(os.Stdin, os.Stdout, run)
+	case roleAdds:
+		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) ([]told, error) { return j.add(ctx) })
 	default:
 		err = fmt.Errorf("no role %q", os.Getenv(role))
 	}
@@ -69,7 +72,8 @@ func serveLedger(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-func serveJob(in io.Reader, out io.Writer) error {
+// serve reads a job, does it, and writes what came of it.
+func serve[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T, error)) error {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return err
@@ -90,7 +94,7 @@ func serveJob(in io.Reader, out io.Writer) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	r, err := run(ctx, j)
+	r, err := do(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -141,20 +145,25 @@ func startLedger(ctx context.Context) (*ledgerProcess, error) {
 
 // inChild runs a job in a process of its own.
 func inChild(ctx context.Context, j job) (r result, err error) {
-	cmd, err := child(ctx, roleJob)
+	return r, inProcess(ctx, roleJob, j, &r)
+}
+
+// inProcess gives a job to a process of its own, and reads what came of it.
+func inProcess(ctx context.Context, as string, j job, came any) error {
+	cmd, err := child(ctx, as)
 	if err != nil {
-		return r, err
+		return err
 	}
 	text, err := json.Marshal(j)
 	if err != nil {
-		return r, err
+		return err
 	}
 	cmd.Stdin = strings.NewReader(string(text))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		return r, err
+		return err
 	}
-	return r, json.Unmarshal(out, &r)
+	return json.Unmarshal(out, came)
 }

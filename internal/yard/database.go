@@ -106,9 +106,16 @@ func (d *database) stop(ctx context.Context, m *meter, r *result, n int) error {
 
 // config is pgx's configuration, with a wire that counts.
 func (d *database) config() (*pgxdriver.ConnConfig, error) {
-	c, err := pgxdriver.ParseConfig(d.j.DSN)
+	dsn := d.j.DSN
+	if d.j.Store == bouncer {
+		dsn = d.j.Bouncer
+	}
+	c, err := pgxdriver.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
+	}
+	if d.j.Store == bouncer {
+		c.DefaultQueryExecMode = pgxdriver.QueryExecModeExec
 	}
 	c.DialFunc = d.wire.DialContext
 	return c, nil
@@ -117,7 +124,7 @@ func (d *database) config() (*pgxdriver.ConnConfig, error) {
 // pool is the pool that a user would give to a store.
 func (d *database) pool() (*sql.DB, error) {
 	switch d.j.Store {
-	case pgx:
+	case pgx, bouncer:
 		c, err := d.config()
 		if err != nil {
 			return nil, err

@@ -3,19 +3,21 @@ package main
 import "fmt"
 
 // goal is a figure to reach: a ratio of the rates of two entries in one run, a value of one
-// entry, or the ratio of a value of one entry to the same value of the other.
+// entry, or the ratio of a value of one entry to the same value of the other, or, if beyond is
+// set, the difference.
 type goal struct {
 	measure     string
 	mode        string
 	entry, base string
 	value       func(result) float64
+	beyond      bool
 	least, most float64
 	unit        string
 }
 
 // goals are the goals that this program measures.
 func goals() []goal {
-	return []goal{
+	all := []goal{
 		{measure: "PostgreSQL with pgx's own pool, Serial over 10,000 lanes, of the floor", mode: "throughput", entry: ours, base: floor, least: 0.75},
 		{measure: "the same, of the tuned job queue", mode: "throughput", entry: ours, base: tuned, least: 2},
 		{measure: "PostgreSQL with pgx's own pool, Pipelined over 100 lanes, of the floor", mode: "throughput", entry: pipelined, base: floor, least: 0.75},
@@ -30,6 +32,17 @@ func goals() []goal {
 		{measure: "the same, p50", mode: "held", entry: ours + isHeld, base: ours, value: func(r result) float64 { return r.P50 }, most: 1.2},
 		{measure: "the same, p99", mode: "held", entry: ours + isHeld, base: ours, value: func(r result) float64 { return r.P99 }, most: 2},
 	}
+	for _, label := range []string{ownPool, overPgx, overPQ, pooled, onSQLite} {
+		all = append(all,
+			goal{measure: label + ", between two processes: from the return of Add to the POST, p50", mode: "latency", entry: label + apart, value: func(r result) float64 { return r.Hand50 }, most: 5, unit: " ms"},
+			goal{measure: "the same, p99", mode: "latency", entry: label + apart, value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
+			goal{measure: "until the answer of Await, p50, beyond that in one process", mode: "latency", entry: label + apart, base: label + together, beyond: true, value: func(r result) float64 { return r.Answer50 }, most: 5, unit: " ms"},
+		)
+	}
+	return append(all,
+		goal{measure: ownPool + ", between two processes: from Add to the POST, p50, of the tuned job queue's", mode: "latency", entry: ownPool + apart, base: tuned + apart, value: func(r result) float64 { return r.Post50 }, most: 1},
+		goal{measure: "the same, p90", mode: "latency", entry: ownPool + apart, base: tuned + apart, value: func(r result) float64 { return r.Post90 }, most: 1},
+	)
 }
 
 // verdict is a line of the table of goals.
@@ -49,6 +62,10 @@ func (p page) reached() (out []verdict) {
 				v.want = fmt.Sprintf("≤ %.4g%s", g.most, g.unit)
 			}
 			switch {
+			case g.beyond:
+				got := g.value(e.Median) - g.value(f.entry(g.base).Median)
+				good = got <= g.most
+				v.got = fmt.Sprintf("%.1f%s", got, g.unit)
 			case g.value != nil && g.base != "":
 				got := g.value(e.Median) / g.value(f.entry(g.base).Median)
 				good = got <= g.most

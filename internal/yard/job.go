@@ -19,6 +19,7 @@ const (
 	native   = "native" // pgx's own pool
 	pgx      = "pgx"
 	pq       = "pq"
+	bouncer  = "bouncer" // pgx's pool, through PgBouncer in transaction mode
 	sqlite   = "sqlite"
 	inMemory = "memory"
 )
@@ -32,7 +33,7 @@ type job struct {
 	Pipelined int           // ours: batches of a lane under way at once; 0 is Serial
 	Waiting   int           // batches that wait in the database already: the job adds none, and awaits N of them
 	Rest      time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
-	Apart     bool          // they are added through connections of another client, as another process does
+	Apart     bool          // another process adds them
 
 	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile
 	// another transaction holds a snapshot, if Snapshot is set.
@@ -40,8 +41,10 @@ type job struct {
 	Pace     float64
 	Snapshot bool
 
+	Began       time.Time // by the clock that all processes have in common; zero for the job's own start
 	Seed        uint64
 	DSN         string // of PostgreSQL
+	Bouncer     string // the same database through PgBouncer
 	Dir         string // for files of SQLite
 	Ledger      string // URL of the fake ledger
 	LedgerPID   int
@@ -51,12 +54,25 @@ type job struct {
 
 // result holds the figures of a job.
 type result struct {
-	Seconds    float64 `json:"seconds"`
-	Rate       float64 `json:"rate"` // batches a second
-	P50        float64 `json:"p50"`  // ms from Add until final
-	P99        float64 `json:"p99"`
-	Post50     float64 `json:"post50"` // ms from Add until the POST; only where each batch is added alone
-	Post99     float64 `json:"post99"`
+	Seconds float64 `json:"seconds"`
+	Rate    float64 `json:"rate"` // batches a second
+	P50     float64 `json:"p50"`  // ms from Add until final
+	P99     float64 `json:"p99"`
+
+	// Where each batch is added alone: ms from Add until its return, until the POST, and until
+	// the answer of Await; and from the return of Add until the POST.
+	Add50     float64 `json:"add50,omitzero"`
+	Post50    float64 `json:"post50,omitzero"`
+	Post90    float64 `json:"post90,omitzero"`
+	Post99    float64 `json:"post99,omitzero"`
+	PostMax   float64 `json:"postMax,omitzero"`
+	Answer50  float64 `json:"answer50,omitzero"`
+	Answer90  float64 `json:"answer90,omitzero"`
+	Answer99  float64 `json:"answer99,omitzero"`
+	AnswerMax float64 `json:"answerMax,omitzero"`
+	Hand50    float64 `json:"hand50,omitzero"`
+	Hand99    float64 `json:"hand99,omitzero"`
+
 	CPU        shares  `json:"cpu"`   // cores
 	Trips      float64 `json:"trips"` // for each batch, as all below
 	WAL        float64 `json:"wal"`   // bytes
@@ -77,7 +93,8 @@ func (r result) work() float64 {
 // fields returns all figures.
 func (r *result) fields() []*float64 {
 	return []*float64{
-		&r.Seconds, &r.Rate, &r.P50, &r.P99, &r.Post50, &r.Post99,
+		&r.Seconds, &r.Rate, &r.P50, &r.P99,
+		&r.Add50, &r.Hand50, &r.Hand99, &r.Post50, &r.Post90, &r.Post99, &r.PostMax, &r.Answer50, &r.Answer90, &r.Answer99, &r.AnswerMax,
 		&r.CPU.Client, &r.CPU.Postgres, &r.CPU.Ledger,
 		&r.Trips, &r.WAL, &r.Allocs, &r.AllocBytes, &r.PeakRSS,
 	}
@@ -101,6 +118,10 @@ func run(ctx context.Context, j job) (r result, err error) {
 		w = newSteadyWork(j.Seed, j.N, j.Lanes, payloadSize)
 	} else {
 		w = newWork(j.Seed, n, j.Lanes, payloadSize)
+	}
+	if j.Apart {
+		w.begin = w.begin.Round(0) // without the clock that only this process has
+		j.Began = w.begin
 	}
 	switch j.Contender {
 	case ours:
@@ -131,10 +152,11 @@ func run(ctx context.Context, j job) (r result, err error) {
 		_, warm := j.steadyN()
 		w.moments = w.moments[warm:]
 	}
-	whole, untilPost := w.waits()
+	whole := w.waits()
 	r.P50, r.P99 = ms(percentile(whole, 50)), ms(percentile(whole, 99))
 	if j.Rest > 0 {
-		r.Post50, r.Post99 = ms(percentile(untilPost, 50)), ms(percentile(untilPost, 99))
+		w.moments = w.moments[min(lateWarm, j.N/6):]
+		r.late(w)
 	}
 	return r, nil
 }

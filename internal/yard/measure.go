@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	pgxdriver "github.com/jackc/pgx/v5"
@@ -30,6 +31,14 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, drop()) }()
+	behind := ""
+	if needs(chosen, bouncer) {
+		var end func()
+		if behind, end, err = pgtest.ServeBouncer(dsn); err != nil {
+			return err
+		}
+		defer end()
+	}
 	ledger, err := startLedger(ctx)
 	if err != nil {
 		return err
@@ -53,7 +62,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	y := &yard{o: o, out: out, common: job{DSN: dsn, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
+	y := &yard{o: o, out: out, common: job{DSN: dsn, Bouncer: behind, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
 	for _, m := range chosen {
 		f, err := y.mode(ctx, m)
 		if err != nil {
@@ -72,6 +81,13 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 	}
 	return nil
+}
+
+// needs reports whether an entry of the modes uses a store.
+func needs(all []mode, store string) bool {
+	return slices.ContainsFunc(all, func(m mode) bool {
+		return slices.ContainsFunc(m.entries, func(e entry) bool { return e.job.Store == store })
+	})
 }
 
 // aboutServer finds the first process of the server, if the server is on this machine, and
@@ -123,6 +139,11 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
 			}
 			f.Entries[i].add(r)
+			if r.Post50 > 0 {
+				fmt.Fprintf(y.out, "%s %d/%d  %-40s POST p50 %7.1f ms, p99 %7.1f  answer p50 %7.1f, p99 %7.1f\n",
+					m.name, round+1, rounds, m.entries[i].label, r.Post50, r.Post99, r.Answer50, r.Answer99)
+				continue
+			}
 			fmt.Fprintf(y.out, "%s %d/%d  %-28s %8.0f/s  p50 %7.1f ms  p99 %7.1f ms  cores: client %.2f, postgres %.2f, ledger %.2f; %.0f us a batch\n",
 				m.name, round+1, rounds, m.entries[i].label, r.Rate, r.P50, r.P99, r.CPU.Client, r.CPU.Postgres, r.CPU.Ledger, r.work())
 		}
@@ -133,7 +154,7 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 func (y *yard) entry(ctx context.Context, m mode, i, round int) (r result, err error) {
 	e := m.entries[i]
 	j := e.job
-	j.DSN, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.common.DSN, y.common.Dir, y.common.Ledger, y.common.LedgerPID, y.common.PostgresPID
+	j.DSN, j.Bouncer, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.common.DSN, y.common.Bouncer, y.common.Dir, y.common.Ledger, y.common.LedgerPID, y.common.PostgresPID
 	j.Profile = profileOf(y.o.profile, m, e, round)
 	y.seed += 1 << 32
 	j.Seed = y.seed + uint64(time.Now().UnixNano())

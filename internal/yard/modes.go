@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // mode is a question; entries that take turns answer it. The others are compared with the
 // first entry.
@@ -32,6 +35,11 @@ const (
 	together  = ", same process"
 	apart     = ", another process"
 	isHeld    = ", a snapshot held"
+	ownPool   = "pgx's own pool"
+	overPgx   = "pgx"
+	overPQ    = "lib/pq"
+	pooled    = "pgx through PgBouncer"
+	onSQLite  = "SQLite"
 )
 
 // Settings of a run at a steady pace, unless flags say otherwise.
@@ -50,8 +58,11 @@ func modes() []mode {
 		}
 	}
 	rival := entry{tuned, job{Contender: river, Store: pgx}}
-	late := func(label, contender, store, added string) entry {
-		return entry{label + added, job{Contender: contender, Store: store, N: 60, Rest: 150 * time.Millisecond, Apart: added == apart}}
+	late := func(label, contender, store, added string, lanes int) entry {
+		return entry{label + added, job{Contender: contender, Store: store, N: 120, Lanes: lanes, Rest: 100 * time.Millisecond, Apart: added == apart}}
+	}
+	lates := func(label, store string) []entry {
+		return []entry{late(label, ours, store, together, lateWarm), late(label, ours, store, apart, lateWarm)}
 	}
 	steady := func(label, contender, store string, held bool) entry {
 		e := entry{label, job{Contender: contender, Store: store, Lanes: 400, Pace: defaultPace, Hold: defaultHold, Snapshot: held}}
@@ -64,10 +75,11 @@ func modes() []mode {
 		{"throughput", "PostgreSQL with pgx's own pool", append(throughput(pgx, native), rival)},
 		{"throughput-pq", "PostgreSQL with lib/pq", append(throughput(pgx, pq), rival)},
 		{"throughput-sqlite", "SQLite, synchronous = FULL", throughput(sqlite, sqlite)},
-		{"latency", "An idle queue: from Add until the POST, and until Await answers", []entry{
-			late(ours, ours, native, together), late(ours, ours, native, apart), late(tuned, river, pgx, apart),
-			late("ours on SQLite", ours, sqlite, together), late("ours on SQLite", ours, sqlite, apart),
-		}},
+		{"latency", "An idle queue: from Add until its return, until the POST, and until Await answers", slices.Concat(
+			lates(ownPool, native),
+			[]entry{late(ownPool+", a new lane each", ours, native, apart, defaultLanes), late(tuned, river, pgx, apart, 0)},
+			lates(overPgx, pgx), lates(overPQ, pq), lates(pooled, bouncer), lates(onSQLite, sqlite),
+		)},
 		{"backlog", "A process that starts before a backlog, PostgreSQL with pgx", []entry{
 			{nothing, job{Contender: ours, Store: pgx}},
 			{million, job{Contender: ours, Store: pgx, N: 100_000, Waiting: 1_000_000}},

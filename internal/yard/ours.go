@@ -104,14 +104,6 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	done := newFinals(w, j.N)
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
-	open := func(migrate bool, o *dltbatch.Options) (*dltbatch.Runner, func(), error) {
-		st, shut, err := d.store(ctx, migrate)
-		if err != nil {
-			return nil, nil, err
-		}
-		x, err := dltbatch.New(st, &fake{client: c, w: w}, o)
-		return x, shut, err
-	}
 	o := &dltbatch.Options{Observer: done}
 	if j.Pipelined > 0 {
 		o.Strategy = queuer.Pipelined(j.Pipelined)
@@ -119,17 +111,14 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if j.Hold > 0 {
 		o.Retention = heldKept
 	}
-	runner, shut, err := open(j.Waiting == 0, o)
+	st, shut, err := d.store(ctx, j.Waiting == 0)
 	if err != nil {
 		return err
 	}
 	defer shut()
-	adder := runner
-	if j.Apart { // as a process that adds and awaits, and runs nothing
-		if adder, shut, err = open(false, nil); err != nil {
-			return err
-		}
-		defer shut()
+	runner, err := dltbatch.New(st, &fake{client: c, w: w}, o)
+	if err != nil {
+		return err
 	}
 	if err := d.settle(ctx); err != nil {
 		return err
@@ -158,11 +147,14 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 		go func() {
-			if j.Rest > 0 {
-				failed <- oneByOne(ctx, j, w, adder)
-				return
+			switch {
+			case j.Apart:
+				failed <- w.apart(ctx, j)
+			case j.Rest > 0:
+				failed <- oneByOne(ctx, j, w, runner)
+			default:
+				failed <- w.add(ctx, runner.Add)
 			}
-			failed <- w.add(ctx, runner.Add)
 		}()
 	}
 	for waiting := true; waiting; {
@@ -195,25 +187,6 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	}
 	if n := done.bad.Load(); n > 0 {
 		return fmt.Errorf("%d batches are final and not committed", n)
-	}
-	return nil
-}
-
-// oneByOne adds each batch to an idle queue, awaits its end, and rests.
-func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
-	for _, b := range w.batches {
-		m := w.moment(b.ID)
-		m.added = w.now()
-		if err := r.Add(ctx, b); err != nil {
-			return err
-		}
-		if _, err := r.Await(ctx, b.Key()); err != nil {
-			return err
-		}
-		m.answered = w.now()
-		if err := sleep(ctx, j.Rest); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -258,16 +231,4 @@ func (w *work) add(ctx context.Context, add func(context.Context, ...batch.Batch
 		}
 	}
 	return nil
-}
-
-// sleep waits, unless ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -88,9 +88,9 @@ func TestLanesTakeTurns(t *testing.T) {
 func TestWaits(t *testing.T) {
 	w := newWork(7, 3, 2, leastSize)
 	w.moments = []moments{{added: 1, posted: 2, final: 15}, {added: 1, final: 3, answered: 4}, {added: 3}}
-	whole, untilPost := w.waits()
-	require.Equal(t, []time.Duration{14, 3}, whole)
-	require.Equal(t, []time.Duration{1}, untilPost)
+	require.Equal(t, []time.Duration{14, 3}, w.waits())
+	posts := w.between(func(m moments) int64 { return m.added }, func(m moments) int64 { return m.posted })
+	require.Equal(t, []time.Duration{1}, posts)
 }
 
 func TestMedianAndPercentile(t *testing.T) {

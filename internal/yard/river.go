@@ -108,7 +108,6 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	}
 	failed := make(chan error, 1)
 	var completed atomic.Int64
-	ends := make(chan struct{}, 1) // of jobs that are inserted one by one
 	if j.Hold > 0 {
 		s := &steady{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
 			_, err := queue.InsertManyFast(ctx, riverJobs(bs))
@@ -120,8 +119,8 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 		go func() {
-			if j.Rest > 0 {
-				failed <- riverOneByOne(ctx, j, w, ends)
+			if j.Apart {
+				failed <- w.apart(ctx, j)
 				return
 			}
 			failed <- riverAdd(ctx, queue, w)
@@ -138,9 +137,6 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			}
 			done++
 			completed.Add(1)
-			if j.Rest > 0 {
-				ends <- struct{}{}
-			}
 		case err := <-failed:
 			if failed = nil; err != nil {
 				return err
@@ -175,9 +171,9 @@ func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *wo
 	return nil
 }
 
-// riverOneByOne inserts each job from a client of its own, as another process does, and waits until
-// it is done. No queue is told of that in another process, so only the time until the POST counts.
-func riverOneByOne(ctx context.Context, j job, w *work, ends <-chan struct{}) error {
+// riverOneByOne inserts each job alone, into an idle queue. No queue is told in this process of the
+// end of a job that another process works on, so only the time until the POST counts.
+func riverOneByOne(ctx context.Context, j job, w *work) error {
 	pool, err := pgxpool.New(ctx, j.DSN)
 	if err != nil {
 		return err
@@ -188,16 +184,13 @@ func riverOneByOne(ctx context.Context, j job, w *work, ends <-chan struct{}) er
 		return err
 	}
 	for _, b := range w.batches {
-		w.moment(b.ID).added = w.now()
+		m := w.moment(b.ID)
+		m.added = w.now()
 		if _, err := inserts.Insert(ctx, post{b.Payload}, nil); err != nil {
 			return err
 		}
-		select {
-		case <-ends:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := sleep(ctx, j.Rest); err != nil {
+		m.stored = w.now()
+		if err := rest(ctx, j.Rest); err != nil {
 			return err
 		}
 	}

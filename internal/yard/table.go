@@ -30,10 +30,15 @@ type column struct {
 func columns(mode string) []column {
 	if mode == "latency" { // an idle queue costs what it costs
 		return []column{
-			{"POST p50 ms", "%.1f", func(r result) float64 { return r.Post50 }},
-			{"POST p99 ms", "%.1f", func(r result) float64 { return r.Post99 }},
-			{"answer p50 ms", "%.1f", func(r result) float64 { return r.P50 }},
-			{"answer p99 ms", "%.1f", func(r result) float64 { return r.P99 }},
+			{"Add p50 ms", "%.1f", func(r result) float64 { return r.Add50 }},
+			{"POST p50", "%.1f", func(r result) float64 { return r.Post50 }},
+			{"p90", "%.1f", func(r result) float64 { return r.Post90 }},
+			{"p99", "%.1f", func(r result) float64 { return r.Post99 }},
+			{"max", "%.1f", func(r result) float64 { return r.PostMax }},
+			{"answer p50", "%.1f", func(r result) float64 { return r.Answer50 }},
+			{"p90", "%.1f", func(r result) float64 { return r.Answer90 }},
+			{"p99", "%.1f", func(r result) float64 { return r.Answer99 }},
+			{"max", "%.1f", func(r result) float64 { return r.AnswerMax }},
 		}
 	}
 	return []column{

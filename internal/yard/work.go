@@ -28,8 +28,9 @@ type work struct {
 	moments []moments
 }
 
-// moments of a batch, in nanoseconds since the work was made; 0 is never.
-type moments struct{ added, posted, final, answered int64 }
+// moments of a batch, in nanoseconds since the work was made; 0 is never. Stored is the return of
+// Add, and answered that of Await.
+type moments struct{ added, stored, posted, final, answered int64 }
 
 // newWork makes n batches.
 func newWork(seed uint64, n, lanes, size int) *work {
@@ -90,15 +91,23 @@ func (w *work) moment(id batch.ID) *moments {
 func (w *work) now() int64 { return int64(time.Since(w.begin)) }
 
 // waits returns the times that batches took from Add until they were final, or, where
-// somebody awaited that, until the answer; and until the POST.
-func (w *work) waits() (whole, untilPost []time.Duration) {
+// somebody awaited that, until the answer.
+func (w *work) waits() (whole []time.Duration) {
 	for _, m := range w.moments {
 		if end := max(m.final, m.answered); end > 0 {
 			whole = append(whole, time.Duration(end-m.added))
 		}
-		if m.posted > 0 {
-			untilPost = append(untilPost, time.Duration(m.posted-m.added))
+	}
+	return whole
+}
+
+// between returns how long the batches took from one moment to another, without those that lack
+// the latter.
+func (w *work) between(from, to func(moments) int64) (d []time.Duration) {
+	for _, m := range w.moments {
+		if end := to(m); end > 0 {
+			d = append(d, time.Duration(end-from(m)))
 		}
 	}
-	return whole, untilPost
+	return d
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+)
+
+// lateWarm is how many of the batches that are added one by one do not count: connections and
+// statements are new then, and so are lanes.
+const lateWarm = 20
+
+// late sets the figures of batches that were added one by one.
+func (r *result) late(w *work) {
+	added := func(m moments) int64 { return m.added }
+	stored := func(m moments) int64 { return m.stored }
+	posted := func(m moments) int64 { return m.posted }
+	add := w.between(added, stored)
+	hand := w.between(stored, posted)
+	post := w.between(added, posted)
+	answer := w.between(added, func(m moments) int64 { return m.answered })
+	r.Add50 = ms(percentile(add, 50))
+	r.Hand50, r.Hand99 = ms(percentile(hand, 50)), ms(percentile(hand, 99))
+	r.Post50, r.Post90, r.Post99, r.PostMax = ms(percentile(post, 50)), ms(percentile(post, 90)), ms(percentile(post, 99)), ms(percentile(post, 100))
+	r.Answer50, r.Answer90, r.Answer99, r.AnswerMax = ms(percentile(answer, 50)), ms(percentile(answer, 90)), ms(percentile(answer, 99)), ms(percentile(answer, 100))
+}
+
+// oneByOne adds each batch to an idle queue, awaits its end, and rests.
+func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
+	for _, b := range w.batches {
+		m := w.moment(b.ID)
+		m.added = w.now()
+		if err := r.Add(ctx, b); err != nil {
+			return err
+		}
+		m.stored = w.now()
+		if _, err := r.Await(ctx, b.Key()); err != nil {
+			return err
+		}
+		m.answered = w.now()
+		if err := rest(ctx, j.Rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest waits for d, or up to half of it less or more, so that batches come at no certain time of
+// anybody's interval.
+func rest(ctx context.Context, d time.Duration) error {
+	return sleep(ctx, d/2+rand.N(d))
+}
+
+// sleep waits, unless ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// told are the moments of a batch that the process knows that adds it.
+type told struct{ Added, Stored, Answered int64 }
+
+// apart lets another process add the batches one by one, and takes over what it tells of them.
+func (w *work) apart(ctx context.Context, j job) error {
+	var all []told
+	if err := inProcess(ctx, roleAdds, j, &all); err != nil {
+		return fmt.Errorf("the process that adds: %w", err)
+	}
+	if len(all) != len(w.moments) {
+		return fmt.Errorf("the process that adds tells of %d batches, want %d", len(all), len(w.moments))
+	}
+	for i, t := range all {
+		m := &w.moments[i]
+		m.added, m.stored, m.answered = t.Added, t.Stored, t.Answered
+	}
+	return nil
+}
+
+// add is the work of the process that adds: it returns what it can tell of each batch.
+func (j job) add(ctx context.Context) ([]told, error) {
+	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
+	w.begin = j.Began
+	if j.Contender == river {
+		if err := riverOneByOne(ctx, j, w); err != nil {
+			return nil, err
+		}
+	} else {
+		d := &database{j: j, wire: &wire{}}
+		st, shut, err := d.store(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		defer shut()
+		r, err := dltbatch.New(st, &fake{w: w}, nil) // it runs nothing
+		if err != nil {
+			return nil, err
+		}
+		if err := oneByOne(ctx, j, w, r); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]told, len(w.moments))
+	for i, m := range w.moments {
+		all[i] = told{m.added, m.stored, m.answered}
+	}
+	return all, nil
+}
