@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -76,14 +77,17 @@ type shown struct {
 	Batch    batch.Record   `json:"batch"`
 	Attempts []batch.Report `json:"attempts"` // failed ones, and those accepted after a failure
 	History  []batch.Act    `json:"history"`
+	// Timeline tells all of this in order.
+	Timeline []operator.Step `json:"timeline"`
 }
 
 func (a *app) show() *cobra.Command {
 	var n naming
 	c := &cobra.Command{
-		Use: "show [flags] [ID]", Short: "One batch: its record, failed attempts and history", Args: cobra.MaximumNArgs(1),
-		Long: `Shows a batch without its payload. The JSON is an object with "batch" (batch.Record), "attempts"
-(batch.Report) and "history" (batch.Act). Of a batch that retention removed, it shows what is kept: how the
+		Use: "show [flags] [ID]", Short: "One batch: its record, and what has happened to it", Args: cobra.MaximumNArgs(1),
+		Long: `Shows a batch without its payload, and its timeline: added, each attempt that failed and what was
+answered, doubts, acts of people, the outcome, and what is due. The JSON is an object with "batch" (batch.Record),
+"attempts" (batch.Report), "history" (batch.Act), and "timeline" (operator.Step). Of a batch that retention removed, it shows what is kept: how the
 batch ended and when, with "pruned_at".`,
 	}
 	n.flags(c)
@@ -102,26 +106,29 @@ batch ended and when, with "pruned_at".`,
 			}
 		}
 		s.Attempts, s.History = some(s.Attempts), some(s.History)
+		s.Timeline = operator.Timeline(rec, s.Attempts, s.History, time.Now().UTC())
 		return a.print(s, func(p *page) {
 			p.record(rec)
-			if len(s.Attempts) > 0 {
-				p.line("")
-				t := p.table("ATTEMPT", "AT", "RESULT", "STATUS", "CODE", "TOOK", "INSTANCE", "ENDPOINT", "TEXT")
-				for _, r := range s.Attempts {
-					result := string(r.Kind)
-					if result == "" {
-						result = "accepted"
-					}
-					t.row(plain, r.Attempt, when(r.At), result, r.StatusCode, r.Code, r.Took.Round(time.Millisecond), r.Instance, r.Endpoint, r.Text)
-				}
-				t.end()
-			}
-			if len(s.History) > 0 {
-				p.line("")
-				p.acts(s.History, false)
-			}
+			p.line("")
+			p.timeline(s.Timeline)
 		})
 	})
+}
+
+// timeline shows the life of a batch.
+func (p *page) timeline(steps []operator.Step) {
+	t := p.table("AT", "WHAT", "WHERE", "TEXT")
+	for _, s := range steps {
+		at := when(s.At)
+		switch s.Kind {
+		case operator.StepAhead:
+			at = "due " + at
+		case operator.StepCalled:
+			at = "now"
+		}
+		t.row(alarm(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), s.Text)
+	}
+	t.end()
 }
 
 func (p *page) record(r batch.Record) {

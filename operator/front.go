@@ -1,0 +1,170 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/explain"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Front is the front of a lane at one moment: what is under way, what waits, and who waits for whom.
+type Front struct {
+	Service batch.ServiceID `json:"service"`
+	At      time.Time       `json:"at"` // the database's clock
+	// Rows are the open batches that were attempted, and behind them the first that wait.
+	Rows []FrontRow `json:"rows"`
+	// More counts open batches behind Rows; AtLeast says that there may be more than that.
+	More    int  `json:"more,omitzero"`
+	AtLeast bool `json:"at_least,omitzero"`
+	// Text says the same in a sentence or two.
+	Text string `json:"text"`
+}
+
+// FrontRow is one batch at the front of a lane.
+type FrontRow struct {
+	batch.Explanation
+	Tone Tone `json:"tone"`
+	// Word is how the batch stands, in a word or two.
+	Word string `json:"word"`
+	// Blocked is the place in Rows of the batch that this one waits for; -1 where it waits for none,
+	// or for one that is not in Rows.
+	Blocked int       `json:"blocked"`
+	Created time.Time `json:"created"`
+}
+
+// The bounds of a [Front].
+const (
+	maxFront = 100
+	// frontWindow is how many waiting batches are read at least, so that the answer rests on as much
+	// as a claim usually sees.
+	frontWindow = 50
+)
+
+// Front returns the front of a lane: at most n batches that were attempted, and as many that wait; n is at
+// most 100. A lane without open batches has no Rows. It needs a store with [store.CanSurvey].
+func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
+	n = min(max(n, 1), maxFront)
+	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()
+	f := Front{Service: service, Rows: []FrontRow{}, Text: "The lane has no open batch."}
+	v := d.newView()
+	_, _, err := v.page(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, n) })
+	if err != nil {
+		return Front{}, fmt.Errorf("front of %s: %w", batch.Only(service), err)
+	}
+	return f, nil
+}
+
+// frontOf makes the picture of a lane whose batches were judged.
+func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
+	f := Front{Service: l.Service, At: at, Rows: []FrontRow{}}
+	open, tried, waits := l.Waiting, 0, 0
+	for i := range l.Rows { // the items have the same order, and those that nobody looked at come last
+		r, it := &l.Rows[i], &items[i]
+		if r.Row.Attempted() {
+			open++
+			tried++
+		} else {
+			waits++
+		}
+		if r.Row.Attempted() && tried > n || waits > n {
+			continue
+		}
+		row := FrontRow{Explanation: it.e, Created: r.Created, Blocked: -1}
+		if row.ID == "" { // its place was estimated
+			row.Explanation = batch.Explanation{
+				Key: r.Key, Version: r.Row.Version, At: at, State: r.Row.State, Attempts: r.Row.Attempt,
+				Cause: it.Cause, Remedy: it.Remedy, Blocker: it.blocker.Key,
+			}
+		}
+		if row.Text = it.Why; it.Cause != CauseUnknown {
+			row.Text = explain.Sentence(row.Explanation)
+		}
+		row.Word, row.Tone = standing(row.Explanation)
+		f.Rows = append(f.Rows, row)
+	}
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		if r.Remedy == batch.RemedyBlocker {
+			r.Blocked = slices.IndexFunc(f.Rows, func(b FrontRow) bool { return b.Key == r.Blocker })
+		}
+	}
+	f.More, f.AtLeast = open-len(f.Rows), l.Waiting >= q.Cap
+	f.Text = f.say()
+	return f
+}
+
+// standing is how a batch stands, in a word or two.
+func standing(e batch.Explanation) (string, Tone) {
+	switch e.Cause {
+	case batch.CauseReady:
+		return "leaves next", TonePlain
+	case batch.CausePaused:
+		return "paused", TonePerson
+	case batch.CauseHalted:
+		return "halted", TonePerson
+	case batch.CauseDelayed:
+		return "waits for its time", ToneWait
+	case batch.CauseBehind, batch.CauseInFlight:
+		return "waits", TonePlain
+	case batch.CauseHeld:
+		return "held by the strategy", TonePerson
+	case batch.CauseUnserved:
+		return "not served", TonePerson
+	case batch.CauseClaimed:
+		return "being sent", ToneGood
+	case batch.CauseInDoubt:
+		return "in doubt", ToneDoubt
+	case batch.CauseDecision:
+		return "needs a person", TonePerson
+	case batch.CauseLedger:
+		return "at the ledger", ToneGood
+	case batch.CauseSettling:
+		return "settling", ToneBad
+	}
+	return "not known", ToneWait
+}
+
+// say tells the picture in words: how many batches stand how, and for which most of them wait.
+func (f Front) say() string {
+	var order []string
+	by, waits := map[string]int{}, map[batch.Key]int{}
+	for _, r := range f.Rows {
+		if by[r.Word]++; by[r.Word] == 1 {
+			order = append(order, r.Word)
+		}
+		if r.Remedy == batch.RemedyBlocker {
+			waits[r.Blocker]++
+		}
+	}
+	parts := make([]string, len(order))
+	for i, word := range order {
+		n := by[word]
+		if verb, rest, _ := strings.Cut(word, " "); n > 1 && (verb == "waits" || verb == "needs" || verb == "leaves") {
+			word = strings.TrimSpace(strings.TrimSuffix(verb, "s") + " " + rest)
+		}
+		parts[i] = fmt.Sprintf("%d %s", n, word)
+	}
+	s := "From the front: " + strings.Join(parts, ", ")
+	switch {
+	case f.AtLeast:
+		s += fmt.Sprintf("; at least %d more stand behind", f.More)
+	case f.More > 0:
+		s += fmt.Sprintf("; %d more stand behind", f.More)
+	}
+	s += "."
+	most := batch.Key{}
+	for _, r := range f.Rows { // in the order of rows, so that the answer is always the same
+		if r.Remedy == batch.RemedyBlocker && waits[r.Blocker] > waits[most] {
+			most = r.Blocker
+		}
+	}
+	if n := waits[most]; n > 0 {
+		s += fmt.Sprintf(" %d of these %s for batch %s.", n, map[bool]string{true: "waits", false: "wait"}[n == 1], most.ID)
+	}
+	return s
+}

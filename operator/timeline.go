@@ -1,0 +1,264 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// StepKind is what a [Step] is about.
+type StepKind string
+
+// The kinds of steps.
+const (
+	StepAdded    StepKind = "added"
+	StepTaken    StepKind = "taken"    // an instance claimed the batch for an attempt
+	StepAnswered StepKind = "answered" // an attempt, and what came of it
+	StepMissing  StepKind = "missing"  // attempts without a report
+	StepDoubt    StepKind = "doubt"    // the outcome of an attempt is not known
+	StepCalled   StepKind = "called"   // nothing more can be found out: a person has to decide
+	StepAct      StepKind = "act"      // an act of a person
+	StepOutcome  StepKind = "outcome"  // the batch became final
+	StepAhead    StepKind = "ahead"    // something that is due, if nothing else comes first
+	StepRemoved  StepKind = "removed"  // by retention
+)
+
+// Tone says at a glance how a [Step] is to be taken.
+type Tone string
+
+// The tones.
+const (
+	TonePlain  Tone = "plain"
+	ToneGood   Tone = "good"   // the ledger took it, or committed it
+	ToneWait   Tone = "wait"   // it failed and is tried again
+	ToneDoubt  Tone = "doubt"  // it is not known what happened
+	ToneBad    Tone = "bad"    // it ended without effect
+	TonePerson Tone = "person" // a person acted, or is called
+)
+
+// Step is one thing in the life of a batch.
+type Step struct {
+	// At is when it happened, or is due, on the database's clock. It is zero where that is not known:
+	// the step stands in its place.
+	At   time.Time `json:"at,omitzero"`
+	Kind StepKind  `json:"kind"`
+	Tone Tone      `json:"tone"`
+	// Title says what happened, in a few words.
+	Title string `json:"title"`
+	// Text is what the ledger answered, or the reason that a person gave. It may come from outside.
+	Text string `json:"text,omitzero"`
+	// By is the instance, or the person.
+	By string `json:"by,omitzero"`
+	// Attempt is the number of the attempt; 0 where the step is about none.
+	Attempt int `json:"attempt,omitzero"`
+	// Endpoint, StatusCode, Code and Took are those of the attempt's [batch.Report].
+	Endpoint   string        `json:"endpoint,omitzero"`
+	StatusCode int           `json:"status_code,omitzero"`
+	Code       int           `json:"code,omitzero"`
+	Took       time.Duration `json:"took_ns,omitzero"`
+}
+
+// Timeline tells the life of a batch, the oldest step first, from what a store keeps of it: its record,
+// the reports of its attempts, and its history. now is the database's clock; what is due after it
+// comes last. It does no I/O.
+//
+// A store keeps no report of an attempt that went well at once, and so many of the others
+// ([batch.MaxReports]); the steps say where something is missing.
+func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now time.Time) []Step {
+	t := timeline{r: r, now: now}
+	t.add(Step{At: r.CreatedAt, Kind: StepAdded, Tone: TonePlain, Title: "Added"})
+	t.attempts(reports)
+	t.acts(history)
+	t.end(reports, history)
+	slices.SortStableFunc(t.steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	t.missing(reports)
+	return t.steps
+}
+
+type timeline struct {
+	r     batch.Record
+	now   time.Time
+	steps []Step
+}
+
+func (t *timeline) add(s Step) {
+	if !s.At.IsZero() {
+		t.steps = append(t.steps, s)
+	}
+}
+
+func (t *timeline) attempts(reports []batch.Report) {
+	doubted := false // an attempt before
+	for _, p := range reports {
+		answer, tone := answered(p.Kind)
+		title := fmt.Sprintf("Attempt %d: %s", p.Attempt, answer)
+		if doubted {
+			title = fmt.Sprintf("Sent again, attempt %d: %s", p.Attempt, answer)
+		}
+		doubted = p.Kind == batch.KindDoubt
+		t.add(Step{
+			At: p.At, Kind: StepAnswered, Tone: tone, Title: title, Text: p.Text, By: p.Instance, Attempt: p.Attempt,
+			Endpoint: p.Endpoint, StatusCode: p.StatusCode, Code: p.Code, Took: p.Took,
+		})
+	}
+}
+
+// answered says what came of an attempt.
+func answered(k batch.ErrorKind) (string, Tone) {
+	switch k {
+	case "":
+		return "accepted", ToneGood
+	case batch.KindRejected:
+		return "refused for good", ToneBad
+	case batch.KindBusy:
+		return "the ledger is busy", ToneWait
+	case batch.KindUnavailable:
+		return "the ledger was not reached", ToneWait
+	case batch.KindMisconfigured:
+		return "the ledger refuses this client", ToneWait
+	case batch.KindNotYet:
+		return "the ledger does not take it yet", ToneWait
+	case batch.KindDoubt:
+		return "the outcome is not known", ToneDoubt
+	case batch.KindFailed:
+		return "it had no effect", ToneWait
+	case batch.KindInvalid:
+		return "the ledger decided against it", ToneBad
+	case batch.KindExhausted:
+		return "the budget is used up", ToneBad
+	case batch.KindCancelled, batch.KindGivenUp:
+		return "ended by a person", TonePerson
+	}
+	return string(k), ToneWait
+}
+
+func (t *timeline) acts(history []batch.Act) {
+	for _, a := range history {
+		title := string(a.Action)
+		switch a.Action {
+		case batch.ActionCancel:
+			title = "Cancelled"
+		case batch.ActionRequeue:
+			title = "Put back into its lane"
+		case batch.ActionDecide:
+			title = "Decided by a person"
+		case batch.ActionAcquit:
+			title = "Quarantine ended"
+		}
+		if a.From != a.To {
+			title += fmt.Sprintf(": %s to %s", a.From, a.To)
+		}
+		t.add(Step{At: a.At, Kind: StepAct, Tone: TonePerson, Title: title, Text: a.Reason, By: a.Actor})
+	}
+}
+
+// end adds what the record itself says: the last attempt, what is open about it, and how it ended.
+func (t *timeline) end(reports []batch.Report, history []batch.Act) {
+	r := t.r
+	reported := slices.ContainsFunc(reports, func(p batch.Report) bool { return p.Attempt == r.Attempt })
+	live := r.State == batch.Submitting && r.ClaimExpires.After(t.now)
+	switch taken := r.State == batch.Pending || r.State == batch.Valid || r.State == batch.Invalid; {
+	case r.DoubtSince.IsZero():
+	case taken:
+		t.add(Step{At: r.DoubtSince, Kind: StepTaken, Tone: TonePlain, Title: "Claimed for an attempt", By: r.ClaimedBy})
+	case live && r.Attempt == 1:
+		t.add(Step{At: r.DoubtSince, Kind: StepTaken, Tone: TonePlain, Title: "Claimed for attempt 1, which is under way", By: r.ClaimedBy, Attempt: 1})
+	default:
+		title := "Since then the outcome of an attempt is not known"
+		t.add(Step{At: r.DoubtSince, Kind: StepDoubt, Tone: ToneDoubt, Title: title, By: r.ClaimedBy})
+	}
+	if !reported && r.Attempt > 0 && !live {
+		t.add(Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt})
+	}
+	if r.Decision != "" {
+		t.add(Step{At: t.now, Kind: StepCalled, Tone: TonePerson, Title: "A person has to decide", Text: r.Decision})
+	}
+	t.outcome(history)
+	for _, due := range []struct {
+		at    time.Time
+		title string
+	}{
+		{r.ClaimExpires, "The claim ends, and anybody may ask the ledger"},
+		{r.NotBefore, "It may be sent again"},
+		{r.SettlesAt, "The decision against it is final"},
+		{r.ResendUntil, "Until then a resend is harmless"},
+	} {
+		if !r.Final() && due.at.After(t.now) {
+			t.add(Step{At: due.at, Kind: StepAhead, Tone: TonePlain, Title: due.title})
+		}
+	}
+	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})
+}
+
+// outcome adds how the batch ended, unless an act has said so.
+func (t *timeline) outcome(history []batch.Act) {
+	r := t.r
+	if !r.Final() || slices.ContainsFunc(history, func(a batch.Act) bool { return a.At.Equal(r.FinalAt) && a.To == r.State && a.From != a.To }) {
+		return
+	}
+	s := Step{At: r.FinalAt, Kind: StepOutcome, Tone: ToneBad}
+	switch r.State {
+	case batch.Committed:
+		s.Title, s.Tone = "Committed", ToneGood
+		if n := len(r.Receipts); n > 0 {
+			s.Text = fmt.Sprintf("%d %s", n, map[bool]string{true: "receipt", false: "receipts"}[n == 1])
+		}
+	case batch.Invalid:
+		s.Title = "Invalid: the ledger decided against it"
+	default:
+		s.Title = "Rejected"
+	}
+	if r.Error != nil && r.State != batch.Committed {
+		s.Text = r.Error.Error()
+	}
+	if r.Quarantined {
+		s.Title += ", and set aside by the policy of its lane"
+	}
+	t.add(s)
+}
+
+// missing says between which steps attempts have no report. All the attempts after a failed one are
+// reported, so these were claims that ended without a POST, or processes that died, or the bound on
+// reports.
+func (t *timeline) missing(reports []batch.Report) {
+	for i := 1; i < len(reports); i++ {
+		first, last := reports[i-1].Attempt+1, reports[i].Attempt-1
+		if last < first {
+			continue
+		}
+		title := fmt.Sprintf("Attempts %d to %d: no report is kept", first, last)
+		if first == last {
+			title = fmt.Sprintf("Attempt %d: no report is kept", first)
+		}
+		at := slices.IndexFunc(t.steps, func(s Step) bool { return s.Kind == StepAnswered && s.Attempt == reports[i].Attempt })
+		if at >= 0 {
+			t.steps = slices.Insert(t.steps, at, Step{Kind: StepMissing, Tone: TonePlain, Title: title, Attempt: first})
+		}
+	}
+}
+
+// Origin is where the step comes from, in one line for people: the person or the instance, the endpoint,
+// its answer's numbers, and how long it took.
+func (s Step) Origin() string {
+	var parts []string
+	if s.By != "" {
+		parts = append(parts, "by "+s.By)
+	}
+	if s.Endpoint != "" {
+		parts = append(parts, "at "+s.Endpoint)
+	}
+	if s.StatusCode != 0 {
+		parts = append(parts, fmt.Sprintf("HTTP %d", s.StatusCode))
+	}
+	if s.Code != 0 {
+		parts = append(parts, fmt.Sprintf("code %d", s.Code))
+	}
+	if s.Took > 0 {
+		parts = append(parts, "in "+cmp.Or(s.Took.Round(time.Millisecond), s.Took).String())
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,112 @@
+package operator_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// told are the steps of a timeline in short: seconds since the batch was added, tone and title.
+func told(steps []operator.Step) (lines []string) {
+	for _, s := range steps {
+		at := "?"
+		if !s.At.IsZero() {
+			at = fmt.Sprint(s.At.Sub(time.Unix(1000, 0)).Seconds())
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s", at, s.Tone, s.Title))
+	}
+	return lines
+}
+
+func TestTimeline(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1000+int64(s), 0).UTC() }
+	added := batch.Record{Key: batch.Key{Service: "s", ID: "a"}, State: batch.Queued, CreatedAt: at(0)}
+	with := func(change func(*batch.Record)) batch.Record {
+		r := added
+		change(&r)
+		return r
+	}
+	for _, c := range []struct {
+		name    string
+		rec     batch.Record
+		reports []batch.Report
+		acts    []batch.Act
+		want    []string
+	}{
+		{name: "just added", rec: added, want: []string{"0 plain: Added"}},
+		{
+			name: "under way for the first time",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.ClaimExpires, r.ResendUntil = batch.Submitting, 1, at(90), at(130), at(90)
+			}),
+			want: []string{"0 plain: Added", "90 plain: Claimed for attempt 1, which is under way", "130 plain: The claim ends, and anybody may ask the ledger"},
+		},
+		{
+			name: "the ledger has it",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.LastPost = batch.Pending, 1, at(10), at(11)
+			}),
+			want: []string{"0 plain: Added", "10 plain: Claimed for an attempt", "11 plain: Attempt 1 was sent"},
+		},
+		{
+			name: "committed at once",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.LastPost, r.FinalAt = batch.Committed, 1, at(11), at(12)
+			}),
+			want: []string{"0 plain: Added", "11 plain: Attempt 1 was sent", "12 good: Committed"},
+		},
+		{
+			name: "in doubt, sent again, and a person is called",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.LastPost, r.Decision = batch.Unknown, 9, at(10), at(60), "nobody knows"
+				r.NotBefore, r.ResendUntil = at(160), at(170)
+			}),
+			reports: []batch.Report{
+				{Attempt: 1, At: at(9), Kind: batch.KindBusy}, {Attempt: 2, At: at(20), Kind: batch.KindDoubt},
+				{Attempt: 3, At: at(30), Kind: batch.KindUnavailable}, {Attempt: 9, At: at(61), Kind: batch.KindDoubt},
+			},
+			want: []string{
+				"0 plain: Added", "9 wait: Attempt 1: the ledger is busy", "10 doubt: Since then the outcome of an attempt is not known",
+				"20 doubt: Attempt 2: the outcome is not known", "30 wait: Sent again, attempt 3: the ledger was not reached",
+				"? plain: Attempts 4 to 8: no report is kept", "61 doubt: Attempt 9: the outcome is not known", "100 person: A person has to decide",
+				"160 plain: It may be sent again", "170 plain: Until then a resend is harmless",
+			},
+		},
+		{
+			name: "refused, put back, and cancelled",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.LastPost, r.FinalAt = batch.Rejected, 1, at(10), at(40)
+				r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: "wrong"}
+			}),
+			reports: []batch.Report{{Attempt: 1, At: at(11), Kind: batch.KindRejected}},
+			acts: []batch.Act{
+				{By: batch.By{Actor: "maria"}, Action: batch.ActionRequeue, At: at(30), From: batch.Rejected, To: batch.Queued},
+				{By: batch.By{Actor: "maria"}, Action: batch.ActionCancel, At: at(40), From: batch.Queued, To: batch.Rejected},
+			},
+			want: []string{
+				"0 plain: Added", "11 bad: Attempt 1: refused for good", "30 person: Put back into its lane: rejected to queued",
+				"40 person: Cancelled: queued to rejected",
+			},
+		},
+		{
+			name: "set aside, acquitted, removed",
+			rec: with(func(r *batch.Record) {
+				r.State, r.FinalAt, r.PrunedAt, r.Quarantined = batch.Invalid, at(40), at(90), true
+			}),
+			acts: []batch.Act{{By: batch.By{Actor: "maria"}, Action: batch.ActionAcquit, At: at(50), From: batch.Invalid, To: batch.Invalid}},
+			want: []string{
+				"0 plain: Added", "40 bad: Invalid: the ledger decided against it, and set aside by the policy of its lane",
+				"50 person: Quarantine ended", "90 plain: Removed by retention",
+			},
+		},
+	} {
+		assert.Equal(t, c.want, told(operator.Timeline(c.rec, c.reports, c.acts, at(100))), c.name)
+	}
+	s := operator.Step{By: "i1", Endpoint: "http://node1", StatusCode: 503, Code: -5, Took: 1234567}
+	assert.Equal(t, "by i1, at http://node1, HTTP 503, code -5, in 1ms", s.Origin())
+}
