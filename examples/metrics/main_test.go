@@ -101,6 +101,9 @@ func TestMetrics(t *testing.T) {
 			return strings.Contains(out.String(), "trace 4bf92f3577b34da6a3ce929d0e0e4736: "+name)
 		}, time.Minute, 10*time.Millisecond, name)
 	}
+	status, body := get(t, url+"/")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, "/metrics")
 	for _, path := range []string{"/livez", "/readyz"} {
 		status, body := get(t, url+path)
 		assert.Equal(t, http.StatusOK, status)

@@ -102,5 +102,8 @@ func (s *shop) handler() http.Handler {
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "/metrics  for Prometheus\n/livez    is the process alive?\n/readyz   can it take orders?\nPOST /orders/ID places an order\n")
+	})
 	return mux
 }
