@@ -74,7 +74,7 @@ func TestReceipts(t *testing.T) {
 		assert.Equal(t, b.Transactions[i].ID, r.TransactionID)
 		assert.True(t, r.Valid)
 		assert.Empty(t, r.Message)
-		assert.JSONEq(t, `{"id":"`+r.TransactionID+`","data":[],"events":[],"state_changes":[{"address":"`+a1+`","type":"SET","value":"`+[]string{"MQ==", "NQ=="}[i]+`"}]}`, string(r.Data))
+		assert.JSONEq(t, `{"id":"`+r.TransactionID+`","data":[],"events":[],"state_changes":[{"address":"`+a1+`","type":"SET","value":"`+[]string{"oWF4AQ==", "oWF4BQ=="}[i]+`"}]}`, string(r.Data))
 	}
 	assert.Len(t, got[more.ID].Receipts, 1)
 	assert.Len(t, got[invalid.ID].Receipts, 1)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -90,7 +92,8 @@ func affected(r sql.Result, err error) (int64, error) {
 // deterministic and the nonce is the client's key. Replace the simulated node's transactions
 // with those of your own family.
 func (s *shop) sign(o order) (batch.Batch, error) {
-	payload, address := sawtoothtest.Set(o.Item+"/"+o.ID, o.Quantity)
+	name := sha256.Sum256([]byte(o.Item + "/" + o.ID)) // intkey's names have 20 characters at most
+	payload, address := sawtoothtest.Set(hex.EncodeToString(name[:10]), o.Quantity)
 	b, err := sawtooth.Build(s.key, batch.ServiceID(o.Customer), sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: o.ID,
 		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,

@@ -17,7 +17,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/dltbatch/dltbatch"
@@ -52,10 +51,10 @@ func main() {
 	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	demo.Main("quickstart", func(ctx context.Context, _ io.Writer, _ bool) error { return run(ctx, c) })
+	demo.Main("quickstart", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
-func run(ctx context.Context, c config) error {
+func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	if c.batches < 1 || c.services < 1 {
 		return errors.New("-n and -services want at least 1")
 	}
@@ -67,7 +66,7 @@ func run(ctx context.Context, c config) error {
 
 	url, node := c.url, (*sawtoothtest.Node)(nil)
 	var opts sawtooth.Options
-	progress := newProgress()
+	progress := newProgress(out, live)
 	runnerOptions := dltbatch.Options{Observer: progress}
 	if url == "" {
 		// The simulated node commits every 100 ms, so two seconds without a trace mean that a
@@ -80,11 +79,11 @@ func run(ctx context.Context, c config) error {
 		url = node.URL()
 		opts.Grace = 2 * time.Second
 		runnerOptions.FirstPoll = 10 * time.Millisecond
-		fmt.Printf("a simulated Sawtooth node at %s, a block every 100 ms\n", url)
+		fmt.Fprintf(out, "a simulated Sawtooth node at %s, a block every 100 ms\n", url)
 	} else {
-		fmt.Println("the node at", url)
+		fmt.Fprintln(out, "the node at", url)
 	}
-	fmt.Println("the queue is in", where)
+	fmt.Fprintln(out, "the queue is in", where)
 
 	ledger, err := sawtooth.New(url, &opts)
 	if err != nil {
@@ -96,14 +95,14 @@ func run(ctx context.Context, c config) error {
 		return err
 	}
 
-	batches, err := build(c, node == nil)
+	batches, err := build(c)
 	if err != nil {
 		return err
 	}
 	if err := runner.Add(ctx, batches...); err != nil {
 		return err
 	}
-	fmt.Printf("%d signed batches of %d services are stored\n\n", len(batches), c.services)
+	fmt.Fprintf(out, "%d signed batches of %d services are stored\n\n", len(batches), c.services)
 	progress.expect(len(batches))
 
 	running, cancel := context.WithCancel(ctx)
@@ -127,22 +126,22 @@ func run(ctx context.Context, c config) error {
 			if err := <-ended; err != nil {
 				return err
 			}
-			progress.line()
-			progress.table(os.Stdout)
-			if err := prove(node, batches); err != nil || !c.console {
+			progress.end()
+			progress.table()
+			if err := prove(out, node, batches); err != nil || !c.console {
 				return err
 			}
 			again, err := dltbatch.New(st, ledger, &dltbatch.Options{FirstPoll: runnerOptions.FirstPoll})
 			if err != nil {
 				return err
 			}
-			return show(ctx, c, st, again)
+			return show(ctx, c, out, st, again)
 		case <-tick.C:
-			progress.line()
+			progress.refresh()
 			if !restarted && progress.finals() > len(batches)/2 {
 				restarted = true
 				node.Restart()
-				fmt.Println("\nthe node was restarted: it forgot everything that was not in a block")
+				progress.say("the node was restarted: it forgot everything that was not in a block")
 			}
 		}
 	}
@@ -150,13 +149,13 @@ func run(ctx context.Context, c config) error {
 
 // show runs the Runner on, and serves the console of its store at a free port, until ctx is done.
 // There is something to mend: a lane that is paused, unless the file is kept.
-func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner) error {
+func show(ctx context.Context, c config, out io.Writer, st store.Store, runner *dltbatch.Runner) error {
 	const actor, lane = "quickstart", "service-00"
 	if c.db == "" {
 		if _, err := runner.Pause(ctx, batch.Only(lane), batch.By{Actor: actor, Reason: "something to mend"}); err != nil {
 			return err
 		}
-		waiting, err := build(config{batches: 2, services: 1}, c.url != "")
+		waiting, err := build(config{batches: 2, services: 1})
 		if err != nil {
 			return err
 		}
@@ -178,7 +177,7 @@ func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner
 	go func() { ended <- runner.Run(running) }()
 	server := &http.Server{Handler: console.Local(pages), ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	fmt.Printf("\nthe console is at http://%s/ until Ctrl-C\n", l.Addr())
+	fmt.Fprintf(out, "\nthe console is at http://%s/ until Ctrl-C\n", l.Addr())
 	if err = server.Serve(l); errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
@@ -187,7 +186,7 @@ func show(ctx context.Context, c config, st store.Store, runner *dltbatch.Runner
 }
 
 // prove reads the node's own journal, not the Runner's records.
-func prove(node *sawtoothtest.Node, batches []batch.Batch) error {
+func prove(out io.Writer, node *sawtoothtest.Node, batches []batch.Batch) error {
 	if node == nil {
 		return nil
 	}
@@ -201,6 +200,6 @@ func prove(node *sawtoothtest.Node, batches []batch.Batch) error {
 	}); err != nil {
 		return fmt.Errorf("the node's journal says: %w", err)
 	}
-	fmt.Printf("\nthe node's journal: all %d committed, every service in order, none twice\n", len(batches))
+	fmt.Fprintf(out, "\nthe node's journal: all %d committed, every service in order, none twice\n", len(batches))
 	return nil
 }

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 // progress observes the Runner and shows its progress.
 type progress struct {
+	screen demo.Line
+
 	mu      sync.Mutex
 	start   time.Time
 	want    int
@@ -23,8 +26,8 @@ type progress struct {
 	resent  int
 }
 
-func newProgress() *progress {
-	return &progress{start: time.Now(), claimed: map[batch.ID]time.Time{}, states: map[batch.State]int{}}
+func newProgress(out io.Writer, live bool) *progress {
+	return &progress{screen: demo.Line{Out: out, Live: live, Every: time.Second}, start: time.Now(), claimed: map[batch.ID]time.Time{}, states: map[batch.State]int{}}
 }
 
 func (p *progress) expect(n int) {
@@ -56,17 +59,25 @@ func (p *progress) finals() int {
 	return len(p.took)
 }
 
-func (p *progress) line() {
+// refresh shows how far it has come, and end leaves that on the screen.
+func (p *progress) refresh() { p.screen.Refresh(p.line()) }
+func (p *progress) end()     { p.screen.End(p.line()) }
+
+func (p *progress) say(what string) {
+	p.screen.Say(time.Since(p.start), "%s", what)
+}
+
+func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	const width = 40
 	full := width * len(p.took) / max(1, p.want)
-	fmt.Printf("\r[%s%s] %4d of %d final, %3d under way  %4.1f s ",
+	return fmt.Sprintf("[%s%s] %4d of %d final, %3d under way  %4.1f s",
 		strings.Repeat("#", full), strings.Repeat(".", max(0, width-full)),
 		len(p.took), p.want, len(p.claimed)-len(p.took), time.Since(p.start).Seconds())
 }
 
-func (p *progress) table(w io.Writer) {
+func (p *progress) table() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.start)
@@ -77,7 +88,8 @@ func (p *progress) table(w io.Writer) {
 		}
 		return p.took[int(q*float64(len(p.took)-1))].Round(time.Millisecond)
 	}
-	fmt.Fprintf(w, "\n\n")
+	w := p.screen.Out
+	fmt.Fprintln(w)
 	for _, s := range batch.States() {
 		if n := p.states[s]; n > 0 {
 			fmt.Fprintf(w, "  %-12s %6d\n", s, n)

@@ -54,11 +54,11 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 				return err
 			}
 			err = end()
-			d.progress.line() // with the last events: the store knows of the last commit before them
+			d.progress.end() // with the last events: the store knows of the last commit before them
 			return err
 		case <-tick.C:
 		}
-		d.progress.line()
+		d.progress.refresh()
 		switch finals := d.progress.finals(); {
 		case stage == 0 && finals > len(batches)/2:
 			stage++

@@ -57,10 +57,10 @@ func main() {
 	flag.IntVar(&c.batches, "n", 600, "batches")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
-	demo.Main("splinter", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out, c) })
+	demo.Main("splinter", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, out, live, c) })
 }
 
-func run(ctx context.Context, out io.Writer, c config) error {
+func run(ctx context.Context, out io.Writer, live bool, c config) error {
 	if c.batches < 1 {
 		return errors.New("-n wants at least 1")
 	}
@@ -87,7 +87,7 @@ func run(ctx context.Context, out io.Writer, c config) error {
 	if err != nil {
 		return err
 	}
-	d := &delivery{network: network, store: st, key: key, progress: newProgress(out, c.batches)}
+	d := &delivery{network: network, store: st, key: key, progress: newProgress(out, live, c.batches)}
 	if err := d.run(ctx, batches); err != nil {
 		return err
 	}

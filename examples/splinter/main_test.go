@@ -21,8 +21,9 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func TestRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out strings.Builder
-	require.NoError(t, run(t.Context(), &out, config{store: "sqlite", batches: 30}), &out)
-	t.Log(strings.ReplaceAll(out.String(), "\r", "\n"))
+	require.NoError(t, run(t.Context(), &out, false, config{store: "sqlite", batches: 30}), &out)
+	assert.NotContains(t, out.String(), "\r", "the output is no terminal")
+	t.Log(out.String())
 	for _, want := range []string{
 		"30 signed batches of 3 services are stored", "a node was restarted", "the Runner was stopped", "30 of 30 final",
 		"the nodes' journal: all 30 executed once, every service in order",
@@ -36,7 +37,7 @@ func TestRun(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for _, c := range []config{{store: "sqlite"}, {store: "paper", batches: 1}, {store: "sqlite", batches: 1, db: t.TempDir() + "/no/such/folder/queue.db"}} {
-		assert.Error(t, run(t.Context(), new(strings.Builder), c), "%+v", c)
+		assert.Error(t, run(t.Context(), new(strings.Builder), false, c), "%+v", c)
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
 // progress observes the Runner and shows its progress.
 type progress struct {
-	out   io.Writer
 	calls chan batch.Event // for the person
 
 	mu       sync.Mutex
+	screen   demo.Line
 	start    time.Time
 	want     int
 	claimed  map[batch.ID]bool
@@ -28,9 +29,9 @@ type progress struct {
 	asked    int
 }
 
-func newProgress(out io.Writer, want int) *progress {
+func newProgress(out io.Writer, live bool, want int) *progress {
 	return &progress{
-		out: out, calls: make(chan batch.Event, want), start: time.Now(), want: want,
+		screen: demo.Line{Out: out, Live: live, Every: 2 * time.Second}, calls: make(chan batch.Event, want), start: time.Now(), want: want,
 		claimed: map[batch.ID]bool{}, final: map[batch.ID]bool{}, doubtful: map[batch.ID]bool{},
 	}
 }
@@ -81,11 +82,11 @@ func (p *progress) decided(k batch.Key, to batch.State) {
 	}
 }
 
-// say prints below the line of the progress.
+// say prints a line that stays.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, "\n"+format+"\n", args...)
+	p.screen.Say(time.Since(p.start), format, args...)
 }
 
 func (p *progress) finals() int {
@@ -94,12 +95,24 @@ func (p *progress) finals() int {
 	return len(p.final)
 }
 
-func (p *progress) line() {
+// refresh shows how far it has come, and end leaves that on the screen.
+func (p *progress) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.screen.Refresh(p.line())
+}
+
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.screen.End(p.line())
+}
+
+// line is how far it has come. p.mu is held.
+func (p *progress) line() string {
 	const width = 40
 	full := width * len(p.final) / max(1, p.want)
-	fmt.Fprintf(p.out, "\r[%s%s] %4d of %d final, %2d under way, %2d in doubt  %4.1f s ",
+	return fmt.Sprintf("[%s%s] %4d of %d final, %2d under way, %2d in doubt  %4.1f s",
 		strings.Repeat("#", full), strings.Repeat(".", max(0, width-full)),
 		len(p.final), p.want, len(p.claimed)-len(p.final), len(p.doubtful), time.Since(p.start).Seconds())
 }
@@ -108,7 +121,8 @@ func (p *progress) table(rolledBack int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.start)
-	fmt.Fprintf(p.out, "\n\n  %d batches in %.1f s, %.0f a second\n\n", len(p.final), elapsed.Seconds(), float64(len(p.final))/elapsed.Seconds())
+	out := p.screen.Out
+	fmt.Fprintf(out, "\n  %d batches in %.1f s, %.0f a second\n\n", len(p.final), elapsed.Seconds(), float64(len(p.final))/elapsed.Seconds())
 	for _, row := range [...]struct {
 		name  string
 		count int
@@ -120,6 +134,6 @@ func (p *progress) table(rolledBack int) {
 		{"sent again", p.resent, "proved: it had no effect, and never will have"},
 		{"decided", p.asked, "nothing could be proved: a person looked"},
 	} {
-		fmt.Fprintf(p.out, "  %-12s %4d   %s\n", row.name, row.count, row.means)
+		fmt.Fprintf(out, "  %-12s %4d   %s\n", row.name, row.count, row.means)
 	}
 }

@@ -2,7 +2,6 @@ package sawtoothtest
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -12,8 +11,7 @@ func (n *Node) Value(name string) (value int64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.now()
-	value, err := strconv.ParseInt(n.v.chain.state[Address(name)], 10, 64)
-	return value, err == nil
+	return valueOf(n.v.chain.state[Address(name)], name)
 }
 
 // History returns the changes of a name, in the order of execution.

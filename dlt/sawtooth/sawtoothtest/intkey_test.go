@@ -19,6 +19,27 @@ func TestAddress(t *testing.T) {
 	assert.NotEqual(t, a, Address("other"))
 }
 
+// The example of the family's specification, and a map with its keys in another order and its
+// numbers in a longer form, which other encoders write.
+func TestPayloadIsCBOR(t *testing.T) {
+	payload, address := op("verb", "name", 1234)
+	assert.Equal(t, "\xa3dVerbdverbdNamednameeValue\x19\x04\xd2", string(payload))
+	assert.Equal(t, "1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a", address)
+	for _, n := range []int64{0, 23, 24, 255, 256, 65535, 65536, 1<<32 - 1, 1 << 32} {
+		payload, _ := Set("x", n)
+		read, err := readCBORMap(payload)
+		require.NoError(t, err)
+		assert.Equal(t, map[string]any{"Verb": "set", "Name": "x", "Value": uint64(n)}, read)
+	}
+	n := Start(t, fast(Options{}))
+	b := mk(t, call([]byte("\xa3eValue\x1b\x00\x00\x00\x00\x00\x00\x00\x07dName\x78\x01xdVerbcset"), Address("x")))
+	submitOK(t, n, b)
+	becomes(t, n, b, Committed)
+	value, ok := n.Value("x")
+	assert.True(t, ok)
+	assert.Equal(t, int64(7), value)
+}
+
 func TestOrderShowsInState(t *testing.T) {
 	n := Start(t, fast(Options{}))
 	set, inc, dec := mk(t, call(Set("x", 1))), mk(t, call(Inc("x", 5))), mk(t, call(Dec("x", 2)))
@@ -38,6 +59,7 @@ func TestOrderShowsInState(t *testing.T) {
 // what is empty is left out.
 func TestInvalidTransactions(t *testing.T) {
 	set, address := Set("r", 1)
+	two, _ := Inc("seven", 2)
 	for _, c := range []struct {
 		name string
 		tx   tx
@@ -46,10 +68,16 @@ func TestInvalidTransactions(t *testing.T) {
 		{"dec below zero", call(Dec("seven", 8)), "7"},
 		{"inc of nothing", call(Inc("unset", 1)), ""},
 		{"dec of nothing", call(Dec("unset", 1)), ""},
-		{"inc beyond 63 bits", call(Inc("seven", 1<<63-1)), "7"},
+		{"inc beyond 32 bits", call(Inc("seven", 1<<32-1)), "7"},
+		{"more than 32 bits", call(Set("much", 1<<32)), "4294967296"},
+		{"negative", call(Set("less", -1)), ""},
+		{"long name", call(Set("a name of 21 letters.", 1)), ""},
+		{"no name", call(Set("", 1)), ""},
 		{"not a payload", call([]byte("nonsense"), Address("seven")), ""},
-		{"not a verb", call([]byte("mul seven 2"), Address("seven")), "mul"},
-		{"not a number", call([]byte("inc seven x"), Address("seven")), "x"},
+		{"more behind it", call(append(two, 0), Address("seven")), ""},
+		{"cut off", call(two[:len(two)-1], Address("seven")), ""},
+		{"not a verb", call(op("mul", "seven", 2)), "mul"},
+		{"not a number", call([]byte("\xa3dVerbcincdNameeseveneValueax"), Address("seven")), "x"},
 		{"no output", call(set, address).with(func(h *pb.TransactionHeader) { h.Outputs = nil }), ""},
 		{"no input", call(Inc("seven", 1)).with(func(h *pb.TransactionHeader) { h.Inputs = []string{Address("other")} }), ""},
 	} {

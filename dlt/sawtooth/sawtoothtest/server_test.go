@@ -205,9 +205,9 @@ func TestB12Lookups(t *testing.T) {
 	get := func(path string) response { return mustDo(t, http.MethodGet, n.URL()+path, "", nil) }
 	one, two, none := txID(b, 0), txID(b, 1), strings.Repeat("ab", 64)
 
-	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("set x 1")), get("/transactions/" + one).json["data"].(map[string]any)["payload"])
+	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("\xa3dVerbcsetdNameaxeValue\x01")), get("/transactions/" + one).json["data"].(map[string]any)["payload"])
 	r := get("/state/" + Address("x"))
-	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("7")), r.json["data"])
+	assert.Equal(t, "oWF4Bw==", r.json["data"])
 	assert.Contains(t, r.json["link"], "?head="+r.json["head"].(string))
 	r = get("/blocks")
 	newest, genesis := r.json["data"].([]any)[0].(map[string]any), r.json["data"].([]any)[1].(map[string]any)
@@ -217,7 +217,7 @@ func TestB12Lookups(t *testing.T) {
 	data := get("/receipts?id=" + two + "," + one).json["data"].([]any)
 	assert.Equal(t, two, data[0].(map[string]any)["id"])
 	assert.Equal(t, one, data[1].(map[string]any)["id"])
-	assert.Equal(t, []any{map[string]any{"address": Address("x"), "type": "SET", "value": "Nw=="}}, data[0].(map[string]any)["state_changes"])
+	assert.Equal(t, []any{map[string]any{"address": Address("x"), "type": "SET", "value": "oWF4Bw=="}}, data[0].(map[string]any)["state_changes"])
 
 	for _, c := range []struct {
 		method, path, contentType, body string
