@@ -85,7 +85,56 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 		return err
 	}
 	fmt.Fprintf(out, "\nGET /orders/%s: %s\n", orders[0].ID, body)
-	return s.compare(ctx, out, node, orders, time.Since(begin))
+	alone, err := s.oneByOne(ctx, out, node, url)
+	if err != nil {
+		return err
+	}
+	return s.compare(ctx, out, node, append(orders, alone...), time.Since(begin))
+}
+
+// single is how many orders come one by one.
+const single = 10
+
+// oneByOne sends orders while nothing else is under way, and shows how long each took to the other
+// process and back.
+func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.Node, url string) ([]call, error) {
+	orders := make([]call, single)
+	var posted, told []time.Duration
+	for i := range orders {
+		o := order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "pear", Quantity: 1}
+		orders[i] = call{order: o, want: http.StatusCreated, times: 1}
+		b, err := s.sign(o)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if err := orders[i].send(ctx, url); err != nil {
+			return nil, err
+		}
+		if _, err := s.runner.Await(ctx, b.Key()); err != nil {
+			return nil, err
+		}
+		told = append(told, time.Since(began))
+		for _, e := range node.Journal() {
+			if e.Kind == sawtoothtest.PostStart && slices.Contains(e.Batches, b.ID) {
+				posted = append(posted, e.Time.Sub(began))
+				break
+			}
+		}
+	}
+	fmt.Fprintf(out, "\n%d orders one by one, each from its request to this process:\n", single)
+	fmt.Fprintf(out, "  %s  until the other process sent its batch to the ledger\n", usual(posted))
+	fmt.Fprintf(out, "  %s  until Await told this process that it is committed; the ledger makes a block each 100 ms\n", usual(told))
+	return orders, nil
+}
+
+// usual says how long things took: half of them, and the longest.
+func usual(d []time.Duration) string {
+	if len(d) == 0 {
+		return "never"
+	}
+	slices.Sort(d)
+	return fmt.Sprintf("%5d ms in the middle, %d ms at most", d[len(d)/2].Milliseconds(), d[len(d)-1].Milliseconds())
 }
 
 func (c call) placed() bool { return c.want == http.StatusCreated }

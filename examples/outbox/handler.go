@@ -13,15 +13,15 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
-	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
+// shop is one process of the service.
 type shop struct {
 	db     *sql.DB
 	store  *postgres.Store
 	runner *dltbatch.Runner
-	key    sawtooth.Signer
+	key    sawtooth.Signer // of the web process
 }
 
 type order struct {
@@ -66,7 +66,7 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	if err := tx.Commit(); err != nil {
 		return false, err
 	}
-	s.runner.Wake(b.Service) // without it, or in another process, the batch is found a moment later
+	s.runner.Wake(b.Service) // tells the worker; without it, its next scan finds the batch, within a second
 	return true, nil
 }
 
@@ -106,8 +106,6 @@ func (s *shop) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders", s.postOrder)
 	mux.HandleFunc("GET /orders/{id}", s.getOrder)
-	mux.Handle("GET /livez", probe.Live(s.runner, nil))
-	mux.Handle("GET /readyz", probe.Ready(s.runner, &probe.Options{Ledger: -1, Streams: -1})) // orders come without the ledger, too
 	return mux
 }
 

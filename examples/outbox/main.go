@@ -1,7 +1,9 @@
 // Outbox shows how a service changes its own tables and sends a batch in one transaction, so
-// that both happen or neither: read handler.go. The program sends orders to its own HTTP server.
-// Some fail on purpose and some come twice. At the end it counts the outcomes. It starts a
-// throwaway server of the PostgreSQL that is installed on this machine.
+// that both happen or neither: read handler.go. It is two processes, as most services are: this one
+// serves HTTP and adds, and a worker, which it starts, delivers. The program sends orders to its own
+// HTTP server. Some fail on purpose and some come twice. At the end it counts the outcomes, and shows
+// how soon the worker sent what this process had added. It starts a throwaway server of the PostgreSQL
+// that is installed on this machine.
 //
 //	go run ./examples/outbox
 //	go run ./examples/outbox -install           (installs PostgreSQL if it is missing)
@@ -12,7 +14,6 @@
 //
 //	curl -i -X POST http://127.0.0.1:8080/orders -H 'Idempotency-Key: my-1' -d '{"customer":"ann","item":"apple","quantity":2}'
 //	curl http://127.0.0.1:8080/orders/my-1
-//	curl -i http://127.0.0.1:8080/readyz
 //
 // examples/metrics is an outbox with metrics and traces, too.
 package main
@@ -20,7 +21,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,11 +33,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
-	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
 type config struct {
@@ -49,12 +48,20 @@ type config struct {
 
 // about is what -h prints before the flags.
 const about = `Outbox shows an HTTP handler that changes its own table and adds a batch in one transaction.
-The program sends orders to its own server and counts the outcomes.
+Another process, which it starts, delivers. The program sends orders to its own server, counts the
+outcomes, and shows how soon the other process sent what this one had added.
 
 usage: go run ./examples/outbox [flags]
 `
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
+		if err := work(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var c config
 	flag.StringVar(&c.dsn, "dsn", "", "a PostgreSQL of your own, instead of a throwaway one")
 	flag.StringVar(&c.listen, "listen", "", "serve at this address until Ctrl-C, instead of the demonstration")
@@ -104,85 +111,84 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	db, err := sql.Open("postgres", dsn)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	st, err := postgres.New(db, &postgres.Options{Schema: schema, Prefix: "dltbatch_"})
-	if err != nil {
-		return err
-	}
-	if err := st.Migrate(ctx); err != nil {
-		return err
-	}
-	if _, err := db.ExecContext(ctx, tables); err != nil {
-		return err
-	}
-
+	j := job{DSN: dsn, Schema: schema, URL: c.url}
 	var node *sawtoothtest.Node
-	var ledgerOptions sawtooth.Options
-	if c.url == "" {
+	if j.URL == "" {
 		if node, err = sawtoothtest.Listen(&sawtoothtest.Options{BlockInterval: 100 * time.Millisecond}); err != nil {
 			return err
 		}
 		defer node.Close()
-		c.url, ledgerOptions.Grace = node.URL(), 2*time.Second // keep the default, 60 s, for real nodes
+		j.URL, j.Grace = node.URL(), 2*time.Second // keep the default, 60 s, for real nodes
 	}
-	ledger, err := sawtooth.New(c.url, &ledgerOptions)
+	s, closed, err := j.open()
 	if err != nil {
 		return err
 	}
-	defer ledger.CloseIdleConnections()
-	runner, err := dltbatch.New(st, ledger, nil)
-	if err != nil {
+	defer closed()
+	if err := s.store.Migrate(ctx); err != nil {
 		return err
 	}
-	key, err := signer(c.key)
-	if err != nil {
+	if _, err := s.db.ExecContext(ctx, tables); err != nil {
 		return err
 	}
-	s := &shop{db: db, store: st, runner: runner, key: key}
+	if s.key, err = signer(c.key); err != nil {
+		return err
+	}
 
 	listener, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return err
 	}
 	url := "http://" + listener.Addr().String()
-	fmt.Fprintf(out, "serving POST %s/orders; the ledger is at %s\n", url, c.url)
-	return s.serve(ctx, listener, func(ctx context.Context) error { return do(ctx, s, node, url) })
+	fmt.Fprintf(out, "process %d serves POST %s/orders and adds\n", os.Getpid(), url)
+	ready := make(chan struct{})
+	worker := &demo.Process{Job: j, Heard: func(line string) {
+		fmt.Fprintln(out, line)
+		close(ready) // it says one line
+	}}
+	return s.serve(ctx, listener, worker, func(ctx context.Context) error {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return do(ctx, s, node, url)
+	})
 }
 
-// serve runs the HTTP server and the Runner until do returns. They are in one process here,
-// but need not be.
-func (s *shop) serve(ctx context.Context, listener net.Listener, do func(ctx context.Context) error) error {
+// serve runs the HTTP server and the worker until do returns.
+func (s *shop) serve(ctx context.Context, listener net.Listener, worker *demo.Process, do func(ctx context.Context) error) error {
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ended := make(chan error, 2)
-	go func() { ended <- s.runner.Run(running) }()
-	go func() { ended <- server.Serve(listener) }()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	gone, err := worker.Start()
+	if err != nil {
+		return errors.Join(err, server.Close(), ignoreClosed(<-served))
+	}
 	doing, cancel := context.WithCancel(ctx)
 	defer cancel()
 	did := make(chan error, 1)
 	go func() { did <- do(doing) }()
-	var err error
 	select {
 	case err = <-did:
-	case err = <-ended: // too early
+	case err = <-served: // too early
 		cancel()
 		err = errors.Join(err, <-did)
-		ended <- nil
+		served <- nil
+	case err = <-gone: // too early, too
+		cancel()
+		err = errors.Join(err, errors.New("the worker has ended"), <-did)
 	}
-	// No new orders; then the Runner finishes its work.
+	// No new orders; then the worker finishes its work.
 	bound, cancelBound := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancelBound()
-	err = errors.Join(err, server.Shutdown(bound))
-	stop()
-	for range 2 {
-		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
-			err = errors.Join(err, e)
-		}
+	return errors.Join(err, server.Shutdown(bound), worker.Stop(), ignoreClosed(<-served))
+}
+
+// ignoreClosed drops the error with which a server ends that somebody has closed.
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
 	return err
 }

@@ -15,12 +15,19 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == demo.WorkerCommand {
+		main()
+		return
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 func open(t *testing.T, dsn string) *sql.DB {
 	db, err := sql.Open("postgres", dsn)
@@ -35,7 +42,8 @@ func requireProof(t *testing.T, out string) {
 	require.Regexp(t, `\n +2  another order with a key that was used: refused\n`, out)
 	require.Regexp(t, `\n +4  out of stock`, out)
 	require.Regexp(t, `GET /orders/order-.*"state":"committed"`, out)
-	require.Regexp(t, `\n +16  rows in the application's table\n +16  batches committed by the node, says its journal; 16 of them`, out)
+	require.Regexp(t, `\n10 orders one by one, .*\n +\d+ ms in the middle, .* until the other process sent .*\n +\d+ ms in the middle, .* until Await`, out)
+	require.Regexp(t, `\n +26  rows in the application's table\n +26  batches committed by the node, says its journal; 26 of them`, out)
 	require.Contains(t, out, "\nPROVED in ")
 }
 
@@ -112,17 +120,20 @@ func TestProofFails(t *testing.T) {
 	}
 }
 
-var at = regexp.MustCompile(`serving POST (http://\S+)/orders`)
+var (
+	at     = regexp.MustCompile(`serves POST (http://\S+)/orders`)
+	probes = regexp.MustCompile(`GET (http://\S+)/readyz`)
+)
 
 // serving serves as -listen does until the test calls stop.
-func serving(t *testing.T, c config) (url string, stop func()) {
+func serving(t *testing.T, c config) (url, worker string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out demotest.Output
 	ended := make(chan error, 1)
 	c.listen = "127.0.0.1:0"
 	go func() { ended <- run(ctx, c, &out) }()
-	require.Eventually(t, func() bool { return at.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
-	return at.FindStringSubmatch(out.String())[1], func() {
+	require.Eventually(t, func() bool { return probes.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
+	return at.FindStringSubmatch(out.String())[1], probes.FindStringSubmatch(out.String())[1], func() {
 		cancel()
 		require.NoError(t, <-ended)
 	}
@@ -153,7 +164,7 @@ func TestListen(t *testing.T) {
 		return body
 	}
 
-	url, stop := serving(t, c)
+	url, worker, stop := serving(t, c)
 	require.Equal(t, http.StatusNotFound, func() int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/orders/nobody", http.NoBody)
 		require.NoError(t, err)
@@ -161,7 +172,7 @@ func TestListen(t *testing.T) {
 		require.NoError(t, err)
 		return status
 	}())
-	probed(t, url)
+	probed(t, worker)
 	require.Equal(t, http.StatusBadRequest, send(url, order{Customer: "ann", Item: "apple", Quantity: 2}), "no key")
 	require.Equal(t, http.StatusBadRequest, send(url, order{ID: "my-2", Customer: "ann", Item: "apple"}), "no quantity")
 	require.Equal(t, http.StatusConflict, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 4}))
@@ -170,7 +181,7 @@ func TestListen(t *testing.T) {
 		20*time.Second, 20*time.Millisecond)
 	stop()
 
-	url, stop = serving(t, c)
+	url, _, stop = serving(t, c)
 	defer stop()
 	require.Equal(t, http.StatusOK, send(url, o), "the same order, and the same batch")
 	other := o
@@ -181,7 +192,7 @@ func TestListen(t *testing.T) {
 }
 
 // probed asks what the snippet for Kubernetes asks.
-func probed(t *testing.T, url string) {
+func probed(t *testing.T, worker string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
@@ -189,7 +200,7 @@ func probed(t *testing.T, url string) {
 	require.Len(t, paths, 2)
 	for _, p := range paths {
 		require.Eventually(t, func() bool {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+p[1], http.NoBody)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, worker+p[1], http.NoBody)
 			require.NoError(t, err)
 			status, body, err := do(req)
 			require.NoError(t, err)

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/sawtooth"
+	"github.com/dltbatch/dltbatch/examples/internal/demo"
+	"github.com/dltbatch/dltbatch/probe"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// job is all that both processes need to know: the web process adds and awaits, the worker delivers.
+type job struct {
+	DSN    string        `json:"dsn"`
+	Schema string        `json:"schema"`
+	URL    string        `json:"url"` // of the node
+	Grace  time.Duration `json:"grace"`
+}
+
+// open opens the database and the ledger for one process.
+func (j job) open() (s *shop, done func(), err error) {
+	db, err := sql.Open("postgres", j.DSN)
+	if err != nil {
+		return nil, nil, err
+	}
+	ledger, err := sawtooth.New(j.URL, &sawtooth.Options{Grace: j.Grace})
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	done = func() {
+		ledger.CloseIdleConnections()
+		_ = db.Close() // at the end of its use
+	}
+	st, err := postgres.New(db, &postgres.Options{Schema: j.Schema, Prefix: "dltbatch_"})
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(report)})
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return &shop{db: db, store: st, runner: runner}, done, nil
+}
+
+// report says on the standard error what a person should look at.
+func report(_ context.Context, e batch.Event) {
+	if e.Kind == batch.EventDecision || e.Kind == batch.EventTrouble || e.Kind == batch.EventLaneHeld {
+		fmt.Fprintf(os.Stderr, "%s %.20s: %v\n", e.Kind, e.Key, e.Err)
+	}
+}
+
+// work is the whole worker process: it runs the Runner until its standard input ends, and serves what
+// Kubernetes asks.
+func work(in io.Reader, out io.Writer) error {
+	return demo.Work(in, func(ctx context.Context, j job) error {
+		s, done, err := j.open()
+		if err != nil {
+			return err
+		}
+		defer done()
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("GET /livez", probe.Live(s.runner, nil))
+		mux.Handle("GET /readyz", probe.Ready(s.runner, nil))
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+		defer server.Close()
+		go func() { _ = server.Serve(listener) }() // until Close
+		fmt.Fprintf(out, "process %d delivers to the ledger at %s; GET http://%s/readyz says how it is\n", os.Getpid(), j.URL, listener.Addr())
+		return s.runner.Run(ctx)
+	})
+}
