@@ -53,7 +53,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 		err = &batch.InputError{Field: "do", Value: batch.Excerpt(string(do), 64), Want: "an act that the console offers"}
 	}
 	// An act may have been done although its answer was lost.
-	v.overview.forget()
+	v.acted()
 	v.present.forget()
 	if err != nil {
 		return nil, err

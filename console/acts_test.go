@@ -230,11 +230,11 @@ func TestSettingsAreNotKnown(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1")
 	p.ends("s", store.Refused, "bad nonce")
+	p.add("s", "b2")
 	got := p.submit(p.get("batch?service=s&id=b1"), "Requeue", reason("confirm", "requeue"))
 	assert.Equal(t, http.StatusConflict, got.status)
 	assert.Contains(t, got.text(), "which is not on record")
 	assert.Contains(t, p.follow(got, "Go on to the settings on record").text(), "nothing is on record about its ledger")
-	p.add("s", "b2")
 	assert.Contains(t, p.get("batch?service=s&id=b2").text(), "not on record")
 	assert.Contains(t, p.get("").text(), "settings are not on record")
 }

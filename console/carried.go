@@ -88,7 +88,7 @@ func (u *carried) close() {
 func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
 	c := v.Console // not the visit, which ends before
 	ended, err := c.carried.start(ctx, token, func(ctx context.Context) string {
-		defer c.overview.forget()
+		defer c.acted()
 		// Nobody else recovers here, as the server does for a request.
 		err := loop.Contain(func() error {
 			_, err := c.bulks.Resume(ctx, token, by, nil)

@@ -2,9 +2,9 @@
 // reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
 // and nothing else, no ledger client. The command "dltbatch console" serves it.
 //
-// The pages are HTML, and every file comes from the handler itself. The one script, of a few lines, makes a first page
-// that is kept up to date read itself again at once; nothing needs it. Nothing is
-// loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
+// The pages are HTML, and every file comes from the handler itself. The one script is small: it switches
+// the theme, copies ids, suggests what a search may mean, and keeps the first page up to date; nothing
+// needs it. Nothing is loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
 // answer. Mount it where only operators look, at a pattern that ends in a slash, behind the
 // application's own authentication: the console asks for no password. All links are relative, so
 // that it works below any prefix.
@@ -56,6 +56,9 @@ type Options struct {
 	// with a name that [batch.By] does not take, this request may look and not act; the error is
 	// logged and not shown.
 	Actor func(*http.Request) (string, error)
+	// Title is the product and the environment that each page names, such as "payments, production":
+	// whoever has several consoles open sees which one this is. Defaults to dltbatch.
+	Title string
 	// Logger gets the errors of the store and of Actor. Silent by default.
 	Logger *slog.Logger
 }
@@ -72,19 +75,22 @@ func New(s store.Store, o *Options) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	c := &Console{store: s, desk: desk, bulks: operator.NewBulks(desk), actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	c := &Console{store: s, desk: desk, bulks: operator.NewBulks(desk), title: o.Title, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	if c.title == "" {
+		c.title = "dltbatch"
+	}
 	c.orders, _ = s.(order.Store)
-	c.overview, c.present = newShared(c.readOverview), newShared(c.readPresent)
+	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readPresent), newShared(c.readLanes)
 	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	if c.style, err = files.ReadFile("page/style.css"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if c.script, err = files.ReadFile("page/live.js"); err != nil {
+	if c.script, err = files.ReadFile("page/console.js"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.live.done = make(chan struct{})
@@ -97,6 +103,7 @@ type Console struct {
 	desk     *operator.Desk
 	bulks    *operator.Bulks
 	orders   order.Store // nil where the store keeps no orders
+	title    string
 	actor    func(*http.Request) (string, error)
 	log      *slog.Logger
 	cross    *http.CrossOriginProtection
@@ -105,6 +112,7 @@ type Console struct {
 	overview *shared[overview]
 	looked   int64 // the acts before the last look; only the visitor who reads overview uses it
 	present  *shared[present]
+	lanes    *shared[allLanes]
 	script   []byte
 	carried  carried
 	live     live
@@ -212,7 +220,7 @@ func route(path string) page {
 		return audit
 	case "style.css":
 		return func(context.Context, *visit) (*answer, error) { return &answer{style: true}, nil }
-	case "live.js":
+	case "console.js":
 		return func(context.Context, *visit) (*answer, error) { return &answer{script: true}, nil }
 	}
 	return nil
@@ -243,4 +251,10 @@ func (c *Console) readPresent(ctx context.Context) (present, error) {
 	}
 	s, err := c.store.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
 	return present{s.At, s.Everything}, err
+}
+
+// acted makes the next visitor look at the store again, since something was done.
+func (c *Console) acted() {
+	c.overview.forget()
+	c.lanes.forget()
 }

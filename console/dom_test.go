@@ -39,15 +39,15 @@ var void = []string{"meta", "link", "input", "br", "hr"}
 var known = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
-	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "script",
+	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "polygon", "line", "defs", "symbol", "path", "circle", "use", "datalist", "script",
 }
 
 // attributes are those that pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
-	"src", "defer", "viewBox", "preserveAspectRatio", "points",
-	"aria-label", "aria-labelledby", "aria-describedby", "aria-current",
+	"src", "viewBox", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy",
+	"aria-label", "aria-labelledby", "aria-describedby", "aria-current", "aria-hidden",
 }
 
 // parse reads a page, and finds fault where an element is not ended, or ended twice.
@@ -132,13 +132,13 @@ func (e *element) faults() (faults []string) {
 				if strings.HasPrefix(value, "/") || strings.Contains(strings.SplitN(value, "?", 2)[0], ":") {
 					say("<%s> leads away: %s", x.name, value)
 				}
-			case "for", "aria-labelledby", "aria-describedby":
+			case "for", "aria-labelledby", "aria-describedby", "list":
 				if !ids[value] {
 					say("<%s %s=%q> names nothing", x.name, name, value)
 				}
 			}
 		}
-		if x.name == "script" && (len(x.attrs) != 2 || x.attrs["src"] != "live.js" || x.text() != "") {
+		if x.name == "script" && (len(x.attrs) != 1 || x.attrs["src"] != "console.js" || x.text() != "") {
 			say("<script> is not of the console: %v %s", x.attrs, x.text())
 		}
 		switch x.name {
@@ -165,7 +165,7 @@ func (e *element) faults() (faults []string) {
 				say("a fieldset without a legend")
 			}
 		case "time":
-			if x.attrs["datetime"] == "" || !strings.Contains(x.text(), "UTC") {
+			if x.attrs["datetime"] == "" || !strings.Contains(x.text()+x.attrs["title"], "UTC") {
 				say("a time that is not exact: %s", x.text())
 			}
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -11,11 +12,8 @@ import (
 // Bounds of the plots.
 const (
 	flowCell   = 15 * time.Second // of one point
-	plotWide   = 240
-	plotHigh   = 48
-	plotInset  = 2
-	growCounts = 4  // the queue grows if so many counts are each above the one before,
-	growShare  = 20 // and by more than 1/growShare of what becomes final
+	growCounts = 4                // the queue grows if so many counts are each above the one before,
+	growShare  = 20               // and by more than 1/growShare of what becomes final
 )
 
 // flowBody are the numbers and plots of the last minutes.
@@ -23,13 +21,6 @@ type flowBody struct {
 	Plots []plot
 	// Growing says in a sentence that the queue grows faster than it leaves; "" if it does not.
 	Growing string
-}
-
-// plot is a small plot with its number.
-type plot struct {
-	Title, Number, About string
-	// Points are those of the line, for SVG; "" with less than two.
-	Points string
 }
 
 // cell is a stretch of time: what all instances saw in it.
@@ -80,24 +71,29 @@ func newFlow(s store.Stats) *flowBody {
 	cells := flows(s.Instances)
 	var all cell
 	var rates []float64
+	seen := 0
 	for _, c := range cells {
 		if c.seen {
 			rates = append(rates, c.rate)
 			all.rate += c.rate
+			seen++
+		} else {
+			rates = append(rates, math.NaN())
 		}
 		all.queue, all.flight, all.finality = all.queue.With(c.queue), all.flight.With(c.flight), all.finality.With(c.finality)
 	}
-	final := plot{Title: "Final", Number: "not known", About: "no instance has shown it yet", Points: line(rates)}
-	if n := len(rates); n > 0 {
-		all.rate /= float64(n)
-		final.Number, final.About = perSecond(all.rate), fmt.Sprintf("in the last %s, at most %s", brief(time.Duration(len(cells))*flowCell), perSecond(top(rates)))
+	final := plot{Title: "Final", Number: "not known", About: "no instance has shown it yet"}
+	if seen > 0 {
+		all.rate /= float64(seen)
+		final.Number, final.About = perSecond(all.rate), "became final, the mean"
+		final.line(rates, ago(len(cells)), perSecond)
 	}
 	counts := append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())
 	growth, known := growing(counts)
 	added := plot{Title: "Added", Number: "not known", About: "needs two counts, and an instance"}
 	b := &flowBody{}
-	if known && len(rates) > 0 {
-		added.Number, added.About = perSecond(max(0, all.rate+growth)), "from the final ones and the growth; requeued ones, too"
+	if known && seen > 0 {
+		added.Number, added.About = perSecond(max(0, all.rate+growth)), "final ones and growth"
 	}
 	if n := len(counts); n >= growCounts && growth > all.rate/growShare && rises(counts[n-growCounts:]) {
 		b.Growing = fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",
@@ -105,9 +101,9 @@ func newFlow(s store.Stats) *flowBody {
 	}
 	b.Plots = []plot{
 		openPlot(counts), added, final,
-		latency("Queue", "from Add to the first attempt", all.queue, cells, func(c cell) store.Times { return c.queue }),
-		latency("Flight", "a POST, up to its answer", all.flight, cells, func(c cell) store.Times { return c.flight }),
-		latency("Finality", "from the POST to the final outcome", all.finality, cells, func(c cell) store.Times { return c.finality }),
+		latency("Queue time", "from Add to the first attempt", all.queue, cells, func(c cell) store.Times { return c.queue }),
+		latency("Submit time", "a POST, up to its answer", all.flight, cells, func(c cell) store.Times { return c.flight }),
+		latency("Finality", "from the POST to the outcome", all.finality, cells, func(c cell) store.Times { return c.finality }),
 	}
 	return b
 }
@@ -148,7 +144,7 @@ func openPlot(counts []store.OpenAt) plot {
 	for i, c := range counts {
 		values[i] = float64(c.Open)
 	}
-	p.Points = line(values)
+	p.line(values, ago, func(v float64) string { return fmt.Sprint(v) })
 	return p
 }
 
@@ -157,40 +153,26 @@ func latency(title, about string, all store.Times, cells []cell, of func(cell) s
 	if all.N == 0 {
 		return p
 	}
-	p.Number, p.About = brief(all.Mean()), about+"; the longest "+brief(all.Max)
-	var means []float64
-	for _, c := range cells {
-		if t := of(c); t.N > 0 {
-			means = append(means, t.Mean().Seconds())
+	p.Number, p.About = brief(all.Mean()), about+", the longest "+brief(all.Max)
+	means := make([]float64, len(cells))
+	for i, c := range cells {
+		if means[i] = math.NaN(); of(c).N > 0 {
+			means[i] = of(c).Mean().Seconds()
 		}
 	}
-	p.Points = line(means)
+	unit := time.Second // of the scale
+	if highest(means) > time.Minute.Seconds() {
+		unit = time.Minute
+		for i := range means {
+			means[i] /= unit.Seconds()
+		}
+	}
+	p.line(means, ago(len(cells)), func(v float64) string { return brief(time.Duration(v * float64(unit))) })
 	return p
 }
 
-func top(values []float64) (most float64) {
-	for _, v := range values {
-		most = max(most, v)
-	}
-	return most
-}
-
-// line are the points of a line from the left to the right; 0 is at the bottom.
-func line(values []float64) string {
-	if len(values) < 2 {
-		return ""
-	}
-	most := top(values)
-	points := make([]string, len(values))
-	for i, v := range values {
-		x, y := plotInset+float64(plotWide-2*plotInset)*float64(i)/float64(len(values)-1), float64(plotHigh-plotInset)
-		if most > 0 {
-			y -= float64(plotHigh-2*plotInset) * v / most
-		}
-		points[i] = fmt.Sprintf("%.1f,%.1f", x, y)
-	}
-	return strings.Join(points, " ")
-}
+// ago is when the earliest of so many cells began.
+func ago(cells int) string { return brief(time.Duration(cells)*flowCell) + " ago" }
 
 // perSecond shows a rate.
 func perSecond(rate float64) string {
@@ -209,7 +191,7 @@ func perSecond(rate float64) string {
 func brief(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
-		return age(d)
+		return strings.TrimSuffix(age(d), " 0 s")
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d >= time.Second:

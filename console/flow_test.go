@@ -1,6 +1,8 @@
 package console
 
 import (
+	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -43,7 +45,7 @@ func numbers(b *flowBody) map[string]string {
 // Rates are of all instances, what was added follows from the growth, and latencies stand apart.
 func TestFlow(t *testing.T) {
 	b := newFlow(staged(100, 115, 160, 190))
-	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue": "2 min 0 s", "Flight": "20 ms", "Finality": "4.0 s"}, numbers(b))
+	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue time": "2 min", "Submit time": "20 ms", "Finality": "4.0 s"}, numbers(b))
 	assert.Equal(t, "It has 90 batches more than 45 s ago: 6.0/s come, and 4.0/s become final.", b.Growing)
 	for _, p := range b.Plots {
 		assert.Equal(t, p.Title == "Added", p.Points == "", p.Title)
@@ -63,7 +65,7 @@ func TestFlowUnknown(t *testing.T) {
 	s := staged(7)
 	s.Instances = nil
 	b := newFlow(s)
-	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue": "none", "Flight": "none", "Finality": "none"}, numbers(b))
+	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue time": "none", "Submit time": "none", "Finality": "none"}, numbers(b))
 	s = staged(7, 9)
 	for i := range s.Instances {
 		s.Instances[i].Unseen = time.Hour // gone
@@ -74,17 +76,28 @@ func TestFlowUnknown(t *testing.T) {
 	require.NotPanics(t, func() { newFlow(s) })
 }
 
-// A line goes from the left to the right, and from 0 up.
+// A line goes from the left to the right, from 0 up to a round number. A value that is not known leaves a gap
+// that the line bridges.
 func TestLine(t *testing.T) {
-	assert.Empty(t, line([]float64{1}))
-	assert.Equal(t, "2.0,46.0 120.0,24.0 238.0,2.0", line([]float64{0, 5, 10}))
-	assert.Equal(t, "2.0,46.0 238.0,46.0", line([]float64{0, 0}))
+	name := func(v float64) string { return fmt.Sprint(v) }
+	var p plot
+	p.line([]float64{math.NaN(), 1, math.NaN()}, "", name)
+	assert.Empty(t, p.Points, "one value is no line")
+	p.line([]float64{0, math.NaN(), 3, 9.5}, "1 min ago", name)
+	assert.Equal(t, "0.0,71.0 160.0,50.0 240.0,4.5", p.Points)
+	assert.Equal(t, "0.0,71 "+p.Points+" 240.0,71", p.Area)
+	assert.Equal(t, []string{"10", "5", "1 min ago"}, []string{p.Top, p.Half, p.From})
+	p.line([]float64{0, 0}, "", name)
+	assert.Equal(t, "0.0,71.0 240.0,71.0", p.Points)
+	for v, want := range map[float64]float64{0: 1, 1: 1, 1.1: 2, 37: 40, 41: 60, 0.07: 0.1, 650: 1000} {
+		assert.InDelta(t, want, roundUp(v), 1e-9, v)
+	}
 }
 
 // Rates and durations are as short as they can be.
 func TestBrief(t *testing.T) {
 	assert.Equal(t, []string{"0/s", "1.2/min", "0.1/s", "9.9/s", "10/s", "1234/s"},
 		[]string{perSecond(0), perSecond(0.02), perSecond(0.1), perSecond(9.94), perSecond(9.96), perSecond(1234)})
-	assert.Equal(t, []string{"0.5 ms", "20 ms", "1.5 s", "12 s", "1 min 5 s"},
-		[]string{brief(500 * time.Microsecond), brief(20 * time.Millisecond), brief(1500 * time.Millisecond), brief(12 * time.Second), brief(65 * time.Second)})
+	assert.Equal(t, []string{"0.5 ms", "20 ms", "1.5 s", "12 s", "1 min 5 s", "5 min"},
+		[]string{brief(500 * time.Microsecond), brief(20 * time.Millisecond), brief(1500 * time.Millisecond), brief(12 * time.Second), brief(65 * time.Second), brief(5 * time.Minute)})
 }

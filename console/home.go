@@ -106,9 +106,9 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {
 		b.Held = b.Held[:homeRows]
 	}
-	a := &answer{page: "home", title: "What stands still, and why", body: b}
+	a := &answer{page: "home", title: "What is stuck, and why", body: b, live: &liveLink{To: "./?keep=1"}}
 	if keeps {
-		a.again = keepEvery
+		a.again, a.live = keepEvery, &liveLink{On: true, To: "./"}
 	}
 	return a, nil
 }

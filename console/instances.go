@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -18,12 +17,9 @@ type instancesBody struct {
 
 // instances lists the instances of Runners, dead ones too.
 func instances(ctx context.Context, v *visit) (*answer, error) {
-	from := 0
-	if text := v.q.Get("from"); text != "" {
-		var err error
-		if from, err = strconv.Atoi(text); err != nil || from < 0 {
-			return nil, &batch.InputError{Field: "from", Value: batch.Excerpt(text, 64), Want: "a place in the list"}
-		}
+	from, err := place(v.q.Get("from"))
+	if err != nil {
+		return nil, err
 	}
 	s, err := v.desk.Stats(ctx)
 	if err != nil {

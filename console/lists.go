@@ -6,7 +6,6 @@ import (
 	"net/url"
 
 	"github.com/dltbatch/dltbatch/batch"
-	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -79,89 +78,6 @@ func choices[T fmt.Stringer](all []T, on []string) []choice {
 type pager struct {
 	First      bool   // this is the first page
 	Page, Next string // the addresses of the first page and of the next; Next is "" at the end
-}
-
-// lanesBody lists lanes.
-type lanesBody struct {
-	Held  bool // only lanes with a pause, a halt or a policy
-	Rows  []laneRow
-	Pages pager
-}
-
-type laneRow struct {
-	Service   batch.ServiceID
-	Waiting   int
-	AtLeast   bool
-	Attempted []stateCount
-	Control   batch.Control
-}
-
-// lanes lists the lanes with open batches, or the held lanes.
-func lanes(ctx context.Context, v *visit) (*answer, error) {
-	after, err := named(v.q.Get("after"))
-	if err != nil {
-		return nil, err
-	}
-	start := !v.q.Has("after")
-	b := lanesBody{Held: v.q.Get("held") != "", Pages: pager{First: start, Page: "lanes"}}
-	if b.Held {
-		b.Pages.Page = link("lanes", "held", "1")
-		held, err := v.desk.Controls(ctx, store.ControlsQuery{After: after, Start: start, Limit: pageRows})
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range held {
-			b.Rows = append(b.Rows, laneRow{Service: c.Service, Control: c})
-		}
-	} else {
-		q := store.CountsQuery{After: after, Start: start, Limit: pageRows}
-		counts, err := v.desk.Lanes(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range counts {
-			b.Rows = append(b.Rows, laneRow{Service: l.Service, Waiting: l.Waiting, AtLeast: l.Waiting >= q.Bounded().Cap, Attempted: counted(l.Attempted)})
-		}
-		if err := controls(ctx, v.desk, b.Rows, store.ControlsQuery{After: after, Start: start, Limit: 1000}); err != nil {
-			return nil, err
-		}
-	}
-	if n := len(b.Rows); n == pageRows {
-		b.Pages.Next = further(v.q, "lanes", "after", string(b.Rows[n-1].Service))
-	}
-	return &answer{page: "lanes", title: map[bool]string{false: "Lanes with open batches", true: "Lanes that are held"}[b.Held], body: b}, nil
-}
-
-// counted are the states that have batches.
-func counted(by map[batch.State]int) (list []stateCount) {
-	for _, s := range batch.States() {
-		if n := by[s]; n > 0 {
-			list = append(list, stateCount{s, n})
-		}
-	}
-	return list
-}
-
-// controls adds the controls of lanes, which are in order.
-func controls(ctx context.Context, desk *operator.Desk, rows []laneRow, q store.ControlsQuery) error {
-	held := map[batch.ServiceID]batch.Control{}
-	for len(rows) > 0 {
-		list, err := desk.Controls(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, c := range list {
-			held[c.Service] = c
-		}
-		if n := len(list); n < q.Limit || list[n-1].Service >= rows[len(rows)-1].Service {
-			break
-		}
-		q.After, q.Start = list[len(list)-1].Service, false
-	}
-	for i := range rows {
-		rows[i].Control = held[rows[i].Service]
-	}
-	return nil
 }
 
 // batchesBody lists batches.

@@ -50,8 +50,8 @@ func TestLive(t *testing.T) {
 	page := p.get("?keep=1")
 	require.Len(t, page.all("script"), 1)
 	assert.Equal(t, "30", page.header.Get("Refresh"), "without the script")
-	assert.Empty(t, p.get("").all("script"))
-	script := p.get("live.js")
+	assert.Empty(t, p.get("").header.Get("Refresh"))
+	script := p.get("console.js")
 	assert.Equal(t, "text/javascript; charset=utf-8", script.header.Get("Content-Type"))
 
 	events := p.listens()

@@ -194,7 +194,7 @@ func TestEmptyStore(t *testing.T) {
 		got := p.ask(http.MethodGet, p.url+"batch?service=s&id=none", nil)
 		assert.Equal(p, http.StatusNotFound, got.status)
 		assert.Contains(p, got.text(), "never stored, or retention has removed it")
-		for _, bad := range []string{"batch?id=", "batches?after=x", "batches?after=MSAA", "orders?after=MSD_", "batches?state=lost", "orders?state=lost", "instances?from=-1", "lane?service=%00", "lanes?after=%ff", "audit?service=%01"} {
+		for _, bad := range []string{"batch?id=", "batches?after=x", "batches?after=MSAA", "orders?after=MSD_", "batches?state=lost", "orders?state=lost", "instances?from=-1", "lane?service=%00", "lanes?held=1&after=%ff", "lanes?from=-1", "lanes?sort=luck", "lanes?state=odd", "audit?service=%01"} {
 			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+bad, nil).status, bad)
 		}
 		assert.Equal(p, http.StatusNotFound, p.ask(http.MethodGet, p.url+"nowhere", nil).status)

@@ -158,6 +158,6 @@ func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.overview.forget()
+	v.acted()
 	return &answer{to: to}, nil
 }

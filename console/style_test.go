@@ -4,7 +4,6 @@ import (
 	"math"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,21 +14,28 @@ import (
 func TestContrast(t *testing.T) {
 	css, err := files.ReadFile("page/style.css")
 	require.NoError(t, err)
-	day, night, found := strings.Cut(string(css), "@media (prefers-color-scheme: dark)")
-	require.True(t, found)
-	for name, part := range map[string]string{"day": day, "night": night} {
+	for at, name := range []string{"day", "night"} {
 		colours := map[string]float64{}
-		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6})`).FindAllStringSubmatch(part, -1) {
-			colours[m[1]] = luminance(t, m[2])
+		for _, m := range regexp.MustCompile(`--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`).FindAllStringSubmatch(string(css), -1) {
+			colours[m[1]] = luminance(t, m[2+at])
 		}
-		for _, c := range []struct {
+		type pair struct {
 			front, back string
 			least       float64
-		}{
-			{"text", "back", 4.5}, {"text", "card", 4.5}, {"quiet", "back", 4.5}, {"quiet", "card", 4.5}, {"quiet", "alarm-back", 4.5}, {"quiet", "done-back", 4.5},
-			{"link", "back", 4.5}, {"link", "card", 4.5}, {"link", "alarm-back", 4.5}, {"alarm", "back", 4.5}, {"alarm", "card", 4.5}, {"alarm", "alarm-back", 4.5},
-			{"done", "done-back", 4.5}, {"on-button", "button", 4.5}, {"line", "back", 3},
-		} {
+		}
+		pairs := []pair{{"on-button", "button", 4.5}, {"edge", "back", 3}, {"edge", "card", 3}, {"on-warn", "warn-band", 4.5}}
+		for _, back := range []string{"back", "card", "sunk", "ok-back", "run-back", "warn-back", "bad-back"} {
+			for _, front := range []string{"text", "quiet", "link"} {
+				pairs = append(pairs, pair{front, back, 4.5})
+			}
+		}
+		for _, tone := range []string{"ok", "run", "wait", "warn", "bad"} {
+			pairs = append(pairs, pair{tone, tone + "-back", 4.5}, pair{tone, "card", 4.5}, pair{tone, "back", 4.5})
+		}
+		for _, band := range []string{"ok-band", "run-band", "bad-band"} {
+			pairs = append(pairs, pair{"on-band", band, 4.5})
+		}
+		for _, c := range pairs {
 			front, has := colours[c.front]
 			require.True(t, has, "%s: %s", name, c.front)
 			back, has := colours[c.back]

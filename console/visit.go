@@ -38,6 +38,7 @@ type answer struct {
 	title  string
 	body   any
 	again  time.Duration // the browser asks again after it; 0 is never
+	live   *liveLink     // nil where the page cannot be kept up to date
 }
 
 // answer answers, with an error for [visit.failed].
@@ -90,7 +91,7 @@ func storable(values url.Values) error {
 			switch field {
 			case "service", "lane":
 				err = batch.Only(batch.ServiceID(text)).Validate()
-			case "id", "batch", "token", "ledger", "after", "q":
+			case "id", "batch", "token", "ledger", "after", "q", "name":
 				if text != "" {
 					err = batch.Key{ID: batch.ID(text)}.Validate()
 				}
@@ -164,11 +165,19 @@ var errFields = errors.New("too many fields")
 
 // frame is what the template of a page gets.
 type frame struct {
-	Title, Page string
-	By, Denied  string
-	Now         time.Time
-	Everything  batch.Control
-	Body        any
+	Title, Page, Product string
+	By, Denied           string
+	Now                  time.Time
+	Everything           batch.Control
+	State                *state    // nil where it is not known
+	Live                 *liveLink // nil where the page cannot be kept up to date
+	Body                 any
+}
+
+// liveLink leads to the same page, kept up to date, or no longer so.
+type liveLink struct {
+	On bool
+	To string
 }
 
 // show writes a page.
@@ -177,7 +186,7 @@ func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
 		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
 	}
 	var b bytes.Buffer
-	f := frame{Title: a.title, Page: a.page, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	f := frame{Title: a.title, Page: a.page, Product: v.title, State: v.state(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
 		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))

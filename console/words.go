@@ -17,6 +17,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
+		"pill": pill, "held": held, "causeIcon": causeIcon, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
 		"short": short, "tale": tale, "bulkPart": bulkPart,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },

@@ -48,6 +48,7 @@ func newStand(t *testing.T) *stand {
 	require.NoError(t, err)
 	require.NoError(t, s.st.Migrate(t.Context()))
 	h, err := console.New(s.st, &console.Options{
+		Title:  "payments, production",
 		Actor:  func(*http.Request) (string, error) { return ada, nil },
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

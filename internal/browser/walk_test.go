@@ -52,12 +52,12 @@ func TestWalk(t *testing.T) {
 	p.reads("Done: resume by quickstart", "Who did what", "a walk")
 	for end := time.Now().Add(time.Minute); !strings.Contains(p.text(), "Nothing does: no batch is open"); {
 		require.True(t, time.Now().Before(end), "%s", p.text())
-		p.click("Causes")
+		p.click("Overview")
 		time.Sleep(100 * time.Millisecond)
 	}
-	p.click("Keep it up to date")
+	p.open("?keep=1")
 	p.reads("The page does so every 30 s")
-	p.reads("How it flows")
+	p.reads("The last minutes")
 	p.click("Pause or resume everything")
 	p.types("pause-reason", "a walk")
 	p.types("pause-confirm", "pause")

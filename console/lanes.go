@@ -1,0 +1,218 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of the list of lanes.
+const (
+	lanesMost   = 10_000 // that are looked at
+	lanesPage   = 1000   // in one question of the store
+	lanesWithin = 5 * time.Second
+)
+
+// lanesBody lists lanes.
+type lanesBody struct {
+	Views []choice
+	Sorts []choice
+	Name  string // is part of the names of all that are listed
+	State string
+	Held  bool // only lanes with a pause, a halt or a policy
+	Rows  []laneRow
+	Pages pager
+	// Incomplete says that only so many lanes were Looked at.
+	Incomplete bool
+	Looked     int
+}
+
+type laneRow struct {
+	Service   batch.ServiceID
+	Oldest    time.Time
+	Waiting   int
+	AtLeast   bool
+	Attempted []stateCount
+	Control   batch.Control
+}
+
+func (r laneRow) open() int {
+	n := r.Waiting
+	for _, s := range r.Attempted {
+		n += s.N
+	}
+	return n
+}
+
+func (r laneRow) has(s batch.State) bool {
+	return slices.ContainsFunc(r.Attempted, func(c stateCount) bool { return c.State == s })
+}
+
+// laneView is a view of the lanes: those of which it holds, under a title.
+type laneView struct {
+	name, title string
+	holds       func(laneRow) bool
+}
+
+// link is the view's address.
+func (l laneView) link() string {
+	if l.name == "" {
+		return "lanes"
+	}
+	return link("lanes", "state", l.name)
+}
+
+var laneViews = []laneView{
+	{"", "All open", func(laneRow) bool { return true }},
+	{"doubt", "In doubt", func(r laneRow) bool { return r.has(batch.Unknown) || r.has(batch.Submitting) }},
+	{"underway", "Under way", func(r laneRow) bool { return len(r.Attempted) > 0 }},
+	{"paused", "Paused", func(r laneRow) bool { return !r.Control.PausedAt.IsZero() }},
+	{"halted", "Halted", func(r laneRow) bool { return !r.Control.HaltedAt.IsZero() }},
+}
+
+// laneSort is an order of lanes.
+type laneSort struct {
+	name, title string
+	compare     func(a, b laneRow) int
+}
+
+var laneSorts = []laneSort{
+	{"age", "age, the oldest first", func(a, b laneRow) int { return a.Oldest.Compare(b.Oldest) }},
+	{"depth", "depth, the deepest first", func(a, b laneRow) int { return b.open() - a.open() }},
+	{"state", "state, those that stand first", func(a, b laneRow) int { return closedFirst(a.Control) - closedFirst(b.Control) }},
+	{"name", "name", func(laneRow, laneRow) int { return 0 }},
+}
+
+// allLanes are the lanes with open batches, by name.
+type allLanes struct {
+	rows       []laneRow
+	incomplete bool
+}
+
+// readLanes looks at the front of each lane.
+func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
+	begin := time.Now()
+	q := store.SurveyQuery{Start: true, Limit: lanesPage}
+	for {
+		s, err := c.store.Survey(ctx, q)
+		if err != nil {
+			return all, err
+		}
+		for _, l := range s.Lanes {
+			if len(l.Rows) == 0 {
+				continue // it became empty
+			}
+			row := laneRow{Service: l.Service, Waiting: l.Waiting, AtLeast: l.Waiting >= q.Bounded().Cap, Control: l.Control}
+			by := map[batch.State]int{}
+			for _, r := range l.Rows {
+				if row.Oldest.IsZero() || r.Created.Before(row.Oldest) {
+					row.Oldest = r.Created
+				}
+				if r.Row.Attempted() {
+					by[r.Row.State]++
+				}
+			}
+			row.Attempted = counted(by)
+			all.rows = append(all.rows, row)
+		}
+		if len(s.Lanes) < q.Limit {
+			return all, nil
+		}
+		if q.After, q.Start = s.Lanes[len(s.Lanes)-1].Service, false; len(all.rows) >= lanesMost || time.Since(begin) > lanesWithin {
+			all.incomplete = true
+			return all, nil
+		}
+	}
+}
+
+// lanes lists the lanes with open batches, or the held lanes.
+func lanes(ctx context.Context, v *visit) (*answer, error) {
+	b := lanesBody{Held: v.q.Get("held") != "", State: v.q.Get("state"), Name: v.q.Get("name"), Pages: pager{Page: "lanes"}}
+	for _, view := range laneViews {
+		b.Views = append(b.Views, choice{Value: view.link(), Title: view.title, On: !b.Held && b.State == view.name})
+	}
+	b.Views = append(b.Views, choice{Value: "lanes?held=1", Title: "All that are held", On: b.Held})
+	if b.Held {
+		return heldLanes(ctx, v, b)
+	}
+	from, err := place(v.q.Get("from"))
+	if err != nil {
+		return nil, err
+	}
+	view := slices.IndexFunc(laneViews, func(l laneView) bool { return l.name == b.State })
+	by := slices.IndexFunc(laneSorts, func(l laneSort) bool { return l.name == cmp.Or(v.q.Get("sort"), laneSorts[0].name) })
+	if view < 0 || by < 0 {
+		return nil, &batch.InputError{Field: "state or sort", Value: batch.Excerpt(b.State+" "+v.q.Get("sort"), 64), Want: "a word that the page offers"}
+	}
+	for i, s := range laneSorts {
+		b.Sorts = append(b.Sorts, choice{Value: s.name, Title: s.title, On: i == by})
+	}
+	all, _, err := v.lanes.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var rows []laneRow
+	for _, r := range all.rows {
+		if laneViews[view].holds(r) && strings.Contains(string(r.Service), b.Name) {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortStableFunc(rows, laneSorts[by].compare)
+	begin := min(from, len(rows))
+	end := min(begin+pageRows, len(rows))
+	b.Rows, b.Incomplete, b.Looked = rows[begin:end], all.incomplete, len(all.rows)
+	b.Pages = pager{First: from == 0, Page: further(v.q, "lanes", "from", "0")}
+	if end < len(rows) {
+		b.Pages.Next = further(v.q, "lanes", "from", strconv.Itoa(end))
+	}
+	return &answer{page: "lanes", title: "Lanes", body: b}, nil
+}
+
+// heldLanes lists the lanes with a pause, a halt or a policy, by name; some have no open batch.
+func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
+	after, err := named(v.q.Get("after"))
+	if err != nil {
+		return nil, err
+	}
+	start := !v.q.Has("after")
+	held, err := v.desk.Controls(ctx, store.ControlsQuery{After: after, Start: start, Limit: pageRows})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range held {
+		b.Rows = append(b.Rows, laneRow{Service: c.Service, Control: c})
+	}
+	b.Pages = pager{First: start, Page: "lanes?held=1"}
+	if n := len(b.Rows); n == pageRows {
+		b.Pages.Next = further(v.q, "lanes", "after", string(b.Rows[n-1].Service))
+	}
+	return &answer{page: "lanes", title: "Lanes that are held", body: b}, nil
+}
+
+// counted are the states that have batches.
+func counted(by map[batch.State]int) (list []stateCount) {
+	for _, s := range batch.States() {
+		if n := by[s]; n > 0 {
+			list = append(list, stateCount{s, n})
+		}
+	}
+	return list
+}
+
+// place reads a place in a list.
+func place(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, &batch.InputError{Field: "from", Value: batch.Excerpt(text, 64), Want: "a place in the list"}
+	}
+	return n, nil
+}

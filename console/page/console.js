@@ -1,0 +1,104 @@
+// What the pages have beyond plain HTML: the theme, ids that copy, suggestions of the search, and a first page that
+// is kept up to date. Every page works without it.
+'use strict';
+const root = document.documentElement;
+const kept = name => { try { return localStorage.getItem(name); } catch { return null; } };
+const keep = (name, value) => { try { localStorage.setItem(name, value); } catch { /* until the page is left */ } };
+const themes = ['light', 'dark'];
+if (themes.includes(kept('theme'))) root.dataset.theme = kept('theme');
+
+function switchTheme() {
+  const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  root.dataset.theme = themes[dark ? 0 : 1];
+  keep('theme', root.dataset.theme);
+}
+
+// copies puts a button beside each id of a part of the page.
+function copies(part) {
+  for (const id of part.querySelectorAll('[data-copy]')) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'copy';
+    button.title = 'Copy';
+    button.setAttribute('aria-label', 'Copy ' + id.textContent);
+    button.innerHTML = '<svg class="i" aria-hidden="true"><use href="#i-copy"/></svg>';
+    button.addEventListener('click', async () => {
+      await navigator.clipboard?.writeText(id.dataset.copy);
+      button.classList.add('copied');
+      setTimeout(() => button.classList.remove('copied'), 1500);
+    });
+    id.after(button);
+  }
+}
+
+// suggest offers what the words in the search may mean. A suggestion that is chosen is opened.
+function suggest(field, list) {
+  let timer, hits = new Map();
+  field.addEventListener('input', () => {
+    clearTimeout(timer);
+    const words = field.value.trim(), hit = hits.get(field.value);
+    if (hit) location.href = hit;
+    else if (words) timer = setTimeout(async () => {
+      const answer = await fetch('search.json?q=' + encodeURIComponent(words)).catch(() => null);
+      if (!answer?.ok || field.value.trim() !== words) return;
+      hits = new Map();
+      list.replaceChildren(...(await answer.json()).hits.map(h => {
+        hits.set(h.name, h.href);
+        return new Option([h.what, h.lane, h.state].filter(Boolean).join(', '), h.name);
+      }));
+    }, 150);
+  });
+}
+
+// live reads the first page again once the server says that there is a newer look, unless it is paused. While
+// nobody sees the page, it listens to nothing.
+function live(link) {
+  const again = new URLSearchParams(location.search).has('keep');
+  let on = again || kept('live') !== 'off', stream, seen;
+  const look = async event => {
+    const old = seen;
+    seen = event.data;
+    if (old === undefined || old === seen) return;
+    const answer = await fetch('./?keep=1').catch(() => null);
+    if (!answer?.ok || !on) return;
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const at = document.activeElement?.getAttribute('href');
+    for (const id of ['band', 'main']) document.getElementById(id)?.replaceWith(page.getElementById(id) ?? '');
+    copies(document.getElementById('main'));
+    if (at) document.querySelector(`#main a[href="${CSS.escape(at)}"]`)?.focus({preventScroll: true});
+  };
+  const listen = () => {
+    link.firstElementChild.classList.toggle('on', on);
+    link.lastElementChild.textContent = on ? 'Pause live' : 'Go live';
+    if (document.hidden || !on) {
+      stream?.close();
+      stream = undefined;
+    } else if (!stream) {
+      stream = new EventSource('live');
+      stream.addEventListener('look', look);
+    }
+  };
+  link.addEventListener('click', event => {
+    on = !on;
+    keep('live', on ? 'on' : 'off');
+    if (again) return; // the link leads to the page that stays as it is
+    event.preventDefault();
+    listen();
+  });
+  document.addEventListener('visibilitychange', listen);
+  listen();
+}
+
+document.addEventListener('DOMContentLoaded', () => {
+  const theme = document.getElementById('theme'), field = document.getElementById('q'), link = document.getElementById('live');
+  theme.hidden = false;
+  theme.addEventListener('click', switchTheme);
+  copies(document);
+  suggest(field, document.getElementById('hits'));
+  if (link) live(link);
+  document.addEventListener('keydown', event => {
+    if (event.key !== '/' || event.target.closest('input, select, textarea')) return;
+    event.preventDefault();
+    field.focus();
+  });
+});

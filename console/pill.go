@@ -1,0 +1,106 @@
+package console
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// mark is a state as people see it: a word, with an icon and a tone. The tone alone says nothing that the
+// word does not say.
+type mark struct{ Tone, Icon, Word string }
+
+// Tones of marks and of notes: classes of the style sheet.
+const (
+	toneOK   = "ok"   // done, or well
+	toneRun  = "run"  // under way
+	toneWait = "wait" // nothing happens yet
+	toneWarn = "warn" // not known, or held by a person
+	toneBad  = "bad"  // has failed, or stands still
+)
+
+// pill shows a state of a batch, an order, a bulk action, an instance or a lane.
+func pill(of any) mark {
+	word := fmt.Sprint(of)
+	m := mark{toneWait, "clock", word}
+	switch s := of.(type) {
+	case mark:
+		return s
+	case batch.State:
+		m.Tone, m.Icon = batchTone(s)
+	case order.State:
+		switch s {
+		case order.Dequeued:
+			m.Tone, m.Icon = toneRun, "send"
+		case order.Confirmed:
+			m.Tone, m.Icon = toneOK, "ok"
+		case order.Failed:
+			m.Tone, m.Icon = toneBad, "bad"
+		case order.Quarantined:
+			m = mark{toneBad, "bad", word + ": refused alone"}
+		}
+	case operator.BulkState:
+		switch s {
+		case operator.BulkOpen:
+			m.Tone, m.Icon = toneRun, "send"
+		case operator.BulkCancelled:
+			m.Icon = "bad"
+		default:
+			m.Tone, m.Icon = toneOK, "ok"
+		}
+	case store.Instance:
+		switch {
+		case !s.Live:
+			return mark{toneBad, "down", "gone"}
+		case s.Paused:
+			return mark{toneBad, "pause", "posts nothing"}
+		}
+		return mark{toneOK, "ok", "live"}
+	}
+	return m
+}
+
+func batchTone(s batch.State) (tone, icon string) {
+	switch s {
+	case batch.Submitting:
+		return toneRun, "send"
+	case batch.Pending, batch.Valid:
+		return toneRun, "ledger"
+	case batch.Unknown:
+		return toneWarn, "doubt"
+	case batch.Committed:
+		return toneOK, "ok"
+	case batch.Invalid, batch.Rejected:
+		return toneBad, "bad"
+	}
+	return toneWait, "clock"
+}
+
+// held are the marks of a lane: none where nothing holds it.
+func held(c batch.Control) (marks []mark) {
+	if !c.PausedAt.IsZero() {
+		marks = append(marks, mark{toneWarn, "pause", "paused"})
+	}
+	if !c.HaltedAt.IsZero() {
+		marks = append(marks, mark{toneBad, "halt", "halted"})
+	}
+	return marks
+}
+
+// causeIcon is the icon of a cause on the first page.
+func causeIcon(c batch.Cause) string {
+	switch c {
+	case batch.CausePaused:
+		return "pause"
+	case batch.CauseHalted:
+		return "halt"
+	case batch.CauseDecision:
+		return "person"
+	case batch.CauseInDoubt, operator.CauseUnknown:
+		return "doubt"
+	}
+	return "warn"
+}

@@ -1,0 +1,78 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Bounds of a plot, in its own units.
+const (
+	plotWide  = 240
+	plotHigh  = 72
+	plotInset = 1
+)
+
+// plot is a number, and a plot of how it came to be.
+type plot struct {
+	Title, Number, About string
+	// Points are those of the line, for SVG, and Area what is below it; "" with less than two.
+	Points, Area string
+	// Top and Half are the scale, From is where the time begins.
+	Top, Half, From string
+}
+
+// line draws values from the left to the right, from 0 up to a round number that is not below any of them.
+// NaN is a value that is not known. The words of the scale are name's.
+func (p *plot) line(values []float64, from string, name func(float64) string) {
+	known := 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known++
+		}
+	}
+	if known < 2 {
+		return
+	}
+	top := roundUp(highest(values))
+	x := func(i int) float64 { return plotWide * float64(i) / float64(len(values)-1) }
+	const low = plotHigh - plotInset
+	var points []string
+	first, last := -1, 0
+	for i, v := range values {
+		if math.IsNaN(v) {
+			continue
+		}
+		if last = i; first < 0 {
+			first = i
+		}
+		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), low-(plotHigh-2*plotInset)*v/top))
+	}
+	p.Points = strings.Join(points, " ")
+	p.Area = fmt.Sprintf("%.1f,%d %s %.1f,%d", x(first), low, p.Points, x(last), low)
+	p.Top, p.Half, p.From = name(top), name(top/2), from
+}
+
+func highest(values []float64) (most float64) {
+	for _, v := range values {
+		if v > most { // NaN is not
+			most = v
+		}
+	}
+	return most
+}
+
+// roundUp is the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the half of it
+// is as short.
+func roundUp(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, n := range [...]float64{1, 2, 4, 6} {
+		if v <= n*unit {
+			return n * unit
+		}
+	}
+	return 10 * unit
+}
