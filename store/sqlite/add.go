@@ -190,6 +190,9 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	}
 	row := store.NewRow()
 	_, err = t.Exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
+	if first <= seq {
+		t.added = append(t.added, span{first, seq})
+	}
 	return seq - first + 1, err
 }
 

@@ -27,6 +27,14 @@
 // it, and nothing more is written. So stop all processes before you restore a backup. To copy a backup
 // over the open file, in place, destroys the database: no program can notice it in time.
 //
+// # Other processes
+//
+// Each commit is a hint to the other processes. On Linux a process that hears ([Store.Hear]) waits for
+// inotify to say that the log was written, and then reads what is new. An idle process costs nothing;
+// after each commit of anybody it looks for up to a second, until the disk must have taken the commit. A
+// batch of an AddTx needs no hint of its own. On other systems, and for a database in memory, nobody
+// hears: scans find the batches of others.
+//
 // # The log
 //
 // SQLite writes to a write-ahead log beside the database, and begins the log anew when all of

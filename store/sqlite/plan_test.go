@@ -25,7 +25,7 @@ import (
 // ones as this package sends them.
 func statements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
-	for _, name := range []string{"queries.go", "orderqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
+	for _, name := range []string{"queries.go", "orderqueries.go", "hearqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {

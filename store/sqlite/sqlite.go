@@ -46,6 +46,9 @@ type Store struct {
 
 	files      *files
 	logWarning int64
+
+	listeners listeners
+	own       spans
 }
 
 var (

@@ -20,6 +20,8 @@ type session struct {
 	// committed runs once the transaction is committed for certain, and nobody else writes yet; nil
 	// runs nothing. Only write knows of a commit.
 	committed func()
+	own       *spans
+	added     []span // by its transaction
 }
 
 type preparer interface {
@@ -27,7 +29,7 @@ type preparer interface {
 }
 
 func (s *Store) session(conn preparer) *session {
-	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, texts: s.texts, fresh: s.fresh}
+	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, texts: s.texts, fresh: s.fresh, own: &s.own}
 }
 
 func (t *session) close() {
@@ -184,7 +186,7 @@ func (s *Store) full() bool {
 func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
 	done := false
-	w.committed = nil
+	w.committed, w.added = nil, nil
 	defer func() {
 		if !done {
 			w.undo(free)
@@ -196,7 +198,9 @@ func transact(ctx context.Context, w *writing, do func(ctx context.Context, t *s
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	w.own.add(w.added) // before a listener can see the batches
 	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
+		w.own.remove(w.added)
 		return &sqlstore.CommitError{Err: err}
 	}
 	done = true

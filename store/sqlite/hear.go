@@ -1,0 +1,309 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Abilities returns all of them, but [store.CanHint] only where [Store.Hear] works: for a file, on
+// Linux.
+func (s *Store) Abilities() store.Abilities {
+	all := s.shared.Abilities()
+	if canWatch && s.files.path != "" {
+		all |= store.CanHint
+	}
+	return all
+}
+
+// Tell gives a hint to those who listen through this store. Other processes, and other stores, see
+// the commit itself: it costs nobody anything.
+func (s *Store) Tell(ctx context.Context, h store.Hint) error {
+	if !s.Abilities().Has(store.CanHint) {
+		return s.shared.Tell(ctx, h)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.listeners.tell(h)
+	return nil
+}
+
+// seen is what a [watch] has seen: a commit may have been written, or the log's times were set.
+type seen struct{ written, touched bool }
+
+const (
+	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk, and
+	// only then shows the commit, which nothing tells. So one write leads to several looks, after
+	// pauses from firstPause to lastPause, each half as long again as the one before: a commit for
+	// which the disk takes d is found d/2 after it, or a firstPause. A disk that takes longer than all
+	// of them together, about a second, leaves the commit to the next write, or to a scan.
+	firstPause = time.Millisecond
+	lastPause  = 400 * time.Millisecond
+	// busyPause is the pause while more is written all the time, mostly by this process itself.
+	busyPause = 5 * time.Millisecond
+	// lookShare bounds the part of the time that looks take to one in so many.
+	lookShare = 20
+	// testEvery is the pause between two tests.
+	testEvery = time.Minute
+	lookTime  = 5 * time.Second // for one look
+)
+
+// Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
+// and then looks what is new: batches that this store has not added itself, lanes that a person has
+// acted on, batches and orders that became final, and orders. While nobody writes it takes no time.
+// It works where processes share the kernel, as SQLite's write-ahead log does, too.
+func (s *Store) Hear(ctx context.Context, l store.Listener) error {
+	const op = "hear"
+	if !s.Abilities().Has(store.CanHint) {
+		return s.shared.Hear(ctx, l)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, err := newWatch(s.files)
+	if err != nil {
+		return wrap(op, err)
+	}
+	defer w.close()
+	defer context.AfterFunc(ctx, w.close)() // it ends a wait
+	defer s.listeners.add(l)()
+	h := &hearing{s: s, w: w, l: l}
+	if err := h.run(ctx); ctx.Err() == nil {
+		return wrap(op, err)
+	}
+	return ctx.Err()
+}
+
+// hearing is one Hear.
+type hearing struct {
+	s *Store
+	w *watch
+	l store.Listener
+
+	marks [topics]mark
+}
+
+// run hears until an error.
+func (h *hearing) run(ctx context.Context) error {
+	if err := h.look(ctx); err != nil { // from here on everything is new
+		return err
+	}
+	for next := time.Now(); ; {
+		if !time.Now().Before(next) {
+			if err := h.w.test(); err != nil {
+				return err
+			}
+			next = time.Now().Add(testEvery)
+			h.l.Live()
+		}
+		saw, err := h.w.wait(time.Until(next))
+		if err == nil && saw.written {
+			err = h.looks(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// looks looks until a write that was seen must have become visible.
+func (h *hearing) looks(ctx context.Context) error {
+	for pause := firstPause; pause <= lastPause; pause = pause * 3 / 2 {
+		began := time.Now()
+		if err := h.look(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(max(pause, lookShare*time.Since(began))):
+		}
+		saw, err := h.w.since()
+		if err != nil {
+			return err
+		}
+		if saw.written {
+			pause = min(pause, busyPause*2/3)
+		}
+	}
+	return nil
+}
+
+// look reads what is new, and gives a hint about it.
+func (h *hearing) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	var hint store.Hint
+	marks := h.marks
+	err := h.s.read(ctx, "look for what is new", func(ctx context.Context, t *session) error {
+		hint, marks = store.Hint{}, h.marks
+		free := context.WithoutCancel(ctx)
+		for i, topic := range h.s.topics() {
+			if h.l.Wants.Has(topic.Topics) {
+				if err := topic.look(free, t, &marks[i], &hint); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	h.marks = marks
+	if hint.For(h.l) {
+		h.l.Heard(hint)
+	}
+	return nil
+}
+
+// mark is how far a table was read: its last number, or its last time and how many rows have it,
+// since the clock has milliseconds.
+type mark struct {
+	Begun bool  `db:"-"`
+	Last  int64 `db:"last"`
+	N     int64 `db:"n"`
+	Ahead bool  `db:"ahead"` // the clock stepped back behind it, so that what is new does not show
+}
+
+// names is how many lanes, or batches, one hint names at most.
+const names = 500
+
+// topic is a table that a [hearing] looks at.
+type topic struct {
+	store.Topics
+	mark string // reads the mark
+	news string // reads what is new between two marks, names+1 at most; "" where nothing is named
+	name func(ctx context.Context, t *session, statement string, from, to mark, h *store.Hint) (n int, err error)
+}
+
+// topics is how many there are.
+const topics = 6
+
+func (s *Store) topics() [topics]topic {
+	return [topics]topic{
+		{store.TopicLanes, sqlMarkBatches, sqlNewLanes, s.nameAdded},
+		{store.TopicLanes, sqlMarkActs, sqlNewActs, nameActedOn},
+		{store.TopicLanes, sqlMarkLaneActs, sqlNewLaneActs, nameActedOn},
+		{store.TopicFinals, sqlMarkFinals, sqlNewFinals, nameFinals},
+		{store.TopicOrders, sqlMarkOrders, "", nil},
+		{store.TopicOrderFinals, sqlMarkFinalOrders, sqlNewFinalOrders, nameFinalOrders},
+	}
+}
+
+// look adds what is new since a mark to a hint, and moves the mark.
+func (p topic) look(ctx context.Context, t *session, last *mark, h *store.Hint) error {
+	found, err := sqlstore.Query[mark](ctx, t, p.mark)
+	if err != nil {
+		return err
+	}
+	before, now := *last, found[0]
+	now.Begun = true
+	if *last = now; !before.Begun || before == now && !now.Ahead {
+		return nil
+	}
+	if p.news == "" || now.Ahead {
+		h.Many |= p.Topics
+		return nil
+	}
+	n, err := p.name(ctx, t, p.news, before, now, h)
+	if n > names {
+		h.Many |= p.Topics
+	}
+	return err
+}
+
+// nameAdded names the lanes to which somebody else has added.
+func (s *Store) nameAdded(ctx context.Context, t *session, statement string, from, to mark, h *store.Hint) (n int, err error) {
+	for _, gap := range s.own.gaps(from.Last+1, to.Last) {
+		found, err := sqlstore.Query[laneCols](ctx, t, statement, gap.first, gap.last, int64(names+1))
+		if err != nil {
+			return 0, err
+		}
+		n += len(found)
+		nameLanes(h, found)
+	}
+	return n, nil
+}
+
+// laneCols are a lane, or all of them.
+type laneCols struct {
+	Service    batch.ServiceID `db:"service_id"`
+	Everything bool            `db:"everything"`
+}
+
+func nameLanes(h *store.Hint, found []laneCols) {
+	for _, l := range found[:min(len(found), names)] {
+		switch {
+		case l.Everything:
+			h.Many |= store.TopicLanes
+		case !slices.Contains(h.Lanes, l.Service):
+			h.Lanes = append(h.Lanes, l.Service)
+		}
+	}
+}
+
+// nameActedOn names the lanes on which a person has acted: it may have set them free.
+func nameActedOn(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
+	found, err := sqlstore.Query[laneCols](ctx, t, statement, from.Last, int64(names+1))
+	nameLanes(h, found)
+	return len(found), err
+}
+
+func nameFinals(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
+	type key struct {
+		Service string `db:"service_id"`
+		ID      string `db:"header_signature"`
+	}
+	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(names+1))
+	for _, k := range found[:min(len(found), names)] {
+		h.Finals = append(h.Finals, store.KeyHash(k.Service, k.ID))
+	}
+	return len(found), err
+}
+
+func nameFinalOrders(ctx context.Context, t *session, statement string, from, _ mark, h *store.Hint) (int, error) {
+	type key struct {
+		ID string `db:"order_id"`
+	}
+	found, err := sqlstore.Query[key](ctx, t, statement, from.Last, int64(names+1))
+	for _, k := range found[:min(len(found), names)] {
+		h.OrderFinals = append(h.OrderFinals, store.KeyHash(k.ID))
+	}
+	return len(found), err
+}
+
+// listeners are those that hear through one store.
+type listeners struct {
+	mu  sync.Mutex
+	all []*store.Listener
+}
+
+// add adds a listener; the returned function removes it.
+func (s *listeners) add(l store.Listener) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, &l)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = slices.DeleteFunc(s.all, func(other *store.Listener) bool { return other == &l })
+	}
+}
+
+func (s *listeners) tell(h store.Hint) {
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, l := range all {
+		if h.For(*l) {
+			l.Heard(h)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// otherPath is the environment variable that makes the test's binary another process on a database.
+const otherPath = "DLTBATCH_SQLITE_OTHER"
+
+// TestOtherProcess is that other process, and no test: it does what each line of its input says.
+func TestOtherProcess(t *testing.T) {
+	path := os.Getenv(otherPath)
+	if path == "" {
+		t.Skip("it is part of the tests of Hear")
+	}
+	db, err := sqliteopen.Open(path)
+	require.NoError(t, err)
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		require.NoError(t, do(t.Context(), s, strings.Fields(in.Text())), in.Text())
+		fmt.Println("did " + in.Text())
+	}
+	require.NoError(t, db.Close())
+}
+
+// do does what a line says: a word, and then a lane, a batch or an order.
+func do(ctx context.Context, s *Store, words []string) error {
+	by := batch.By{Actor: "somebody", Reason: "a test"}
+	one := func(lane batch.ServiceID, id string) batch.Batch {
+		return batch.Batch{Service: lane, ID: batch.ID(id), Payload: []byte("p")}
+	}
+	switch words[0] {
+	case "add":
+		for _, id := range words[2:] {
+			if err := s.Add(ctx, one(batch.ServiceID(words[1]), id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "addtx":
+		tx, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Tx(tx).Add(ctx, one(batch.ServiceID(words[1]), words[2])), tx.Commit())
+	case "reject":
+		got, err := s.Claim(ctx, query(batch.ServiceID(words[1])), serial)
+		if err != nil {
+			return err
+		}
+		c := got.Runs[0].Batches[0]
+		_, err = s.Record(ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, Finding: store.Refused, By: batch.BySubmitter, Attempt: c.Attempt,
+			Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}}})
+		return err
+	case "requeue":
+		rec, err := s.Get(ctx, batch.Key{Service: batch.ServiceID(words[1]), ID: batch.ID(words[2])})
+		if err != nil {
+			return err
+		}
+		_, err = s.Requeue(ctx, rec, store.Requeue{}, by)
+		return err
+	case "pause":
+		_, _, err := s.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by})
+		return err
+	case "order":
+		return s.AddOrders(ctx, order.Order{ID: order.ID(words[2]), Party: batch.ServiceID(words[1]), Payload: []byte("p")})
+	case "truncate":
+		_, err := s.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+		return err
+	}
+	return fmt.Errorf("what is %q", words)
+}
+
+// other is another process.
+type other struct {
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	wait func() error
+}
+
+func startOther(t *testing.T, path string) *other {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOtherProcess$")
+	cmd.Env, cmd.Stderr = append(os.Environ(), otherPath+"="+path), os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	return &other{t, in, bufio.NewScanner(out), cmd.Wait}
+}
+
+// does lets the process do something, and waits until it has.
+func (o *other) does(line string) {
+	o.t.Helper()
+	_, err := fmt.Fprintln(o.in, line)
+	require.NoError(o.t, err)
+	for o.out.Scan() {
+		if o.out.Text() == "did "+line {
+			return
+		}
+	}
+	require.Fail(o.t, "the other process ended", line)
+}
+
+func (o *other) end() {
+	o.t.Helper()
+	require.NoError(o.t, o.in.Close())
+	for o.out.Scan() {
+	}
+	require.NoError(o.t, o.wait())
+}
+
+// ear is a Hear of a store, with a listener that wants everything.
+type ear struct {
+	t     *testing.T
+	heard chan store.Hint
+	ended chan error
+}
+
+// hear returns when hints arrive.
+func hear(t *testing.T, s *Store) *ear {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
+	live, gone := make(chan struct{}, 100), make(chan struct{})
+	go func() {
+		defer close(gone)
+		e.ended <- s.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func() { live <- struct{}{} }})
+	}()
+	t.Cleanup(func() { stop(); <-gone })
+	select {
+	case <-live:
+	case err := <-e.ended:
+		require.Fail(t, "Hear ended", "%v", err)
+	}
+	return e
+}
+
+// until returns all hints up to the first one that fits.
+func (e *ear) until(what string, fits func(store.Hint) bool) (all []store.Hint) {
+	e.t.Helper()
+	for limit := time.After(time.Minute); ; {
+		select {
+		case h := <-e.heard:
+			if all = append(all, h); fits(h) {
+				return all
+			}
+		case err := <-e.ended:
+			require.Fail(e.t, "Hear ended", "%v", err)
+		case <-limit:
+			require.Fail(e.t, "not heard: "+what)
+		}
+	}
+}
+
+func lane(s batch.ServiceID) func(store.Hint) bool {
+	return func(h store.Hint) bool { return slices.Contains(h.Lanes, s) }
+}
+
+// A process hears of everything that another process does, and that is worth a look: by the commits
+// alone.
+func TestHearAnotherProcess(t *testing.T) {
+	s, _, path := fresh(t)
+	e, o := hear(t, s), startOther(t, path)
+	for _, c := range []struct {
+		line string
+		fits func(store.Hint) bool
+	}{
+		{"add lane1 a", lane("lane1")},
+		{"add lane1 b", lane("lane1")},
+		{"addtx lane2 c", lane("lane2")},
+		{"reject lane1", func(h store.Hint) bool { return slices.Contains(h.Finals, store.KeyHash("lane1", "a")) }},
+		{"requeue lane1 a", lane("lane1")},
+		{"pause", func(h store.Hint) bool { return h.Many.Has(store.TopicLanes) }},
+		{"order party d", func(h store.Hint) bool { return h.Many.Has(store.TopicOrders) }},
+		{"truncate", nil},
+		{"add lane3 e", lane("lane3")}, // in a log that begins anew
+	} {
+		o.does(c.line)
+		if c.fits != nil {
+			e.until(c.line, c.fits)
+		}
+	}
+	o.end()
+}
+
+// A store names no lane to which it has added itself: whoever added has named it.
+func TestHearNothingOfOwnAdds(t *testing.T) {
+	s, _, path := fresh(t)
+	e, o := hear(t, s), startOther(t, path)
+	require.NoError(t, s.Add(t.Context(), newBatch("own", 1), newBatch("own", 2)))
+	o.does("add theirs a")
+	require.NoError(t, s.Add(t.Context(), newBatch("own", 3)))
+	o.does("add last b")
+	var lanes []batch.ServiceID
+	for _, h := range e.until("last", lane("last")) {
+		lanes = append(lanes, h.Lanes...)
+	}
+	assert.Contains(t, lanes, batch.ServiceID("theirs"))
+	assert.NotContains(t, lanes, batch.ServiceID("own"))
+	assert.Equal(t, []span{{3, 3}, {5, 5}}, s.own.gaps(1, 5))
+	o.end()
+}
+
+// The last connection that is closed removes the log. The next one makes another, and is heard.
+func TestHearThroughALogThatIsMadeAnew(t *testing.T) {
+	s, _, path := fresh(t)
+	s.db.SetMaxIdleConns(-1) // keep none
+	e := hear(t, s)
+	for i := range 3 {
+		o := startOther(t, path)
+		line := fmt.Sprintf("add lane%d batch%d", i, i)
+		o.does(line)
+		o.end()
+		e.until(line, lane(batch.ServiceID(fmt.Sprint("lane", i))))
+	}
+}
+
+// A Hear ends where the file is another one: nothing that happens in it concerns this store.
+func TestHearEndsWithItsFile(t *testing.T) {
+	s, _, path := fresh(t)
+	e := hear(t, s)
+	require.NoError(t, os.Rename(path, path+".old"))
+	select {
+	case err := <-e.ended:
+		var gone *FileError
+		require.ErrorAs(t, err, &gone)
+	case <-time.After(time.Minute):
+		require.Fail(t, "it goes on")
+	}
+}
+
+// In memory nobody else can write, and nobody is heard.
+func TestHearInMemory(t *testing.T) {
+	db, err := sqliteopen.Open(sqliteopen.Memory)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	s, err := New(db, nil)
+	require.NoError(t, err)
+	assert.False(t, s.Abilities().Has(store.CanHint))
+	require.ErrorIs(t, s.Hear(t.Context(), store.Listener{}), store.ErrUnsupported)
+	require.ErrorIs(t, s.Tell(t.Context(), store.Hint{}), store.ErrUnsupported)
+}
+
+// What this store has added is told from what others have.
+func TestGaps(t *testing.T) {
+	var s spans
+	assert.Equal(t, []span{{1, 9}}, s.gaps(1, 9))
+	assert.Empty(t, s.gaps(1, 0))
+	s.add([]span{{2, 3}})
+	s.add([]span{{4, 4}, {7, 8}})
+	assert.Equal(t, []span{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
+	assert.Empty(t, s.gaps(2, 4))
+	assert.Equal(t, []span{{5, 6}}, s.gaps(3, 7))
+	s.add([]span{{9, 12}})
+	s.remove([]span{{9, 12}}) // which was part of a longer one
+	assert.Equal(t, []span{{1, 1}, {5, 6}, {9, 9}}, s.gaps(1, 9))
+	for i := range int64(2 * maxSpans) {
+		s.add([]span{{10 + 2*i, 10 + 2*i}})
+	}
+	assert.LessOrEqual(t, len(s.all), maxSpans)
+	assert.Len(t, s.gaps(9, 5000), 1, "too many to read one by one")
+}
