@@ -71,9 +71,20 @@ type Reason struct {
 	// is, of the batches themselves. State is 0 where it is not known.
 	State batch.State     `json:"state,omitzero"`
 	Kind  batch.ErrorKind `json:"kind,omitzero"`
-	// Why names the missing setting, with CauseUnknown.
-	Why string `json:"why,omitzero"`
+	// Why names the missing setting, with CauseUnknown, and Missing says what is missing.
+	Why     string  `json:"why,omitzero"`
+	Missing Missing `json:"missing,omitzero"`
 }
+
+// Missing is what the record lacks, with CauseUnknown.
+type Missing string
+
+// What may be missing.
+const (
+	MissingLedger    Missing = "ledger"    // no instance has taken batches of the lane
+	MissingRecord    Missing = "record"    // the settings that an answer depends on
+	MissingAgreement Missing = "agreement" // instances have recorded different settings
+)
 
 // Group is a number of batches that wait for the same reason.
 type Group struct {

@@ -37,10 +37,29 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	if err != nil {
 		return e, err
 	}
-	if e, err = rules.judge(look); err != nil {
+	if e, err = rules.judge(look); err != nil && r.ledger != "" {
 		return e, err
 	}
-	e.Text = explain.Sentence(e)
+	unmet := err // no instance has taken batches of the lane: perhaps because none posts
+	if unmet != nil {
+		e.Cause, e.Remedy = CauseUnknown, batch.RemedyWait
+	} else {
+		e.Text = explain.Sentence(e)
+	}
+	if !movesItself(e.Cause) {
+		return e, nil
+	}
+	s, counted, err := d.counted(ctx)
+	if err != nil {
+		return e, err
+	}
+	held := holds(e.Cause, counted, s)
+	if unmet != nil && (held == "" || len(s.Instances) == 0) {
+		return e, unmet
+	}
+	if held != "" {
+		e.Text = waits(e, held)
+	}
 	return e, nil
 }
 

@@ -1,11 +1,11 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"errors"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/explain"
 	"github.com/dltbatch/dltbatch/store"
@@ -80,8 +80,14 @@ func (j *judge) blocked(it *item, by batch.Key) {
 
 // unknown is the reason of batches about which too little is on record.
 func unknown(err error) Reason {
-	r := Reason{Cause: CauseUnknown, Why: err.Error()}
+	r := Reason{Cause: CauseUnknown, Why: err.Error(), Missing: MissingRecord}
 	if s, is := errors.AsType[*SettingsError](err); is { // of all services of the ledger alike
+		switch {
+		case errors.Is(s.Err, ErrDisagree):
+			r.Missing = MissingAgreement
+		case s.Ledger == "":
+			r.Missing = MissingLedger
+		}
 		r.Why = fmt.Sprintf("%v: %s of ledger %q: %s", s.Err, s.Setting, batch.Excerpt(s.Ledger, 64), s.Why)
 	}
 	return r

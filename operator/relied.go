@@ -159,7 +159,7 @@ func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
 	}
 	switch {
 	case r.ledger == "":
-		return fail(ErrNotRecorded, "no instance has met the service yet")
+		return fail(ErrNotRecorded, "no instance has taken batches of the lane yet")
 	case r.text == "":
 		return fail(ErrNotRecorded, "no instance has recorded what it relies on")
 	case r.Holds(r.service):

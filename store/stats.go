@@ -198,6 +198,8 @@ type Instance struct {
 	// PausedWhy is the error's text; "" for a busy ledger.
 	PausedKind batch.ErrorKind `json:"paused_kind,omitzero"`
 	PausedWhy  string          `json:"paused_why,omitzero"`
+	// PausedFor is for how long before Seen it has been Paused.
+	PausedFor time.Duration `json:"paused_for_ns,omitzero"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
 	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].

@@ -18,7 +18,6 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/operator"
-	"github.com/dltbatch/dltbatch/store"
 )
 
 var write = flag.Bool("command.write", false, "write docs/command.md from the commands' help")
@@ -88,7 +87,7 @@ var answers = []struct {
 	command string
 	answer  any
 }{
-	{"status", store.Stats{}}, {"causes", operator.Causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", shown{}}, {"explain", explained{}},
+	{"status", status{}}, {"causes", causes{}}, {"list", batches{}}, {"search", operator.Searched{}}, {"search TEXT", operator.Lookup{}}, {"show", shown{}}, {"explain", explained{}},
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -67,20 +68,18 @@ func (x *exam) none(check, empty, do string, list []string) {
 // Limits from which doctor finds something.
 const (
 	clockApart  = 2 * time.Second
-	countsOld   = 10 * time.Minute
 	heldFor     = 10 * time.Minute
 	deadRows    = 100_000
-	forgotten   = 24 * time.Hour
 	surveyLanes = 1000
 )
 
 func (a *app) doctor() *cobra.Command {
 	c := &cobra.Command{
-		Use: "doctor [flags]", Short: "What is wrong with the set-up, and what to do",
+		Use: "doctor [flags]", Short: "What is wrong, with the set-up too, and what to do",
 		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum and held
-snapshots, instances, their versions and settings, and what is paused, and says what to do about each. It
-changes nothing. Settings are compared for the ledgers of the first 1,000 lanes with work. Exit code 6 says
-that something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found"
+snapshots, at all that dltbatch causes begins with, and at the instances, their versions and settings, and
+says what to do about each. It changes nothing. Settings are compared for the ledgers of the first 1,000
+lanes with work. Exit code 6 says that something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found"
 and "do".`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
@@ -109,7 +108,11 @@ and "do".`,
 			for _, f := range x.list {
 				if f.Do != "" {
 					p.line("")
-					p.line("%s: %s", f.Check, f.Do)
+					do, command, _ := strings.Cut(f.Do, "\n")
+					p.line("%s: %s", f.Check, do)
+					if command != "" {
+						p.line("%s", command)
+					}
 				}
 			}
 		})
@@ -145,7 +148,7 @@ func (x *exam) all(ctx context.Context) error {
 	for _, look := range []struct {
 		check string
 		at    func(context.Context) error
-	}{{"instances", x.instances}, {"lanes", x.lanes}, {"upkeep", x.upkeep}} {
+	}{{"incidents", x.incidents}, {"instances", x.instances}, {"settings", x.settings}, {"upkeep", x.upkeep}} {
 		if err := look.at(ctx); ctx.Err() != nil {
 			return err
 		} else if err != nil { // a setting or a schema with which a store refuses to work
@@ -304,37 +307,53 @@ func (x *exam) vacuum(ctx context.Context) error {
 	return nil
 }
 
+// incidents are what is wrong at present, as every other command has it.
+func (x *exam) incidents(ctx context.Context) error {
+	s, err := x.db.situation(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range s.Incidents {
+		do := i.Do
+		if i.Command != "" {
+			do += "\n  $ " + i.Command
+		}
+		x.bad(string(i.Kind), do, "%s", strings.TrimSpace(i.Text+since(i)+" "+i.Why))
+	}
+	if len(s.Incidents) == 0 {
+		x.good("incidents", "none")
+	}
+	return nil
+}
+
 // instances looks at the instances that run.
 func (x *exam) instances(ctx context.Context) error {
 	s, err := x.db.stats(ctx, false)
 	if err != nil {
 		return err
 	}
-	n := 0
 	var versions, shared []string // of live instances
 	for _, i := range s.Instances {
 		if i.Live {
 			versions = append(versions, i.Version)
-			n++
 		}
 		if i.Live && i.Shared {
 			shared = append(shared, i.Name)
 		}
 	}
-	x.say(n > 0, "instances", "start one: nothing leaves, and nobody asks the ledger", "%d live of %d", n, len(s.Instances))
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 0 {
 		x.say(len(versions) == 1, "versions", "finish the deploy, or find out why an old process is still there (dltbatch instances)", "%s", strings.Join(versions, ", "))
 	}
 	x.none("names of instances", "none is shared", "give each instance its own Options.Instance", shared)
-	if !s.At.IsZero() {
-		x.say(s.Age < countsOld, "counts", "dltbatch status --refresh counts now; if instances run, look for \"stats\" in their logs", "%s old", age(s.Age))
-	}
 	return nil
 }
 
-// lanes looks at the settings that instances rely on, and at lanes that people left paused.
-func (x *exam) lanes(ctx context.Context) error {
+// settings looks at the settings that instances rely on, also where no batch waits for them.
+func (x *exam) settings(ctx context.Context) error {
+	if slices.ContainsFunc(x.list, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
+		return nil // it is said already
+	}
 	sv, err := x.db.Store.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
 	if err != nil {
 		return err
@@ -355,22 +374,6 @@ func (x *exam) lanes(ctx context.Context) error {
 		}
 	}
 	x.none("settings of instances", "nobody disagrees", "dltbatch settings SERVICE shows both; correct the instance that is wrong, then dltbatch agree SERVICE", disagree)
-	held, err := x.db.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: surveyLanes})
-	if err != nil {
-		return err
-	}
-	var paused, halted []string
-	for _, c := range append(held, sv.Everything) {
-		name := c.Scope.String()
-		if !c.PausedAt.IsZero() && sv.At.Sub(c.PausedAt) > forgotten {
-			paused = append(paused, fmt.Sprintf("%s by %s (%s)", name, c.PausedBy.Actor, c.PausedBy.Reason))
-		}
-		if !c.HaltedAt.IsZero() {
-			halted = append(halted, name)
-		}
-	}
-	x.none("forgotten pauses", "none is older than a day", "ask who paused them, then dltbatch resume", paused)
-	x.none("halted lanes", "none", "dltbatch lanes names the batch that halted the lane: dltbatch show it, then dltbatch release", halted)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func (s *screen) troubles() map[string]finding {
 // A set-up without fault has no findings, and each fault has its own.
 func TestDoctor(t *testing.T) {
 	inStores(t, func(s *screen) {
-		assert.Contains(s, s.troubles(), "instances", "nobody runs")
+		assert.Contains(s, s.troubles(), "no_instance", "nobody runs")
 		one := store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, one))
 		s.serves("s")
@@ -73,7 +74,7 @@ func TestDoctor(t *testing.T) {
 		s.ends("s", store.Refused)
 		found = s.troubles()
 		assert.Contains(s, found["settings of instances"].Found, `"ledger"`)
-		assert.Contains(s, found, "halted lanes")
+		assert.Equal(s, "dltbatch release s --reason WHY", command(found["halted"].Do))
 		assert.Len(s, found, 2)
 		assert.Contains(s, s.typed("", "doctor").out, "dltbatch agree SERVICE")
 	})
@@ -89,13 +90,21 @@ func TestDoctorWithoutTables(t *testing.T) {
 	assert.Len(t, found, 1)
 }
 
-// A pause that nobody ends is found after a day.
-func TestDoctorFindsForgottenPauses(t *testing.T) {
+// command is the command in what to do.
+func command(do string) string {
+	_, c, _ := strings.Cut(do, "$ ")
+	return c
+}
+
+// A pause is found, with its age and the person.
+func TestDoctorFindsPauses(t *testing.T) {
 	st := memory.New()
 	s := &screen{T: t, st: st}
-	s.does("pause", "s", "--reason", "for a moment")
-	s.does("pause", "--all", "--reason", "for a moment", "--yes")
-	assert.NotContains(t, s.troubles(), "forgotten pauses")
+	s.does("pause", "s", "--reason", "for a moment", "--yes")
 	st.StepClock(25 * time.Hour)
-	assert.Contains(t, s.troubles()["forgotten pauses"].Found, `2: service "s" by ada (for a moment), everything`)
+	assert.Regexp(t, `^1 lane is paused\. Since .*, for 1d01h\. By ada: for a moment$`, s.troubles()["paused"].Found)
+	s.does("pause", "--all", "--reason", "for the night", "--yes")
+	f := s.troubles()["paused"]
+	assert.Regexp(t, `^Everything is paused\. Since .* By ada: for the night$`, f.Found)
+	assert.Equal(t, "dltbatch resume --all --reason WHY", command(f.Do))
 }

@@ -23,12 +23,12 @@ func TestCauses(t *testing.T) {
 		_, _, err := s.st.Steer(s.Context(), store.Steering{Scope: batch.Only("shipments"), Action: batch.ActionPause, By: batch.By{Actor: "bob", Reason: "ticket 9"}})
 		require.NoError(s, err)
 
-		c := reads[operator.Causes](s, "causes")
+		c := reads[causes](s, "causes")
 		require.Len(s, c.Groups, 1)
 		assert.Equal(s, batch.CausePaused, c.Groups[0].Cause)
 		assert.Equal(s, 3, c.Groups[0].Batches)
 		text := s.does("causes")
-		assert.Regexp(s, `(?m)^3 +1 +paused +resume`, text)
+		assert.Regexp(s, `(?m)^1 lane is paused\. Since .*\n  3 batches in 1 lanes, the oldest for 0s\n  By bob: ticket 9$`, text)
 		assert.Contains(s, text, `service "shipments" was paused by bob (ticket 9)`)
 		assert.Contains(s, text, "$ dltbatch resume shipments --reason WHY")
 
@@ -151,7 +151,7 @@ func TestStatusAndInstances(t *testing.T) {
 		s.add("s", "b1", "b2")
 		assert.Contains(s, s.does("status"), "nobody has counted yet")
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
-		stats := reads[store.Stats](s, "status", "--refresh")
+		stats := reads[status](s, "status", "--refresh")
 		assert.Equal(s, map[batch.State]int{batch.Queued: 2}, stats.Open)
 		text := s.does("status")
 		assert.Regexp(s, `(?m)^open batches +2 in 1 lanes$`, text)

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/incident"
 )
 
 func encode(w io.Writer, v any) error {
@@ -48,6 +49,18 @@ func (p *page) line(format string, args ...any) {
 		}
 	}
 	fmt.Fprintf(p, format+"\n", args...)
+}
+
+// styled is line in a style.
+func (p *page) styled(style, format string, args ...any) {
+	if p.colour && style != plain {
+		p.WriteString(style)
+		defer func() {
+			p.Truncate(p.Len() - 1)
+			p.WriteString(reset + "\n")
+		}()
+	}
+	p.line(format, args...)
 }
 
 // clean makes a text fit for a line of a terminal.
@@ -163,15 +176,7 @@ func lane(s batch.ServiceID) string {
 }
 
 // quote writes a word as a shell reads it back.
-func quote(s string) string {
-	plain := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.:/@%+=,-", r))
-	}
-	if s != "" && s[0] != '-' && !strings.ContainsFunc(s, plain) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func quote(s string) string { return incident.Quote(s) }
 
 func failed(e *batch.SubmissionError) string {
 	if e == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,9 +31,10 @@ func (a *app) status() *cobra.Command {
 	var refresh bool
 	c := &cobra.Command{
 		Use: "status [flags]", Short: "How much is open, since when, and who runs",
-		Long: `Shows the counts of everything that is open, and the instances. Running instances count, and the store
+		Long: `Begins with what is wrong, as dltbatch causes has it. Then it shows the counts of everything that is open, how
+batches flow in the last half minute, and the instances. Running instances count, and the store
 keeps it: look at the age first. --refresh counts now, where the counts are older than 15 s and it is not
-too soon after the last count. The JSON is store.Stats.`,
+too soon after the last count. The JSON is store.Stats with the incidents and the flow.`,
 	}
 	c.Flags().BoolVar(&refresh, "refresh", false, "count now")
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
@@ -40,8 +42,24 @@ too soon after the last count. The JSON is store.Stats.`,
 		if err != nil {
 			return err
 		}
-		return a.print(s, func(p *page) { p.status(s) })
+		now, err := db.situation(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(status{wrongIn(now), operator.FlowOf(s), s}, func(p *page) {
+			p.line("%s", string(now.State))
+			p.line("")
+			p.incidents(now.Incidents)
+			p.status(s)
+		})
 	})
+}
+
+// status is an answer of status.
+type status struct {
+	wrong
+	Flow operator.Flow `json:"flow"`
+	store.Stats
 }
 
 func (p *page) status(s store.Stats) {
@@ -70,6 +88,20 @@ func (p *page) status(s store.Stats) {
 	}
 	if !s.Oldest.IsZero() {
 		t.row(plain, "oldest", age(s.At.Sub(s.Oldest))+", added "+when(s.Oldest))
+	}
+	if f := operator.FlowOf(s); f.Known {
+		t.row(plain, "become final", operator.PerSecond(f.Final))
+		if f.AddedKnown {
+			t.row(plain, "are added", operator.PerSecond(f.Added))
+		}
+		for _, took := range []struct {
+			what string
+			store.Times
+		}{{"queue time", f.Queue}, {"submit time", f.Flight}, {"finality", f.Finality}} {
+			if took.N > 0 {
+				t.row(plain, took.what, took.Mean().Round(time.Millisecond))
+			}
+		}
 	}
 	t.row(alarm(s.Undecided > 0), "need a decision", s.Undecided)
 	t.row(plain, "in doubt", s.InDoubt)

@@ -113,6 +113,7 @@ func (p *presence) now(ctx context.Context) store.Instance {
 	i, h, at := p.kept, p.health(), time.Now()
 	if h.Paused {
 		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
+		i.PausedFor = at.Sub(h.PausedSince)
 	}
 	if f, ok := p.flow(at); ok {
 		p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})

@@ -1,0 +1,101 @@
+// Package incident has the sentences about what is wrong. Each thing that may be wrong has one, and
+// the command, the console, package operator and [github.com/dltbatch/dltbatch/health.Health.Attention]
+// all take it from here.
+package incident
+
+import (
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Closed says why a ledger takes nothing. A kind that a client does not name is a ledger that is not
+// reached.
+func Closed(kind batch.ErrorKind) string {
+	switch kind {
+	case batch.KindMisconfigured:
+		return "the ledger refuses this client"
+	case batch.KindBusy:
+		return "the ledger is busy"
+	}
+	return "the ledger is not reached"
+}
+
+// Sentences without numbers.
+const (
+	NoInstance = "No instance runs."
+	NoCounts   = "Nobody counts the open batches."
+	AllPaused  = "Everything is paused."
+	Growing    = "The queue grows faster than it leaves."
+)
+
+// Nothing is about instances of which none posts anything.
+func Nothing(kind batch.ErrorKind) string { return "Nothing is posted: " + Closed(kind) + "." }
+
+// Posting is about some instances: of so many that live, these post nothing.
+func Posting(names []string, live int, kind batch.ErrorKind) string {
+	switch {
+	case len(names) == live:
+		return Nothing(kind)
+	case len(names) == 1:
+		return "Instance " + names[0] + " posts nothing: " + Closed(kind) + "."
+	}
+	return fmt.Sprintf("%d of %d instances post nothing: %s.", len(names), live, Closed(kind))
+}
+
+// Lanes is about lanes from which nothing is posted.
+func Lanes(n int, kind batch.ErrorKind) string {
+	return Count(n, "lane posts", "lanes post") + " nothing: " + Closed(kind) + "."
+}
+
+// Gone is about an instance that has left batches under way.
+func Gone(name string, left int) string {
+	return fmt.Sprintf("Instance %s has gone, and left %s under way.", name, Count(left, "batch", "batches"))
+}
+
+// Decide is about batches that need a decision.
+func Decide(n int) string {
+	return "A person has to decide about " + Count(n, "batch", "batches") + "."
+}
+
+// Halted is about lanes that are halted.
+func Halted(n int) string {
+	if n == 1 {
+		return "1 lane is halted until a person releases it."
+	}
+	return fmt.Sprintf("%d lanes are halted until a person releases them.", n)
+}
+
+// Paused is about lanes that are paused.
+func Paused(n int) string { return Count(n, "lane is", "lanes are") + " paused." }
+
+// SetAside is about batches in quarantine.
+func SetAside(n int) string {
+	return Count(n, "batch was", "batches were") + " set aside by the policy of a lane."
+}
+
+// Disagree is about instances with different settings.
+const Disagree = "The instances disagree about the settings of a ledger."
+
+// Unserved is about lanes that no instance takes.
+func Unserved(lanes int) string {
+	return "No instance takes batches of " + Count(lanes, "lane", "lanes") + "."
+}
+
+// Held is about lanes of which the strategy takes nothing.
+func Held(lanes int) string {
+	return "The strategy takes nothing of " + Count(lanes, "lane", "lanes") + "."
+}
+
+// NotRecorded is about lanes whose settings no instance has recorded.
+func NotRecorded(lanes int) string {
+	return "The settings of " + Count(lanes, "lane", "lanes") + " are not on record."
+}
+
+// Count is a number with its noun.
+func Count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", more)
+}

@@ -1,0 +1,150 @@
+package operator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// FlowCell is the length of one [Cell].
+const FlowCell = 15 * time.Second
+
+// When the queue grows: so many counts are each above the one before, and by more than 1/growShare of
+// what becomes final.
+const (
+	growCounts = 4
+	growShare  = 20
+)
+
+// Cell is a stretch of time, and what all instances saw in it.
+type Cell struct {
+	Seen                    bool    // an instance has shown it
+	Rate                    float64 // final batches a second
+	Queue, Flight, Finality store.Times
+}
+
+// Cells puts the stretches of all instances into cells, the earliest first. A stretch is in the cell of
+// its middle, and its rate goes with its own length. Cells that nobody has shown are left out at both
+// ends.
+func Cells(instances []store.Instance) []Cell {
+	cells := make([]Cell, store.MaxFlows)
+	for _, i := range instances {
+		rates, n := make([]float64, len(cells)), make([]float64, len(cells))
+		for _, f := range i.Flows {
+			at := len(cells) - 1 - int((i.Unseen+f.Ago+f.Took/2)/FlowCell)
+			if at < 0 || at >= len(cells) || f.Took <= 0 {
+				continue
+			}
+			rates[at] += float64(f.Final) / f.Took.Seconds()
+			n[at]++
+			c := &cells[at]
+			c.Queue, c.Flight, c.Finality = c.Queue.With(f.Queue), c.Flight.With(f.Flight), c.Finality.With(f.Finality)
+		}
+		for at := range cells {
+			if n[at] > 0 {
+				cells[at].Seen = true
+				cells[at].Rate += rates[at] / n[at]
+			}
+		}
+	}
+	for len(cells) > 0 && !cells[0].Seen {
+		cells = cells[1:]
+	}
+	for len(cells) > 0 && !cells[len(cells)-1].Seen {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
+}
+
+// Flow is how batches flow now. It is of the last stretch that each live instance has written, which
+// began half a minute ago or less: means of minutes show a flow for long after it has stopped.
+type Flow struct {
+	// Known says that an instance lives and has written a stretch. Final is how many batches become
+	// final a second.
+	Known bool    `json:"known"`
+	Final float64 `json:"final"`
+	// Added is how many are added a second: Final, and the growth between the last two counts. It has
+	// the requeued ones, too. AddedKnown says that there are two counts.
+	Added      float64 `json:"added"`
+	AddedKnown bool    `json:"added_known"`
+	// Queue, Flight and Finality are the times of [store.Flow] in these stretches.
+	Queue    store.Times `json:"queue,omitzero"`
+	Flight   store.Times `json:"flight,omitzero"`
+	Finality store.Times `json:"finality,omitzero"`
+	// Waits is the age of the oldest open batch; 0 where none is open.
+	Waits time.Duration `json:"waits_ns,omitzero"`
+	// Growing says in a sentence that the queue grows faster than it leaves; "" where it does not.
+	Growing string `json:"growing,omitzero"`
+}
+
+// FlowOf returns how batches flow, by the counts and the instances.
+func FlowOf(s store.Stats) (f Flow) {
+	for _, i := range s.Instances {
+		if n := len(i.Flows); i.Live && n > 0 && i.Flows[n-1].Took > 0 {
+			last := i.Flows[n-1]
+			f.Known = true
+			f.Final += float64(last.Final) / last.Took.Seconds()
+			f.Queue, f.Flight, f.Finality = f.Queue.With(last.Queue), f.Flight.With(last.Flight), f.Finality.With(last.Finality)
+		}
+	}
+	if s.At.IsZero() {
+		return f
+	}
+	if !s.Oldest.IsZero() {
+		f.Waits = s.At.Sub(s.Oldest) + s.Age
+	}
+	if n := len(s.Earlier); n > 0 && f.Known {
+		before, now := s.Earlier[n-1], s.OpenAt()
+		if took := now.At.Sub(before.At); took > 0 {
+			f.Added, f.AddedKnown = max(0, f.Final+float64(now.Open-before.Open)/took.Seconds()), true
+		}
+	}
+	f.Growing = growing(s)
+	return f
+}
+
+// growing compares all counts that are kept with what became final meanwhile.
+func growing(s store.Stats) string {
+	final, seen := 0.0, 0.0
+	for _, c := range Cells(s.Instances) {
+		if c.Seen {
+			final += c.Rate
+			seen++
+		}
+	}
+	counts := append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())
+	if len(counts) < growCounts || seen == 0 {
+		return ""
+	}
+	final /= seen
+	first, last := counts[0], counts[len(counts)-1]
+	took := last.At.Sub(first.At)
+	if took <= 0 {
+		return ""
+	}
+	for i := len(counts) - growCounts + 1; i < len(counts); i++ {
+		if counts[i].Open <= counts[i-1].Open {
+			return ""
+		}
+	}
+	grows := float64(last.Open-first.Open) / took.Seconds()
+	if grows <= final/growShare {
+		return ""
+	}
+	return fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",
+		last.Open-first.Open, took.Round(time.Second), PerSecond(max(0, final+grows)), PerSecond(final))
+}
+
+// PerSecond puts a rate into words.
+func PerSecond(rate float64) string {
+	switch {
+	case rate >= 9.95:
+		return fmt.Sprintf("%.0f/s", rate)
+	case rate >= 0.095:
+		return fmt.Sprintf("%.1f/s", rate)
+	case rate > 0:
+		return fmt.Sprintf("%.1f/min", rate*60)
+	}
+	return "0/s"
+}

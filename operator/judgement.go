@@ -1,0 +1,408 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/explain"
+	"github.com/dltbatch/dltbatch/internal/incident"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of a judgement.
+const (
+	// busyFor is how long an instance posts nothing before a busy ledger is an incident: a shorter pause
+	// is over before its row is written again.
+	busyFor = 15 * time.Second
+	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an incident:
+	// one failed attempt is over with the next.
+	laneTries = 3
+	// meetFor is how old a batch may be that no instance has met: it is met with the next scan.
+	meetFor = time.Minute
+	// countsOld is from when on counts are old.
+	countsOld = 10 * time.Minute
+)
+
+// judgement makes incidents of what was read.
+type judgement struct {
+	Sight
+	now    time.Time
+	by     map[IncidentKind]*Incident
+	gone   []Incident
+	moving map[batch.Cause]*Moving
+	// closed is the incident for which no instance posts anything; "" where one posts.
+	closed IncidentKind
+}
+
+// of returns the incident of a kind, which it makes.
+func (x *judgement) of(kind IncidentKind) *Incident {
+	if x.by[kind] == nil {
+		x.by[kind] = &Incident{Kind: kind}
+	}
+	return x.by[kind]
+}
+
+// since takes the earlier time.
+func (i *Incident) since(t time.Time) {
+	if i.Since.IsZero() || !t.IsZero() && t.Before(i.Since) {
+		i.Since = t
+	}
+}
+
+// ledgerKind is the incident of a closed ledger.
+func ledgerKind(kind batch.ErrorKind) IncidentKind {
+	switch kind {
+	case batch.KindMisconfigured:
+		return IncidentLedgerRefuses
+	case batch.KindBusy:
+		return IncidentLedgerBusy
+	}
+	return IncidentLedgerDown
+}
+
+// closes reports whether an error of this kind is the ledger's, whichever batch it is about.
+func closes(kind batch.ErrorKind) bool {
+	return kind == batch.KindMisconfigured || kind == batch.KindBusy || kind == batch.KindUnavailable
+}
+
+// errorKind is the reverse of ledgerKind.
+func (k IncidentKind) errorKind() batch.ErrorKind {
+	switch k {
+	case IncidentLedgerRefuses:
+		return batch.KindMisconfigured
+	case IncidentLedgerBusy:
+		return batch.KindBusy
+	}
+	return batch.KindUnavailable
+}
+
+// instances judges those that live and those that have gone.
+func (x *judgement) instances() {
+	if !x.Counted {
+		return
+	}
+	live, closed := 0, 0
+	var last time.Time
+	for _, i := range x.Stats.Instances {
+		if !i.Live {
+			if i.Seen.After(last) {
+				last = i.Seen
+			}
+			if n := x.Left[i.Name]; n > 0 && !slices.ContainsFunc(x.gone, func(g Incident) bool { return g.Instances[0] == i.Name }) {
+				x.gone = append(x.gone, Incident{Kind: IncidentGone, Text: incident.Gone(i.Name, n), Since: i.Seen, Instances: []string{i.Name}, Batches: n})
+			}
+			continue
+		}
+		live++
+		kind := ledgerKind(i.PausedKind)
+		if !i.Paused || kind == IncidentLedgerBusy && i.PausedFor < busyFor {
+			continue
+		}
+		closed++
+		s := x.of(kind)
+		s.Instances = append(s.Instances, i.Name)
+		s.since(i.Seen.Add(-i.PausedFor))
+		if s.Why == "" {
+			s.Why = i.PausedWhy
+		}
+	}
+	for _, kind := range []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy} {
+		if s := x.by[kind]; s != nil {
+			s.Text = incident.Posting(s.Instances, live, kind.errorKind())
+			if x.closed == "" && closed == live {
+				x.closed = kind
+			}
+		}
+	}
+	if live == 0 {
+		s := x.of(IncidentNoInstance)
+		s.Text, s.Since = incident.NoInstance, last
+	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOld {
+		s := x.of(IncidentCountsOld)
+		s.Text, s.Since = incident.NoCounts, x.Stats.At
+	}
+	if n := x.Stats.Quarantined; n > 0 {
+		x.of(IncidentSetAside).Text = incident.SetAside(n)
+	}
+}
+
+// controls judges what people have paused and what batches have halted.
+func (x *judgement) controls() {
+	halted, paused := 0, 0
+	for _, c := range append(slices.Clone(x.Held), x.Everything) {
+		if !c.HaltedAt.IsZero() {
+			halted++
+			s := x.of(IncidentHalted)
+			if s.Example.Control.HaltedAt.IsZero() {
+				s.Example.Control, s.Why = c, c.HaltReason
+			}
+			s.since(c.HaltedAt)
+		}
+		if !c.PausedAt.IsZero() {
+			s := x.of(IncidentPaused)
+			if !c.All {
+				paused++
+			}
+			if s.Since.IsZero() || c.All {
+				s.Example.Control, s.Why = c, by(c.PausedBy)
+			}
+			s.since(c.PausedAt)
+		}
+	}
+	if halted > 0 {
+		x.by[IncidentHalted].Text = incident.Halted(halted)
+	}
+	switch {
+	case !x.Everything.PausedAt.IsZero():
+		x.by[IncidentPaused].Text = incident.AllPaused
+	case paused > 0:
+		x.by[IncidentPaused].Text = incident.Paused(paused)
+	}
+}
+
+// by names the person who acted, with the reason.
+func by(b batch.By) string {
+	if b.Reason == "" {
+		return "By " + b.Actor + "."
+	}
+	return "By " + b.Actor + ": " + b.Reason
+}
+
+// groups makes each group of batches a part of an incident, or of what moves by itself.
+func (x *judgement) groups() {
+	lanes := map[IncidentKind]int{} // from which nothing is posted, although instances post
+	for _, g := range x.Causes.Groups {
+		kind := x.kind(g)
+		if kind == "" {
+			x.moves(g)
+			continue
+		}
+		s := x.of(kind)
+		s.take(g)
+		if g.Cause != batch.CauseBehind && kind == ledgerKind(g.Kind) && x.closed == "" {
+			lanes[kind] += g.Lanes
+		}
+	}
+	for kind, n := range lanes {
+		if s := x.by[kind]; len(s.Instances) == 0 {
+			s.Text = incident.Lanes(n, kind.errorKind())
+			if s.Example.LastError != nil {
+				s.Why = s.Example.LastError.Message
+			}
+		}
+	}
+	for kind, s := range x.by {
+		if s.Text == "" {
+			s.say(kind)
+		}
+	}
+	if s := x.by[IncidentDecision]; s != nil {
+		s.Since = x.DecisionSince
+	}
+}
+
+// say makes the sentence of batches.
+func (i *Incident) say(kind IncidentKind) {
+	switch kind {
+	case IncidentDecision:
+		i.Text, i.Why = incident.Decide(i.Batches-i.Behind), i.Example.Decision
+	case IncidentHalted: // it was released since
+		i.Text = incident.Halted(i.Lanes)
+	case IncidentPaused:
+		i.Text = incident.Paused(i.Lanes)
+	case IncidentDisagree:
+		i.Text = incident.Disagree
+	case IncidentUnserved:
+		i.Text = incident.Unserved(i.Lanes)
+	case IncidentNotRecorded:
+		i.Text = incident.NotRecorded(i.Lanes)
+	case IncidentHeld:
+		i.Text = incident.Held(i.Lanes)
+	}
+}
+
+// kind is the incident that a group is part of; "" where it moves by itself.
+func (x *judgement) kind(g Group) IncidentKind {
+	root := g.Cause
+	if g.Root != "" {
+		root = g.Root
+	}
+	switch root {
+	case batch.CauseDecision:
+		return IncidentDecision
+	case batch.CauseHalted:
+		return IncidentHalted
+	case batch.CausePaused:
+		return IncidentPaused
+	case batch.CauseHeld:
+		return IncidentHeld
+	case batch.CauseUnserved:
+		return IncidentUnserved
+	case CauseUnknown:
+		switch {
+		case g.Missing == MissingAgreement:
+			return IncidentDisagree
+		case g.Missing != MissingLedger:
+			return IncidentNotRecorded
+		}
+	}
+	_, stopped := x.by[IncidentNoInstance]
+	switch {
+	case stopped:
+		return IncidentNoInstance
+	case x.closed != "" && x.waitsForLedger(root):
+		return x.closed
+	case root == CauseUnknown && g.Oldest > meetFor:
+		return IncidentUnserved
+	case root == batch.CauseDelayed && closes(g.Kind) && g.tries() >= laneTries:
+		return ledgerKind(g.Kind)
+	}
+	return ""
+}
+
+// waitsForLedger reports whether a batch with a cause goes on once instances post again. While the ledger
+// is not reached, nobody can ask it either.
+func (x *judgement) waitsForLedger(c batch.Cause) bool {
+	switch c {
+	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, CauseUnknown:
+		return true
+	case batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
+		return x.closed == IncidentLedgerDown
+	}
+	return false
+}
+
+// tries are the attempts of the batch for which a group waits.
+func (g Group) tries() int {
+	if g.Root != "" {
+		return g.Blocker.Attempts
+	}
+	return g.Example.Attempts
+}
+
+// take counts a group in.
+func (i *Incident) take(g Group) {
+	i.Batches += g.Batches
+	if g.Root != "" {
+		i.Behind += g.Batches
+	} else {
+		i.Lanes += g.Lanes
+	}
+	i.AtLeast, i.Sampled = i.AtLeast || g.AtLeast, i.Sampled || g.Sampled
+	i.Oldest = max(i.Oldest, g.Oldest)
+	if g.Why != "" && i.Why == "" {
+		i.Why = g.Why
+	}
+	switch {
+	case g.Root == "" && g.Example.ID != "" && i.Example.ID == "":
+		i.Example = g.Example
+		if g.Remedy == batch.RemedyRelease {
+			i.Blocker = g.Blocker
+		}
+	case g.Root != "" && i.Example.ID == "" && g.Blocker.ID != "":
+		i.Example = g.Blocker
+	}
+}
+
+// moves counts a group among what moves by itself: with its root, if it is behind that.
+func (x *judgement) moves(g Group) {
+	root := g.Cause
+	if g.Root != "" {
+		root = g.Root
+	}
+	m := x.moving[root]
+	if m == nil {
+		m = &Moving{Group: Group{Reason: Reason{Cause: root}}}
+		x.moving[root] = m
+	}
+	m.Batches += g.Batches
+	if g.Root != "" {
+		m.Behind += g.Batches
+	} else {
+		m.Lanes += g.Lanes
+		m.Reason.Remedy = g.Remedy
+		if m.Kind == "" {
+			m.Kind = g.Kind
+		}
+	}
+	m.AtLeast, m.Sampled = m.AtLeast || g.AtLeast, m.Sampled || g.Sampled
+	m.Oldest = max(m.Oldest, g.Oldest)
+	if g.Root == "" && m.Example.ID == "" {
+		m.Example = g.Example
+	}
+}
+
+// flow judges whether the queue grows. While nothing is posted, that is why.
+func (x *judgement) flow() {
+	if x.closed != "" || x.by[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
+		return
+	}
+	if why := FlowOf(x.Stats).Growing; why != "" {
+		s := x.of(IncidentGrowing)
+		s.Text, s.Why, s.Since = incident.Growing, why, x.Stats.OpenAt().At
+		if e := x.Stats.Earlier; len(e) > 0 {
+			s.Since = e[0].At
+		}
+	}
+}
+
+// finish adds what follows from the rest.
+func (x *judgement) finish(i *Incident) {
+	if !i.Since.IsZero() {
+		i.For = max(0, x.now.Sub(i.Since))
+	}
+	i.Sampled = i.Sampled && i.Batches > 0
+	i.ByItself = i.Kind == IncidentLedgerBusy
+	i.mend()
+	if held := x.holds(i.Example); held != "" && i.Example.ID != "" {
+		i.Example.Text = waits(i.Example, held)
+	}
+}
+
+// holds is the sentence that a batch's explanation ends with; "" where the batch's own is all.
+func (x *judgement) holds(e batch.Explanation) string {
+	return holds(e.Cause, x.Counted, x.Stats)
+}
+
+// holds says why a batch that nothing in its lane holds does not leave: no instance runs, or none posts.
+func holds(c batch.Cause, counted bool, s store.Stats) string {
+	if !counted {
+		return ""
+	}
+	x := judgement{Sight: Sight{Stats: s, Counted: true}, by: map[IncidentKind]*Incident{}}
+	x.instances()
+	switch {
+	case x.by[IncidentNoInstance] != nil && movesItself(c):
+		return incident.NoInstance
+	case x.closed != "" && x.waitsForLedger(c):
+		return x.by[x.closed].Text
+	}
+	return ""
+}
+
+// movesItself reports whether an instance moves a batch with this cause.
+func movesItself(c batch.Cause) bool {
+	switch c {
+	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseClaimed, batch.CauseInDoubt,
+		batch.CauseLedger, batch.CauseSettling, CauseUnknown:
+		return true
+	}
+	return false
+}
+
+// waits is the text of an explanation with the sentence that says why no instance moves the batch.
+func waits(e batch.Explanation, held string) string {
+	switch e.Cause {
+	case batch.CauseReady:
+		return e.State.String() + ": nothing in its lane holds it. " + held
+	case CauseUnknown:
+		return e.State.String() + ": it waits in its lane. " + held
+	}
+	text := e.Text
+	if text == "" {
+		text = explain.Sentence(e)
+	}
+	return fmt.Sprintf("%s. %s", text, held)
+}

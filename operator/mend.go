@@ -1,0 +1,135 @@
+package operator
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/incident"
+)
+
+// mend says what to do about an incident: in words, as a command, and as a page of the console.
+func (i *Incident) mend() {
+	e := i.Example
+	service := string(e.Service)
+	switch i.Kind {
+	case IncidentNoInstance:
+		i.Do = "Start an instance of the application: nothing moves until one runs."
+		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
+	case IncidentLedgerRefuses:
+		i.Do = "Nothing here mends that. Correct the credentials or the address in the application's configuration, and start it again. Nothing is lost: the batches wait."
+		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
+	case IncidentLedgerDown:
+		i.Do = "Nothing here mends that. Look whether the ledger runs and the network leads to it, or ask who runs it. It is tried again all the time, and goes on by itself. Nothing is lost: the batches wait."
+		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
+	case IncidentLedgerBusy:
+		i.Do = "Nothing has to be done for a while: it goes on by itself, as soon as the ledger takes more. If it stays so, ask who runs the ledger, or add less."
+		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
+	case IncidentGone:
+		i.Do = "Nothing has to be done about the batches: once their claims end, a running instance asks the ledger about them. Find out why it has gone, in its log, and start it again."
+		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
+	case IncidentDecision:
+		i.Do = "Look at the ledger whether the batch is there, and then decide."
+		i.Command = "dltbatch decide " + incident.Quote(string(e.ID)) + " " + rulings() + " --reason WHY"
+		i.Page, i.Link = batchPage(e.Key)+"#decide", "Decide"
+		if i.Batches-i.Behind > 1 {
+			i.Page, i.Link = page("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
+		}
+	case IncidentHalted:
+		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
+		service = string(e.Control.Service)
+		i.Command = "dltbatch release " + incident.Quote(service) + " --reason WHY"
+		i.Page, i.Link = lanePage(e.Control.Scope)+"#release", "Release the lane"
+	case IncidentPaused:
+		i.Do = "Resume " + e.Control.Scope.String() + ", once the reason for the pause is gone."
+		i.Command = "dltbatch resume " + scopeArgument(e.Control.Scope) + " --reason WHY"
+		i.Page, i.Link = lanePage(e.Control.Scope)+"#resume", "Resume "+e.Control.Scope.String()
+	case IncidentDisagree:
+		i.Do = "Correct the instance that is wrong, or finish the deploy, and then say that the others are gone."
+		i.Command = "dltbatch agree " + incident.Quote(service) + " --reason WHY"
+		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
+	case IncidentNotRecorded:
+		i.Do = "Start an instance of this version, or look at the settings on record."
+		i.Command = "dltbatch settings " + incident.Quote(service)
+		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
+	case IncidentUnserved:
+		i.Do = `Look for "lane_held" in the logs of the instances, and give the application a ledger, or options, that serve the lane. Nothing here does that.`
+		i.Command = "dltbatch settings " + incident.Quote(service)
+		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+	case IncidentHeld:
+		i.Do = "Correct the strategy of the application: it takes nothing from the lane. Nothing here does that."
+		i.Command = "dltbatch explain " + incident.Quote(string(e.ID))
+		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+	case IncidentGrowing:
+		i.Do = "Nothing here makes it faster. If the queue time alone is long, start more instances, which helps where many lanes wait; if submit time or finality are long, the ledger is slow: ask who runs it, or add less."
+		i.Command, i.Page, i.Link = "dltbatch status", "./#flow", "How it flows"
+	case IncidentSetAside:
+		i.Do = "Look at each of them, and requeue or acquit it."
+		i.Command, i.Page, i.Link = "dltbatch list --quarantined", page("batches", "show", "quarantined"), "Batches that were set aside"
+	case IncidentCountsOld:
+		i.Do = `Look for "stats" in the logs of the instances.`
+		i.Command, i.Page, i.Link = "dltbatch status --refresh", "instances", "The instances"
+	}
+	if e.ID == "" {
+		switch i.Kind {
+		case IncidentDecision, IncidentHeld:
+			i.Command, i.Page, i.Link = "dltbatch causes --refresh", "./", "Look again" // they have moved on meanwhile
+		case IncidentDisagree, IncidentNotRecorded, IncidentUnserved:
+			i.Command, i.Page, i.Link = "dltbatch lanes", "lanes", "the lanes"
+		}
+	}
+}
+
+// Command is the command that carries the remedy of an explanation out; "" where none does.
+func Command(e batch.Explanation) string {
+	id := incident.Quote(string(e.ID))
+	switch e.Remedy {
+	case batch.RemedyResume:
+		return "dltbatch resume " + scopeArgument(e.Control.Scope) + " --reason WHY"
+	case batch.RemedyRelease:
+		return "dltbatch release " + incident.Quote(string(e.Service)) + " --reason WHY"
+	case batch.RemedyDecide:
+		return "dltbatch decide " + id + " " + rulings() + " --reason WHY"
+	case batch.RemedyBlocker:
+		return "dltbatch explain " + incident.Quote(string(e.Blocker.ID))
+	case batch.RemedyRequeue:
+		return "dltbatch requeue " + id + " --reason WHY"
+	}
+	return ""
+}
+
+func scopeArgument(s batch.Scope) string {
+	if s.All {
+		return "--all"
+	}
+	return incident.Quote(string(s.Service))
+}
+
+// rulings are the words of a decision.
+func rulings() string {
+	var words []string
+	for _, r := range batch.Rulings() {
+		words = append(words, string(r))
+	}
+	return strings.Join(words, "|")
+}
+
+// page is a relative address in the console; pairs are names and values of its query.
+func page(name string, pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return name + "?" + q.Encode()
+}
+
+func batchPage(k batch.Key) string {
+	return page("batch", "service", string(k.Service), "id", string(k.ID))
+}
+
+func lanePage(s batch.Scope) string {
+	if s.All {
+		return page("lane", "all", "1")
+	}
+	return page("lane", "service", string(s.Service))
+}

@@ -1,0 +1,188 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Bounds of one look.
+const (
+	heldLanes = 1000 // paused and halted lanes
+	leftRows  = 1000 // batches that are being submitted, where an instance has gone
+)
+
+// Sight is all that a Desk reads to say what is wrong.
+type Sight struct {
+	Causes Causes      `json:"causes"`
+	Stats  store.Stats `json:"stats"`
+	// Counted says that the store keeps counts and instances; Stats is the zero value where it does not.
+	Counted bool `json:"counted"`
+	// Everything is the control of all lanes. Held are the lanes with a control of their own: 1,000 at
+	// most, and HeldMore says that there are more.
+	Everything batch.Control   `json:"everything,omitzero"`
+	Held       []batch.Control `json:"held"`
+	HeldMore   bool            `json:"held_more,omitzero"`
+	// Left are the batches that instances which have gone were submitting, by the name of the instance.
+	// A name that a live instance has is not among them: it was started again.
+	Left map[string]int `json:"left,omitempty"`
+	// DecisionSince is since when the example of the batches that need a decision is in doubt.
+	DecisionSince time.Time `json:"decision_since,omitzero"`
+}
+
+// Situation is what is wrong, as every surface shows it.
+type Situation struct {
+	Sight
+	State State `json:"state"`
+	// Incidents come with the worst first.
+	Incidents []Incident `json:"incidents"`
+	// Itself are the batches that move by themselves and that no incident is about, by their cause, with
+	// the batches behind them.
+	Itself []Moving `json:"itself"`
+}
+
+// Moving are batches that move by themselves: a group, and the batches behind it.
+type Moving struct {
+	Group
+	// Behind of the group's batches wait behind others of it.
+	Behind int `json:"behind,omitzero"`
+}
+
+// Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes that
+// are held. A store that keeps no counts has no incidents about instances.
+func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) {
+	s, err := d.sight(ctx, q)
+	if err != nil {
+		return Situation{}, fmt.Errorf("situation: %w", err)
+	}
+	return s.Situation(), nil
+}
+
+func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
+	if s.Causes, err = d.Causes(ctx, q); err != nil {
+		return s, err
+	}
+	if s.Stats, s.Counted, err = d.counted(ctx); err != nil {
+		return s, err
+	}
+	if s.Everything, err = d.Control(ctx, batch.Everything()); err != nil {
+		return s, err
+	}
+	if s.Held, err = d.Controls(ctx, store.ControlsQuery{Start: true, Limit: heldLanes}); err != nil {
+		return s, err
+	}
+	s.HeldMore = len(s.Held) == heldLanes
+	if s.Left, err = d.left(ctx, s.Stats.Instances); err != nil {
+		return s, err
+	}
+	for _, g := range s.Causes.Groups {
+		if g.Cause != batch.CauseDecision || g.Example.ID == "" {
+			continue
+		}
+		rec, err := d.Get(ctx, g.Example.Key)
+		if errors.Is(err, batch.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return s, err
+		}
+		if since := cmp.Or(rec.DoubtSince, rec.CreatedAt); s.DecisionSince.IsZero() || since.Before(s.DecisionSince) {
+			s.DecisionSince = since
+		}
+	}
+	return s, nil
+}
+
+// counted reads the counts; false says that the store keeps none.
+func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
+	s, err := d.Stats(ctx)
+	if errors.Is(err, store.ErrUnsupported) {
+		return store.Stats{}, false, nil
+	}
+	return s, err == nil, err
+}
+
+// left counts the batches that instances which have gone were submitting and that are not final yet.
+func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string]int, error) {
+	left := map[string]int{}
+	for _, i := range instances {
+		if !i.Live && i.Claims > 0 {
+			left[i.Name] = 0
+		}
+	}
+	for _, i := range instances {
+		if i.Live {
+			delete(left, i.Name)
+		}
+	}
+	if len(left) == 0 {
+		return nil, nil
+	}
+	// The oldest come first, and those who have gone left the older ones.
+	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: leftRows})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if _, is := left[r.ClaimedBy]; is {
+			left[r.ClaimedBy]++
+		}
+	}
+	return left, nil
+}
+
+// Situation says what is wrong by what was read. It is a pure function.
+func (s Sight) Situation() Situation {
+	x := judgement{Sight: s, now: s.Causes.At.Add(s.Causes.Age), by: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*Moving{}}
+	if x.now.IsZero() {
+		x.now = s.Stats.At.Add(s.Stats.Age)
+	}
+	x.instances()
+	x.controls()
+	x.groups()
+	x.flow()
+	out := Situation{Sight: s, Incidents: []Incident{}, Itself: []Moving{}}
+	for _, kind := range incidentKinds {
+		if i := x.by[kind]; i != nil {
+			out.Incidents = append(out.Incidents, *i)
+		}
+		if kind == IncidentGone {
+			out.Incidents = append(out.Incidents, x.gone...)
+		}
+	}
+	for n := range out.Incidents {
+		x.finish(&out.Incidents[n])
+	}
+	for _, m := range x.moving {
+		if held := x.holds(m.Example); held != "" && m.Example.ID != "" {
+			m.Example.Text = waits(m.Example, held)
+		}
+		out.Itself = append(out.Itself, *m)
+	}
+	slices.SortFunc(out.Itself, func(a, b Moving) int { return compare(a.Batches, b.Batches, a.Reason, b.Reason) })
+	out.State = x.state(out.Incidents)
+	return out
+}
+
+func (x *judgement) state(all []Incident) State {
+	switch {
+	case len(all) == 0:
+		return StateWell
+	case x.by[IncidentNoInstance] != nil:
+		return StateStopped
+	case x.closed != "":
+		return StateLedger
+	}
+	for _, i := range all {
+		if !i.ByItself {
+			return StatePerson
+		}
+	}
+	return StateWell
+}
