@@ -70,8 +70,9 @@ func (r *Runner) Idle(ctx context.Context) error {
 	}
 }
 
-// final wakes the waiters for a batch that this process saw become final.
+// final wakes the waiters for a batch that this process saw become final, here and elsewhere.
 func (r *Runner) final(key batch.Key) {
+	r.engine.Ended(key)
 	r.waiters.Final(key)
 	r.idlers.Notify()
 }

@@ -55,7 +55,7 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		keepRunning(t, elsewhere)
 		wg.Wait()
 		seconds := int64(time.Since(begin)/time.Second) + 1
-		assert.LessOrEqual(t, mine.finals.Load(), seconds+2)
+		assert.LessOrEqual(t, mine.finals.Load(), seconds+4, "and a few that hints cause")
 		asked := mine.finals.Load()
 		time.Sleep(time.Minute)
 		synctest.Wait()

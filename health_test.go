@@ -369,6 +369,7 @@ func TestHealthInJSON(t *testing.T) {
 		Loops: map[string]health.PartHealth{
 			"queuer": {Condition: health.ConditionOK, LastSuccess: at}, "retention": {},
 		},
+		Hints:    health.Hints{Since: at, Err: errDown},
 		Warnings: []error{errDown}, LostEvents: []uint64{0, 3},
 		Trouble: errors.Join(errDown, errDown), TroubleAt: at,
 	}
@@ -380,6 +381,7 @@ func TestHealthInJSON(t *testing.T) {
 		"ledger": {"condition": "failing", "failing_since": "2030-01-02T03:04:05Z", "failures": 3, "error": "connection refused"},
 		"streams": {"condition": "idle"},
 		"loops": {"queuer": {"condition": "ok", "last_success": "2030-01-02T03:04:05Z"}, "retention": {"condition": "idle"}},
+		"hints": {"live": false, "since": "2030-01-02T03:04:05Z", "error": "connection refused"},
 		"warnings": ["connection refused"], "lost_events": [0, 3],
 		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
 	var back health.Health
@@ -388,7 +390,8 @@ func TestHealthInJSON(t *testing.T) {
 	require.EqualError(t, back.Trouble, h.Trouble.Error())
 	require.Len(t, back.Warnings, 1)
 	require.EqualError(t, back.Warnings[0], "connection refused")
-	back.Ledger.Err, back.Trouble, back.Warnings = h.Ledger.Err, h.Trouble, h.Warnings
+	require.EqualError(t, back.Hints.Err, "connection refused")
+	back.Ledger.Err, back.Trouble, back.Warnings, back.Hints.Err = h.Ledger.Err, h.Trouble, h.Warnings, h.Hints.Err
 	assert.Equal(t, h, back)
 	var in *batch.InputError
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &back), &in)
@@ -417,6 +420,7 @@ func TestHealth(t *testing.T) {
 		assert.Equal(t, health.Health{
 			Running: true, Store: now, Loops: map[string]health.PartHealth{"queuer": now, "monitor": now},
 			Pool: health.Use{Size: 64}, StatusConnections: health.Use{Size: 8}, Counts: health.Counts{ReadAt: time.Now()},
+			Hints: health.Hints{Live: true, Since: time.Now()},
 		}, r.Health())
 		assert.Empty(t, r.Health().Attention(time.Now()))
 		require.NoError(t, stop())

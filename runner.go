@@ -73,7 +73,8 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 	}
 	r.waiters = await.New(await.Options[batch.Key, batch.Record]{
 		Interval: opts.PollInterval, Linger: engine.Linger, Timeout: opts.RequestTimeout, Finals: r.engine.Store().Finals,
-		Key: func(rec batch.Record) batch.Key { return rec.Key },
+		Key:  func(rec batch.Record) batch.Key { return rec.Key },
+		Hear: r.engine.HearEnds, Hash: engine.Hash,
 	})
 	r.desk = acts.Desk{Store: r.engine.Store(), Done: r.operated, Steered: r.steered, Quiet: r.engine.Quiet}
 	return r, nil

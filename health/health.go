@@ -134,6 +134,9 @@ type Health struct {
 	Claims int `json:"claims,omitzero"`
 	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
 	OpenStreams int `json:"open_streams,omitzero"`
+	// Hints say whether this Runner hears what other processes do, so that it looks at once. Otherwise
+	// it finds that by scans (Options.ScanInterval).
+	Hints Hints `json:"hints,omitzero"`
 	// Counts are what this Runner read last of all batches of the database.
 	Counts Counts `json:"counts,omitzero"`
 	// Warnings are the store's own warnings about something that is not wrong yet but gets
@@ -157,6 +160,36 @@ type Health struct {
 type Use struct {
 	Busy int `json:"busy"`
 	Size int `json:"size"`
+}
+
+// Hints say whether a Runner hears hints from other processes (store.CanHint).
+type Hints struct {
+	Live  bool      `json:"live"`
+	Since time.Time `json:"since,omitzero"` // since when it is so
+	// Err is why no hints arrive; nil while Live, and while the Runner finds out. In JSON it is the
+	// text, as error.
+	Err error `json:"-"`
+}
+
+// MarshalJSON writes the error as its text.
+func (h Hints) MarshalJSON() ([]byte, error) {
+	type plain Hints
+	return json.Marshal(struct {
+		plain
+		Err string `json:"error,omitzero"`
+	}{plain(h), errorText(h.Err)})
+}
+
+// UnmarshalJSON reads the output of MarshalJSON. The error comes back as a text only.
+func (h *Hints) UnmarshalJSON(data []byte) error {
+	type plain Hints
+	v := struct {
+		*plain
+		Err string `json:"error"`
+	}{plain: (*plain)(h)}
+	err := json.Unmarshal(data, &v)
+	h.Err = textError(v.Err)
+	return err
 }
 
 // PauseMemory is how long [Health] shows a pause that is over while nothing waits. It is longer

@@ -35,7 +35,7 @@ var (
 		health.PartDatabase, health.PartLedger, health.PartStreams, health.PartPosting, health.PartBatches, health.PartLoops, health.PartWarnings,
 	}}
 	troubled = label{key: "dltbatch.part", values: []string{
-		"queuer", "monitor", "recorder", "retention", "stats", "upkeep", "store", "ledger", "gate", "order", "lost reply",
+		"queuer", "monitor", "hints", "recorder", "retention", "stats", "upkeep", "store", "ledger", "gate", "order", "lost reply",
 	}}
 	loops     = label{key: "dltbatch.loop", values: []string{"queuer", "monitor", "recorder", "keeper", "retention", "submitter", "statuses"}}
 	observers = label{key: "dltbatch.observer", values: []string{"0", "1", "2", "3", "4", "5", "6", "7"}}
@@ -44,7 +44,7 @@ var (
 	storeOps  = label{key: "dltbatch.operation", values: []string{
 		"acquit", "add", "add_tx", "attempts", "cancel", "checked", "claim", "control", "count_open", "decide", "finals", "get",
 		"history", "keep_prepared", "lane_history", "lanes", "list", "list_texts", "look", "payloads", "pending", "prune",
-		"read_texts", "record", "requeue", "steer", "swap_texts", "upkeep", "witnesses",
+		"read_texts", "record", "requeue", "steer", "swap_texts", "tell", "upkeep", "witnesses",
 	}}
 	addOps   = label{key: "dltbatch.operation", values: []string{"add", "add_tx"}}
 	groupOps = label{key: "dltbatch.operation", values: []string{"add", "add_tx", "claim", "record", "checked", "pending"}}

@@ -19,6 +19,11 @@ type Options[K comparable, R any] struct {
 	// Finals returns the records of keys that are final, and the keys that are not stored.
 	Finals func(ctx context.Context, keys []K) (final []R, missing []K, err error)
 	Key    func(R) K
+	// Hear hears what other processes tell of keys that became final, until ctx is done: their
+	// hashes, or that many did. It calls look when it may have missed some. nil: nobody tells.
+	Hear func(ctx context.Context, heard func(hashes []uint64, many bool), look func())
+	// Hash is the hash of a key; nil where Hear is.
+	Hash func(K) uint64
 }
 
 // Waiters are the callers that wait. A reader runs while there are any. All methods may be
@@ -27,6 +32,7 @@ type Waiters[K comparable, R any] struct {
 	o Options[K, R]
 
 	mu     sync.Mutex
+	hashes map[uint64]map[K]struct{}     // the keys of m by their hashes, where somebody tells of them
 	m      map[K]map[chan answer[R]]bool // the waiters for each key, and whether a question was put since they came
 	reader *reader[K]                    // nil: no reader runs
 }
@@ -36,6 +42,8 @@ type reader[K comparable] struct {
 	stop  context.CancelFunc
 	wake  chan struct{}  // makes the reader ask about fresh at once
 	fresh map[K]struct{} // under the waiters' lock
+	every bool           // all keys are to be asked about once that is due; under the waiters' lock
+	due   time.Time      // when all keys may be asked about again; only the reader uses it
 }
 
 // answer is the result for a waiter.
@@ -46,7 +54,7 @@ type answer[R any] struct {
 
 // New returns Waiters without a waiter.
 func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
-	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]bool{}}
+	return &Waiters[K, R]{o: o, m: map[K]map[chan answer[R]]bool{}, hashes: map[uint64]map[K]struct{}{}}
 }
 
 // Wait returns the record of key once it is final, or [batch.ErrNotFound], the
@@ -81,6 +89,7 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	tick := time.NewTicker(w.o.Interval)
 	defer tick.Stop()
 	var asked time.Time
+	var later <-chan time.Time // when all keys may be asked about
 	for {
 		all := false
 		select {
@@ -88,17 +97,25 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 			return
 		case <-tick.C:
 			all = true
+		case <-later:
+			later = nil
 		case <-now.wake:
 			if !loop.Sleep(ctx, time.Until(asked.Add(w.o.Linger))) {
 				return
 			}
 		}
 		asked = time.Now()
-		keys := w.asked(now, all)
+		keys, all, wait := w.asked(now, all)
+		if wait > 0 && later == nil {
+			later = time.After(wait)
+		}
 		if len(keys) == 0 {
 			continue
 		}
 		final, missing, err := w.finals(ctx, keys)
+		if all {
+			now.due = time.Now().Add(min(allShare*time.Since(asked), w.o.Interval))
+		}
 		if ctx.Err() != nil {
 			return // nobody waits any more
 		}
@@ -113,6 +130,41 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 		}
 		for _, key := range missing {
 			w.answer(key, answer[R]{err: batch.ErrNotFound})
+		}
+	}
+}
+
+// allShare is how many times as long as a question about all keys takes the pause after it is, where
+// others tell that many are final: of a flood of hints they cost one part in allShare of the time.
+const allShare = 20
+
+// heard takes what other processes tell.
+func (w *Waiters[K, R]) heard(hashes []uint64, many bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reader == nil {
+		return
+	}
+	for _, hash := range hashes {
+		for key := range w.hashes[hash] {
+			w.reader.ask(key)
+		}
+	}
+	if many {
+		w.reader.every = true
+		loop.Poke(w.reader.wake)
+	}
+}
+
+// look asks anew about all keys that were asked about already.
+func (w *Waiters[K, R]) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, all := range w.m {
+		for _, asked := range all {
+			if asked {
+				w.reader.ask(key)
+			}
 		}
 	}
 }
@@ -134,12 +186,22 @@ func (w *Waiters[K, R]) join(key K) chan answer[R] {
 	defer w.mu.Unlock()
 	if w.m[key] == nil {
 		w.m[key] = map[chan answer[R]]bool{}
+		if w.o.Hear != nil {
+			hash := w.o.Hash(key)
+			if w.hashes[hash] == nil {
+				w.hashes[hash] = map[K]struct{}{}
+			}
+			w.hashes[hash][key] = struct{}{}
+		}
 	}
 	w.m[key][c] = false
 	if w.reader == nil {
 		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last to leave calls it
 		w.reader = &reader[K]{stop: cancel, wake: make(chan struct{}, 1), fresh: map[K]struct{}{}}
 		go w.read(ctx, w.reader)
+		if w.o.Hear != nil {
+			go w.o.Hear(ctx, w.heard, w.look)
+		}
 	}
 	w.reader.ask(key)
 	return c
@@ -153,6 +215,12 @@ func (w *Waiters[K, R]) leave(key K, c chan answer[R]) {
 	if len(w.m[key]) == 0 {
 		delete(w.m, key)
 		delete(w.reader.fresh, key)
+		if w.o.Hear != nil {
+			hash := w.o.Hash(key)
+			if delete(w.hashes[hash], key); len(w.hashes[hash]) == 0 {
+				delete(w.hashes, hash)
+			}
+		}
 	}
 	if len(w.m) == 0 {
 		w.reader.stop()
@@ -165,12 +233,17 @@ func (r *reader[K]) ask(key K) {
 	loop.Poke(r.wake)
 }
 
-// asked returns the keys to ask about now, and notes who waits for the answers.
-func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
+// asked returns the keys to ask about now, and notes who waits for the answers. It says whether these
+// are all keys, and after what time all are to be asked about; 0: they are not.
+func (w *Waiters[K, R]) asked(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := make([]K, 0, len(r.fresh))
+	if r.every && !all {
+		wait = time.Until(r.due)
+		all = wait <= 0
+	}
 	if all {
+		r.every, wait = false, 0
 		for key := range w.m {
 			keys = append(keys, key)
 		}
@@ -185,7 +258,7 @@ func (w *Waiters[K, R]) asked(r *reader[K], all bool) []K {
 			w.m[key][c] = true
 		}
 	}
-	return keys
+	return keys, all, wait
 }
 
 // answer answers the waiters that were there when the question was put. For a waiter that came

@@ -114,6 +114,12 @@ func (q *Queuer) Empty(d time.Duration) bool {
 	return began != nil && time.Since(*began) <= d
 }
 
+// Scan makes the next scan come soon, because another process told that there is work somewhere.
+func (q *Queuer) Scan() {
+	q.scan.hinted.Store(true)
+	q.lanes.Wake()
+}
+
 // Run claims and hands over until ctx is done. Where the store fails, Run retries only that
 // scan or claim, after a short backoff; nothing else waits for it.
 func (q *Queuer) Run(ctx context.Context) {

@@ -22,9 +22,12 @@ type scan struct {
 	after batch.ServiceID
 	start bool
 	due   time.Time
-	pause *backoff.ExponentialBackOff // after a scan that failed
-	under bool                        // a scan is under way
-	ended chan scanned                // capacity one
+	// hinted says that another process told of many lanes: the next scan may come at soonest.
+	hinted  atomic.Bool
+	soonest time.Time
+	pause   *backoff.ExponentialBackOff // after a scan that failed
+	under   bool                        // a scan is under way
+	ended   chan scanned                // capacity one
 
 	// empty is when the last scan began, where it read all lanes and found none. Anybody reads it.
 	empty atomic.Pointer[time.Time]
@@ -46,6 +49,9 @@ func (p *scan) in() time.Duration {
 	if found, _ := p.lanes.Waiting(); p.under || found > p.o.ScanLanes/2 {
 		return time.Hour // the scan's end wakes the queuer, or a claim of these lanes
 	}
+	if p.hinted.Load() && p.soonest.Before(p.due) {
+		return time.Until(p.soonest)
+	}
 	return time.Until(p.due)
 }
 
@@ -54,6 +60,7 @@ func (p *scan) in() time.Duration {
 func (p *scan) begin(ctx context.Context) {
 	query := store.LanesQuery{After: p.after, Start: p.start, Limit: p.o.ScanLanes}
 	p.under = true
+	p.hinted.Store(false)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, p.o.Query.TTL/4)
 		defer cancel()
@@ -77,6 +84,7 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	share := min(scanShare*s.took, longestPause)
 	if s.err != nil {
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
+		p.soonest = p.due
 		p.lanes.Find(nil) // it also forgets what hints have left
 		if ctx.Err() == nil {
 			p.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
@@ -89,8 +97,11 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	if len(s.lanes) > 0 {
 		p.after = s.lanes[len(s.lanes)-1]
 	}
-	p.due = now.Add(max(p.o.ScanInterval, share))
+	p.due, p.soonest = now.Add(max(p.o.ScanInterval, share)), now.Add(max(hintPause, share))
 }
+
+// hintPause is the shortest pause between scans that hints cause.
+const hintPause = 100 * time.Millisecond
 
 // A slow scan costs the database so much that it would hold up claims: where many dead rows
 // cannot be removed yet, say. So scans have at most one part in scanShare of the time, but the

@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
 	"github.com/dltbatch/dltbatch/internal/events"
+	"github.com/dltbatch/dltbatch/internal/hints"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/recall"
 	"github.com/dltbatch/dltbatch/internal/texts"
@@ -69,6 +70,7 @@ type common struct {
 	ledger ledger // outside of Runs: without gate and meter
 	events *events.Reporter
 	held   *recall.Batches
+	hints  *hints.Node
 }
 
 // Engine delivers the batches of a store. Its methods may be called concurrently.
@@ -106,14 +108,16 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 			o.Retention = 30 * 24 * time.Hour
 		}
 	}
-	return &Engine{common: common{
+	e := &Engine{common: common{
 		o: o, events: r, held: recall.New(recall.DefaultBytes),
 		store: access{
 			Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil),
 			trouble: func(err error) { r.Trouble("store", err) },
 		},
 		ledger: ledger{Ledger: l, services: known},
-	}}, nil
+	}}
+	e.hints = e.newHints()
+	return e, nil
 }
 
 // Run claims, posts and follows batches until ctx is done and everything has come to rest.
@@ -185,12 +189,9 @@ func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) err
 // Check is the ledger's local check of a batch, where it has one.
 func (e *Engine) Check(b batch.Batch) error { return e.ledger.Check(b) }
 
-// Added says that batches were added.
+// Added says that batches were added. Where this process delivers nothing it tells others.
 func (e *Engine) Added(batches []batch.Batch) {
 	r := e.run.Load()
-	if r == nil {
-		return
-	}
 	known := map[batch.ServiceID]struct{}{}
 	services := make([]batch.ServiceID, 0, len(batches))
 	for _, b := range batches {
@@ -199,21 +200,31 @@ func (e *Engine) Added(batches []batch.Batch) {
 		}
 		known[b.Service] = struct{}{}
 		services = append(services, b.Service)
-		r.monitor.Follow(b.Service) // see Wake
+		if r != nil {
+			r.monitor.Follow(b.Service) // see Wake
+		}
+	}
+	if r == nil {
+		e.hints.Tell(store.Hint{Lanes: services})
+		return
 	}
 	r.lanes.Added(services...) // in one call, so that one claim covers them all
 }
 
 // Wake says that a service may have a batch to send.
 func (e *Engine) Wake(s batch.ServiceID) {
-	if r := e.run.Load(); r != nil {
-		r.monitor.Follow(s) // before the first POST, so that no event about it is missed
-		r.lanes.Added(s)
+	r := e.run.Load()
+	if r == nil {
+		e.hints.Tell(store.Hint{Lanes: []batch.ServiceID{s}})
+		return
 	}
+	r.monitor.Follow(s) // before the first POST, so that no event about it is missed
+	r.lanes.Added(s)
 }
 
 // Freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
 func (e *Engine) Freed(s batch.ServiceID) {
+	e.hints.Tell(store.Hint{Lanes: []batch.ServiceID{s}})
 	if r := e.run.Load(); r != nil {
 		r.monitor.Follow(s)
 		r.lanes.Free(time.Now(), s)

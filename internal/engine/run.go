@@ -168,6 +168,7 @@ func (r *run) deliver(ctx context.Context) error {
 	part("queuer", r.queuer.Run)
 	part("monitor", r.monitor.Run)
 	part("upkeep", r.upkeep)
+	part("hints", r.hear)
 	if r.o.Retention > 0 {
 		part("retention", r.retain)
 	}
@@ -287,5 +288,6 @@ func (r *run) health() health.Health {
 	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
 	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
 	h.Claims = r.table.Unfinished()
+	h.Hints = r.hearing()
 	return h
 }

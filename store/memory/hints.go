@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -28,12 +29,19 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	s.listeners = append(s.listeners, own)
 	s.mu.Unlock()
 	defer s.deaf(own)
-	l.Live()
-	if err := s.Tell(ctx, store.Hint{From: l.ID, Hears: l.Wants}); err != nil {
-		return err
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		l.Live()
+		if err := s.Tell(ctx, store.Hint{From: l.ID, Hears: l.Wants}); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
 	}
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 // hearers returns who gets a hint.

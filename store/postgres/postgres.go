@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"database/sql"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,20 @@ type Options struct {
 	// 40001 for it: where the database's clock was stepped back since another process added to the
 	// lane, its batches may stand before those. Defaults to false.
 	AllowSnapshotTx bool
+	// Listen opens the session on which the store hears hints from other processes: see the package
+	// comment. native.Listen makes one of a data source name. Defaults to a session by the pool's own
+	// driver, where it can have one.
+	Listen func(ctx context.Context) (Listener, error)
+	// NotifyInTx makes AddTx and AddOrdersTx tell other processes in the application's own
+	// transaction, so that nobody has to call Wake after the commit. The price: PostgreSQL commits
+	// transactions that notify one after the other, in all databases of the server. Defaults to false.
+	NotifyInTx bool
 }
+
+// Listener is a session that waits for notifications ([Options].Listen): Exec sends a statement
+// without arguments, Next waits for a notification and returns its payload, and Close ends the
+// session without waiting for long. One goroutine uses it.
+type Listener = conns.Listener
 
 // shared has the methods that all SQL stores have in common.
 type shared = sqlstore.Store
@@ -60,8 +74,13 @@ type Store struct {
 	unknown  atomic.Bool       // the last claim read batches that are not in added
 	unusable sqlstore.Unusable // names that scans found
 
+	ears ears // those who hear hints
+
 	identity identity
 }
+
+// Abilities returns all of them.
+func (s *Store) Abilities() store.Abilities { return store.AllAbilities }
 
 var (
 	_ store.Store = (*Store)(nil)

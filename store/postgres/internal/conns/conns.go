@@ -23,9 +23,25 @@ type Pool interface {
 	// Unsent reports whether a statement failed before anything was sent: another connection may
 	// take it.
 	Unsent(err error) bool
+	// Listen opens a session that waits for notifications, and does not stand in the pool's way.
+	// [ErrNoListener] says that the pool's driver or its settings do not allow one.
+	Listen(ctx context.Context) (Listener, error)
 	// OpenDB is the pool as database/sql has it, for the tool that migrates. The caller calls done
 	// once it needs db no more; the pool stays open.
 	OpenDB() (db *sql.DB, done func())
+}
+
+// ErrNoListener says why a pool has no session that can wait for notifications.
+var ErrNoListener = errors.New("set Options.Listen, for example to native.Listen with a data source name")
+
+// Listener is a session that waits for notifications. One caller uses it.
+type Listener interface {
+	// Exec sends a statement without arguments.
+	Exec(ctx context.Context, text string) error
+	// Next waits for a notification, and returns its payload.
+	Next(ctx context.Context) (payload string, err error)
+	// Close ends the session. It does not wait for the server.
+	Close()
 }
 
 // Commit and Rollback end a transaction.

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/hints"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// newHints returns what tells other processes, and hears them.
+func (e *Engine) newHints() *hints.Node {
+	o := hints.Options{Timeout: e.o.ClaimTTL / 4, Changed: e.logHints}
+	if e.store.Abilities().Has(store.CanHint) {
+		o.Store = e.store
+	}
+	return hints.New(o)
+}
+
+// Ended tells other processes that batches are final, where somebody may wait there.
+func (e *Engine) Ended(keys ...batch.Key) {
+	if !e.hints.Wanted(store.TopicFinals) {
+		return
+	}
+	h := store.Hint{Finals: make([]uint64, len(keys))}
+	for i, key := range keys {
+		h.Finals[i] = Hash(key)
+	}
+	e.hints.Tell(h)
+}
+
+// Hash is what hints call a batch.
+func Hash(key batch.Key) uint64 { return store.KeyHash(string(key.Service), string(key.ID)) }
+
+// HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx is
+// done. It calls look when some may have been missed.
+func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
+	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.Many.Has(store.TopicFinals)) }, look)
+}
+
+// hear looks where other processes tell that there is work, until ctx is done.
+func (r *run) hear(ctx context.Context) {
+	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
+}
+
+// heard names the lanes of a hint. While more lanes wait for a look than a scan reads, the next scans
+// find them: names may be made up.
+func (r *run) heard(h store.Hint) {
+	_, waiting := r.lanes.Waiting()
+	if h.Many.Has(store.TopicLanes) || waiting > scanLanes {
+		r.queuer.Scan()
+		return
+	}
+	r.lanes.Added(h.Lanes...)
+}
+
+// hearing says whether this Run hears hints.
+func (r *run) hearing() health.Hints {
+	s := r.hints.State(store.TopicLanes)
+	return health.Hints{Live: s.Live, Since: s.Since, Err: s.Err}
+}
+
+// logHints writes down that no hints about topics arrive, once for each reason, and that they arrive
+// again.
+func (e *Engine) logHints(t store.Topics, before, now hints.State) {
+	attrs := []slog.Attr{slog.String("about", t.String())}
+	level, line := slog.LevelDebug, lineHears
+	switch {
+	case now.Err != nil:
+		level, line = slog.LevelWarn, lineHearsNothing
+		attrs = append(attrs, slog.Any("error", now.Err))
+	case !now.Live:
+		return // it has ended as it should
+	case before.Err != nil:
+		level = slog.LevelInfo
+	}
+	e.events.Logger().LogAttrs(context.Background(), level, line, attrs...)
+}

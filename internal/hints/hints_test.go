@@ -1,0 +1,213 @@
+package hints_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/hints"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// wire is a store's way between processes, which can be cut.
+type wire struct {
+	*memory.Store
+	mu   sync.Mutex
+	told []store.Hint
+	at   []time.Time
+	err  error              // of each Tell and Hear
+	cut  context.CancelFunc // of the present Hear
+}
+
+func (w *wire) Tell(ctx context.Context, h store.Hint) error {
+	w.mu.Lock()
+	w.told, w.at = append(w.told, h), append(w.at, time.Now())
+	err := w.err
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.Store.Tell(ctx, h)
+}
+
+var errCut = errors.New("cut")
+
+func (w *wire) Hear(ctx context.Context, l store.Listener) error {
+	w.mu.Lock()
+	err := w.err
+	session, cut := context.WithCancel(ctx)
+	w.cut = cut
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = w.Store.Hear(session, l)
+	if ctx.Err() == nil {
+		return errCut
+	}
+	return err
+}
+
+func (w *wire) set(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+func (w *wire) take() (all []store.Hint, at []time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, at, w.told, w.at = w.told, w.at, nil, nil
+	return all, at
+}
+
+func lane(s batch.ServiceID) store.Hint { return store.Hint{Lanes: []batch.ServiceID{s}} }
+
+// The first hint leaves at once, those after it together; a process that adds all the time tells a
+// hundred times a second at most, and nothing is left running.
+func TestHintsAreToldInGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New()}
+		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		began := time.Now()
+		for range 1000 {
+			n.Tell(lane("a"))
+			n.Tell(lane("b"))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		told, at := w.take()
+		assert.Equal(t, began, at[0])
+		assert.LessOrEqual(t, len(told), 101)
+		assert.GreaterOrEqual(t, len(told), 99)
+		for _, h := range told[1:] {
+			assert.ElementsMatch(t, []batch.ServiceID{"a", "b"}, h.Lanes, "each once")
+			assert.NotEmpty(t, h.From)
+		}
+		n.Tell(lane("a")) // the test ends with a timer, not with a goroutine
+		n.Tell(lane("b"))
+	})
+}
+
+// What is too much to name is told as a whole.
+func TestManyHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New()}
+		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		n.Tell(lane("first"))
+		synctest.Wait()
+		for i := range 5000 {
+			n.Tell(store.Hint{Lanes: []batch.ServiceID{batch.ServiceID(fmt.Sprint(i))}, Finals: []uint64{uint64(i)}, OrderFinals: []uint64{1}})
+		}
+		time.Sleep(time.Second)
+		told, _ := w.take()
+		require.Len(t, told, 2)
+		told[1].From = ""
+		assert.Equal(t, store.Hint{Many: store.TopicLanes | store.TopicFinals | store.TopicOrderFinals}, told[1])
+	})
+}
+
+// A store that cannot tell is asked less and less often.
+func TestHintsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New(), err: errCut}
+		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		for range 60_000 {
+			n.Tell(lane("a"))
+			time.Sleep(time.Millisecond)
+		}
+		told, _ := w.take()
+		assert.Less(t, len(told), 30)
+		w.set(nil)
+		time.Sleep(10 * time.Second)
+		w.take()
+		n.Tell(lane("b"))
+		synctest.Wait()
+		told, _ = w.take()
+		require.Len(t, told, 1)
+		assert.Equal(t, []batch.ServiceID{"b"}, told[0].Lanes)
+	})
+}
+
+// A listener that is lost begins again, and then everything is looked at once.
+func TestAListenerThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New()}
+		var states []string
+		n := hints.New(hints.Options{Store: w, Timeout: time.Second, Changed: func(_ store.Topics, _, now hints.State) {
+			states = append(states, fmt.Sprint(now.Live, now.Err))
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		var looks, heard atomic.Int32
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			n.Hear(ctx, store.TopicLanes, func(store.Hint) { heard.Add(1) }, func() { looks.Add(1) })
+		}()
+		synctest.Wait()
+		assert.EqualValues(t, 1, looks.Load())
+		assert.True(t, n.State(store.TopicLanes).Live)
+		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", Many: store.TopicLanes}))
+		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", Many: store.TopicFinals}))
+		assert.EqualValues(t, 1, heard.Load())
+
+		w.set(errCut)
+		w.cut()
+		time.Sleep(10 * time.Minute)
+		assert.EqualValues(t, 1, looks.Load())
+		assert.Equal(t, errCut, n.State(store.TopicLanes).Err)
+		w.set(nil)
+		time.Sleep(2 * time.Minute)
+		assert.EqualValues(t, 2, looks.Load())
+		assert.True(t, n.State(store.TopicLanes).Live)
+		stop()
+		<-ended
+		assert.False(t, n.State(store.TopicLanes).Live)
+		assert.Equal(t, []string{"true <nil>", "false cut", "true <nil>", "false <nil>"}, states)
+	})
+}
+
+// Who hears for a while knows whether anybody wants to be told.
+func TestWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New()}
+		runs := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		waits := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		assert.True(t, runs.Wanted(store.TopicFinals), "nobody knows")
+		none := func(store.Hint) {}
+		go runs.Hear(t.Context(), store.TopicLanes, none, func() {})
+		synctest.Wait()
+		assert.True(t, runs.Wanted(store.TopicFinals), "others may not have told yet")
+		time.Sleep(hints.Forget)
+		assert.False(t, runs.Wanted(store.TopicFinals))
+		ctx, stop := context.WithCancel(t.Context())
+		go waits.Hear(ctx, store.TopicFinals, none, func() {})
+		synctest.Wait()
+		assert.True(t, runs.Wanted(store.TopicFinals))
+		assert.False(t, runs.Wanted(store.TopicOrders))
+		time.Sleep(time.Hour)
+		assert.True(t, runs.Wanted(store.TopicFinals))
+		stop()
+		time.Sleep(hints.Forget)
+		assert.False(t, runs.Wanted(store.TopicFinals))
+	})
+}
+
+// A store without hints is left alone.
+func TestNoHints(t *testing.T) {
+	n := hints.New(hints.Options{Timeout: time.Second})
+	n.Tell(lane("a"))
+	assert.False(t, n.Wanted(store.AllTopics))
+	n.Hear(t.Context(), store.TopicLanes, nil, nil)
+	require.ErrorIs(t, n.State(store.TopicLanes).Err, store.ErrUnsupported)
+}

@@ -1,0 +1,209 @@
+// Package hints tells other processes where a look is worth while, and hears what they tell. Nothing
+// rests on it: scans and the looks of those who wait find everything without it, later.
+package hints
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Store is the part of a store that hints need.
+type Store interface {
+	Tell(ctx context.Context, h store.Hint) error
+	Hear(ctx context.Context, l store.Listener) error
+}
+
+// Options of a node; all must be set unless they say otherwise.
+type Options struct {
+	Store Store // nil is a store without hints: nothing is told, and nothing heard
+	// Timeout bounds a Tell.
+	Timeout time.Duration
+	// Changed is called when the node begins to hear about topics, and when it hears no more of them
+	// or the reason for that changes; nil is nobody.
+	Changed func(t store.Topics, before, now State)
+}
+
+// State says whether somebody who listens hears hints.
+type State struct {
+	Live  bool
+	Since time.Time // that it is so
+	Err   error     // why not; nil at first, and after a listener that ended as it should
+}
+
+// Forget is after how long without a word of it a listener counts as gone. Listeners tell of themselves once a
+// minute.
+const Forget = 150 * time.Second
+
+// Node tells and hears for one Runner. Its methods may be called concurrently.
+type Node struct {
+	o      Options
+	id     string
+	sender sender
+
+	mu     sync.Mutex
+	peers  map[peer]time.Time // when each was heard of last
+	lives  int                // listeners of this node that are live
+	since  time.Time          // when the first of them became so
+	states map[store.Topics]State
+}
+
+// peer is another listener.
+type peer struct {
+	id     string
+	topics store.Topics
+}
+
+// New returns a node that neither hears nor tells anything yet.
+func New(o Options) *Node {
+	n := &Node{o: o, id: rand.Text(), peers: map[peer]time.Time{}, states: map[store.Topics]State{}}
+	n.sender = sender{store: o.Store, timeout: o.Timeout, from: n.id}
+	return n
+}
+
+// Tell tells others, soon and without waiting.
+func (n *Node) Tell(h store.Hint) {
+	if n.o.Store != nil {
+		n.sender.add(h)
+	}
+}
+
+// Wanted reports whether another process may listen to one of these topics. A node that does not
+// hear who listens, or not for long enough to know, says yes.
+func (n *Node) Wanted(t store.Topics) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if n.o.Store == nil {
+		return false
+	}
+	if n.lives == 0 || now.Sub(n.since) < Forget {
+		return true
+	}
+	for p, at := range n.peers {
+		if now.Sub(at) >= Forget {
+			delete(n.peers, p)
+		} else if p.topics&t != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// maxPeers bounds how many listeners a node remembers: anybody may make them up.
+const maxPeers = 10_000
+
+// heard takes note of who listens.
+func (n *Node) heard(h store.Hint) {
+	if h.Hears == 0 || h.From == "" {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := peer{h.From, h.Hears}
+	if _, known := n.peers[p]; known || len(n.peers) < maxPeers {
+		n.peers[p] = time.Now()
+	}
+}
+
+// Hear gives hints about these topics to heard until ctx is done. It calls look when what happened
+// before may not have been heard: each time that it has become live. Where hints do not arrive it tries
+// again, less and less often.
+func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.Hint), look func()) {
+	live := false // only Live and, after Hear has returned, this function use it
+	var mu sync.Mutex
+	l := store.Listener{
+		ID: n.id, Wants: topics,
+		Heard: func(h store.Hint) {
+			n.heard(h)
+			if h.Topics()&topics != 0 {
+				heard(h)
+			}
+		},
+		Live: func() {
+			mu.Lock()
+			first := !live && ctx.Err() == nil
+			live = live || first
+			mu.Unlock()
+			if first {
+				n.change(topics, State{Live: true}, 1)
+				look()
+			}
+		},
+	}
+	end := func(err error) {
+		mu.Lock()
+		was := live
+		live = false
+		mu.Unlock()
+		change := 0
+		if was {
+			change = -1
+		}
+		n.change(topics, State{Err: err}, change)
+	}
+	loop.Run(ctx, func(ctx context.Context) error {
+		err := store.ErrUnsupported
+		if n.o.Store != nil {
+			err = n.o.Store.Hear(ctx, l)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, store.ErrUnsupported) {
+			end(err)
+			return nil // it never can
+		}
+		if err == nil {
+			err = errEnded
+		}
+		return err
+	}, end)
+	if ctx.Err() != nil {
+		end(nil)
+	}
+}
+
+var errEnded = errors.New("the store stopped to listen")
+
+// change notes a state, and how many more listeners are live.
+func (n *Node) change(t store.Topics, s State, more int) {
+	n.mu.Lock()
+	before := n.states[t]
+	s.Since = before.Since
+	if !s.Live && s.Err == nil && !before.Live {
+		s.Err = before.Err // it has ended without being live
+	}
+	changed := before.Live != s.Live || text(before.Err) != text(s.Err)
+	if before.Live != s.Live || s.Since.IsZero() {
+		s.Since = time.Now()
+	}
+	n.states[t] = s
+	n.lives += more
+	if more > 0 && n.lives == 1 {
+		n.since = time.Now()
+	}
+	n.mu.Unlock()
+	if changed && n.o.Changed != nil {
+		n.o.Changed(t, before, s)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// State says whether this node hears about topics, as they were given to Hear.
+func (n *Node) State(t store.Topics) State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.states[t]
+}

@@ -1,0 +1,116 @@
+package hints
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+const (
+	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions that
+	// notify one after the other.
+	gap = 10 * time.Millisecond
+	// maxNames is how many names of a topic wait to be told. With more the topic is told as a whole.
+	maxNames = 1000
+)
+
+// sender tells hints in groups. Nothing runs while nothing is to be told.
+type sender struct {
+	store   Store
+	timeout time.Duration
+	from    string
+
+	mu     sync.Mutex
+	next   store.Hint
+	lanes  map[batch.ServiceID]struct{} // of next
+	under  bool                         // a timer or a Tell is under way, which takes what is next
+	free   time.Time                    // when the next Tell may begin
+	pauses *backoff.ExponentialBackOff  // of failures in a row; nil after a success
+}
+
+// add adds to what is told next. The first hint leaves at once, those after it together.
+func (s *sender) add(h store.Hint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.merge(h)
+	if s.under || s.next.Topics() == 0 {
+		return
+	}
+	s.under = true
+	s.start()
+}
+
+// start begins a Tell, now or when it may. A timer has no goroutine: in a test's bubble nothing is
+// left behind.
+func (s *sender) start() {
+	if wait := time.Until(s.free); wait > 0 {
+		time.AfterFunc(wait, s.send)
+		return
+	}
+	go s.send()
+}
+
+// send tells what has been added. A failure loses it: a scan finds the same.
+func (s *sender) send() {
+	s.mu.Lock()
+	h := s.next
+	h.From = s.from
+	s.next, s.lanes = store.Hint{}, nil
+	began := time.Now()
+	s.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	err := loop.Contain(func() error { return s.store.Tell(ctx, h) })
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = began.Add(gap)
+	if err == nil {
+		s.pauses = nil
+	} else {
+		if s.pauses == nil {
+			s.pauses = loop.Brief()
+		}
+		s.free = time.Now().Add(s.pauses.NextBackOff())
+	}
+	if s.under = s.next.Topics() != 0; s.under {
+		s.start()
+	}
+}
+
+// merge adds a hint to the next one.
+func (s *sender) merge(h store.Hint) {
+	n := &s.next
+	n.Many |= h.Many
+	for _, lane := range h.Lanes {
+		if _, twice := s.lanes[lane]; twice || n.Many.Has(store.TopicLanes) {
+			continue
+		}
+		if s.lanes == nil {
+			s.lanes = map[batch.ServiceID]struct{}{}
+		}
+		s.lanes[lane] = struct{}{}
+		n.Lanes = append(n.Lanes, lane)
+	}
+	n.Finals = append(n.Finals, h.Finals...)
+	n.OrderFinals = append(n.OrderFinals, h.OrderFinals...)
+	if len(n.Lanes) > maxNames || n.Many.Has(store.TopicLanes) {
+		n.Many |= store.TopicLanes
+		n.Lanes, s.lanes = nil, nil
+	}
+	if len(n.Finals) > maxNames || n.Many.Has(store.TopicFinals) {
+		n.Many |= store.TopicFinals
+		n.Finals = nil
+	}
+	if len(n.OrderFinals) > maxNames || n.Many.Has(store.TopicOrderFinals) {
+		n.Many |= store.TopicOrderFinals
+		n.OrderFinals = nil
+	}
+}

@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+const (
+	// testEvery is the pause between two tests that notifications arrive, testLimit how long one
+	// may take to arrive.
+	testEvery = time.Minute
+	testLimit = 10 * time.Second
+	// sessionLinger is how long a session goes on without a listener: a process that waits for one
+	// batch after the other opens no session for each.
+	sessionLinger = 3 * time.Second
+)
+
+// ErrDeaf says that a session listens, and that notifications do not arrive there: a pooler in
+// transaction mode is between, say. See Options.Listen.
+var ErrDeaf = errors.New("a notification that was sent through the pool did not arrive at the session that listens, as behind a pooler in transaction mode: set Options.Listen")
+
+// Pauses after a session that failed: behind a pooler the next one would fail alike.
+const (
+	lostPause = time.Second
+	deafPause = time.Minute
+)
+
+// errEnded is for a listener that came when the session was about to end.
+var errEnded = errors.New("the session has ended")
+
+// ears share one session among all listeners of a store.
+type ears struct {
+	mu      sync.Mutex
+	all     map[*ear]struct{}
+	session *listening // nil: none runs
+	err     error      // of the last session
+	closed  time.Time  // until when no other is opened
+}
+
+// ear is a listener.
+type ear struct {
+	store.Listener
+	lost chan error // capacity one: why it hears nothing any more
+	told time.Time  // when it told the others last that it listens; zero: never by this session
+	back bool       // that has arrived here
+}
+
+// listening is a session that listens.
+type listening struct {
+	changed chan struct{}              // capacity one: a listener came or went
+	back    chan struct{}              // capacity one: what a listener told has arrived
+	tested  map[introduction]time.Time // when; only the tests use it
+}
+
+// introduction is what a listener tells the others of itself.
+type introduction struct {
+	id    string
+	wants store.Topics
+}
+
+// Hear implements [store.Store] by LISTEN. All calls share one session.
+func (s *Store) Hear(ctx context.Context, l store.Listener) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e, err := s.join(l)
+	if err != nil {
+		return wrap("listen", err)
+	}
+	defer s.leave(e)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-e.lost:
+		return wrap("listen", err)
+	}
+}
+
+func (s *Store) join(l store.Listener) (*ear, error) {
+	e := &ear{Listener: l, lost: make(chan error, 1)}
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	if s.ears.session == nil && time.Now().Before(s.ears.closed) {
+		return nil, s.ears.err
+	}
+	if s.ears.all == nil {
+		s.ears.all = map[*ear]struct{}{}
+	}
+	s.ears.all[e] = struct{}{}
+	if s.ears.session == nil {
+		s.ears.session = &listening{changed: make(chan struct{}, 1), back: make(chan struct{}, 1), tested: map[introduction]time.Time{}}
+		go s.listen(s.ears.session)
+	}
+	poke(s.ears.session.changed)
+	return e, nil
+}
+
+func (s *Store) leave(e *ear) {
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	delete(s.ears.all, e)
+	if s.ears.session != nil {
+		poke(s.ears.session.changed)
+	}
+}
+
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// listen keeps a session until nobody listens any more, or nothing can be heard.
+func (s *Store) listen(on *listening) {
+	err := s.session(on)
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	s.ears.session = nil
+	pause := lostPause
+	switch {
+	case err == nil:
+		err, pause = errEnded, 0
+	case errors.Is(err, ErrDeaf), errors.Is(err, conns.ErrNoListener):
+		pause = deafPause
+	}
+	s.ears.err, s.ears.closed = err, time.Now().Add(pause)
+	for e := range s.ears.all { // each calls Hear again
+		e.lost <- err
+		delete(s.ears.all, e)
+	}
+}
+
+func (s *Store) session(on *listening) error {
+	opening, cancel := context.WithTimeout(context.Background(), testLimit)
+	defer cancel()
+	open := s.pool.Listen
+	if s.o.Listen != nil {
+		open = func(ctx context.Context) (conns.Listener, error) { return s.o.Listen(ctx) }
+	}
+	l, err := open(opening)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	channel := `"` + s.names.channel() + `"`
+	if err := l.Exec(opening, "LISTEN "+channel); err != nil {
+		return err
+	}
+	reading, stop := context.WithCancelCause(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			payload, err := l.Next(reading)
+			if err != nil {
+				stop(err)
+				return
+			}
+			if h, ours := store.ParseHint(payload); ours {
+				s.heard(on, h)
+			}
+		}
+	}()
+	err = s.tests(reading, on)
+	if lost := context.Cause(reading); lost != nil {
+		err = lost
+	}
+	stop(nil)
+	<-ended
+	if errors.Is(err, ErrDeaf) {
+		// A pooler may have carried LISTEN out on a connection that others use.
+		undo, cancel := context.WithTimeout(context.Background(), testLimit)
+		defer cancel()
+		err = errors.Join(err, l.Exec(undo, "UNLISTEN "+channel))
+	}
+	return err
+}
+
+// heard gives a hint to those who listen to it.
+func (s *Store) heard(on *listening, h store.Hint) {
+	s.ears.mu.Lock()
+	all := slices.Collect(maps.Keys(s.ears.all))
+	var own []*ear
+	for _, e := range all {
+		if h.Hears != 0 && h.From == e.ID && !e.told.IsZero() {
+			e.back = true
+			own = append(own, e)
+		}
+	}
+	s.ears.mu.Unlock()
+	for _, e := range own {
+		e.Live()
+	}
+	if len(own) > 0 {
+		poke(on.back)
+	}
+	for _, e := range all {
+		if h.For(e.Listener) {
+			e.Heard(h)
+		}
+	}
+}
+
+// tests lets each new listener, and once a minute every listener, tell the others that it listens.
+// What it tells goes through the pool, as all hints do, and has to arrive at the session.
+func (s *Store) tests(ctx context.Context, on *listening) error {
+	tick := time.NewTicker(testEvery)
+	defer tick.Stop()
+	linger := time.NewTimer(sessionLinger)
+	defer linger.Stop()
+	for {
+		if err := s.introduce(ctx, on); err != nil {
+			return err
+		}
+		linger.Reset(sessionLinger)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-on.changed:
+		case <-tick.C:
+			clear(on.tested)
+			s.forgetIntroductions()
+		case <-linger.C:
+			s.ears.mu.Lock()
+			alone := len(s.ears.all) == 0
+			s.ears.mu.Unlock()
+			if alone {
+				return nil
+			}
+		}
+	}
+}
+
+// forgetIntroductions makes every listener tell again that it listens.
+func (s *Store) forgetIntroductions() {
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	for e := range s.ears.all {
+		e.told, e.back = time.Time{}, false
+	}
+}
+
+// introduce tells of the listeners that have not told yet, and waits until that has arrived.
+func (s *Store) introduce(ctx context.Context, on *listening) error {
+	limit, cancel := context.WithTimeoutCause(ctx, testLimit, ErrDeaf)
+	defer cancel()
+	var wait []*ear
+	for _, e := range s.strangers() {
+		i := introduction{e.ID, e.Wants}
+		if !on.tested[i].IsZero() { // the same listener was there a moment ago
+			e.Live()
+			continue
+		}
+		if err := s.Tell(limit, store.Hint{From: e.ID, Hears: e.Wants}); err != nil {
+			return fmt.Errorf("test whether notifications arrive: %w", err)
+		}
+		wait = append(wait, e)
+	}
+	for {
+		s.ears.mu.Lock()
+		wait = slices.DeleteFunc(wait, func(e *ear) bool {
+			_, listens := s.ears.all[e]
+			if e.back {
+				on.tested[introduction{e.ID, e.Wants}] = e.told
+			}
+			return e.back || !listens
+		})
+		s.ears.mu.Unlock()
+		if len(wait) == 0 {
+			return nil
+		}
+		select {
+		case <-limit.Done():
+			return context.Cause(limit)
+		case <-on.back:
+		}
+	}
+}
+
+// strangers returns the listeners that have not told yet that they listen, and notes that they do.
+func (s *Store) strangers() (all []*ear) {
+	s.ears.mu.Lock()
+	defer s.ears.mu.Unlock()
+	for e := range s.ears.all {
+		if e.told.IsZero() {
+			e.told = time.Now()
+			all = append(all, e)
+		}
+	}
+	return all
+}

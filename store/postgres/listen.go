@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// leastOpen is the smallest limit of open connections of a *sql.DB from which the store takes one for
+// hints, for good.
+const leastOpen = 4
+
+// Listen takes a connection of the pool, since database/sql hides how it connects. That needs a
+// driver whose connections have a method Conn, and what it returns a WaitForNotification: pgx's.
+// Package postgres does not import it, so that nobody links a driver that he does not use.
+func (p sqlPool) Listen(ctx context.Context) (conns.Listener, error) {
+	if n := p.db.Stats().MaxOpenConnections; n > 0 && n < leastOpen {
+		return nil, fmt.Errorf("the pool may open %d connections, and one of %d or more would be taken to listen: %w", n, leastOpen, conns.ErrNoListener)
+	}
+	c, err := p.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var wait reflect.Value
+	err = c.Raw(func(connection any) error {
+		wait = waiter(connection)
+		return nil
+	})
+	if err == nil && !wait.IsValid() {
+		err = fmt.Errorf("the driver (%T) cannot wait for notifications: %w", p.db.Driver(), conns.ErrNoListener)
+	}
+	if err != nil {
+		_ = c.Close() // the earlier error is returned
+		return nil, err
+	}
+	return sqlListener{c, wait}, nil
+}
+
+// waiter returns the WaitForNotification of a driver's connection, or nothing.
+func waiter(connection any) (none reflect.Value) {
+	of := reflect.ValueOf(connection).MethodByName("Conn")
+	if !of.IsValid() || of.Type().NumIn() != 0 || of.Type().NumOut() != 1 {
+		return none
+	}
+	wait := of.Call(nil)[0].MethodByName("WaitForNotification")
+	if !wait.IsValid() || wait.Type().NumIn() != 1 || wait.Type().NumOut() != 2 || wait.Type().In(0) != reflect.TypeFor[context.Context]() {
+		return none
+	}
+	if n := wait.Type().Out(0); n.Kind() != reflect.Pointer || n.Elem().Kind() != reflect.Struct {
+		return none
+	}
+	return wait
+}
+
+// sqlListener is a [conns.Listener].
+type sqlListener struct {
+	c    *sql.Conn
+	wait reflect.Value
+}
+
+func (l sqlListener) Exec(ctx context.Context, text string) error {
+	_, err := l.c.ExecContext(ctx, text)
+	return err
+}
+
+func (l sqlListener) Next(ctx context.Context) (payload string, err error) {
+	err = l.c.Raw(func(any) error {
+		out := l.wait.Call([]reflect.Value{reflect.ValueOf(ctx)})
+		if err, is := reflect.TypeAssert[error](out[1]); is && err != nil {
+			return err
+		}
+		if out[0].IsNil() {
+			return errors.New("the application takes the notifications of its connections itself (pgx's OnNotification)")
+		}
+		text := out[0].Elem().FieldByName("Payload")
+		if !text.IsValid() || text.Kind() != reflect.String {
+			return fmt.Errorf("a notification without a payload: %s", out[0].Type())
+		}
+		payload = text.String()
+		return nil
+	})
+	return payload, err
+}
+
+func (l sqlListener) Close() {
+	_ = l.c.Raw(func(any) error { return driver.ErrBadConn }) // it closes the connection, which still listens
+	_ = l.c.Close()
+}
