@@ -45,6 +45,12 @@ type bulkBody struct {
 	Not       string
 }
 
+// Narrowed says that states, errors or causes were chosen.
+func (b bulkBody) Narrowed() bool {
+	on := func(c choice) bool { return c.On }
+	return slices.ContainsFunc(b.States, on) || slices.ContainsFunc(b.Kinds, on) || slices.ContainsFunc(b.Causes, on)
+}
+
 // bulk asks which act upon which batches, and previews it. It changes nothing.
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{

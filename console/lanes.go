@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,8 +23,9 @@ const (
 // lanesBody lists lanes.
 type lanesBody struct {
 	Views []choice
-	Sorts []choice
-	Name  string // is part of the names of all that are listed
+	Sorts []laneColumn
+	Kept  []field // of the address, which the form keeps
+	Name  string  // is part of the names of all that are listed
 	State string
 	Held  bool // only lanes with a pause, a halt or a policy
 	Rows  []laneRow
@@ -42,8 +44,7 @@ type laneRow struct {
 	Control   batch.Control
 }
 
-func (r laneRow) open() int {
-	n := r.Waiting
+func (r laneRow) attempted() (n int) {
 	for _, s := range r.Attempted {
 		n += s.N
 	}
@@ -76,17 +77,27 @@ var laneViews = []laneView{
 	{"halted", "Halted", func(r laneRow) bool { return !r.Control.HaltedAt.IsZero() }},
 }
 
-// laneSort is an order of lanes.
+// laneSort is an order of lanes, by a column.
 type laneSort struct {
 	name, title string
+	number      bool
+	sort        string // as aria-sort has it
 	compare     func(a, b laneRow) int
 }
 
 var laneSorts = []laneSort{
-	{"age", "age, the oldest first", func(a, b laneRow) int { return a.Oldest.Compare(b.Oldest) }},
-	{"depth", "depth, the deepest first", func(a, b laneRow) int { return b.open() - a.open() }},
-	{"state", "state, those that stand first", func(a, b laneRow) int { return closedFirst(a.Control) - closedFirst(b.Control) }},
-	{"name", "name", func(laneRow, laneRow) int { return 0 }},
+	{"name", "Lane", false, "ascending", func(laneRow, laneRow) int { return 0 }},
+	{"age", "Oldest", true, "descending", func(a, b laneRow) int { return a.Oldest.Compare(b.Oldest) }},
+	{"depth", "Waiting", true, "descending", func(a, b laneRow) int { return b.Waiting - a.Waiting }},
+	{"attempted", "Attempted", false, "descending", func(a, b laneRow) int { return b.attempted() - a.attempted() }},
+	{"state", "Held", false, "descending", func(a, b laneRow) int { return closedFirst(a.Control) - closedFirst(b.Control) }},
+}
+
+// laneColumn is the head of a column, with the address of the list in its order.
+type laneColumn struct {
+	choice
+	Number bool
+	Sort   string
 }
 
 // allLanes are the lanes with open batches, by name.
@@ -146,12 +157,23 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	view := slices.IndexFunc(laneViews, func(l laneView) bool { return l.name == b.State })
-	by := slices.IndexFunc(laneSorts, func(l laneSort) bool { return l.name == cmp.Or(v.q.Get("sort"), laneSorts[0].name) })
+	by := slices.IndexFunc(laneSorts, func(l laneSort) bool { return l.name == cmp.Or(v.q.Get("sort"), "age") })
 	if view < 0 || by < 0 {
 		return nil, &batch.InputError{Field: "state or sort", Value: batch.Excerpt(b.State+" "+v.q.Get("sort"), 64), Want: "a word that the page offers"}
 	}
 	for i, s := range laneSorts {
-		b.Sorts = append(b.Sorts, choice{Value: s.name, Title: s.title, On: i == by})
+		q := url.Values{"sort": {s.name}}
+		for _, name := range []string{"state", "name"} {
+			if text := v.q.Get(name); text != "" {
+				q.Set(name, text)
+			}
+		}
+		b.Sorts = append(b.Sorts, laneColumn{choice{Value: "lanes?" + q.Encode(), Title: s.title, On: i == by}, s.number, s.sort})
+	}
+	for _, name := range []string{"state", "sort"} {
+		if text := v.q.Get(name); text != "" {
+			b.Kept = append(b.Kept, field{name, text})
+		}
 	}
 	all, _, err := v.lanes.get(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
-		"pill": pill, "held": held, "causeIcon": causeIcon, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
+		"pill": pill, "errors": hasErrors, "held": held, "causeIcon": causeIcon, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
 		"short": short, "tale": tale, "bulkPart": bulkPart,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
@@ -137,6 +138,12 @@ func failed(e *batch.SubmissionError) string {
 		return ""
 	}
 	return e.Error()
+}
+
+// hasErrors reports whether one of the batches has an error: a column without is left out.
+func hasErrors(list any) bool {
+	all, _ := list.([]batch.Record)
+	return slices.ContainsFunc(all, func(r batch.Record) bool { return r.Error != nil })
 }
 
 // cause is the title of a cause.

@@ -29,7 +29,7 @@ type served struct {
 }
 
 func (a *app) console() *cobra.Command {
-	var listen, actor string
+	var listen, actor, title string
 	var proxy bool
 	c := &cobra.Command{
 		Use: "console [flags]", Short: "The same in a browser",
@@ -41,9 +41,10 @@ address, for a proxy that asks who comes. Failures are on the error output. The 
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8190", "the `ADDRESS` to serve at; port 0 is any free one")
 	c.Flags().StringVar(&actor, "actor", "", "`NAME` of who acts, for the history; without it the console is read-only")
+	c.Flags().StringVar(&title, "title", "", "the `NAME` of the product and the environment, such as \"payments, production\", for each page")
 	c.Flags().BoolVar(&proxy, "behind-proxy", false, "serve at an address that others reach, too, and under any host's name")
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
-		o := &console.Options{Logger: a.logger()}
+		o := &console.Options{Title: title, Logger: a.logger()}
 		if c.Flags().Changed("actor") {
 			if err := (batch.By{Actor: actor}).Validate(); err != nil {
 				return err
