@@ -85,7 +85,7 @@ func together(ctx context.Context, tx *sql.Tx, st *sqlite.Store, runner *dltbatc
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	runner.Wake(b.Service) // without it the batch is found a moment later
+	runner.Wake(b.Service) // tells the processes that deliver; without it their next scan finds the batch
 	return nil
 }
 

@@ -36,7 +36,7 @@ func ship(ctx context.Context, pool *pgxpool.Pool, st *native.Store, runner *dlt
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	runner.Wake(b.Service) // without it the batch is found a moment later
+	runner.Wake(b.Service) // tells the processes that deliver; without it their next scan finds the batch
 	return nil
 }
 
