@@ -107,7 +107,7 @@ func ExampleRunner_Decide() {
 	stop()
 	fmt.Println(<-ended)
 	// Output:
-	// submitting: a person has to decide: doubt: not found, and this ledger gives no evidence (last error: doubt: submit: dltbatch: outcome not known: connection lost)
+	// submitting: a person has to decide: doubt: not found, and this ledger gives no evidence (last error: doubt: submit: connection lost)
 	// committed by attempt 2 <nil>
 	// <nil>
 }

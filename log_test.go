@@ -81,12 +81,44 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 		assert.Equal(t, []entry{
 			{
 				"msg": "started", "version": version, "store": "*memory.Store", "ledger": "memory", "strategy": "serial", "window": 1.0,
-				"options": map[string]any{"PollInterval": 2e9, "Pool": 7.0},
+				"options": map[string]any{"PollInterval": "2s", "Pool": 7.0},
 			},
 			{"msg": "stopping", "under_way": 0.0},
-			{"msg": "stopped", "took": 0.0, "put_back": 0.0, "unfinished": 0.0},
+			{"msg": "stopped", "took": "0s", "put_back": 0.0, "unfinished": 0.0},
 		}, lines)
 	})
+}
+
+// A batch that ends badly leaves a line with the reason, and each thing is said once: in the log, in the
+// record and in the explanation.
+func TestTheLogOfARefusedBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, st := &journal{}, memory.New()
+		r := newRunner(t, st, says400{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo)})
+		stop := running(t, r)
+		b := one("s", "b")
+		require.NoError(t, r.Add(t.Context(), b))
+		rec, err := r.Await(t.Context(), b.Key())
+		require.NoError(t, err)
+		require.NoError(t, stop())
+		lines := log.lines(t, "final")
+		require.Len(t, lines, 1)
+		assert.Equal(t, "b", lines[0]["batch"])
+		assert.Equal(t, "rejected", lines[0]["state"])
+		assert.Equal(t, "rejected: submit: HTTP 400: bad nonce", lines[0]["error"])
+		assert.Equal(t, "submit: HTTP 400: bad nonce", rec.Error.Message)
+		e, err := r.Explain(t.Context(), b.Key())
+		require.NoError(t, err)
+		assert.Contains(t, e.Text, "(submit: HTTP 400: bad nonce)")
+		assert.Equal(t, 1, strings.Count(e.Text, "rejected"), e.Text)
+	})
+}
+
+// says400 is a ledger that refuses every batch.
+type says400 struct{ *ledgermem.Ledger }
+
+func (says400) Submit(context.Context, batch.Attempt) error {
+	return &dlt.Error{Op: "submit", StatusCode: 400, Message: "bad nonce", Kind: dlt.ErrRejected}
 }
 
 // A line leaves out what is empty, at any level.
@@ -228,7 +260,9 @@ func TestTheLogOfAStop(t *testing.T) {
 		require.Len(t, begin, 1)
 		require.Len(t, end, 1)
 		assert.EqualValues(t, 4, begin[0]["under_way"])
-		assert.InDelta(t, 3*time.Second, end[0]["took"], float64(100*time.Millisecond))
+		took, err := time.ParseDuration(end[0]["took"].(string))
+		require.NoError(t, err)
+		assert.InDelta(t, 3*time.Second, took, float64(100*time.Millisecond))
 		assert.EqualValues(t, 3, end[0]["put_back"])
 		assert.Zero(t, end[0]["unfinished"])
 	})
@@ -250,7 +284,7 @@ func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 		end := log.lines(t, "stopped")
 		require.Len(t, end, 1)
 		assert.EqualValues(t, 5, end[0]["unfinished"])
-		assert.EqualValues(t, 20*time.Second, end[0]["took"])
+		assert.Equal(t, "20s", end[0]["took"])
 	})
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}

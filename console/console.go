@@ -32,6 +32,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -82,6 +83,7 @@ func New(s store.Store, o *Options) (*Console, error) {
 	if c.title == "" {
 		c.title = "dltbatch"
 	}
+	c.log = slog.New(legible.Handler(c.log.Handler()))
 	c.orders, _ = s.(order.Store)
 	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readPresent), newShared(c.readLanes)
 	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -105,12 +106,12 @@ func suggest(ctx context.Context, v *visit) (*answer, error) {
 		More bool         `json:"more"`
 	}{[]suggestion{}, found.More || len(found.Hits) > suggested}
 	for _, h := range found.Hits[:min(len(found.Hits), suggested)] {
-		s := suggestion{What: h.By, Name: h.Name, Href: hitLink(h)}
+		s := suggestion{What: h.By, Name: legible.Text(h.Name), Href: hitLink(h)}
 		switch {
 		case h.Batch != nil:
-			s.Lane, s.State = string(h.Batch.Service), h.Batch.State.String()
+			s.Lane, s.State = legible.Text(string(h.Batch.Service)), h.Batch.State.String()
 		case h.Order != nil:
-			s.Lane, s.State = string(h.Order.Party), h.Order.State.String()
+			s.Lane, s.State = legible.Text(string(h.Order.Party)), h.Order.State.String()
 		}
 		body.Hits = append(body.Hits, s)
 	}

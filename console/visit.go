@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
 // visit is one request.
@@ -192,5 +193,5 @@ func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
 		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))
 		return
 	}
-	write(w, max(a.status, http.StatusOK), "text/html; charset=utf-8", b.Bytes())
+	write(w, max(a.status, http.StatusOK), "text/html; charset=utf-8", legible.HTML(b.Bytes()))
 }

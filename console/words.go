@@ -133,9 +133,13 @@ func least(n int, more bool) string {
 	return fmt.Sprint(n)
 }
 
+// failed shows an error beside a state, which says already that a batch was rejected or is invalid.
 func failed(e *batch.SubmissionError) string {
-	if e == nil {
+	switch {
+	case e == nil:
 		return ""
+	case (e.Kind == batch.KindRejected || e.Kind == batch.KindInvalid) && e.Message != "":
+		return e.Message
 	}
 	return e.Error()
 }

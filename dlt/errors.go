@@ -3,29 +3,31 @@ package dlt
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ways in which an attempt can fail. Any error that wraps none of the first five is doubt.
+// The ways in which an attempt can fail. They stand in the middle of clients' errors, and so do not
+// begin with the name of this module. Any error that wraps none of the first five is doubt.
 var (
 	// ErrRejected: the ledger refuses this batch for good.
-	ErrRejected = errors.New("dltbatch: batch refused by the ledger")
+	ErrRejected = errors.New("batch refused by the ledger")
 	// ErrBusy: certainly not accepted, try later.
-	ErrBusy = errors.New("dltbatch: ledger busy")
+	ErrBusy = errors.New("ledger busy")
 	// ErrUnavailable: certainly not accepted, the ledger was not reached.
-	ErrUnavailable = errors.New("dltbatch: ledger unavailable")
+	ErrUnavailable = errors.New("ledger unavailable")
 	// ErrMisconfigured: certainly not accepted, nor would any other batch be. A person has to
 	// act.
-	ErrMisconfigured = errors.New("dltbatch: ledger refuses this client")
+	ErrMisconfigured = errors.New("ledger refuses this client")
 	// ErrNotYet: certainly not accepted, because this batch cannot be now: an account lacks
 	// funds, for example, or the batch's turn has not come, or the ledger's word may mean the
 	// batch as well as the set-up of the node. Other batches may be accepted, so only its lane
 	// waits.
-	ErrNotYet = errors.New("dltbatch: the ledger cannot take this batch yet")
+	ErrNotYet = errors.New("the ledger cannot take this batch yet")
 	// ErrDoubt: the outcome is not known.
-	ErrDoubt = errors.New("dltbatch: outcome not known")
+	ErrDoubt = errors.New("outcome not known")
 )
 
 // ErrStreamLost means that a stream of events has ended, or could not be opened. It means
@@ -119,6 +121,22 @@ func Kind(err error) batch.ErrorKind {
 		kind = k.kind
 	}
 	return kind
+}
+
+// Reason is what a record, an event and a log keep of the error of a client: its [Kind], and its text without
+// the words of the kind, which would say the same again. It is nil without an error.
+func Reason(err error) *batch.SubmissionError {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, kind := range []error{ErrRejected, ErrBusy, ErrUnavailable, ErrMisconfigured, ErrNotYet, ErrDoubt} {
+		text = strings.ReplaceAll(text, kind.Error()+": ", "")
+		if text = strings.TrimSuffix(text, ": "+kind.Error()); text == kind.Error() {
+			text = ""
+		}
+	}
+	return &batch.SubmissionError{Kind: Kind(err), Message: batch.Excerpt(text, batch.MaxErrorText)}
 }
 
 // At sets the endpoint of an [*Error] that has none yet, and returns err.

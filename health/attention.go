@@ -111,6 +111,9 @@ func pauseWords(err error) string {
 	case err == nil:
 		return "the ledger is busy"
 	case errors.Is(err, dlt.ErrMisconfigured):
+		if e, is := errors.AsType[*batch.SubmissionError](err); is { // its kind is said already
+			return "the ledger refuses this client: " + e.Message
+		}
 		return "the ledger refuses this client: " + err.Error()
 	}
 	return err.Error()

@@ -27,7 +27,7 @@ func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 	o.Refund = !posted && c.Budget.EveryTry
 	kind := dlt.Kind(err)
 	if err != nil {
-		o.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)}
+		o.Error = dlt.Reason(err)
 	}
 	switch kind {
 	case "":

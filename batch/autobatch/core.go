@@ -57,6 +57,7 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 	if err := loop.Contain(func() error { c.o.Observer(ev); return nil }); err != nil {
 		c.o.Logger.ErrorContext(ctx, "observer panicked", slog.Any("error", err))
 	}
+	c.logBad(ctx, ev)
 	level := slog.LevelDebug
 	if ev.Kind == EventTrouble || ev.Kind == EventHeld {
 		level = slog.LevelWarn
@@ -72,6 +73,30 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 		}
 	}
 	c.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
+}
+
+// logBad writes a line about each order that ended badly, with the reason: a person who looks for an order finds
+// it here, and a batch that was refused is tried in parts, so that a line about the batch would not name it.
+func (c *core) logBad(ctx context.Context, ev OrderEvent) {
+	if !c.o.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	for _, v := range ev.Orders {
+		if v.State != order.Failed && v.State != order.Quarantined {
+			continue
+		}
+		as := []slog.Attr{slog.String("order", string(v.ID)), slog.String("state", v.State.String())}
+		if ev.Party != "" {
+			as = append(as, slog.String("party", string(ev.Party)))
+		}
+		if ev.Batch != "" {
+			as = append(as, slog.String("batch", string(ev.Batch)))
+		}
+		if v.Error != nil {
+			as = append(as, slog.Any("error", v.Error))
+		}
+		c.o.Logger.LogAttrs(ctx, slog.LevelInfo, "order ended badly", as...)
+	}
 }
 
 func (c *core) trouble(ctx context.Context, party batch.ServiceID, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
 // keysAhead is more than the orders of one call can be ahead of the clock: their keys are a
@@ -108,7 +109,7 @@ func refuse(orders []order.Waiting, err error) (alone, split []order.Verdict) {
 		return []order.Verdict{{
 			Ref:   refs(orders)[0],
 			State: order.Quarantined,
-			Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(err.Error(), batch.MaxErrorText)},
+			Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: batch.Excerpt(legible.Error(err), batch.MaxErrorText)},
 		}}, nil
 	}
 	// No batch exists whose id could name the groups. An order has each version only once.

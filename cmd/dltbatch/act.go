@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -55,7 +56,7 @@ func (t *consent) confirm(ctx context.Context, word, question string, people fun
 	}
 	p := &page{}
 	people(p)
-	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), clean(question), word)
+	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), legible.Line(question), word)
 	type answer struct {
 		line string
 		err  error

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/internal/redact"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
@@ -160,9 +161,9 @@ type failure struct {
 // safe is the text of an error without the data source name. pgx's errors of connecting quote
 // parts of it, so only their cause is shown.
 func (a *app) safe(err error) string {
-	text := err.Error()
+	text := legible.Error(err)
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
-		text = "the database was not reached: " + c.Unwrap().Error()
+		text = "the database was not reached: " + legible.Error(c.Unwrap())
 	}
 	if dsn := strings.TrimPrefix(a.target.dsn, "sqlite:"); dsn != "" {
 		text = strings.ReplaceAll(text, dsn, "(the DSN)")

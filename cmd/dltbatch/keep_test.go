@@ -68,7 +68,7 @@ func TestPruneKeepsIDs(t *testing.T) {
 		assert.Empty(t, got.History)
 		text := s.does("show", "--service", "s", "b1")
 		assert.Regexp(t, `(?m)^removed .* by retention`, text)
-		assert.Regexp(t, `(?m)^error +rejected`, text)
+		assert.Regexp(t, `(?m)^error +bad nonce`, text)
 	}
 	shows()
 	for _, of := range [][]string{{"explain", "b1"}, {"history", "b1"}, {"requeue", "b1", "--reason", "r"}} {

@@ -80,7 +80,7 @@ func TestListAndShow(t *testing.T) {
 		assert.Contains(s, s.fails(exitUsage, "list", "--state", "lost"), "lost")
 
 		text := s.does("list", "--state", "rejected")
-		assert.Regexp(s, `(?m)^s +b1 +rejected +1 .* rejected: bad nonce$`, text, "in one line")
+		assert.Regexp(s, `(?m)^s +b1 +rejected +1 .*Z +bad nonce$`, text, "in one line")
 		assert.NotContains(s, text, "\x1b")
 
 		one := reads[shown](s, "show", "b1")
@@ -182,7 +182,7 @@ func TestTables(t *testing.T) {
 	tab.row(red, "\x1b[2J\u202e", "x\ny")
 	tab.row(plain, "", 1)
 	tab.end()
-	assert.Equal(t, bold+"A      B"+reset+"\n"+red+" [2J�  x y"+reset+"\n-      1\n", p.String())
+	assert.Equal(t, bold+"A           B"+reset+"\n"+red+` [2J\u202e  x y`+reset+"\n-           1\n", p.String())
 	assert.Equal(t, `'it'\''s'`, quote("it's"))
 	assert.Equal(t, "''", quote(""))
 	assert.Equal(t, "'-x'", quote("-x"))

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/incident"
+	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
 func encode(w io.Writer, v any) error {
@@ -43,9 +43,9 @@ func (p *page) line(format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case string:
-			args[i] = clean(v)
+			args[i] = legible.Line(v)
 		case error:
-			args[i] = clean(v.Error())
+			args[i] = legible.Line(v.Error())
 		}
 	}
 	fmt.Fprintf(p, format+"\n", args...)
@@ -61,19 +61,6 @@ func (p *page) styled(style, format string, args ...any) {
 		}()
 	}
 	p.line(format, args...)
-}
-
-// clean makes a text fit for a line of a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
-			return ' '
-		case unicode.Is(unicode.Bidi_Control, r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 // Styles of a table's rows on a terminal.
@@ -113,7 +100,7 @@ func (t *table) row(style string, cells ...any) {
 		if i > 0 {
 			t.write("\t")
 		}
-		text := clean(fmt.Sprint(c))
+		text := legible.Line(fmt.Sprint(c))
 		if text == "" {
 			text = "-"
 		}
@@ -178,9 +165,13 @@ func lane(s batch.ServiceID) string {
 // quote writes a word as a shell reads it back.
 func quote(s string) string { return incident.Quote(s) }
 
+// failed shows an error beside a state, which says already that a batch was rejected or is invalid.
 func failed(e *batch.SubmissionError) string {
-	if e == nil {
+	switch {
+	case e == nil:
 		return ""
+	case (e.Kind == batch.KindRejected || e.Kind == batch.KindInvalid) && e.Message != "":
+		return e.Message
 	}
 	return e.Error()
 }

@@ -47,7 +47,7 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		assert.True(t, is, "%s: %v", name, err)
 	}
 	assert.Equal(t, []string{
-		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindStream", "Hear", "LeaseStream", "Survey",
+		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindLanes", "FindStream", "Hear", "LeaseStream", "Survey",
 	}, panicked, "for operators and clients, and Hear, which hints.Listener contains")
 	assert.Equal(t, a.NumMethod()-1-len(panicked), told)
 	assert.Equal(t, told, v.store.n)

@@ -137,7 +137,7 @@ func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
 	if ledger.Condition != health.ConditionFailing || ledger.Err == nil {
 		return batch.KindBusy, ""
 	}
-	why := batch.Excerpt(ledger.Err.Error(), batch.MaxErrorText)
+	why := dlt.Reason(ledger.Err).Message
 	switch {
 	case errors.Is(ledger.Err, dlt.ErrMisconfigured):
 		return batch.KindMisconfigured, why

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/traces"
 	"github.com/dltbatch/dltbatch/store"
@@ -45,7 +46,7 @@ type Reporter struct {
 func New(o Options) *Reporter {
 	r := &Reporter{o: o, log: slog.New(slog.DiscardHandler), sums: newSums()}
 	if o.Logger != nil {
-		r.log = slog.New(logHandler{o.Logger.Handler(), r.standing.troubled})
+		r.log = slog.New(logHandler{legible.Handler(o.Logger.Handler()), r.standing.troubled})
 	}
 	r.queues = r.newQueues()
 	return r

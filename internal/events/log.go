@@ -117,6 +117,10 @@ func levelOf(e batch.Event) slog.Level {
 		return slog.LevelWarn
 	case batch.EventOperated, batch.EventResumed:
 		return slog.LevelInfo
+	case batch.EventFinal:
+		if e.State == batch.Rejected || e.State == batch.Invalid { // it has ended badly: the line has the reason
+			return slog.LevelInfo
+		}
 	}
 	return slog.LevelDebug
 }

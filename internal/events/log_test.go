@@ -33,12 +33,16 @@ func TestLevels(t *testing.T) {
 
 	have := map[string]string{}
 	for _, kind := range []batch.EventKind{
-		batch.EventAdded, batch.EventClaimed, batch.EventState, batch.EventFinal, batch.EventInDoubt, batch.EventDecision,
+		batch.EventAdded, batch.EventClaimed, batch.EventState, batch.EventInDoubt, batch.EventDecision,
 		batch.EventOrderBreach, batch.EventVanished, batch.EventResumed, batch.EventHalted, batch.EventQuarantined,
 		batch.EventOperated, batch.EventLaneHeld, batch.EventTrouble,
 	} {
 		have[string(kind)] = levelOf(batch.Event{Kind: kind, Err: errors.New("no")}).String() + " "
 	}
+	for _, state := range []batch.State{batch.Rejected, batch.Committed} {
+		have[string(batch.EventFinal)] += levelOf(batch.Event{Kind: batch.EventFinal, State: state}).String() + " "
+	}
+	assert.Equal(t, slog.LevelInfo, levelOf(batch.Event{Kind: batch.EventFinal, State: batch.Invalid}))
 	for _, why := range []error{dlt.ErrMisconfigured, dlt.ErrUnavailable, dlt.ErrBusy} {
 		err := &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(why)}, err: why}
 		have[string(batch.EventPaused)] += levelOf(batch.Event{Kind: batch.EventPaused, Err: err}).String() + " "

@@ -69,15 +69,14 @@ func (r *Run) Paused(s batch.ServiceID, all bool, err error) {
 	if r.over.Load() {
 		return
 	}
-	r.standing.pause(s, all, true, err)
-	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}, Err: err}
+	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: s}}
 	if err != nil {
-		text := batch.Excerpt(err.Error(), batch.MaxErrorText)
-		event.Err = &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(err), Message: text}, err: err}
+		event.Err = &answerError{kind: dlt.Reason(err), err: err}
 	}
 	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
 		blame(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
 	}
+	r.standing.pause(s, all, true, event.Err)
 	r.Report(event)
 }
 
@@ -102,7 +101,7 @@ type answerError struct {
 	err  error
 }
 
-func (e *answerError) Error() string   { return e.err.Error() }
+func (e *answerError) Error() string   { return e.kind.Error() }
 func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // blame adds to an event where, and by which codes, a POST failed.

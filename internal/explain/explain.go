@@ -200,7 +200,11 @@ func meet(f, g batch.Footprint) string {
 // Sentence puts an explanation into words.
 func Sentence(e batch.Explanation) string {
 	s := e.State.String() + ": " + reason(e)
-	if e.LastError != nil {
+	switch {
+	case e.LastError == nil:
+	case string(e.LastError.Kind) == e.State.String() && e.LastError.Message != "": // the state is said already
+		s += " (" + e.LastError.Message + ")"
+	default:
 		s += " (last error: " + e.LastError.Error() + ")"
 	}
 	return s

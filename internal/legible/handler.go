@@ -1,0 +1,57 @@
+package legible
+
+import (
+	"context"
+	"log/slog"
+)
+
+// Handler returns a handler of a log that passes everything on to h, with texts as [Text] and [Error] have
+// them, and with durations as people write them: a number without a unit means nothing to a reader.
+func Handler(h slog.Handler) slog.Handler { return handler{h} }
+
+type handler struct{ slog.Handler }
+
+func (h handler) Handle(ctx context.Context, line slog.Record) error {
+	clean := slog.NewRecord(line.Time, line.Level, line.Message, line.PC)
+	line.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(attr(a))
+		return true
+	})
+	return h.Handler.Handle(ctx, clean)
+}
+
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(all(attrs))}
+}
+
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
+
+func all(attrs []slog.Attr) []slog.Attr {
+	clean := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		clean[i] = attr(a)
+	}
+	return clean
+}
+
+func attr(a slog.Attr) slog.Attr {
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(Text(v.String()))
+	case slog.KindDuration:
+		a.Value = slog.StringValue(v.Duration().String())
+	case slog.KindGroup:
+		a.Value = slog.GroupValue(all(v.Group())...)
+	case slog.KindAny:
+		if err, is := v.Any().(error); is {
+			a.Value = slog.AnyValue(shown{err})
+		}
+	}
+	return a
+}
+
+// shown is an error as the log shows it; a handler of the application's own still finds its kind.
+type shown struct{ error }
+
+func (e shown) Error() string { return Error(e.error) }
+func (e shown) Unwrap() error { return e.error }

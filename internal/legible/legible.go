@@ -1,0 +1,89 @@
+// Package legible makes texts of others fit to be shown, by the log, the command and the console alike:
+// names of lanes, ids, reasons and errors come from strangers, and a person decides by what the
+// screen shows.
+package legible
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text is a text with its invisible characters written out, as \u202e: marks of direction, with which
+// one name looks like another, spaces of no width, and characters of control. Joiners stay, which
+// some languages need.
+func Text(s string) string {
+	if !strings.ContainsFunc(s, invisible) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if invisible(r) {
+			b.WriteString(written(r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Line is Text in one line: each line break, tab and other control character becomes a space.
+func Line(s string) string {
+	return Text(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+func written(r rune) string {
+	if r > 0xffff {
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+func invisible(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	switch {
+	case r < 0x80:
+		return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f
+	case r == nonJoiner, r == joiner:
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf)
+}
+
+// HTML is a page of html/template with the invisible characters of its texts written out. Those in tags
+// stay: a form sends the value that it was given. The template writes < and > of strangers as entities,
+// so that each of the page is its own.
+func HTML(page []byte) []byte {
+	if !bytes.ContainsFunc(page, invisible) {
+		return page
+	}
+	var b bytes.Buffer
+	inTag := false
+	for len(page) > 0 {
+		r, n := utf8.DecodeRune(page)
+		switch {
+		case r == '<':
+			inTag = true
+		case r == '>':
+			inTag = false
+		}
+		if !inTag && invisible(r) {
+			b.WriteString(written(r))
+		} else {
+			b.Write(page[:n])
+		}
+		page = page[n:]
+	}
+	return b.Bytes()
+}
+
+// Error is the text of an error without the prefixes of this module's own errors: whoever reads it
+// knows whose they are, and where one error wraps another they stand in the middle.
+func Error(err error) string { return Text(strings.ReplaceAll(err.Error(), "dltbatch: ", "")) }

@@ -1,0 +1,63 @@
+package legible_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/legible"
+)
+
+const reversed = "pay\u202etnem"
+
+func TestText(t *testing.T) {
+	for given, want := range map[string]string{
+		"pay ä 支付 שלום": "pay ä 支付 שלום", reversed: `pay\u202etnem`, "a\u200bb": `a\u200bb`, "a\u2066b\u2069": `a\u2066b\u2069`, "\ufeffx": `\ufeffx`,
+		"a\x1b[2J": `a\u001b[2J`, "👩\u200d👧": "👩\u200d👧", "a\nb\tc": "a\nb\tc", "\U000e0041": `\U000e0041`, "a\u0085b": `a\u0085b`, "a\xffb": "a\xffb",
+	} {
+		assert.Equal(t, want, legible.Text(given))
+	}
+	assert.Equal(t, `a b c d\u202e`, legible.Line("a\nb\tc\u2028d\u202e"))
+}
+
+// A form of a page sends what it was given, and the page shows what that is.
+func TestHTML(t *testing.T) {
+	page := template.Must(template.New("").Parse(`<p title="{{.}}">{{.}}</p><input value="{{.}}"><a href="x?y={{.}}">{{.}}</a>`))
+	for _, name := range []string{reversed, "<b>\u202e</b>", `">` + reversed} {
+		var b bytes.Buffer
+		require.NoError(t, page.Execute(&b, name))
+		assert.Contains(t, string(legible.HTML(b.Bytes())), `<input value="`+template.HTMLEscapeString(name)+`">`)
+		assert.Contains(t, string(legible.HTML(b.Bytes())), ">"+template.HTMLEscapeString(legible.Text(name))+"</p>")
+	}
+	same := []byte("<p>ä</p>")
+	assert.Equal(t, same, legible.HTML(same))
+}
+
+// A line of the log has durations with a unit, shows what is invisible, and says each thing once; a handler
+// still finds the error.
+func TestHandler(t *testing.T) {
+	cause := errors.New("dltbatch: no such batch")
+	var b bytes.Buffer
+	var seen error
+	log := slog.New(legible.Handler(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if err, is := a.Value.Any().(error); is {
+			seen = err
+		}
+		return a
+	}})))
+	log = log.With(slog.Duration("age", time.Minute)).WithGroup("of")
+	log.Info("line", slog.String("lane", reversed), slog.Duration("took", 1500*time.Millisecond), slog.Int("n", 1),
+		slog.Group("more", slog.Duration("took", time.Second)), slog.Any("error", fmt.Errorf("dltbatch: find: %w", cause)))
+	text := b.String()
+	for _, want := range []string{`"age":"1m0s"`, `"lane":"pay\\u202etnem"`, `"took":"1.5s"`, `"n":1`, `"more":{"took":"1s"}`, `"error":"find: no such batch"`} {
+		assert.Contains(t, text, want)
+	}
+	require.ErrorIs(t, seen, cause)
+}
