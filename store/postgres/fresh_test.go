@@ -146,10 +146,10 @@ func (e stateError) SQLState() string { return string(e) }
 // A claim of this process finds in memory what an Add has stored, and nothing else: no transaction
 // that failed, may have failed or is the application's, and no batch that was not stored.
 func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
-	a := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
+	z := batch.Batch{Service: "s", ID: "z", Payload: []byte("z")}
 	b := batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}
-	hash := a.Hash()
-	known := [][]any{{"n", "header_signature", "service_id", "payload_hash"}, {int64(1), "a", "s", hash[:]}}
+	hash := z.Hash()
+	known := [][]any{{"n", "header_signature", "service_id", "payload_hash"}, {int64(1), "z", "s", hash[:]}}
 	lost := errors.New("lost")
 	for name, c := range map[string]struct {
 		script script
@@ -157,30 +157,30 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 		err    error
 		want   []string // the ids that are held, with number and order key
 	}{
-		"all":                         {want: []string{"b 1 6", "a 2 5"}},
+		"all":                         {want: []string{"b 1 6", "z 2 5"}},
 		"a commit without an answer":  {script: script{commits: []error{lost}}, err: lost},
-		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "a 1002 5"}},
+		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "z 1002 5"}},
 		"one is known": {
 			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "u (id_hash, n)": known}},
-			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), a, b) }, want: []string{"b 1 6"},
+			add:    func(s *Store) error { s.fresh.known(); return s.Add(t.Context(), z, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
 			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {
 				{"n", "header_signature", "service_id", "payload_hash", "pruned_at", "state"},
-				{int64(2), "a", "s", hash[:], int64(9), int64(batch.Committed)},
+				{int64(2), "z", "s", hash[:], int64(9), int64(batch.Committed)},
 			}}},
 			want: []string{"b 1 6"},
 		},
 		"twins": {
 			script: script{answers: map[string][][]any{"u (id_hash, n)": known}},
 			add: func(s *Store) error {
-				x, y := a, b
+				x, y := z, b
 				x.DataChangeID, y.DataChangeID, y.Payload = "change", "change", x.Payload
 				return s.Add(t.Context(), x, y)
-			}, want: []string{"a 1 5"},
+			}, want: []string{"z 1 5"},
 		},
 		"of an application": {add: func(s *Store) error {
-			return s.addTx(t.Context(), &scriptConn{s: &script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}, {int64(2)}}}}}, a, b)
+			return s.addTx(t.Context(), &scriptConn{s: &script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}, {int64(2)}}}}}, z, b)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			soon := time.Now().Add(time.Minute)
 			s.checked.Store(&soon)
 			if c.add == nil {
-				c.add = func(s *Store) error { return s.Add(t.Context(), a, b) }
+				c.add = func(s *Store) error { return s.Add(t.Context(), z, b) }
 			}
 			require.ErrorIs(t, c.add(s), c.err)
 			var held []string
