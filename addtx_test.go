@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,32 +66,73 @@ func TestAddTxStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 	require.ErrorIs(t, r.AddTx(t.Context(), pg.Tx(nil), good), batch.ErrInvalidInput)
 }
 
-// ownTx is a transaction of a kind that only its store knows.
-type ownTx struct{ added []batch.Batch }
-
-func (tx *ownTx) Add(_ context.Context, bs ...batch.Batch) error {
-	tx.added = append(tx.added, bs...)
-	return nil
+// What is added in a transaction of the store in memory is stored as a whole by its commit.
+func TestAddTxInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		corrupt := errors.New("corrupt")
+		ledger := ledgermem.New(nil)
+		client := checking{ledger, func(b batch.Batch) error {
+			if b.ID == "corrupt" {
+				return corrupt
+			}
+			return nil
+		}}
+		st := memory.New()
+		r := newRunner(t, st, client, nil)
+		tx := st.Begin()
+		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "a"), one("s", "corrupt")), corrupt)
+		require.NoError(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "b"), one("s", "c")))
+		_, err := r.Get(t.Context(), one("s", "b").Key())
+		require.ErrorIs(t, err, batch.ErrNotFound, "before the commit")
+		require.NoError(t, tx.Commit())
+		require.Error(t, tx.Rollback(), "it has ended")
+		require.ErrorContains(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "d")), "ended already")
+		r.Wake("s")
+		stop := running(t, r)
+		idle(t, r)
+		require.NoError(t, stop())
+		assert.Equal(t, []batch.ID{"b", "c"}, ledger.Log("s"))
+	})
 }
 
-// A transaction of any store gets what Add would store; a missing one is an error.
-func TestAddTxOfAnyKind(t *testing.T) {
-	corrupt := errors.New("corrupt")
-	client := checking{ledgermem.New(nil), func(b batch.Batch) error {
-		if b.ID == "corrupt" {
-			return corrupt
+// A batch in the transaction of another store would never leave: no Runner looks for it there. The
+// error says what to do, and nothing is added.
+func TestAddTxOfAnotherStore(t *testing.T) {
+	ours, theirs := memory.New(), memory.New()
+	db, err := sql.Open("sqlite3", ":memory:")
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	lite, err := sqlite.New(db, nil)
+	require.NoError(t, err)
+	tx := theirs.Begin()
+	for name, other := range map[string]store.Tx{
+		"of another kind": lite.Tx(new(sql.Tx)), "of the same kind": theirs.Tx(tx), "none": nil, "none of its kind": (*ownTx)(nil), "of no store": &ownTx{}, "a store": ours,
+	} {
+		for kind, st := range map[string]store.Store{"store": ours, "wrapped": struct{ store.Store }{ours}, "without a Tx": struct{ core }{core{Delivery: ours}}} {
+			r := newRunner(t, st, ledgermem.New(nil), nil)
+			err := r.AddTx(t.Context(), other, one("s", "a"))
+			require.ErrorIs(t, err, batch.ErrInvalidInput, "%s, %s", name, kind)
+			require.ErrorContains(t, err, "st.Tx(tx)")
+			require.ErrorContains(t, err, "pgx.Tx")
 		}
-		return nil
-	}}
-	r := newRunner(t, memory.New(), client, nil)
-	tx := &ownTx{}
-	require.ErrorIs(t, r.AddTx(t.Context(), tx, one("s", "a"), one("s", "corrupt")), corrupt)
-	require.Empty(t, tx.added)
-	require.NoError(t, r.AddTx(t.Context(), tx, one("s", "a"), one("s", "b")))
-	assert.Len(t, tx.added, 2)
-	require.ErrorIs(t, r.AddTx(t.Context(), nil, one("s", "c")), batch.ErrInvalidInput)
-	require.ErrorIs(t, r.AddTx(t.Context(), (*ownTx)(nil), one("s", "c")), batch.ErrInvalidInput)
+	}
+	require.NoError(t, tx.Commit())
+	stored, _, err := theirs.List(t.Context(), store.ListQuery{})
+	require.NoError(t, err)
+	assert.Empty(t, stored)
+
+	mine := ours.Begin()
+	r := newRunner(t, struct{ store.Store }{ours}, ledgermem.New(nil), nil)
+	require.NoError(t, r.AddTx(t.Context(), ours.Tx(mine), one("s", "a")), "a wrapped store knows the Tx of the store inside")
+	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(nil), one("s", "b")), batch.ErrInvalidInput)
+	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(theirs.Begin()), one("s", "b")), batch.ErrInvalidInput)
 }
+
+// ownTx is a transaction of no store.
+type ownTx struct{}
+
+func (*ownTx) Add(context.Context, ...batch.Batch) error { panic("added") }
 
 func TestCheckOfALedgerThatHasNone(t *testing.T) {
 	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)

@@ -240,6 +240,14 @@ type Store interface {
 	// about once a minute.
 	Hear(ctx context.Context, l Listener) error
 
+	// Transactions of the application. They are no ability, since a Tx method is of the store's own
+	// kind and no part of this interface.
+
+	// Owns reports whether the Tx method of this store made tx. It does no I/O. A store without a Tx
+	// method says false. Runner.AddTx asks before it adds anything, since the Tx of another store
+	// would store the batches where no Runner looks for them.
+	Owns(tx Tx) bool
+
 	// Care of the store itself. It is no ability: a store that needs no care returns nothing.
 
 	// Upkeep looks at the store itself, not at its batches, and repairs it where that makes

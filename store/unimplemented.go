@@ -15,7 +15,7 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 
 // Unimplemented has the methods of a [Store] except those of [Delivery]. A store that embeds it
 // needs no others than these: each method of an ability gives [ErrUnsupported], Abilities names
-// none, and Upkeep does nothing.
+// none, Owns says false, and Upkeep does nothing.
 type Unimplemented struct{}
 
 // lacks is the error of a method that belongs to an ability which the store lacks.
@@ -25,6 +25,9 @@ func lacks(method string, a Abilities) error {
 
 // Abilities returns none.
 func (Unimplemented) Abilities() Abilities { return 0 }
+
+// Owns says false.
+func (Unimplemented) Owns(Tx) bool { return false }
 
 // Upkeep does nothing.
 func (Unimplemented) Upkeep(context.Context) ([]Warning, error) { return nil, nil }

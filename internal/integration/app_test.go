@@ -127,10 +127,15 @@ func (a *app) mustBegin(t testing.TB) *appTx {
 }
 
 func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
+	return a.ownTx(x).Add(ctx, bs...)
+}
+
+// ownTx is what the store makes of a transaction.
+func (a *app) ownTx(x *appTx) store.Tx {
 	if a.native != nil {
-		return a.native.Tx(x.pgx).Add(ctx, bs...)
+		return a.native.Tx(x.pgx)
 	}
-	return a.Tx(x.sql).Add(ctx, bs...)
+	return a.Tx(x.sql)
 }
 
 func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...order.Order) error {

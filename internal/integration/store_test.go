@@ -2,12 +2,10 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/storetest"
@@ -62,15 +60,12 @@ func harness(t *testing.T, d driver) storetest.Harness {
 			return a.whole()
 		},
 		StepClock: s.step,
-		AddTx: func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error) {
-			tx, err := a.begin(ctx)
+		Begin: func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error) {
+			x, err := a.begin(ctx)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
-			if err := a.addTx(ctx, tx, batches...); err != nil {
-				return nil, nil, errors.Join(err, tx.rollback())
-			}
-			return tx.commit, tx.rollback, nil
+			return a.ownTx(x), x.commit, x.rollback, nil
 		},
 	}
 }

@@ -280,8 +280,8 @@ func (w *world) add(call []batch.Batch) {
 // addLate adds batches that become visible long after many later batches: the order keys are
 // those of now.
 func (w *world) addLate(call []batch.Batch) {
-	show, err := w.store.AddLate(context.Background(), call...)
-	if err != nil {
+	tx := w.store.Begin()
+	if err := w.store.Tx(tx).Add(context.Background(), call...); err != nil {
 		w.fail("add late: %w", err)
 		return
 	}
@@ -290,8 +290,8 @@ func (w *world) addLate(call []batch.Batch) {
 	w.note("add of %s begins", call[0].Key())
 	w.after(time.Duration(w.late.Int64N(int64(40*time.Second))), func() {
 		w.adding--
-		if err := show(); err != nil {
-			w.fail("show: %w", err)
+		if err := tx.Commit(); err != nil {
+			w.fail("commit: %w", err)
 			return
 		}
 		w.adds++

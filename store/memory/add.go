@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,9 +22,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
+	if err := s.lockFor(ctx, nil, entries, nil); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
-	fresh, err := s.fresh(entries)
+	fresh, err := s.fresh(entries, nil)
 	if err != nil {
 		return err
 	}
@@ -31,12 +34,13 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// fresh returns the entries that are not stored yet, by an earlier entry neither. s.mu is held.
-func (s *Store) fresh(entries []*entry) ([]*entry, error) {
+// fresh returns the entries that are not stored yet, nor added in tx, by an earlier entry neither. tx
+// may be nil. s.mu is held.
+func (s *Store) fresh(entries []*entry, tx *Tx) ([]*entry, error) {
 	fresh := entries[:0]
 	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh
 	for _, e := range entries {
-		known, err := s.known(e)
+		known, err := s.known(e, tx)
 		if err == nil {
 			known, err = s.buried(e, known || ids[e.key.ID] || changes[e.change()])
 		}
@@ -91,9 +95,13 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 	return entries, nil
 }
 
-// known reports whether the batch is stored, under its id or its DataChangeID. s.mu is held.
-func (s *Store) known(e *entry) (bool, error) {
+// known reports whether the batch is stored or added in tx, under its id or its DataChangeID. s.mu
+// is held.
+func (s *Store) known(e *entry, tx *Tx) (bool, error) {
 	old, change := s.byID[e.key.ID], s.byChange[e.change()]
+	if tx != nil {
+		old, change = cmp.Or(old, tx.byID[e.key.ID]), cmp.Or(change, tx.byChange[e.change()])
+	}
 	switch {
 	case old != nil && (old.key != e.key || old.hash != e.hash):
 		return true, fmt.Errorf("%w: batch %s", batch.ErrConflict, e.key)

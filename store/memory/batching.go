@@ -91,14 +91,16 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	if err := order.CheckRefs(b.Key(), refs); err != nil {
 		return false, err
 	}
-	s.mu.Lock()
+	if err := s.lockFor(ctx, nil, entries, nil); err != nil {
+		return false, err
+	}
 	defer s.mu.Unlock()
 	for _, ref := range refs {
 		if o := s.orders.at(ref); o != nil && o.Party != b.Service {
 			return false, order.WrongParty(b.Key(), o.Party)
 		}
 	}
-	fresh, err := s.fresh(entries)
+	fresh, err := s.fresh(entries, nil)
 	if errors.Is(err, batch.ErrEnded) {
 		err = order.PrepareEnded(b.Key(), err)
 	}

@@ -86,12 +86,16 @@ func (os *orders) party(service batch.ServiceID) *party {
 
 // insert stores a new order behind all others of its party, even if the clock stepped back.
 func (os *orders) insert(o *orderEntry, now time.Time) {
+	o.created = after(os.party(o.Party).last, now)
+	os.place(o)
+}
+
+// place stores a new order that has its order key.
+func (os *orders) place(o *orderEntry) {
 	o.party = os.party(o.Party)
-	o.created = now
-	if next := o.party.last.Add(time.Microsecond); next.After(now) {
-		o.created = next
+	if o.created.After(o.party.last) {
+		o.party.last = o.created
 	}
-	o.party.last = o.created
 	o.party.stored++
 	os.byID[o.ID] = o
 	if o.Key != "" {

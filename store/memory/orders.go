@@ -1,12 +1,14 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -16,23 +18,73 @@ func (s *Store) AddOrders(ctx context.Context, added ...order.Order) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return s.addOrders(ctx, nil, added)
+}
+
+// addOrders stores orders, or adds them in t where t is not nil.
+func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error {
 	if _, err := order.Check(added); err != nil {
 		return err
 	}
-	s.mu.Lock()
+	if err := s.lockFor(ctx, t, nil, added); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
+	if t != nil {
+		if err := t.live(); err != nil {
+			return err
+		}
+	}
+	fresh, err := s.freshOrders(added, t)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	last := map[batch.ServiceID]time.Time{}
+	if t != nil {
+		for _, o := range t.orders {
+			last[o.Party] = o.created
+		}
+	}
+	for i, o := range fresh {
+		at := now.Add(time.Duration(i) * time.Microsecond)
+		if t == nil {
+			s.orders.insert(o, at)
+			continue
+		}
+		o.created = after(last[o.Party], at)
+		if p := s.orders.parties[o.Party]; p != nil {
+			o.created = after(p.last, o.created)
+		}
+		last[o.Party] = o.created
+		t.orders = append(t.orders, o)
+		t.orderBy[o.ID] = o
+		if o.Key != "" {
+			t.keyBy[o.name()] = o
+		}
+	}
+	return nil
+}
+
+// freshOrders returns the orders that are not stored yet, nor added in t. s.mu is held.
+func (s *Store) freshOrders(added []order.Order, t *Tx) ([]*orderEntry, error) {
 	var fresh []*orderEntry
 	ids, keys := make(map[order.ID]bool, len(added)), map[orderKey]bool{} // of fresh
 	for _, o := range added {
-		known := ids[o.ID] || keys[orderKey{o.Party, o.Key}]
-		if old := s.orders.byID[o.ID]; old != nil {
-			if old.Party != o.Party || old.hash != o.Hash() {
-				return order.Conflict(o.ID)
+		key := orderKey{o.Party, o.Key}
+		byID, byKey := s.orders.byID[o.ID], s.orders.byKey[key]
+		if t != nil {
+			byID, byKey = cmp.Or(byID, t.orderBy[o.ID]), cmp.Or(byKey, t.keyBy[key])
+		}
+		known := ids[o.ID] || keys[key]
+		if byID != nil {
+			if byID.Party != o.Party || byID.hash != o.Hash() {
+				return nil, order.Conflict(o.ID)
 			}
 			known = true
-		} else if old := s.orders.byKey[orderKey{o.Party, o.Key}]; old != nil {
-			if old.hash != o.Hash() {
-				return order.KeyConflict(o)
+		} else if byKey != nil {
+			if byKey.hash != o.Hash() {
+				return nil, order.KeyConflict(o)
 			}
 			known = true
 		}
@@ -41,7 +93,7 @@ func (s *Store) AddOrders(ctx context.Context, added ...order.Order) error {
 		}
 		ids[o.ID] = true
 		if o.Key != "" {
-			keys[orderKey{o.Party, o.Key}] = true
+			keys[key] = true
 		}
 		n := &orderEntry{Order: o, hash: o.Hash(), row: order.NewRow()}
 		n.Payload, n.TraceParent = slices.Clone(o.Payload), strings.Clone(o.TraceParent)
@@ -50,11 +102,7 @@ func (s *Store) AddOrders(ctx context.Context, added ...order.Order) error {
 		}
 		fresh = append(fresh, n)
 	}
-	now := s.now()
-	for i, o := range fresh {
-		s.orders.insert(o, now.Add(time.Duration(i)*time.Microsecond))
-	}
-	return nil
+	return fresh, nil
 }
 
 // FinalOrders is [order.Store].FinalOrders.

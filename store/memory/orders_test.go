@@ -1,8 +1,10 @@
 package memory_test
 
 import (
+	"context"
 	"testing"
 
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/batch/autobatch/ordertest"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -10,6 +12,10 @@ import (
 func TestOrders(t *testing.T) {
 	ordertest.Run(t, func(*testing.T) ordertest.Harness {
 		s := memory.New()
-		return ordertest.Harness{Store: s, StepClock: s.StepClock, Volatile: true, NoTx: true}
+		add := func(ctx context.Context, orders ...order.Order) (commit, rollback func() error, err error) {
+			tx := s.Begin()
+			return tx.Commit, tx.Rollback, s.AddOrdersTx(ctx, tx, orders...)
+		}
+		return ordertest.Harness{Store: s, StepClock: s.StepClock, Volatile: true, AddOrdersTx: add}
 	})
 }

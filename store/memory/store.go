@@ -19,7 +19,7 @@ var (
 )
 
 // Store is a [store.Store] in memory. All methods may be called concurrently; they exclude one
-// another and never wait for anything else. A method whose context is already done returns the
+// another, and only an Add waits for something else: a [Tx] that has one of its ids. A method whose context is already done returns the
 // context's error and changes nothing.
 //
 // Its clock is [time.Now], so that it runs on the bubble's time under testing/synctest. The
@@ -50,6 +50,8 @@ type Store struct {
 
 	orders orders
 	texts  map[store.TextKind]map[string]store.Text // by name
+
+	open map[*Tx]bool
 }
 
 // New returns an empty store. There is nothing to close.
@@ -69,6 +71,7 @@ func New() *Store {
 		streams:  map[string]*stream{},
 		orders:   newOrders(),
 		texts:    map[store.TextKind]map[string]store.Text{},
+		open:     map[*Tx]bool{},
 	}
 }
 

@@ -30,6 +30,12 @@ import (
 // the commit, take it as not known, and add again.
 func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, given(tx)} }
 
+// Owns is [store.Store].Owns.
+func (s *Store) Owns(tx store.Tx) bool {
+	own, is := tx.(ownTx)
+	return is && own.s == s
+}
+
 // given is a transaction of database/sql; nil where there is none.
 func given(tx *sql.Tx) conns.Tx {
 	if tx == nil {
@@ -70,7 +76,7 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 // adds says that do gives out order keys, as in [Store.adding].
 func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do func(t *session) error) error {
 	if tx == nil {
-		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction"})
+		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open transaction of this database: a *sql.Tx, or a pgx.Tx in store/postgres/native"})
 	}
 	t := &session{tx: tx, s: s}
 	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)

@@ -43,6 +43,12 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // waits until tx ends.
 func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
 
+// Owns is [store.Store].Owns.
+func (s *Store) Owns(tx store.Tx) bool {
+	own, is := tx.(ownTx)
+	return is && own.s == s
+}
+
 // ownTx is a transaction of the application.
 type ownTx struct {
 	s  *Store
@@ -69,7 +75,7 @@ func (s *Store) addTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) e
 // inTx runs do in the application's own transaction; after an error it undoes the work of do.
 func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free context.Context, t *session) error) error {
 	if tx == nil {
-		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction"})
+		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open *sql.Tx of this database"})
 	}
 	if err := s.same(s.files.same()); err != nil {
 		return wrap(op, err)

@@ -2,12 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/storetest"
@@ -25,15 +23,12 @@ func TestStore(t *testing.T) {
 				return s
 			},
 			StepClock: clk.step,
-			AddTx: func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error) {
-				tx, err := s.db.BeginTx(ctx, nil)
+			Begin: func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error) {
+				t, err := s.db.BeginTx(ctx, nil)
 				if err != nil {
-					return nil, nil, err
+					return nil, nil, nil, err
 				}
-				if err := s.Tx(tx).Add(ctx, batches...); err != nil {
-					return nil, nil, errors.Join(err, tx.Rollback())
-				}
-				return tx.Commit, tx.Rollback, nil
+				return s.Tx(t), t.Commit, t.Rollback, nil
 			},
 			OneWriter: true,
 		}

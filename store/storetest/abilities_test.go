@@ -42,7 +42,7 @@ func TestWhatAStoreDeclaresIsThere(t *testing.T) {
 // The suite calls every method of a store, and each ability has one.
 func TestMethods(t *testing.T) {
 	none := func(string) batch.Key { return batch.Key{} }
-	names := []string{"Abilities", "Upkeep"} // these say nothing about abilities
+	names := []string{"Abilities", "Owns", "Upkeep"} // these say nothing about abilities
 	var can store.Abilities
 	for _, m := range methods(t.Context(), memory.New(), none, nil) {
 		names = append(names, m.name)

@@ -16,6 +16,8 @@ import (
 // fixture is one test's store and, beside it, the model of its contents.
 type fixture struct {
 	*testing.T
+	another func(t *testing.T) Harness // another store
+
 	h   Harness
 	st  store.Store
 	can store.Abilities

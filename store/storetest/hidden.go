@@ -19,14 +19,7 @@ import (
 func (f *fixture) late(bs ...batch.Batch) (show func()) {
 	f.Helper()
 	at := f.now()
-	var commit func() error
-	var err error
-	if f.h.AddLate != nil {
-		commit, err = f.h.AddLate(f.ctx, bs...)
-	} else {
-		commit, _, err = f.h.AddTx(f.ctx, bs...)
-	}
-	require.NoError(f, err)
+	commit, _ := f.addTx(bs...)
 	return func() {
 		f.Helper()
 		f.absent(bs...)
@@ -240,16 +233,15 @@ func lateRace(f *fixture) {
 	add := func(who, n int) error {
 		b := bt(lanes[who%2], batch.ID(fmt.Sprintf("%d %03d", who, n)))
 		commit := func() error { return f.st.Add(f.ctx, b) }
-		var err error
-		switch {
-		case n%3 != 0:
-		case f.h.AddLate != nil:
-			commit, err = f.h.AddLate(f.ctx, b)
-		case f.h.late():
-			commit, _, err = f.h.AddTx(f.ctx, b)
-		}
-		if err != nil {
-			return err
+		if n%3 == 0 && f.h.late() {
+			tx, end, _, err := f.h.Begin(f.ctx)
+			if err == nil {
+				err = tx.Add(f.ctx, b)
+			}
+			if err != nil {
+				return err
+			}
+			commit = end
 		}
 		for range (who + n) % 3 {
 			f.later()

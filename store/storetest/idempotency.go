@@ -169,8 +169,7 @@ func changeRace(f *fixture) {
 func changeWaits(f *fixture) {
 	for i, how := range []string{"rolled back", "committed"} {
 		key := "key " + how
-		commit, rollback, err := f.h.AddTx(f.ctx, ch("s", batch.ID("first "+how), key, "p"))
-		require.NoError(f, err)
+		commit, rollback := f.addTx(ch("s", batch.ID("first "+how), key, "p"))
 		done := make(chan error, 1)
 		go func() { done <- f.st.Add(f.ctx, ch("s", batch.ID("second "+how), key, "p")) }()
 		require.NoError(f, f.st.Add(f.ctx, ch("s", batch.ID("other "+how), "other "+key, "p"), ch("t", batch.ID("t "+how), key, "q")), "nobody else waits")
@@ -189,7 +188,7 @@ func changeWaits(f *fixture) {
 			require.NoError(f, commit())
 			require.NoError(f, <-done)
 		}
-		_, err = f.st.Get(f.ctx, first.Key())
+		_, err := f.st.Get(f.ctx, first.Key())
 		require.NoError(f, err, how)
 		f.absent(second)
 	}

@@ -1,11 +1,7 @@
 package storetest
 
 import (
-	"context"
-	"time"
-
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -14,8 +10,6 @@ import (
 func lateTests() []test {
 	never := func(h Harness) bool { return !h.late() }
 	return []test{
-		{name: "a committed transaction stores and a rolled back one does not", run: lateCommit,
-			not: func(h Harness) bool { return h.NoTx }},
 		{name: "what becomes visible late goes behind what was claimed", run: lateBehind,
 			not: never},
 		{name: "what becomes visible late is claimed in its place, whatever went through meanwhile", run: lateInPlace, not: never},
@@ -25,21 +19,7 @@ func lateTests() []test {
 		{name: "it is so after claims that were rolled back", run: lateRolledBack, not: never},
 		{name: "what is requeued into its place is claimed there, whatever went through meanwhile", run: lateRequeued},
 		{name: "adds that take long, and claims, at once", run: lateRace},
-		{name: "one writer at a time", run: lateOneWriter,
-			not: func(h Harness) bool { return !h.OneWriter }},
 	}
-}
-
-func lateCommit(f *fixture) {
-	commit, _ := must2(f.h.AddTx(f.ctx, bt("s", "a"), bt("s", "b")))(f)
-	now := f.now()
-	require.NoError(f, commit())
-	f.added(now, bt("s", "a"), bt("s", "b"))
-	_, rollback := must2(f.h.AddTx(f.ctx, bt("s", "c")))(f)
-	require.NoError(f, rollback())
-	f.absent(bt("s", "c"))
-	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 9)))
-	f.add(bt("s", "c"))
 }
 
 // The lane is "a", claimed while "late" was not visible. The order key of "late" is smaller
@@ -54,15 +34,4 @@ func lateBehind(f *fixture) {
 	if f.rows["late"].created.Before(f.rows["b"].created) {
 		assert.Equal(f, []batch.ID{"b", "late", "c"}, laneIDs(f.view("s", 9)), "and in its place among the others")
 	}
-}
-
-// lateOneWriter checks the declaration: if another write got through while the transaction is
-// open, a batch could become visible late.
-func lateOneWriter(f *fixture) {
-	commit, _ := must2(f.h.AddTx(f.ctx, bt("s", "a")))(f)
-	ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)
-	defer cancel()
-	require.Error(f, f.st.Add(ctx, bt("s", "b")))
-	require.NoError(f, commit())
-	f.absent(bt("s", "b"))
 }

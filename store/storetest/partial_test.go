@@ -20,29 +20,37 @@ func TestPartial(t *testing.T) {
 				core
 				abilities
 				reading
-			}{core{Delivery: uncontrolled{s}}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey | store.CanFind), s}
+			}{core{Delivery: uncontrolled{s}, whole: s}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey | store.CanFind), s}
 		},
 		"abilities to write": func(s *memory.Store) store.Store {
 			return struct {
 				core
 				abilities
 				writing
-			}{core{Delivery: uncontrolled{s}}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepTexts | store.CanOperate | store.CanKeepStreams), s}
+			}{core{Delivery: uncontrolled{s}, whole: s}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepTexts | store.CanOperate | store.CanKeepStreams), s}
 		},
 		"abilities about lanes": func(s *memory.Store) store.Store {
 			return struct {
 				core
 				abilities
 				holding
-			}{core{Delivery: s}, abilities(store.CanControl | store.CanInspect), s}
+			}{core{Delivery: s, whole: s}, abilities(store.CanControl | store.CanInspect), s}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(*testing.T) storetest.Harness {
 				s := memory.New()
-				return storetest.Harness{Store: part(s), StepClock: s.StepClock, Volatile: true, NoTx: true, AddLate: s.AddLate}
+				return storetest.Harness{Store: part(s), StepClock: s.StepClock, Volatile: true, Begin: begin(s)}
 			})
 		})
+	}
+}
+
+// begin begins a transaction of a store in memory.
+func begin(s *memory.Store) func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
+	return func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
+		t := s.Begin()
+		return s.Tx(t), t.Commit, t.Rollback, nil
 	}
 }
 
@@ -50,7 +58,10 @@ func TestPartial(t *testing.T) {
 type core struct {
 	store.Unimplemented
 	store.Delivery
+	whole *memory.Store
 }
+
+func (c core) Owns(tx store.Tx) bool { return c.whole.Owns(tx) }
 
 // abilities are those that a store declares.
 type abilities store.Abilities

@@ -5,7 +5,7 @@
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Harness {
 //			s := mystore.New(...) // empty, of this test alone
-//			return storetest.Harness{Store: s, Reopen: ..., StepClock: ..., AddTx: ...}
+//			return storetest.Harness{Store: s, Reopen: ..., StepClock: ..., Begin: ...}
 //		})
 //	}
 //
@@ -50,20 +50,17 @@ type Harness struct {
 	// for a store that waits for nothing outside of the process. Open is called in there.
 	Bubble bool
 
-	// AddTx adds in a transaction that the caller commits or rolls back.
-	AddTx func(ctx context.Context, batches ...batch.Batch) (commit, rollback func() error, err error)
+	// Begin begins a transaction of the application. tx is what the store's Tx method makes of it.
+	Begin func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error)
 	// NoTx declares that there are no such transactions.
 	NoTx bool
-	// AddLate adds batches that nobody sees before show is called, though they have their
-	// order keys: for stores without such transactions that offer it to tests. Optional.
-	AddLate func(ctx context.Context, batches ...batch.Batch) (show func() error, err error)
-	// OneWriter declares that an open AddTx holds up all other writers, so that nothing
+	// OneWriter declares that a transaction in which something was added holds up all other writers, so that nothing
 	// becomes visible late. The suite checks this.
 	OneWriter bool
 }
 
 // late reports whether a batch can become visible after a batch that was added later.
-func (h Harness) late() bool { return h.AddLate != nil || !h.NoTx && !h.OneWriter }
+func (h Harness) late() bool { return !h.NoTx && !h.OneWriter }
 
 // Run runs the suite. It calls open once for each test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
@@ -83,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"add", addTests(), 0},
 		{"idempotency", idempotencyTests(), 0},
 		{"claim", claimTests(), 0},
+		{"transaction", txTests(), 0},
 		{"late", lateTests(), 0},
 		{"prepared", preparedTests(), store.CanKeepPrepared},
 		{"record", recordTests(), 0},
@@ -184,14 +182,14 @@ func (s *suite) harness(t *testing.T) {
 	}
 	require.Equal(t, h.Reopen == nil, h.Volatile, "either set Harness.Reopen or declare Volatile")
 	require.Equal(t, h.StepClock == nil, h.NoClock, "either set Harness.StepClock or declare NoClock")
-	require.Equal(t, h.AddTx == nil, h.NoTx, "either set Harness.AddTx or declare NoTx")
+	require.Equal(t, h.Begin == nil, h.NoTx, "either set Harness.Begin or declare NoTx")
 	require.False(t, h.OneWriter && h.NoTx, "OneWriter is about transactions, and NoTx says that there are none")
 }
 
 func (s *suite) start(t *testing.T) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
+		T: t, another: s.open, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]*tomb{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},

@@ -49,6 +49,12 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 // runs closes the connection, as always with pgx, and the whole transaction is gone with it.
 func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, given(t)} }
 
+// Owns is [store.Store].Owns. A Tx of the embedded store is its own, too.
+func (s *Store) Owns(tx store.Tx) bool {
+	own, is := tx.(ownTx)
+	return is && own.s == s || s.Store.Owns(tx)
+}
+
 // ownTx is a transaction of the application.
 type ownTx struct {
 	s  *Store

@@ -1,0 +1,204 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Tx is a transaction of a [Store]: nobody sees what is added in it before Commit. It stands for the
+// application's transaction in a test of a service that uses AddTx. As in a database, an Add of
+// another caller that has one of its ids or keys waits until it ends. So two transactions that add
+// the same ids crosswise wait for each other, until one of their contexts ends.
+type Tx struct {
+	s     *Store
+	ended chan struct{} // closed by Commit and Rollback
+
+	// What was added. s.mu guards it.
+	batches  []*entry
+	byID     map[batch.ID]*entry
+	byChange map[changeKey]*entry
+	orders   []*orderEntry
+	orderBy  map[order.ID]*orderEntry
+	keyBy    map[orderKey]*orderEntry
+}
+
+// Begin begins a transaction. It ends with Commit or Rollback.
+func (s *Store) Begin() *Tx {
+	t := &Tx{
+		s: s, ended: make(chan struct{}),
+		byID: map[batch.ID]*entry{}, byChange: map[changeKey]*entry{},
+		orderBy: map[order.ID]*orderEntry{}, keyBy: map[orderKey]*orderEntry{},
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[t] = true
+	return t
+}
+
+// Commit stores what was added. The error says that the transaction has ended already.
+func (t *Tx) Commit() error {
+	return t.end("commit", func() {
+		for _, e := range t.batches {
+			t.s.place(e, e.created)
+		}
+		for _, o := range t.orders {
+			t.s.orders.place(o)
+		}
+	})
+}
+
+// Rollback forgets what was added. The error says that the transaction has ended already, so that
+// it does no harm after a Commit.
+func (t *Tx) Rollback() error { return t.end("rollback", func() {}) }
+
+func (t *Tx) end(op string, do func()) error {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if err := t.live(); err != nil {
+		return fmt.Errorf("memory: %s: %w", op, err)
+	}
+	do()
+	delete(t.s.open, t)
+	close(t.ended)
+	return nil
+}
+
+var errTxEnded = errors.New("the transaction has ended already, by a Commit or a Rollback")
+
+// live is nil while the transaction has not ended. s.mu is held.
+func (t *Tx) live() error {
+	if !t.s.open[t] {
+		return errTxEnded
+	}
+	return nil
+}
+
+// Tx takes a transaction that [Store.Begin] of this store began, for dltbatch.Runner.AddTx. Its
+// batches take their place in the lane by the time when they were added, but behind batches that
+// were claimed before the Commit. After an error of an Add the transaction may go on.
+func (s *Store) Tx(t *Tx) store.Tx { return ownTx{s, t} }
+
+// Owns is [store.Store].Owns.
+func (s *Store) Owns(t store.Tx) bool {
+	own, is := t.(ownTx)
+	return is && own.s == s
+}
+
+type ownTx struct {
+	s *Store
+	t *Tx
+}
+
+// Add implements [store.Tx].
+func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+	return o.s.inTx(ctx, o.t, func() error { return o.s.addTx(ctx, o.t, batches) })
+}
+
+// AddOrdersTx is AddOrders in a transaction, by the rules of [Store.Tx].
+func (s *Store) AddOrdersTx(ctx context.Context, t *Tx, orders ...order.Order) error {
+	return s.inTx(ctx, t, func() error { return s.addOrders(ctx, t, orders) })
+}
+
+func (s *Store) inTx(ctx context.Context, t *Tx, add func() error) error {
+	switch {
+	case t == nil:
+		return &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction: what Begin of this store returns"}
+	case t.s != s:
+		return &batch.InputError{Field: "tx", Value: "a transaction of another store in memory", Want: "what Begin of this store returns"}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := add(); err != nil {
+		return fmt.Errorf("add in a transaction: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
+	entries, err := prepare(batches)
+	if err != nil {
+		return err
+	}
+	if err := s.lockFor(ctx, t, entries, nil); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if err := t.live(); err != nil {
+		return err
+	}
+	fresh, err := s.fresh(entries, t)
+	if err != nil {
+		return err
+	}
+	last := map[batch.ServiceID]time.Time{}
+	for _, e := range t.batches {
+		last[e.key.Service] = e.created
+	}
+	now := s.now()
+	for i, e := range fresh {
+		e.created = after(last[e.key.Service], now.Add(time.Duration(i)*time.Microsecond))
+		if l := s.lanes[e.key.Service]; l != nil {
+			e.created = after(l.last, e.created)
+		}
+		last[e.key.Service] = e.created
+		t.batches = append(t.batches, e)
+		t.byID[e.key.ID] = e
+		if e.dataChangeID != "" {
+			t.byChange[e.change()] = e
+		}
+	}
+	return nil
+}
+
+// after is an order key behind another one: at, or the next one.
+func after(other, at time.Time) time.Time {
+	if next := other.Add(time.Microsecond); next.After(at) {
+		return next
+	}
+	return at
+}
+
+// lockFor locks s.mu once no open transaction but own holds an id or a key of these batches and
+// orders.
+func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders []order.Order) error {
+	for {
+		s.mu.Lock()
+		holder := s.holder(own, entries, orders)
+		if holder == nil {
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-holder.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// holder returns an open transaction but own that holds an id or a key. s.mu is held.
+func (s *Store) holder(own *Tx, entries []*entry, orders []order.Order) *Tx {
+	for t := range s.open {
+		if t == own {
+			continue
+		}
+		for _, e := range entries {
+			if t.byID[e.key.ID] != nil || t.byChange[e.change()] != nil {
+				return t
+			}
+		}
+		for _, o := range orders {
+			if t.orderBy[o.ID] != nil || t.keyBy[orderKey{o.Party, o.Key}] != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
