@@ -283,6 +283,11 @@ func check(t *testing.T, name string) dlttest.Check {
 func record(t *testing.T, c dlttest.Check, open func(t dlttest.TB) *dlttest.Harness) []string {
 	r := &recorder{ctx: t.Context()}
 	r.run(func() { c.Run(r, open(r)) })
+	for _, f := range r.failures {
+		if !strings.HasPrefix(f, "dlttest: ") { // of the harness
+			assert.Contains(t, f, c.Promise, "a failure says which promise is broken")
+		}
+	}
 	return r.failures
 }
 

@@ -17,10 +17,24 @@ import (
 type exam struct {
 	TB
 	*Harness
-	traits dlt.Traits // of Services[0]
-	made   int
-	latest time.Time  // when the last batch was made
-	known  []batch.ID // of Services[0], decided before the last batch was made
+	promise string
+	traits  dlt.Traits // of Services[0]
+	made    int
+	latest  time.Time  // when the last batch was made
+	known   []batch.ID // of Services[0], decided before the last batch was made
+}
+
+// Errorf says first which promise the client breaks. The assertions of package testify call it.
+func (e *exam) Errorf(format string, args ...any) {
+	e.Helper()
+	e.TB.Errorf("the client breaks a promise, %s"+format, append([]any{e.promise}, args...)...)
+}
+
+// Fatalf is Errorf, and ends the check.
+func (e *exam) Fatalf(format string, args ...any) {
+	e.Helper()
+	e.Errorf(": "+format, args...)
+	e.FailNow()
 }
 
 // batch makes a new batch for Services[0].

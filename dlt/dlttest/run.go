@@ -32,7 +32,7 @@ func (c Check) Run(t TB, h *Harness) {
 		t.Fatalf("dlttest: the harness wants a Ledger, Batch, Set and Posts")
 		return
 	}
-	e := &exam{TB: t, Harness: h.withDefaults()}
+	e := &exam{TB: t, promise: c.Promise, Harness: h.withDefaults()}
 	if e.lacks(c.needs) {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *exam) lacks(f Fault) bool {
 		return false
 	}
 	if why == "" {
-		e.Fatalf("dlttest: the harness does not say why it lacks %q", f)
+		e.TB.Fatalf("dlttest: the harness does not say why it lacks %q", f)
 		return true
 	}
 	e.Logf("declared: no %s: %s", f, why)

@@ -56,7 +56,7 @@ func addAllOrNone(f *fixture) {
 	good := many("s", "good", 20)
 	for _, bad := range []batch.Batch{{Service: "s", ID: "bad"}, other, bt("t", "known")} {
 		for _, call := range [][]batch.Batch{append(slices.Clone(good), bad), append([]batch.Batch{bad}, good...)} {
-			require.Error(f, f.st.Add(f.ctx, call...))
+			require.Error(f, f.st.Add(f.ctx, call...), "Add took %s, which it has to refuse, among %d batches", bad.Key(), len(call))
 			f.absent(good...)
 		}
 	}

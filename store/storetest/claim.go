@@ -337,7 +337,7 @@ func claimPanic(f *fixture) {
 				}
 				return everyReady(l)
 			})
-		assert.Error(f, err)
+		assert.Error(f, err, "Claim says nothing of a panic of choose")
 	}()
 	f.get("a")
 	f.get("b")

@@ -103,7 +103,7 @@ func (f *fixture) sameError(want, got error) {
 		require.NoError(f, got)
 		return
 	}
-	require.Error(f, got)
+	require.Error(f, got, "the store allows what the rule refuses: %v", want)
 	for _, s := range []error{batch.ErrInvalidInput, batch.ErrConflict, batch.ErrNotFound, batch.ErrInDoubt, batch.ErrNotAllowed, batch.ErrMovedOn} {
 		require.Equal(f, errors.Is(want, s), errors.Is(got, s), "want %q, got %q", want, got)
 	}

@@ -18,10 +18,11 @@ type fixture struct {
 	*testing.T
 	another func(t *testing.T) Harness // another store
 
-	h   Harness
-	st  store.Store
-	can store.Abilities
-	ctx context.Context
+	promise string // in words
+	h       Harness
+	st      store.Store
+	can     store.Abilities
+	ctx     context.Context
 
 	// unit is the tests' unit of time. Durations are odd parts of it and the clock moves by
 	// whole units, so that the two clocks, which differ by a little, never differ about
@@ -35,6 +36,12 @@ type fixture struct {
 	controls map[batch.Scope]batch.Control
 	versions map[batch.Scope][]seenVersion
 	steered  map[batch.Scope][]batch.Act
+}
+
+// Errorf says first which promise the store breaks. The assertions of package testify call it.
+func (f *fixture) Errorf(format string, args ...any) {
+	f.Helper()
+	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
 }
 
 // shadow is the model of one stored batch.

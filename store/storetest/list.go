@@ -129,7 +129,7 @@ func listBadCursor(f *fixture) {
 	f.add(bt("s", "a"))
 	for _, c := range []store.Cursor{"nonsense", "\x00", "1", ":", "' or 1=1 --"} {
 		_, _, err := f.st.List(f.ctx, store.ListQuery{After: c})
-		assert.Error(f, err, "%q", c)
+		assert.Error(f, err, "List took %q for a cursor", c)
 	}
 }
 

@@ -83,7 +83,7 @@ func reopenAdd(f *fixture) {
 	bs := many("s", "b", 1000)
 	f.add(bs...)
 	bad := append(many("s", "c", 1000), batch.Batch{})
-	require.Error(f, f.st.Add(f.ctx, bad...))
+	require.Error(f, f.st.Add(f.ctx, bad...), "Add took a batch without an id")
 	f.reopen()
 	assert.Equal(f, ids(bs), f.stored())
 }

@@ -137,11 +137,12 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 					if s.declared.NoClock {
 						t.Parallel()
 					}
+					promise := group.name + ": " + test.name
 					if s.declared.Bubble {
-						synctest.Test(t, func(t *testing.T) { test.run(s.start(t)) })
+						synctest.Test(t, func(t *testing.T) { test.run(s.start(t, promise)) })
 						return
 					}
-					test.run(s.start(t))
+					test.run(s.start(t, promise))
 				})
 			}
 		})
@@ -186,10 +187,10 @@ func (s *suite) harness(t *testing.T) {
 	require.False(t, h.OneWriter && h.NoTx, "OneWriter is about transactions, and NoTx says that there are none")
 }
 
-func (s *suite) start(t *testing.T) *fixture {
+func (s *suite) start(t *testing.T, promise string) *fixture {
 	h := s.open(t)
 	f := &fixture{
-		T: t, another: s.open, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
+		T: t, another: s.open, promise: promise, h: h, st: h.Store, can: s.can, ctx: t.Context(), unit: time.Hour,
 		rows: map[batch.ID]*shadow{}, tombs: map[batch.ID]*tomb{},
 		controls: map[batch.Scope]batch.Control{}, steered: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},

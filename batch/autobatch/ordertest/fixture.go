@@ -16,6 +16,8 @@ import (
 // fixture is one test's store.
 type fixture struct {
 	*testing.T
+	promise string // in words
+
 	h   Harness
 	st  Store
 	ctx context.Context // one test has one
@@ -24,6 +26,12 @@ type fixture struct {
 	// parts of it.
 	unit   time.Duration
 	offset time.Duration // how far the store's clock was moved
+}
+
+// Errorf says first which promise the store breaks. The assertions of package testify call it.
+func (f *fixture) Errorf(format string, args ...any) {
+	f.Helper()
+	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
 }
 
 // now is the store's clock, nearly.

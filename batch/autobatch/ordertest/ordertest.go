@@ -84,7 +84,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 					t.Logf("%q does not apply, as the harness declares", test.name)
 					continue
 				}
-				t.Run(test.name, func(t *testing.T) { test.run(s.start(t)) })
+				t.Run(test.name, func(t *testing.T) { test.run(s.start(t, group.name+": "+test.name)) })
 			}
 		})
 	}
@@ -114,9 +114,9 @@ func (s suite) harness(t *testing.T) Harness {
 	return h
 }
 
-func (s suite) start(t *testing.T) *fixture {
+func (s suite) start(t *testing.T, promise string) *fixture {
 	h := s.open(t)
-	f := &fixture{T: t, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour}
+	f := &fixture{T: t, promise: promise, h: h, st: h.Store, ctx: t.Context(), unit: time.Hour}
 	if h.StepClock == nil {
 		f.unit = time.Second // long enough for a busy machine to keep to
 	}

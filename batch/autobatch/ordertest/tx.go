@@ -54,7 +54,7 @@ func txWaits(f *fixture) {
 	commit, _ := must2(f.h.AddOrdersTx(f.ctx, ord("p", "a")))(f)
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
-	require.Error(f, f.st.AddOrders(ctx, ord("p", "b")))
+	require.Error(f, f.st.AddOrders(ctx, ord("p", "b")), "AddOrders got through while a transaction was open: the store has more than one writer")
 	require.NoError(f, commit())
 	f.add(ord("p", "c"))
 	assert.Equal(f, []order.ID{"a", "c"}, queuedIDs(f.next("p", 9)))
