@@ -13,6 +13,18 @@ function switchTheme() {
   keep('theme', root.dataset.theme);
 }
 
+// copy copies a text. A page without TLS has no clipboard, and copies what is selected.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => false);
+  const area = document.createElement('textarea');
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  return done;
+}
+
 // copies puts a button beside each id of a part of the page.
 function copies(part) {
   for (const id of part.querySelectorAll('[data-copy]')) {
@@ -23,7 +35,7 @@ function copies(part) {
     button.setAttribute('aria-label', 'Copy ' + id.textContent);
     button.innerHTML = '<svg class="i" aria-hidden="true"><use href="#i-copy"/></svg>';
     button.addEventListener('click', async () => {
-      await navigator.clipboard?.writeText(id.dataset.copy);
+      if (!await copy(id.dataset.copy)) return;
       button.classList.add('copied');
       setTimeout(() => button.classList.remove('copied'), 1500);
     });

@@ -222,7 +222,7 @@ func incidents() []incident {
 				}
 			},
 			console: func(p *person) {
-				p.reads("The queue grows faster than it leaves.", "become final", "if flight or finality are long, the ledger is slow, so ask who runs it")
+				p.reads("The queue grows faster than it leaves", "become final", "if submit time or finality are long, the ledger is slow")
 			},
 			commands: func(p *person) { require.Contains(p, p.command("", "status", "--json"), `"earlier"`) },
 		},

@@ -311,3 +311,36 @@ func TestFaultsAreFound(t *testing.T) {
 	require.NotEmpty(t, faults)
 	assert.Equal(t, "label", faults[0].ID)
 }
+
+// The script switches the theme, which stays, and puts a button that copies beside each id. A first page that is
+// live shows what has changed, until that is paused.
+func TestScript(t *testing.T) {
+	s := newStand(t)
+	s.add(one("orders", "b1"))
+	p := s.person()
+	p.run(dark(false))
+	p.open("batches")
+	assert.Equal(t, 1, asked[int](p, `document.querySelectorAll('td .copy').length`))
+	back := `getComputedStyle(document.body.parentElement).backgroundColor`
+	day := asked[string](p, back)
+	p.choose("theme")
+	night := asked[string](p, back)
+	assert.NotEqual(t, day, night)
+	p.open("lanes")
+	assert.Equal(t, night, asked[string](p, back), "on the next page, too")
+	p.choose("theme")
+	assert.Equal(t, day, asked[string](p, back))
+
+	p.open("")
+	assert.Equal(t, "Pause live", asked[string](p, `document.querySelector('#live').textContent.trim()`))
+	asked[bool](p, `document.body.dataset.same = 'page'; true`)
+	_, _, err := s.st.Steer(t.Context(), store.Steering{Scope: batch.Only("orders"), Action: batch.ActionPause, By: bob})
+	require.NoError(t, err)
+	asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: 'other', version: '0', reason: 'r'})}).then(() => true)`)
+	p.until("the new look", func() bool { return strings.Contains(p.text(), "paused by bob") })
+	assert.Equal(t, "page", asked[string](p, `document.body.dataset.same`), "it was not loaded again")
+	p.choose("live")
+	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`))
+	p.open("")
+	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`), "it stays paused")
+}

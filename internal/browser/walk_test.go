@@ -28,7 +28,8 @@ func quickstart(t *testing.T) string {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		require.NoError(t, cmd.Wait())
+		_ = cmd.Wait() // 130: interrupted
+		require.Equal(t, 130, cmd.ProcessState.ExitCode())
 	})
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {

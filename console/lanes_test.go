@@ -1,0 +1,85 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// Lanes are listed by age, depth, state or name, and by what holds them; each list is an address, and goes on
+// where the heads of its columns, its form, and its next page lead.
+func TestLanesSortAndFilter(t *testing.T) {
+	inStores(t, func(p *person) {
+		p.serves(nil, "deep", "old", "paused", "doubt")
+		p.add("old", "o1")
+		time.Sleep(2 * time.Millisecond) // the stores' clocks tell microseconds
+		p.add("deep", "d1", "d2", "d3")
+		p.add("paused", "p1")
+		p.add("doubt", "x1", "x2")
+		p.undecided("doubt", "lost")
+		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("paused"), Action: batch.ActionPause, By: ada})
+		require.NoError(p, err)
+		listed := func(s sheet) (names []string) {
+			for _, row := range s.all("main")[0].all("tbody")[0].all("tr") {
+				names = append(names, strings.TrimSpace(row.all("td")[0].text()))
+			}
+			return names
+		}
+		assert.Equal(p, "old", listed(p.get("lanes"))[0], "by age")
+		for sort, first := range map[string]string{"Waiting": "deep", "Held": "paused", "Lane": "deep", "Attempted": "doubt", "Oldest": "old"} {
+			s := p.follow(p.get("lanes"), sort)
+			assert.Equal(p, first, listed(s)[0], sort)
+			assert.Len(p, listed(s), 4)
+			head := slices.IndexFunc(s.all("th"), func(e *element) bool { return e.attrs["aria-sort"] != "" })
+			assert.Equal(p, sort, strings.TrimSpace(s.all("th")[head].text()))
+		}
+		for view, want := range map[string][]string{"In doubt": {"doubt"}, "Paused": {"paused"}, "Under way": {"doubt"}, "All that are held": {"paused"}} {
+			assert.Equal(p, want, listed(p.follow(p.get("lanes"), view)), view)
+		}
+		assert.Equal(p, []string{"doubt", "old"}, sorted(listed(p.get("lanes?name=o"))[:2]))
+		assert.Contains(p, p.get("lanes?state=halted").text(), "No lane is like this")
+		assert.Contains(p, p.get("lanes?name=%3Cb%3E").text(), "No lane is like this")
+	})
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
+}
+
+// Each page names the console that it is of, and says how things are.
+func TestTitleAndState(t *testing.T) {
+	p := newPerson(t)
+	h, err := console.New(memory.New(), &console.Options{Title: hostile})
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	named, err := parse(w.Body.String())
+	require.NoError(t, err)
+	assert.Empty(t, named.faults())
+	assert.Contains(t, named.all("title")[0].text(), hostile)
+	assert.Contains(t, named.all("header")[0].text(), hostile)
+	assert.Contains(t, p.get("lanes").all("title")[0].text(), "dltbatch")
+	band := func() string { return p.get("").all("header")[0].text() }
+	assert.Contains(t, band(), "All well")
+	p.serves(nil, "s")
+	p.add("s", "b1")
+	p.submit(p.get("lane?service=s"), "Pause", reason())
+	assert.Contains(t, band(), "Needs a person")
+	assert.Contains(t, p.get("instances").all("header")[0].text(), "Needs a person", "every page says so")
+	p.submit(p.get("lane?service=s"), "Resume", reason())
+	assert.NotContains(t, band(), "Needs a person")
+	broken := visits(t, p.st, &broken{p.st, assert.AnError}, byHeader)
+	assert.NotContains(t, broken.ask(http.MethodGet, broken.url+"lanes", nil).all("header")[0].text(), "All well", "nobody knows")
+}
