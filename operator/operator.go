@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
@@ -52,7 +53,20 @@ func New(s store.Store) (*Desk, error) {
 	}
 	d := &Desk{store: s}
 	d.acts = acts.Desk{Store: d.store, Quiet: d.quiet}
+	if s.Abilities().Has(store.CanHint) {
+		d.acts.Tell = d.tell
+	}
 	return d, nil
+}
+
+// tellLimit bounds a hint to the Runners. Their scans find the same.
+const tellLimit = time.Second
+
+// tell tells the Runners of other processes what an act may have set free or ended.
+func (d *Desk) tell(ctx context.Context, h store.Hint) {
+	ctx, cancel := context.WithTimeout(ctx, tellLimit)
+	defer cancel()
+	_ = d.store.Tell(ctx, h) // the act is done either way
 }
 
 // Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt (else

@@ -16,6 +16,8 @@ type Desk struct {
 	Store store.Store
 	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
 	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
+	// Tell tells other processes what an act may have set free or ended; nil is nobody.
+	Tell func(ctx context.Context, h store.Hint)
 	// Done is called after each act upon a batch, which is rec now; nil is nobody.
 	Done func(ctx context.Context, act batch.Act, rec batch.Record)
 	// Steered is called after each act upon a lane or everything; changed says whether there
@@ -56,10 +58,21 @@ func (d Desk) done(ctx context.Context, rec batch.Record, err error, act batch.A
 		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
 	}
 	act.Scope, act.Batch, act.To = batch.Only(key.Service), key.ID, rec.State
+	h := store.Hint{Lanes: []batch.ServiceID{key.Service}}
+	if rec.Final() {
+		h.Finals = []uint64{store.KeyHash(string(key.Service), string(key.ID))}
+	}
+	d.tell(ctx, h)
 	if d.Done != nil {
 		d.Done(ctx, act, rec)
 	}
 	return rec, nil
+}
+
+func (d Desk) tell(ctx context.Context, h store.Hint) {
+	if d.Tell != nil {
+		d.Tell(ctx, h)
+	}
 }
 
 // Pause lets nothing leave a scope.
@@ -86,6 +99,13 @@ func (d Desk) steer(ctx context.Context, s store.Steering) (batch.Control, error
 	c, changed, err := d.Store.Steer(ctx, s)
 	if err != nil {
 		return c, fmt.Errorf("%s %s: %w", s.Action, s.Scope, err)
+	}
+	switch {
+	case !changed:
+	case s.Scope.All:
+		d.tell(ctx, store.Hint{Many: store.TopicLanes})
+	default:
+		d.tell(ctx, store.Hint{Lanes: []batch.ServiceID{s.Scope.Service}})
 	}
 	if d.Steered != nil {
 		d.Steered(ctx, batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}, changed)

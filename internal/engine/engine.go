@@ -224,7 +224,6 @@ func (e *Engine) Wake(s batch.ServiceID) {
 
 // Freed is Wake for a lane that an operator may have set free: batches in flight may be decided.
 func (e *Engine) Freed(s batch.ServiceID) {
-	e.hints.Tell(store.Hint{Lanes: []batch.ServiceID{s}})
 	if r := e.run.Load(); r != nil {
 		r.monitor.Follow(s)
 		r.lanes.Free(time.Now(), s)

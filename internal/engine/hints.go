@@ -19,6 +19,14 @@ func (e *Engine) newHints() *hints.Node {
 	return hints.New(o)
 }
 
+// Tell tells other processes, whatever this one does.
+func (e *Engine) Tell(_ context.Context, h store.Hint) {
+	e.hints.Tell(h)
+	if r := e.run.Load(); r != nil && h.Many.Has(store.TopicLanes) {
+		r.queuer.Scan()
+	}
+}
+
 // Ended tells other processes that batches are final, where somebody may wait there.
 func (e *Engine) Ended(keys ...batch.Key) {
 	if !e.hints.Wanted(store.TopicFinals) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/native"
@@ -48,9 +49,20 @@ func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
 func (s *space) open(o *postgres.Options) *app {
 	s.t.Helper()
 	if o == nil {
-		o = &postgres.Options{Schema: s.schema}
+		o = &postgres.Options{Schema: s.schema, Listen: s.listen()}
 	}
 	return openApp(s.t, s.d, s.dsn, o)
+}
+
+// listen is the session that the store needs for hints where its pool has none.
+func (s *space) listen() func(context.Context) (postgres.Listener, error) {
+	switch {
+	case s.d.bouncer:
+		return native.Listen(inDatabase(s.t, pgtest.Start(s.t), s.schema))
+	case s.d == libpq:
+		return native.Listen(s.base)
+	}
+	return nil
 }
 
 // app is an application with a migrated store in the space.

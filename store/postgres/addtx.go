@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
@@ -68,7 +69,16 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 			fresh = false
 			return fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
 		}
-		return err
+		if err != nil || !s.o.NotifyInTx {
+			return err
+		}
+		var h store.Hint
+		for _, b := range batches {
+			if !slices.Contains(h.Lanes, b.Service) {
+				h.Lanes = append(h.Lanes, b.Service)
+			}
+		}
+		return tell(ctx, tx, notifyAtCommit, s.names.channel(), h)
 	})
 }
 

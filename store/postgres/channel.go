@@ -33,6 +33,9 @@ func (n names) channel() string {
 // of its own, which does not wait for the disk nor for standbys.
 const notify = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
+// notifyAtCommit is notify in a transaction of the application.
+const notifyAtCommit = "SELECT pg_notify($1, $2)"
+
 // Tell implements [store.Store] by NOTIFY.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	const op = "tell a hint"

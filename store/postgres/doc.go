@@ -38,11 +38,23 @@
 //
 // # PgBouncer
 //
-// Nothing lives longer than a transaction: no session settings, advisory locks, LISTEN or
-// prepared statements of this package. So it works through PgBouncer in transaction mode, if
+// Nothing lives longer than a transaction: no session settings, advisory locks or prepared
+// statements of this package; only hints, without which everything works, need a session of their
+// own. So it works through PgBouncer in transaction mode, if
 // the driver, too, prepares nothing that outlives a transaction: with pgx set
 // default_query_exec_mode=exec (or simple_protocol) in the data source name; with lib/pq set
 // binary_parameters=yes, which Migrate needs.
+//
+// # Hints
+//
+// Processes tell each other by NOTIFY where a look is worth while ([Store.Tell]), each at most once
+// in 10 ms, in transactions of their own, and hear it by LISTEN ([Store.Hear]). The session that
+// listens is one for each store that runs or waits. Package native opens it beside its pool. With
+// pgx's driver for database/sql it is one of the pool's connections, if the pool may open four or
+// more. lib/pq cannot wait for a notification through database/sql, and through a pooler in
+// transaction mode nothing arrives: there set Options.Listen to native.Listen, with a data source
+// name that leads to the server itself. A test finds out whether notifications arrive, when a
+// session begins and once a minute; health.Health.Hints says so. On a standby there is no LISTEN.
 //
 // # Durability
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
@@ -36,7 +37,12 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Or
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	return s.inTx(ctx, op, tx, false, func(t *session) error { return t.addOrders(ctx, in) })
+	return s.inTx(ctx, op, tx, false, func(t *session) error {
+		if err := t.addOrders(ctx, in); err != nil || !s.o.NotifyInTx {
+			return err
+		}
+		return tell(ctx, tx, notifyAtCommit, s.names.channel(), store.Hint{Many: store.TopicOrders})
+	})
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {

@@ -1,0 +1,209 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// slowly are the options of a Runner that finds nothing by itself within a test.
+func slowly(o dltbatch.Options) *dltbatch.Options {
+	o.ScanInterval, o.PollInterval = 10*time.Minute, 10*time.Minute
+	return &o
+}
+
+// twoProcesses are two Runners on a space: the first runs, the second adds and waits. The listener is
+// live, and the first scan is over.
+func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
+	t.Helper()
+	ledger := memory.New(nil)
+	runs, err := dltbatch.New(s.app().whole(), ledger, slowly(o))
+	require.NoError(t, err)
+	adds, err = dltbatch.New(s.open(nil).whole(), ledger, slowly(dltbatch.Options{}))
+	require.NoError(t, err)
+	runInBackground(t, runs)
+	require.Eventually(t, func() bool { return runs.Health().Hints.Live }, 30*time.Second, 10*time.Millisecond, "%+v", runs.Health().Hints)
+	return runs, adds
+}
+
+// runInBackground runs a Runner until the test ends.
+func runInBackground(t *testing.T, r *dltbatch.Runner) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// delivered adds a batch and waits for its end, far sooner than a scan would find it.
+func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, r.Add(ctx, b))
+	rec, err := r.Await(ctx, b.Key())
+	require.NoError(t, err)
+	assert.Equal(t, batch.Committed, rec.State)
+}
+
+// What one process adds another delivers at once, and the first hears of its end, with every driver, and
+// through PgBouncer with a session that goes past it.
+func TestProcessesWakeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, d := range []driver{pooled.inRace(), pgx, libpq, pooledBounced, pqBounced} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			_, adds := twoProcesses(t, newSpace(t, d), dltbatch.Options{})
+			for i := range 5 {
+				delivered(t, adds, one(fmt.Sprintf("Lane %d", i), i))
+			}
+		})
+	}
+}
+
+// A session that the server ends is opened anew, and what was added meanwhile is found at once.
+func TestAListenerThatIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pooled)
+	runs, adds := twoProcesses(t, s, dltbatch.Options{})
+	delivered(t, adds, one("s", 1))
+	for range 2 {
+		s.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = '` + s.schema + `'`)
+		require.Eventually(t, func() bool { return !runs.Health().Hints.Live }, 30*time.Second, time.Millisecond)
+		h := runs.Health()
+		require.Error(t, h.Hints.Err)
+		assert.Empty(t, h.Attention(time.Now()), "scans go on")
+	}
+	delivered(t, adds, one("s", 2))
+	require.Eventually(t, func() bool { return runs.Health().Hints.Live }, 30*time.Second, time.Millisecond)
+}
+
+// hearing returns why a store cannot hear.
+func hearing(t *testing.T, st store.Store) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := st.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(store.Hint) {}, Live: cancel})
+	require.Error(t, err)
+	return err
+}
+
+// Where nothing can arrive a test finds that out: behind PgBouncer in transaction mode, with lib/pq, in a
+// pool of few connections, on a standby, and in another database.
+func TestWhoHearsNothing(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T) error{
+		"pgbouncer": func(t *testing.T) error {
+			s := newSpace(t, pooledBounced)
+			s.app()
+			return hearing(t, s.open(&postgres.Options{Schema: s.schema}))
+		},
+		"pgx through pgbouncer": func(t *testing.T) error {
+			s := newSpace(t, pgxBounced)
+			s.app()
+			return hearing(t, s.open(&postgres.Options{Schema: s.schema}))
+		},
+		"another database": func(t *testing.T) error {
+			s := newSpace(t, pooledBounced)
+			s.app()
+			return hearing(t, s.open(&postgres.Options{Schema: s.schema, Listen: native.Listen(pgtest.Start(t))}))
+		},
+	}
+	for name, err := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorIs(t, err(t), postgres.ErrDeaf)
+		})
+	}
+	t.Run("lib/pq", func(t *testing.T) {
+		s := newSpace(t, libpq)
+		require.ErrorContains(t, hearing(t, s.open(&postgres.Options{Schema: s.schema})), "set Options.Listen")
+	})
+	t.Run("a pool of one connection", func(t *testing.T) {
+		s := newSpace(t, pgx)
+		a := s.open(nil)
+		a.db.SetMaxOpenConns(1)
+		require.ErrorContains(t, hearing(t, a), "set Options.Listen")
+	})
+	t.Run("a standby", func(t *testing.T) {
+		primary := pgtest.NewCluster(t)
+		standby := primary.Standby(t, "")
+		a := openApp(t, pooled, primary.DSN(""), &postgres.Options{Listen: native.Listen(standby.DSN(""))})
+		err := hearing(t, a)
+		var state interface{ SQLState() string }
+		require.True(t, errors.As(err, &state), err)
+		assert.Equal(t, "25006", state.SQLState())
+	})
+}
+
+// observed gets the word for each call.
+type observed func(op string)
+
+func (o observed) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
+
+// Floods of notifications cost no scan if they are not ours, and few if they claim to be.
+func TestAFloodOfNotifications(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, pooled)
+	var scans, claims atomic.Int64
+	_, adds := twoProcesses(t, s, dltbatch.Options{Calls: observed(func(op string) {
+		switch op {
+		case "lanes":
+			scans.Add(1)
+		case "claim":
+			claims.Add(1)
+		}
+	})})
+	channel := "dltbatch:" + s.schema + ":"
+	flood := func(payload string) (scanned, claimed int64) {
+		delivered(t, adds, one("s", 1)) // adding again is harmless
+		before, began := scans.Load(), claims.Load()
+		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+			s.exec(`SELECT pg_notify('` + channel + `', ` + payload + `) FROM generate_series(1, 1000) i`)
+		}
+		delivered(t, adds, one("s", 2))
+		return scans.Load() - before, claims.Load() - began
+	}
+	scanned, claimed := flood(`'hello ' || i`)
+	assert.LessOrEqual(t, scanned, int64(1))
+	assert.LessOrEqual(t, claimed, int64(3))
+	scanned, _ = flood(`'` + store.Hint{From: "flood", Many: store.TopicLanes}.Text(store.MaxHint) + `' || repeat(' ', i)`)
+	assert.LessOrEqual(t, scanned, int64(60), "ten a second")
+}
+
+// Another schema's and another database's processes are left alone.
+func TestHintsStayWithTheirTables(t *testing.T) {
+	t.Parallel()
+	first, second := newSpace(t, pooled), newSpace(t, pooled)
+	a, b := first.app(), second.app()
+	heard := make(chan store.Hint, 10)
+	live := make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- a.Hear(ctx, store.Listener{ID: "first", Wants: store.AllTopics, Heard: func(h store.Hint) { heard <- h }, Live: func() { live <- struct{}{} }})
+	}()
+	<-live
+	require.NoError(t, b.Tell(ctx, store.Hint{From: "other", Many: store.AllTopics}))
+	require.NoError(t, a.Tell(ctx, store.Hint{From: "own", Many: store.TopicLanes}))
+	assert.Equal(t, store.Hint{From: "own", Many: store.TopicLanes}, <-heard, "the first that it hears")
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}

@@ -1,0 +1,239 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+// exchange is a server that carries notifications, and nothing else.
+type exchange struct {
+	conns.Pool
+	mu       sync.Mutex
+	sessions map[*hearer]bool
+	opened   int
+	told     []string
+	deaf     bool // LISTEN is carried out somewhere else
+}
+
+var errGone = errors.New("terminated")
+
+func (x *exchange) Acquire(context.Context) (conns.Conn, error) { return teller{x: x}, nil }
+
+func (x *exchange) Listen(context.Context) (conns.Listener, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	h := &hearer{x, make(chan string, 1000), make(chan struct{})}
+	x.sessions[h] = true
+	x.opened++
+	return h, nil
+}
+
+// end ends all sessions, as a server does.
+func (x *exchange) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for h := range x.sessions {
+		close(h.gone)
+		delete(x.sessions, h)
+	}
+}
+
+func (x *exchange) open() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.sessions)
+}
+
+func (x *exchange) silence(deaf bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deaf = deaf
+}
+
+type teller struct {
+	conns.Conn
+	x *exchange
+}
+
+func (c teller) Query(_ context.Context, _ string, args ...any) (sqlstore.Rows, error) {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	c.x.told = append(c.x.told, args[1].(string))
+	for h := range c.x.sessions {
+		if !c.x.deaf {
+			h.heard <- args[1].(string)
+		}
+	}
+	return none{}, nil
+}
+
+func (teller) Release() {}
+
+type none struct{ sqlstore.Rows }
+
+func (none) Next() bool   { return false }
+func (none) Err() error   { return nil }
+func (none) Close() error { return nil }
+
+type hearer struct {
+	x     *exchange
+	heard chan string
+	gone  chan struct{}
+}
+
+func (h *hearer) Exec(context.Context, string) error { return nil }
+
+func (h *hearer) Next(ctx context.Context) (string, error) {
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-h.gone:
+		return "", errGone
+	case p := <-h.heard:
+		return p, nil
+	}
+}
+
+func (h *hearer) Close() {
+	h.x.mu.Lock()
+	defer h.x.mu.Unlock()
+	delete(h.x.sessions, h)
+}
+
+// ofTest is a listener of a test.
+type ofTest struct {
+	mu    sync.Mutex
+	lives int
+	heard []store.Hint
+	ended chan error
+}
+
+func (s *Store) forTest(ctx context.Context, id string, wants store.Topics) *ofTest {
+	o := &ofTest{ended: make(chan error, 1)}
+	go func() {
+		o.ended <- s.Hear(ctx, store.Listener{
+			ID: id, Wants: wants,
+			Heard: func(h store.Hint) { o.mu.Lock(); defer o.mu.Unlock(); o.heard = append(o.heard, h) },
+			Live:  func() { o.mu.Lock(); defer o.mu.Unlock(); o.lives++ },
+		})
+	}()
+	return o
+}
+
+func (o *ofTest) now() (lives int, heard []store.Hint) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lives, o.heard
+}
+
+func onExchange(t *testing.T) (*Store, *exchange) {
+	x := &exchange{sessions: map[*hearer]bool{}}
+	s, _, err := Over(x, nil)
+	require.NoError(t, err)
+	return s, x
+}
+
+// All listeners of a store share one session, which tests itself each minute, tells of each of them,
+// and goes on for a moment when nobody listens.
+func TestListenersShareASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, x := onExchange(t)
+		ctx, stop := context.WithCancel(t.Context())
+		first := s.forTest(ctx, "first", store.TopicLanes)
+		synctest.Wait()
+		second := s.forTest(ctx, "second", store.TopicFinals)
+		synctest.Wait()
+		assert.Equal(t, 1, x.opened)
+		for _, o := range []*ofTest{first, second} {
+			lives, _ := o.now()
+			assert.Equal(t, 1, lives)
+		}
+		_, heard := first.now()
+		assert.Contains(t, heard, store.Hint{From: "second", Hears: store.TopicFinals})
+		require.NoError(t, s.Tell(ctx, store.Hint{From: "second", Many: store.TopicLanes}))
+		require.NoError(t, s.Tell(ctx, store.Hint{From: "first", Many: store.AllTopics}))
+		synctest.Wait()
+		_, heard = first.now()
+		assert.Equal(t, store.Hint{From: "second", Many: store.TopicLanes}, heard[len(heard)-1])
+		_, heard = second.now()
+		assert.Equal(t, store.Hint{From: "first", Many: store.AllTopics}, heard[len(heard)-1])
+		time.Sleep(10*time.Minute + time.Second)
+		lives, _ := first.now()
+		assert.Equal(t, 11, lives)
+		assert.Len(t, x.told, 2+2*11)
+		stop()
+		require.ErrorIs(t, <-first.ended, context.Canceled)
+		require.ErrorIs(t, <-second.ended, context.Canceled)
+
+		again := s.forTest(t.Context(), "first", store.TopicLanes)
+		synctest.Wait()
+		lives, _ = again.now()
+		assert.Equal(t, 1, lives, "at once: the session was tested within the minute")
+		assert.Len(t, x.told, 2+2*11)
+		x.end()
+		require.ErrorIs(t, <-again.ended, errGone)
+		time.Sleep(lostPause)
+		ctx, stop = context.WithCancel(t.Context())
+		last := s.forTest(ctx, "first", store.TopicLanes)
+		synctest.Wait()
+		assert.Equal(t, 2, x.opened)
+		stop()
+		<-last.ended
+		time.Sleep(sessionLinger + time.Second)
+		assert.Zero(t, x.open(), "nobody listens")
+	})
+}
+
+// Where notifications do not arrive, or do not arrive any more, a test finds that out.
+func TestASessionThatIsDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, x := onExchange(t)
+		x.silence(true)
+		began := time.Now()
+		o := s.forTest(t.Context(), "runs", store.TopicLanes)
+		require.ErrorIs(t, <-o.ended, ErrDeaf)
+		assert.Equal(t, testLimit, time.Since(began))
+		lives, _ := o.now()
+		assert.Zero(t, lives)
+		assert.Zero(t, x.open())
+		require.ErrorIs(t, s.Hear(t.Context(), store.Listener{ID: "runs"}), ErrDeaf)
+		assert.Equal(t, 1, x.opened, "no other session so soon: it would be as deaf")
+
+		time.Sleep(deafPause)
+		x.silence(false)
+		o = s.forTest(t.Context(), "runs", store.TopicLanes)
+		time.Sleep(10 * time.Second)
+		lives, _ = o.now()
+		assert.Equal(t, 1, lives)
+		x.silence(true) // the connection hangs
+		since := time.Now()
+		require.ErrorIs(t, <-o.ended, ErrDeaf)
+		assert.LessOrEqual(t, time.Since(since), testEvery+testLimit)
+	})
+}
+
+// Each schema, with each prefix, has a channel of its own, and PostgreSQL takes its name.
+func TestChannels(t *testing.T) {
+	seen := map[string]bool{}
+	for _, n := range []names{
+		{"dltbatch", ""}, {"dltbatch", "a"}, {"dltbatcha", ""}, {strings.Repeat("s", 63), ""},
+		{strings.Repeat("s", 63), strings.Repeat("p", 30)}, {strings.Repeat("s", 62) + "t", strings.Repeat("p", 30)},
+	} {
+		assert.LessOrEqual(t, len(n.channel()), 63)
+		seen[n.channel()] = true
+	}
+	assert.Len(t, seen, 6)
+	assert.Equal(t, "dltbatch:dltbatch:", names{"dltbatch", ""}.channel())
+}
