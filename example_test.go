@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/lib/pq"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch"
@@ -28,6 +28,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 	"github.com/dltbatch/dltbatch/store/sqlite"
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
@@ -91,12 +92,12 @@ func together(ctx context.Context, tx *sql.Tx, st *sqlite.Store, runner *dltbatc
 
 // cluster is the fourth.
 func cluster(ctx context.Context, dsn string) error {
-	db, err := sql.Open("postgres", dsn) // lib/pq; or pgx
+	pool, err := pgxpool.New(ctx, dsn) // or sql.Open with lib/pq or pgx, and postgres.New(db, ...)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	st, err := postgres.New(db, &postgres.Options{Schema: "dltbatch"}) // or a prefix in a schema of your own
+	defer pool.Close()
+	st, err := native.New(pool, &postgres.Options{Schema: "dltbatch"}) // or a prefix in a schema of your own
 	if err != nil {
 		return err
 	}
