@@ -119,7 +119,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
 			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					st := shaky{memory.New(), &outage{}}
+					st := shaky{noHints{memory.New()}, &outage{}}
 					r := newRunner(t, st, ledgermem.New(nil), nil)
 					stop := running(t, r)
 					for range 120 { // idle

@@ -2,6 +2,9 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -38,11 +42,16 @@ func (a *opCounts) forget() map[string]int {
 	return by
 }
 
-// While nothing is open, a scan a second answers for the monitor, too. An Add of another process is
-// seen as soon as ever.
+// noHints is a store without hints.
+type noHints struct{ *memory.Store }
+
+func (noHints) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
+
+// Without hints a scan a second answers for the monitor, too, while nothing is open. An Add of another
+// process is seen as soon as ever.
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &opCounts{by: map[string]int{}}
+		st, seen := noHints{memory.New()}, &opCounts{by: map[string]int{}}
 		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), one("s", "a")))
 		idle(t, r)
@@ -67,6 +76,135 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 	})
 }
 
+// While hints arrive and nothing is open, an idle Runner sends less than 0.2 statements a second; a
+// hint, and an Add without one, are found all the same. A store that cannot be heard any more is
+// looked at as often as without hints, at once.
+func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := &muffled{Store: memory.New()}, &opCounts{by: map[string]int{}}
+		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		idle(t, r)
+		time.Sleep(2 * time.Minute) // the batch's own work has passed
+		seen.forget()
+		time.Sleep(time.Hour)
+		by, all := seen.forget(), 0
+		for op, most := range map[string]int{"lanes": 240, "pending": 60, "swap_texts": 60 + 24, "read_texts": 24, "list_texts": 24, "count_open": 12, "prune": 15, "upkeep": 12} {
+			assert.LessOrEqual(t, by[op], most+1, op)
+			assert.GreaterOrEqual(t, by[op], most*7/10, op)
+			all += by[op]
+			delete(by, op)
+		}
+		assert.Empty(t, by)
+		assert.Less(t, all, 3600*2/10)
+		stats, err := r.Stats(t.Context())
+		require.NoError(t, err)
+		assert.True(t, stats.Instances[0].Live, "not seen for a minute: %s", stats.Instances[0].Unseen)
+
+		since := time.Now()
+		require.NoError(t, st.Add(t.Context(), one("other", "b"))) // another process adds, and its hint is lost
+		await(t, r, one("other", "b"))
+		assert.Less(t, time.Since(since), 17*time.Second)
+		time.Sleep(10 * time.Minute)
+		since = time.Now()
+		require.NoError(t, st.Add(t.Context(), one("other", "c")))
+		require.NoError(t, st.Tell(t.Context(), store.Hint{Lanes: []batch.ServiceID{"other"}}))
+		await(t, r, one("other", "c"))
+		assert.Less(t, time.Since(since), 100*time.Millisecond)
+
+		time.Sleep(10 * time.Minute)
+		st.cut()
+		time.Sleep(time.Second)
+		since = time.Now()
+		require.NoError(t, st.Add(t.Context(), one("other", "d")))
+		await(t, r, one("other", "d"))
+		assert.Less(t, time.Since(since), 2500*time.Millisecond)
+	})
+}
+
+// muffled is a store whose hints can be cut off.
+type muffled struct {
+	*memory.Store
+	mu   sync.Mutex
+	gone bool
+	ends []context.CancelFunc
+}
+
+func (m *muffled) Hear(ctx context.Context, l store.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	m.mu.Lock()
+	gone := m.gone
+	m.ends = append(m.ends, stop)
+	m.mu.Unlock()
+	if gone {
+		return errors.New("cut off")
+	}
+	return m.Store.Hear(ctx, l)
+}
+
+func (m *muffled) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	for _, end := range m.ends {
+		end()
+	}
+}
+
+// With Options.Rest a database is left alone for as long, and what happens then happens within a short
+// time. What this process adds leaves at once.
+func TestADatabaseMaySleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, seen := memory.New(), &opTimes{}
+		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen, Rest: time.Hour})
+		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		idle(t, r)
+		time.Sleep(4 * time.Hour)
+		seen.forget()
+		time.Sleep(24 * time.Hour)
+		var awake int
+		var last time.Time
+		for _, at := range seen.forget() {
+			if at.Sub(last) > 5*time.Minute {
+				awake++
+			}
+			last = at
+		}
+		assert.LessOrEqual(t, awake, 25)
+		assert.GreaterOrEqual(t, awake, 22)
+		h := r.Health()
+		assert.Empty(t, h.Attention(time.Now()))
+		answer := httptest.NewRecorder()
+		probe.Live(r, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, http.StatusOK, answer.Code, answer.Body)
+		since := time.Now()
+		require.NoError(t, r.Add(t.Context(), one("s", "b")))
+		await(t, r, one("s", "b"))
+		assert.Less(t, time.Since(since), 100*time.Millisecond)
+	})
+}
+
+// opTimes are when calls to the store were made.
+type opTimes struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (a *opTimes) ObserveCall(context.Context, batch.Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at = append(a.at, time.Now())
+}
+
+func (a *opTimes) forget() []time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := a.at
+	a.at = nil
+	return at
+}
+
 // A scan leaves out the lanes that are paused. So the monitor looks by itself now and then, and finds
 // what a process that died has left in them.
 func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
@@ -81,7 +219,7 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		_, err = r.Pause(ctx, batch.Everything(), somebody)
 		require.NoError(t, err)
-		time.Sleep(time.Minute + 6*time.Second)
+		time.Sleep(2*time.Minute + 6*time.Second)
 		assert.Positive(t, seen.forget()["statuses"], "nobody else asks about it")
 	})
 }

@@ -109,6 +109,14 @@ type Options struct {
 	// The batch goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the
 	// ledger would have taken or decided the batch a little later.
 	StuckAfter time.Duration
+	// Rest lets a database sleep that does so while nobody asks it anything. While nothing is open the
+	// Runner asks once in so long, all at once, and does not listen to other processes. So what others
+	// add is found up to Rest later; what this process adds leaves at once. Instances that died, and a
+	// database that takes no writes, are seen later, too. Defaults to 0, and an idle Runner sends less
+	// than 0.2 statements a second where it hears hints, and two elsewhere (docs/design.md#idle). Set
+	// it, to 10 min or more, where the process that adds also delivers. The pool must close idle
+	// connections (SetConnMaxIdleTime).
+	Rest time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.
 	Observer batch.Observer
@@ -183,7 +191,7 @@ func (o Options) check() error {
 		{"RequestTimeout", o.RequestTimeout}, {"ClaimTTL", o.ClaimTTL}, {"PollInterval", o.PollInterval},
 		{"FirstPoll", o.FirstPoll}, {"ScanInterval", o.ScanInterval}, {"Retry.Delay", o.Retry.Delay},
 		{"Retry.MaxDelay", o.Retry.MaxDelay}, {"Retry.QuickRetryPause", o.Retry.QuickRetryPause},
-		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter},
+		{"Drain", o.Drain}, {"StuckAfter", o.StuckAfter}, {"Rest", o.Rest},
 	} {
 		if d.d < 0 {
 			return engine.BadOption(d.name, d.d, "0 (the default) or more")
@@ -242,7 +250,7 @@ func (o Options) engine() engine.Options {
 		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,
 		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
 		Instance: o.Instance, Host: host(), Version: version(),
-		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter,
+		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter, Rest: o.Rest,
 		Differ: o.others(),
 	}
 }

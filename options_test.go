@@ -39,6 +39,7 @@ func TestNewChecksItsOptions(t *testing.T) {
 		"negative QuickRetryPause":    {options{Retry: dltbatch.RetryPolicy{QuickRetryPause: -1}}, "Retry.QuickRetryPause", nil},
 		"negative Drain":              {options{Drain: -1}, "Drain", nil},
 		"negative StuckAfter":         {options{StuckAfter: -1}, "StuckAfter", nil},
+		"negative Rest":               {options{Rest: -1}, "Rest", nil},
 		"negative Pool":               {options{Pool: -1}, "Pool", []string{"-1"}},
 		"negative ClaimLimit":         {options{ClaimLimit: -2}, "ClaimLimit", []string{"-2"}},
 		"negative StatusConnections":  {options{StatusConnections: -1}, "StatusConnections", nil},

@@ -70,7 +70,7 @@ func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		st := &counter{Store: memory.New()}
+		st := &counter{Store: noHints{memory.New()}}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Service == "slow" {
 				return ledgermem.Fault{Latency: 10 * time.Second}

@@ -92,11 +92,11 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		switch {
 		case l.Condition == ConditionFailing:
 			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)
-		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > loopSilence:
+		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > loopSilence+h.Rest:
 			add(PartLoops, l.LastSuccess, "%s has done nothing for %s", name, ago(now, l.LastSuccess))
 		}
 	}
-	all = append(all, h.Counts.attention(now)...)
+	all = append(all, h.Counts.attention(now, staleCounts+h.Rest)...)
 	for _, w := range h.Warnings {
 		add(PartWarnings, time.Time{}, "%v", w)
 	}
@@ -151,11 +151,11 @@ type Counts struct {
 }
 
 // attention is the part of the verdict that comes from the counts.
-func (c Counts) attention(now time.Time) (all []Attention) {
+func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) {
 	if c.ReadAt.IsZero() {
 		return nil
 	}
-	if age := now.Sub(c.ReadAt) + c.Age; age > staleCounts {
+	if age := now.Sub(c.ReadAt) + c.Age; age > stale {
 		all = append(all, Attention{PartBatches, now.Add(-age), fmt.Sprintf("nobody has counted the open batches for %s", age.Round(time.Second))})
 	}
 	if c.Undecided > 0 {

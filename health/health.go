@@ -109,7 +109,7 @@ type Health struct {
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a
 	// write clears the failure of a write. While nothing is to be done, no loop writes, but the
-	// Runner writes its own row every 15 s (where the store has [store.CanCountOpen] and
+	// Runner writes its own row every 15 s, or each minute while Hints are live (where the store has [store.CanCountOpen] and
 	// [store.CanKeepTexts]), which counts alike.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
@@ -137,6 +137,9 @@ type Health struct {
 	// Hints say whether this Runner hears what other processes do, so that it looks at once. Otherwise
 	// it finds that by scans (Options.ScanInterval).
 	Hints Hints `json:"hints,omitzero"`
+	// Rest is Options.Rest: while nothing is open its loops, and whoever counts, look once in so long, so
+	// their silence is judged by it.
+	Rest time.Duration `json:"rest,omitzero"`
 	// Counts are what this Runner read last of all batches of the database.
 	Counts Counts `json:"counts,omitzero"`
 	// Warnings are the store's own warnings about something that is not wrong yet but gets

@@ -47,7 +47,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.setAside = b.stored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
 	g.orders = b.stored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
 	g.oldestOrder = b.stored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
-	g.instances = b.stored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within 45 s, unseen ones ended without a word.", present))
+	g.instances = b.stored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", present))
 	g.one = b.stored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
 	g.schema = b.stored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
 	g.bytes = b.stored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))

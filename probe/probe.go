@@ -26,7 +26,7 @@ type Source interface {
 type Options struct {
 	// Silence is how long a loop that always has something to do may show no sign of life before
 	// [Live] says 503. Defaults to 10 min. It must be longer than the ScanInterval and the
-	// PollInterval of the Runner.
+	// PollInterval of the Runner; its Rest is added.
 	Silence time.Duration
 	// Store is how long the database may fail before [Ready] says 503. Defaults to 10 s.
 	Store time.Duration
@@ -158,7 +158,7 @@ func live(h health.Health, o Options, now time.Time) (why []string) {
 				why = append(why, fmt.Sprintf("%s: %v for %s", name, health.ErrNoAnswer, age(now, since)))
 			}
 		case p.Condition != health.ConditionFailing:
-			if last := p.LastSuccess; !last.IsZero() && now.Sub(last) > o.Silence {
+			if last := p.LastSuccess; !last.IsZero() && now.Sub(last) > o.Silence+h.Rest {
 				why = append(why, fmt.Sprintf("%s: has done nothing for %s", name, age(now, last)))
 			}
 		}

@@ -307,7 +307,7 @@ func TestLive(t *testing.T) {
 		db.hang.Store(&gate)
 		time.Sleep(10*time.Minute - 5*time.Second)
 		assert.True(t, ask(t, h).OK)
-		time.Sleep(10 * time.Second)
+		time.Sleep(30 * time.Second) // an idle Runner asks every 15 s
 		a := ask(t, h)
 		assert.False(t, a.OK)
 		require.Len(t, a.Why, 2)

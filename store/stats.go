@@ -26,9 +26,9 @@ const (
 	statsLease = 2 * StatsLimit
 	// statsShare is the part of the time that counting may take: a fiftieth.
 	statsShare = 50
-	// liveFor is how long an instance counts as live after it was seen: three times the
-	// Runner's pause, nearly.
-	liveFor = 45 * time.Second
+	// liveFor is how long an instance counts as live after it was seen, in the pauses in which it
+	// writes its row.
+	liveFor = 3
 )
 
 // RefreshQuery says when to count again.
@@ -178,6 +178,9 @@ type Instance struct {
 	// set where instances are read.
 	Since time.Time `json:"since,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
+	// Every is the pause after which it is seen again: 15 s, and longer while nothing is open and it
+	// hears hints.
+	Every time.Duration `json:"every,omitzero"`
 	// Host is the name of its machine; "" where the machine has none.
 	Host string `json:"host,omitempty"`
 	// Version is the version of this module in it.
@@ -206,7 +209,7 @@ type Instance struct {
 	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or
-	// until Seen where the clock was put back. Live: it was seen within 45 s. Shared: another
+	// until Seen where the clock was put back. Live: it was seen within three times Every, 45 s at least. Shared: another
 	// instance had its name at the same time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
@@ -260,7 +263,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 	for i := range all {
 		a := &all[i]
 		a.Unseen = now.Sub(a.Seen).Abs() // seen before the clock was put back: one that lives is seen again soon
-		a.Live, a.Shared = a.Unseen < liveFor, false
+		a.Live, a.Shared = a.Unseen < liveFor*max(a.Every, statsAge), false
 		before := &all[last]
 		if last == i || before.Name != a.Name {
 			last = i

@@ -19,7 +19,7 @@ import (
 
 var _ monitor.BatchUpdater = (*inhand.Table)(nil)
 
-// Options of a monitor; all but Empty must be set.
+// Options of a monitor; all but Empty and Rest must be set.
 type Options struct {
 	Rules          monitor.Rules
 	Connections    int           // status requests at once (dlt_connection_pool in docs/glossary.md#dlt-polling-monitor)
@@ -30,6 +30,9 @@ type Options struct {
 	// anyway: then the monitor need not look by itself. A scan is as good as a look of the monitor,
 	// where both come about as often. nil: nobody looks.
 	Empty func(within time.Duration) bool
+	// Rest returns how often the monitor looks by itself all the same, if that is less often than
+	// usual; 0 is as usual. nil: always as usual.
+	Rest func() time.Duration
 	// Trouble is called for requests that failed.
 	Trouble func(error)
 	// Vanished is called for a commit that the ledger no longer reports as committed.
@@ -139,8 +142,11 @@ const restAsk = 5 * time.Second
 // rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open.
 // So an idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) rests(now, asked time.Time) bool {
-	next := m.due.next()
-	return (next.IsZero() || next.After(now)) && now.Sub(asked) < restAsk && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
+	next, rest := m.due.next(), restAsk
+	if m.o.Rest != nil {
+		rest = max(rest, m.o.Rest())
+	}
+	return (next.IsZero() || next.After(now)) && now.Sub(asked) < rest && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
 }
 
 // round lets the table ask about all rows that are due.

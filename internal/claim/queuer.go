@@ -48,6 +48,9 @@ type Options struct {
 	// made again after a pause.
 	Request      time.Duration
 	ScanInterval time.Duration
+	// Rest returns the longest pause between scans while nothing is open, for as long as hints tell of
+	// what others add; 0 where no hints arrive. Then ScanInterval counts.
+	Rest func() time.Duration
 	// Busy is how long a lane with a batch under way is left alone at most, where no other
 	// batch of the lane may leave; with 0 the lane is not left alone.
 	Busy      time.Duration
@@ -106,12 +109,26 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 	}
 }
 
-// Empty may be called at any time. It reports that the last scan read all lanes, began within the
-// last d, and found no open batch. It has not looked at lanes that are paused or halted
-// ([store.Store].Lanes).
+// Empty may be called at any time. It reports that the last scan read all lanes and found no open
+// batch, and began within the last d, or that nobody has named a lane since ([Queuer.Rests]). It has
+// not looked at lanes that are paused or halted ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
-	began := q.scan.empty.Load()
-	return began != nil && time.Since(*began) <= d
+	e := q.scan.empty.Load()
+	if e != nil && time.Since(e.began) <= d {
+		return true
+	}
+	_, rests := q.Rests()
+	return rests
+}
+
+// Rests may be called at any time. It reports that the last scan, which began then, found nothing open,
+// and that nobody has named a lane since, where hints would have told of one.
+func (q *Queuer) Rests() (began time.Time, rests bool) {
+	e := q.scan.empty.Load()
+	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {
+		return time.Time{}, false
+	}
+	return e.began, true
 }
 
 // Scan makes the next scan come soon, because another process told that there is work somewhere.
@@ -138,6 +155,7 @@ func (q *Queuer) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-q.lanes.Woken():
+			q.scan.stir()
 		case <-timer.C:
 		case f := <-q.landed:
 			q.land(f)

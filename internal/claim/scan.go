@@ -29,8 +29,16 @@ type scan struct {
 	under   bool                        // a scan is under way
 	ended   chan scanned                // capacity one
 
-	// empty is when the last scan began, where it read all lanes and found none. Anybody reads it.
-	empty atomic.Pointer[time.Time]
+	// rest is the pause after the last scan, where that found nothing open; else 0.
+	rest time.Duration
+	// empty is set where the last scan read all lanes and found none. Anybody reads it.
+	empty atomic.Pointer[emptiness]
+}
+
+// emptiness says that a scan found nothing open.
+type emptiness struct {
+	began time.Time // the scan
+	until time.Time // the next scan comes, unless somebody names a lane before
 }
 
 // scanned is the end of a scan.
@@ -78,11 +86,10 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	now := time.Now()
 	p.under = false
 	p.empty.Store(nil)
-	if p.start && s.err == nil && len(s.lanes) == 0 {
-		p.empty.Store(&s.began)
-	}
+	nothing := p.start && s.err == nil && len(s.lanes) == 0
 	share := min(scanShare*s.took, longestPause)
 	if s.err != nil {
+		p.rest = 0
 		p.due = now.Add(max(p.pause.NextBackOff(), share))
 		p.soonest = p.due
 		p.lanes.Find(nil) // it also forgets what hints have left
@@ -97,7 +104,29 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	if len(s.lanes) > 0 {
 		p.after = s.lanes[len(s.lanes)-1]
 	}
-	p.due, p.soonest = now.Add(max(p.o.ScanInterval, share)), now.Add(max(hintPause, share))
+	if !nothing {
+		p.rest = 0
+		p.due, p.soonest = now.Add(max(p.o.ScanInterval, share)), now.Add(max(hintPause, share))
+		return
+	}
+	p.rest = max(p.o.ScanInterval, min(4*p.rest, p.o.Rest()))
+	p.due, p.soonest = now.Add(max(p.rest, share)), now.Add(max(hintPause, share))
+	p.empty.Store(&emptiness{s.began, p.due.Add(p.o.Query.TTL / 4)})
+}
+
+// stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now on
+// scans come as often as usual, until they find nothing again.
+func (p *scan) stir() {
+	if p.rest <= p.o.ScanInterval {
+		return
+	}
+	p.rest = 0
+	if soon := time.Now().Add(p.o.ScanInterval); soon.Before(p.due) {
+		p.due = soon
+	}
+	if e := p.empty.Load(); e != nil {
+		p.empty.Store(&emptiness{began: e.began})
+	}
 }
 
 // hintPause is the shortest pause between scans that hints cause.

@@ -59,6 +59,7 @@ type Options struct {
 	Drain      time.Duration
 	Retention  time.Duration // 0: 30 days, or for ever where the store cannot prune; negative means for ever
 	StuckAfter time.Duration
+	Rest       time.Duration
 
 	Differ []slog.Attr // the options that are not their defaults, for the log
 }

@@ -12,7 +12,7 @@ import (
 
 // newHints returns what tells other processes, and hears them.
 func (e *Engine) newHints() *hints.Node {
-	o := hints.Options{Timeout: e.o.ClaimTTL / 4, Changed: e.logHints}
+	o := hints.Options{Timeout: e.o.ClaimTTL / 4, Changed: e.hintsChanged}
 	if e.store.Abilities().Has(store.CanHint) {
 		o.Store = e.store
 	}
@@ -50,6 +50,9 @@ func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many 
 
 // hear looks where other processes tell that there is work, until ctx is done.
 func (r *run) hear(ctx context.Context) {
+	if r.o.Rest > 0 {
+		return // a session that listens would keep the database awake
+	}
 	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
 }
 
@@ -68,6 +71,14 @@ func (r *run) heard(h store.Hint) {
 func (r *run) hearing() health.Hints {
 	s := r.hints.State(store.TopicLanes)
 	return health.Hints{Live: s.Live, Since: s.Since, Err: s.Err}
+}
+
+// hintsChanged tells the present Run, which looks less often while hints arrive.
+func (e *Engine) hintsChanged(t store.Topics, before, now hints.State) {
+	e.logHints(t, before, now)
+	if r := e.run.Load(); r != nil {
+		r.lanes.Wake()
+	}
 }
 
 // logHints writes down that no hints about topics arrive, once for each reason, and that they arrive

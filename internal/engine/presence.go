@@ -37,6 +37,8 @@ type presence struct {
 	forget time.Duration
 	health func() health.Health
 	claims func() int
+	rests  func(time.Duration) time.Duration
+	slow   time.Duration // the pause between two rows while nothing is open
 	flow   func(time.Time) (store.Flow, bool)
 	flows  []stretch // only run uses it
 }
@@ -52,7 +54,7 @@ func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, flow: r.events.TakeFlow}
+	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, rests: r.resting, slow: max(calmRest, r.o.Rest), flow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
 	p.row.row = true
 	p.flow(time.Now()) // what was before this Run
@@ -79,9 +81,20 @@ func (o Options) settings() map[string]string {
 // run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
 // reported, and shown in Health: the next call comes soon.
 func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
+	var shown, counted time.Time
+	var rested bool // at the last call, so that the row and the counts say so
+	var err error
 	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
+		rest, now := p.rests(calmRest), time.Now()
+		if err == nil && rested && now.Sub(shown) < rest {
+			continue
+		}
+		count := err != nil || !rested || now.Sub(counted) >= p.rests(upkeepRest)
+		if shown, rested = now, rest > 0; count {
+			counted = now
+		}
 		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
-		err := p.show(call)
+		err = p.show(call, rest > 0, count)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			trouble(err)
@@ -89,10 +102,18 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// show writes the row, counts where that is due, and reads the counts. Of the three only the row
-// says whether the database takes writes: counting may fail because there is too much to count.
-func (p *presence) show(ctx context.Context) error {
-	kept := p.shown.Show(ctx, p.row, p.now(ctx))
+// show writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the three
+// only the row says whether the database takes writes: counting may fail because there is too much to
+// count.
+func (p *presence) show(ctx context.Context, rests, count bool) error {
+	row := p.now(ctx)
+	if row.Every = statsEvery; rests {
+		row.Every = p.slow
+	}
+	kept := p.shown.Show(ctx, p.row, row)
+	if !count {
+		return kept
+	}
 	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.kept.Name, Forget: p.forget})
 	s, read := texts.Stats(ctx, p.store)
 	if read == nil {

@@ -21,8 +21,13 @@ const (
 // while a chunk of one kind was full. [store.Store].Prune says what stays.
 func (r *run) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.buries}
+	var last time.Time
+	var pruned store.Pruned
 	for pause := prunePause; loop.Sleep(ctx, pause); {
-		var pruned store.Pruned
+		if pruned == (store.Pruned{}) && time.Since(last) < r.resting(pruneRest) {
+			continue
+		}
+		last = time.Now()
 		err := loop.Retry(ctx, func(err error) { r.events.Trouble("retention", fmt.Errorf("prune: %w", err)) }, func() (err error) {
 			pruned, err = r.prune(ctx, q)
 			return err

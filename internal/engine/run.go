@@ -75,7 +75,7 @@ func newRun(all common, n *events.Run) *run {
 		Resumed: n.Resumed,
 	})
 	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
-		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval,
+		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, Request: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.rest,
 		// A batch that this engine asks about from memory is given to no other process before
 		// PollInterval.
 		Busy:      min(o.ScanInterval, o.PollInterval),
@@ -93,7 +93,7 @@ func newRun(all common, n *events.Run) *run {
 		},
 		Connections: o.StatusConnections, RequestTimeout: o.RequestTimeout, Batches: groupSize,
 		Streams: o.Streams,
-		Empty:   r.queuer.Empty, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
+		Empty:   r.queuer.Empty, Rest: r.calm, Trouble: r.trouble("monitor"), Vanished: n.Vanished,
 	})
 	return r
 }
@@ -288,6 +288,6 @@ func (r *run) health() health.Health {
 	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
 	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
 	h.Claims = r.table.Unfinished()
-	h.Hints = r.hearing()
+	h.Hints, h.Rest = r.hearing(), r.o.Rest
 	return h
 }

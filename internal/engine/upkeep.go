@@ -15,8 +15,12 @@ const upkeepEvery = time.Second
 // upkeep calls the store's Upkeep until ctx is done, and reports each warning once, for as
 // long as it stands.
 func (r *run) upkeep(ctx context.Context) {
-	for loop.Sleep(ctx, upkeepEvery) {
-		var warnings []store.Warning
+	var warnings []store.Warning
+	for last := time.Now(); loop.Sleep(ctx, upkeepEvery); {
+		if len(warnings) == 0 && time.Since(last) < r.resting(upkeepRest) {
+			continue
+		}
+		last = time.Now()
 		err := loop.Retry(ctx, func(err error) { r.events.Trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
 			call, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
 			defer cancel()
