@@ -21,6 +21,8 @@ type ListQuery struct {
 	// batches with this value under any name. The cost grows with the batches that have the tag, and
 	// with no others. The zero value selects all; a bad tag gives a [*batch.InputError].
 	Tag batch.Tag
+	// NewestFirst lists the latest order keys first; a cursor then goes on to earlier ones.
+	NewestFirst bool
 	// Limit is the largest number of records. Defaults to 100, at most 1,000. A page has fewer
 	// where they have more than [MaxListReceipts] receipts; its cursor goes on.
 	Limit int

@@ -38,8 +38,8 @@ type Store interface {
 
 	// Lists: [CanList].
 
-	// List returns records in the order of (CreatedAt, ID) and the cursor for the next call,
-	// "" at the end. It is for people and tools, not for hot paths.
+	// List returns records in the order of (CreatedAt, ID), or against it, and the cursor for the
+	// next call, "" at the end. It is for people and tools, not for hot paths.
 	List(ctx context.Context, q ListQuery) ([]batch.Record, Cursor, error)
 
 	// Counts, for people and for measurements: [CanCount].

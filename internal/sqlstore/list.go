@@ -112,17 +112,22 @@ func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) 
 
 // page adds where a list goes on, and returns the statement, which asks for one row more than
 // the limit.
-func (c *conditions) page(from string, after store.Cursor, created, id string, limit int) (string, []any, error) {
+func (c *conditions) page(from string, after store.Cursor, created, id string, newest bool, limit int) (string, []any, error) {
+	beyond, way := ">", ""
+	if newest {
+		beyond, way = "<", " DESC"
+	}
 	if after != "" {
 		at, last, err := store.ParseCursor(after)
 		if err != nil {
 			return "", nil, err
 		}
-		c.add(fmt.Sprintf("(%s, %s) > (?::bigint, ?::text)", created, id), at, last)
+		c.add(fmt.Sprintf("(%s, %s) %s (?::bigint, ?::text)", created, id, beyond), at, last)
 		// The same again for an index that does not hold the id.
-		c.add(created+" >= ?::bigint", at)
+		c.add(fmt.Sprintf("%s %s= ?::bigint", created, beyond), at)
 	}
-	statement, args := c.statement(from, " ORDER BY "+created+", "+id+" LIMIT ?::bigint", int64(limit+1))
+	end := fmt.Sprintf(" ORDER BY %s%s, %s%s LIMIT ?::bigint", created, way, id, way)
+	statement, args := c.statement(from, end, int64(limit+1))
 	return statement, args, nil
 }
 
@@ -176,7 +181,7 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	if q.NewerThan > 0 {
 		c.add(at+" > ?::bigint", now-int64(q.NewerThan/time.Microsecond))
 	}
-	return c.page(from, q.After, at, "b.header_signature", q.Limit)
+	return c.page(from, q.After, at, "b.header_signature", q.NewestFirst, q.Limit)
 }
 
 // tagged adds the conditions of a list of tagged batches, which does not go by the tables of open

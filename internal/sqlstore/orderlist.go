@@ -76,5 +76,5 @@ func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
 		c.add("o.party = ?::text", string(*q.Party))
 	}
 	c.states(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
-	return c.page(from, q.After, "o.created_at", "o.order_id", q.Limit)
+	return c.page(from, q.After, "o.created_at", "o.order_id", false, q.Limit)
 }

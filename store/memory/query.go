@@ -46,22 +46,10 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 			return nil, "", nil
 		}
 	}
-	from := sort.Search(l.len(), func(i int) bool { return byOrder(after, l.at(i)) })
-	now := s.now()
-	if q.NewerThan > 0 {
-		since := now.Add(-q.NewerThan)
-		from = max(from, sort.Search(l.len(), func(i int) bool { return l.at(i).created.After(since) }))
-	}
-	var rows []*entry
-	var receipts []int64
-	for i := from; i < l.len() && len(rows) <= q.Limit; i++ {
-		e := l.at(i)
-		if q.OlderThan > 0 && e.created.After(now.Add(-q.OlderThan)) {
-			break
-		}
-		if selects(q, e) {
-			rows, receipts = append(rows, e), append(receipts, int64(len(e.row.Receipts)))
-		}
+	rows := s.page(q, l, after)
+	receipts := make([]int64, len(rows))
+	for i, e := range rows {
+		receipts[i] = int64(len(e.row.Receipts))
 	}
 	var found []batch.Record
 	for _, e := range rows[:q.Cut(receipts)] {
@@ -72,6 +60,39 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) ([]batch.Record, st
 	}
 	last := found[len(found)-1]
 	return found, store.CursorAfter(last.CreatedAt, string(last.ID)), nil
+}
+
+// page returns the rows of a page, and one more. s.mu is held.
+func (s *Store) page(q store.ListQuery, l *list[*entry], after *entry) (rows []*entry) {
+	now, from, to := s.now(), 0, l.len()
+	switch {
+	case q.After == "":
+	case q.NewestFirst:
+		to = sort.Search(l.len(), func(i int) bool { return !byOrder(l.at(i), after) })
+	default:
+		from = sort.Search(l.len(), func(i int) bool { return byOrder(after, l.at(i)) })
+	}
+	younger := func(than time.Duration) int {
+		return sort.Search(l.len(), func(i int) bool { return l.at(i).created.After(now.Add(-than)) })
+	}
+	if q.NewerThan > 0 {
+		from = max(from, younger(q.NewerThan))
+	}
+	if q.OlderThan > 0 {
+		to = min(to, younger(q.OlderThan))
+	}
+	for n := range max(0, to-from) {
+		e := l.at(from + n)
+		if q.NewestFirst {
+			e = l.at(to - 1 - n)
+		}
+		if selects(q, e) {
+			if rows = append(rows, e); len(rows) > q.Limit {
+				break
+			}
+		}
+	}
+	return rows
 }
 
 func selects(q store.ListQuery, e *entry) bool {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,7 @@ func listTests() []test {
 		{name: "a record is a place to go on from", run: listBehind},
 		{name: "by age", run: listAge},
 		{name: "a page has so many receipts", run: listReceipts},
+		{name: "the newest first", run: listNewest},
 		{name: "by a tag", run: listTag},
 		{name: "a cursor from elsewhere is an error", run: listBadCursor},
 	}
@@ -246,4 +249,31 @@ func listTag(f *fixture) {
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}))
 	f.add(all[0])
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}), "only a tombstone is left")
+}
+
+// Against the order: what a list has, from its end, page by page; and what stands before a batch.
+func listNewest(f *fixture) {
+	f.needs(store.CanList)
+	f.oneOfEach()
+	f.add(many("lane", "b", 7)...)
+	f.tick()
+	lane := batch.ServiceID("lane")
+	for i, q := range []store.ListQuery{
+		{}, {Open: true}, {Service: &lane}, {Service: &lane, Open: true}, {States: []batch.State{batch.Committed}}, {Tag: batch.Tag{Value: "storetest"}},
+		{OlderThan: time.Microsecond}, {NewerThan: f.u(1000.5)}, {Quarantined: true},
+	} {
+		q.Limit = 1000
+		want := f.list(q)
+		slices.Reverse(want)
+		for _, q.Limit = range []int{1, 3, 1000} {
+			q.NewestFirst = true
+			require.Equal(f, want, f.list(q), "query %d, limit %d", i, q.Limit)
+		}
+	}
+	all, _ := must2(f.st.List(f.ctx, store.ListQuery{Service: &lane, Limit: 1000}))(f)
+	for i, r := range all {
+		q := store.ListQuery{Service: &lane, NewestFirst: true, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
+		before, _ := must2(f.st.List(f.ctx, q))(f)
+		require.Equal(f, recordIDs(all[max(0, i-1):i]), recordIDs(before), "before %s", r.Key)
+	}
 }
