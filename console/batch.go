@@ -27,17 +27,22 @@ type batchBody struct {
 	NoRow string
 	// Mend is the remedy in words. The page To, under Name, carries it out.
 	Mend, To, Name string
-	Facts          []fact
-	Attempts       []batch.Report
-	History        []batch.Act
-	Receipts       []batch.Receipt
-	MoreReceipts   int
-	Reads, Writes  []string
-	MoreAddresses  int
-	Orders         []order.Record
-	MoreOrders     bool
-	Offers         []offer
-	Done           *batch.Act
+	// Described is what the application says of it, or NotDescribed why it says nothing.
+	Described    []Field
+	NotDescribed string
+	Tags         []batch.Tag
+	Facts        []fact
+	Steps        []stepLine
+	// Before and After are its neighbours in the lane.
+	Before, After *batch.Record
+	Receipts      []batch.Receipt
+	MoreReceipts  int
+	Reads, Writes []string
+	MoreAddresses int
+	Orders        []order.Record
+	MoreOrders    bool
+	Offers        []offer
+	Done          *batch.Act
 }
 
 // fact is a line about a batch: a text, or a time.
@@ -63,17 +68,24 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := batchBody{Rec: l.Record, Facts: facts(v.now, l.Record)}
+	b := batchBody{Rec: l.Record, Facts: facts(v.now, l.Record), Tags: tagged(l.Record.Tags)}
 	if err := follow(ctx, v.desk, key, &b); err != nil {
 		return nil, err
 	}
-	if b.Attempts, err = v.desk.Attempts(ctx, key); err != nil {
+	attempts, err := v.desk.Attempts(ctx, key)
+	if err != nil {
 		return nil, err
 	}
-	if b.History, err = v.desk.History(ctx, key); err != nil {
+	history, err := v.desk.History(ctx, key)
+	if err != nil {
 		return nil, err
 	}
-	b.Done = done(v.q.Get("done"), b.History)
+	b.Steps = steps(v.now, operator.Timeline(l.Record, attempts, history, v.now))
+	b.Done = done(v.q.Get("done"), history)
+	if b.Before, b.After, err = v.neighbours(ctx, l.Record); err != nil {
+		return nil, err
+	}
+	b.Described, b.NotDescribed = v.describe.of(ctx, v.store, l)
 	b.Receipts = l.Record.Receipts[:min(len(l.Record.Receipts), partsShown)]
 	b.MoreReceipts = len(l.Record.Receipts) - len(b.Receipts)
 	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), partsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), partsShown)]
@@ -94,7 +106,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 // removedBatch shows what is kept of a batch that retention removed.
 func removedBatch(v *visit, rec batch.Record) *answer {
 	return &answer{page: "batch", title: "Batch " + short(rec.ID), body: batchBody{
-		Rec: rec, Facts: facts(v.now, rec), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
+		Rec: rec, Facts: facts(v.now, rec), Steps: steps(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
 	}}
 }
 
@@ -125,40 +137,24 @@ func follow(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBod
 
 // facts are the lines about a batch that say something.
 func facts(now time.Time, r batch.Record) []fact {
-	state := r.State.String()
-	if r.Final() {
-		state += ", final"
-	}
 	budget := "no budget limits them"
 	if r.Budget.Attempts > 0 {
 		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
 	}
-	set, payload, attempts := "no", "not shown", fmt.Sprintf("%d; %s", r.Attempt, budget)
+	set, payload, attempts := "", "not shown", fmt.Sprintf("%d; %s", r.Attempt, budget)
 	if r.Quarantined {
 		set = "yes, by the policy of its lane"
 	}
 	if !r.PrunedAt.IsZero() {
-		set, payload, attempts = "", "", fmt.Sprint(r.Attempt) // nothing more is known
+		payload, attempts = "", fmt.Sprint(r.Attempt) // nothing more is known
 	}
 	all := []fact{
-		{Name: "State", Text: state},
 		{Name: "Id", Text: string(r.ID)},
-		{Name: "A person has to decide", Text: r.Decision, Alarm: true},
 		{Name: "Last error", Text: failed(r.Error), Alarm: r.Final()},
-		{Name: "In doubt since", At: past(now, r.DoubtSince)},
-		{Name: "A resend is harmless until", At: due(now, r.ResendUntil)},
 		{Name: "Set aside", Text: set, Alarm: r.Quarantined},
 		{Name: "Attempts", Text: attempts},
 		{Name: "Claimed by", Text: r.ClaimedBy},
-		{Name: "The claim ends", At: due(now, r.ClaimExpires)},
-		{Name: "Not sent before", At: due(now, r.NotBefore)},
-		{Name: "Last post", At: due(now, r.LastPost)},
-		{Name: "Settles", At: due(now, r.SettlesAt)},
-		{Name: "Added", At: past(now, r.CreatedAt)},
-		{Name: "Final since", At: past(now, r.FinalAt)},
-		{Name: "Removed by retention", At: past(now, r.PrunedAt)},
 		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},
-		{Name: "Tags", Text: r.Tags.String()},
 		{Name: "Version", Text: fmt.Sprint(r.Version)},
 		{Name: "Payload", Text: payload},
 	}

@@ -39,14 +39,14 @@ var void = []string{"meta", "link", "input", "br", "hr"}
 var known = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
-	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "polygon", "line", "defs", "symbol", "path", "circle", "use", "datalist", "progress", "script",
+	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "polygon", "line", "defs", "symbol", "ol", "path", "circle", "use", "datalist", "progress", "script",
 }
 
 // attributes are those that pages use.
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
-	"src", "viewBox", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy", "max", "aria-sort",
+	"src", "viewBox", "height", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy", "max", "aria-sort",
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current", "aria-hidden",
 }
 

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -44,4 +45,41 @@ func Example() {
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ops/queue/lanes", nil))
 	fmt.Println(w.Code, strings.Contains(w.Body.String(), "shipments"))
 	// Output: 200 true
+}
+
+// An application stores tags with a batch, by which people find it, and says what they may see of its
+// payload.
+func ExampleOptions() {
+	st := memory.New()
+	invoice := batch.Batch{
+		Service: "shipments", ID: "b1", Payload: []byte("signed bytes that say 5 EUR"),
+		Tags: batch.Tags{"invoice": "4711", "customer": "77"},
+	}
+	if err := st.Add(context.Background(), invoice); err != nil {
+		fmt.Println(err)
+		return
+	}
+	describe := func(b batch.Batch) []console.Field {
+		_, amount, _ := bytes.Cut(b.Payload, []byte("say "))
+		return []console.Field{{Name: "Invoice", Value: b.Tags["invoice"]}, {Name: "Amount", Value: string(amount)}}
+	}
+	pages, err := console.New(st, &console.Options{Describe: describe})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pages.Close()
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/batch?service=shipments&id=b1", nil))
+	fmt.Println(strings.Contains(w.Body.String(), "5 EUR"), strings.Contains(w.Body.String(), "signed bytes"))
+
+	found, _, err := st.List(context.Background(), store.ListQuery{Tag: batch.Tag{Name: "invoice", Value: "4711"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(found[0].ID, found[0].Tags)
+	// Output:
+	// true false
+	// b1 customer=77, invoice=4711
 }

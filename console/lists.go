@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/store"
@@ -83,6 +85,8 @@ type pager struct {
 // batchesBody lists batches.
 type batchesBody struct {
 	Service batch.ServiceID
+	Tag     string
+	Newest  bool // the newest first
 	Show    []choice
 	States  []choice
 	Rows    []batch.Record
@@ -96,10 +100,17 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	q := store.ListQuery{Service: service, Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
+	tag, show := strings.TrimSpace(v.q.Get("tag")), v.q.Get("show")
+	if tag != "" {
+		if q.Tag, err = batch.ParseTag(tag); err != nil {
+			return nil, err
+		}
+		show = cmp.Or(show, "all")
+	}
+	q.NewestFirst = v.q.Get("first") == "newest"
 	if q.States, err = parse[batch.State](v.q["state"]); err != nil {
 		return nil, err
 	}
-	show := v.q.Get("show")
 	switch {
 	case show == "quarantined":
 		q.Quarantined = true
@@ -107,7 +118,7 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		q.Open, show = true, "open"
 	}
 	b := batchesBody{
-		Service: shownService(q.Service), Pages: pager{First: q.After == "", Page: "batches"}, States: choices(batch.States(), v.q["state"]),
+		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: further(v.q, "batches", "after", "")}, States: choices(batch.States(), v.q["state"]),
 		Show: []choice{
 			{Value: "open", Title: "open", On: show == "open"}, {Value: "all", Title: "all, final ones too", On: show == "all"},
 			{Value: "quarantined", Title: "set aside by a policy", On: show == "quarantined"},

@@ -187,7 +187,7 @@ func TestEmptyStore(t *testing.T) {
 			"": "Nobody has counted yet", "lanes": "No batch is open", "lanes?held=1": "No lane is held", "batches": "No batch is like this",
 			"orders": "Orders are there only where auto-batching is used", "instances": "No instance has shown itself", "audit": "Nobody has done anything",
 			"bulks":          "Nobody has begun one",
-			"lane?service=s": "Nothing waits in this lane", "search?q=x": "No batch or order has this id",
+			"lane?service=s": "No batch of the lane is open", "search?q=x": "No batch or order has this id",
 		} {
 			assert.Contains(p, p.get(page).text(), says, page)
 		}
@@ -454,7 +454,7 @@ func TestARemovedBatch(t *testing.T) {
 		for _, page := range []string{"search?q=b1", "search?q=change+7"} {
 			text := p.get(page).text()
 			assert.Contains(p, text, "Retention has removed the batch")
-			assert.Contains(p, text, "rejected, final")
+			assert.Contains(p, text, "Removed by retention")
 			assert.Contains(p, text, "not valid")
 			assert.NotContains(p, text, "Requeue")
 			assert.NotContains(p, text, "Nobody has acted")

@@ -59,8 +59,14 @@ const secret = "hunter2-Zq"
 
 // visits gives a person a console with options; the store may wrap st.
 func visits(t *testing.T, st store.Store, s store.Store, actor func(*http.Request) (string, error)) *person {
+	return visitsWith(t, st, s, &console.Options{Actor: actor})
+}
+
+// visitsWith is visits for any options; the log is the person's.
+func visitsWith(t *testing.T, st store.Store, s store.Store, o *console.Options) *person {
 	p := &person{T: t, st: st, name: "ada", log: &strings.Builder{}}
-	h, err := console.New(s, &console.Options{Actor: actor, Logger: slog.New(slog.NewTextHandler(p.log, nil))})
+	o.Logger = slog.New(slog.NewTextHandler(p.log, nil))
+	h, err := console.New(s, o)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle(prefix+"/", http.StripPrefix(prefix, h))

@@ -50,7 +50,7 @@ const (
 func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
 	n = min(max(n, 1), maxFront)
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()
-	f := Front{Service: service, Rows: []FrontRow{}, Text: "The lane has no open batch."}
+	f := Front{Service: service, Rows: []FrontRow{}, Text: "No batch of the lane is open."}
 	v := d.newView()
 	_, _, err := v.page(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, n) })
 	if err != nil {

@@ -41,7 +41,7 @@ func TestFront(t *testing.T) {
 		}
 		assert.Equal(o, "From the front: 1 needs a person, 3 wait; 3 more stand behind. 3 of these wait for batch "+string(bs[0].ID)+".", f.Text)
 		assert.Empty(o, o.front("none", 3).Rows)
-		assert.Equal(o, "The lane has no open batch.", o.front("none", 3).Text)
+		assert.Equal(o, "No batch of the lane is open.", o.front("none", 3).Text)
 	})
 }
 

@@ -92,14 +92,15 @@ func (t *timeline) add(s Step) {
 }
 
 func (t *timeline) attempts(reports []batch.Report) {
-	doubted := false // an attempt before
-	for _, p := range reports {
+	for i, p := range reports {
 		answer, tone := answered(p.Kind)
 		title := fmt.Sprintf("Attempt %d: %s", p.Attempt, answer)
-		if doubted {
+		switch {
+		case i > 0 && reports[i-1].Attempt == p.Attempt: // it was sent once, so this answers a question about it
+			title = fmt.Sprintf("The ledger was asked about attempt %d: %s", p.Attempt, answer)
+		case i > 0 && reports[i-1].Kind == batch.KindDoubt:
 			title = fmt.Sprintf("Sent again, attempt %d: %s", p.Attempt, answer)
 		}
-		doubted = p.Kind == batch.KindDoubt
 		t.add(Step{
 			At: p.At, Kind: StepAnswered, Tone: tone, Title: title, Text: p.Text, By: p.Instance, Attempt: p.Attempt,
 			Endpoint: p.Endpoint, StatusCode: p.StatusCode, Code: p.Code, Took: p.Took,
@@ -168,7 +169,7 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	case live && r.Attempt == 1:
 		t.add(Step{At: r.DoubtSince, Kind: StepTaken, Tone: TonePlain, Title: "Claimed for attempt 1, which is under way", By: r.ClaimedBy, Attempt: 1})
 	default:
-		title := "Since then the outcome of an attempt is not known"
+		title := "Claimed for the attempt that is in doubt"
 		t.add(Step{At: r.DoubtSince, Kind: StepDoubt, Tone: ToneDoubt, Title: title, By: r.ClaimedBy})
 	}
 	if !reported && r.Attempt > 0 && !live {

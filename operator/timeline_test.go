@@ -68,11 +68,13 @@ func TestTimeline(t *testing.T) {
 			}),
 			reports: []batch.Report{
 				{Attempt: 1, At: at(9), Kind: batch.KindBusy}, {Attempt: 2, At: at(20), Kind: batch.KindDoubt},
+				{Attempt: 2, At: at(25), Kind: batch.KindDoubt},
 				{Attempt: 3, At: at(30), Kind: batch.KindUnavailable}, {Attempt: 9, At: at(61), Kind: batch.KindDoubt},
 			},
 			want: []string{
-				"0 plain: Added", "9 wait: Attempt 1: the ledger is busy", "10 doubt: Since then the outcome of an attempt is not known",
-				"20 doubt: Attempt 2: the outcome is not known", "30 wait: Sent again, attempt 3: the ledger was not reached",
+				"0 plain: Added", "9 wait: Attempt 1: the ledger is busy", "10 doubt: Claimed for the attempt that is in doubt",
+				"20 doubt: Attempt 2: the outcome is not known",
+				"25 doubt: The ledger was asked about attempt 2: the outcome is not known", "30 wait: Sent again, attempt 3: the ledger was not reached",
 				"? plain: Attempts 4 to 8: no report is kept", "61 doubt: Attempt 9: the outcome is not known", "100 person: A person has to decide",
 				"160 plain: It may be sent again", "170 plain: Until then a resend is harmless",
 			},

@@ -159,6 +159,7 @@ func pages() []page {
 		{name: "everything", path: "lane?all=1"},
 		{name: "batches", path: "batches"},
 		{name: "batch", path: "batch" + query("service", "orders", "id", string(long(1)))},
+		{name: "refused-batch", path: "batch" + query("service", "invoices", "id", string(long(7)))},
 		{name: "orders", path: "orders"},
 		{name: "refused", path: "orders?state=quarantined"},
 		{name: "search", path: "search" + query("q", string(long(150)[:1]))},

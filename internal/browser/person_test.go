@@ -48,7 +48,10 @@ func newStand(t *testing.T) *stand {
 	require.NoError(t, err)
 	require.NoError(t, s.st.Migrate(t.Context()))
 	h, err := console.New(s.st, &console.Options{
-		Title:  "payments, production",
+		Title: "payments, production",
+		Describe: func(b batch.Batch) []console.Field {
+			return []console.Field{{Name: "Invoice", Value: b.Tags["invoice"]}, {Name: "Amount", Value: "5.00 EUR"}, {Name: "From", Value: "account 17"}}
+		},
 		Actor:  func(*http.Request) (string, error) { return ada, nil },
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,7 +20,11 @@ import (
 var bob = batch.By{Actor: "bob", Reason: "for a moment"}
 
 func one(service batch.ServiceID, id batch.ID, writes ...string) batch.Batch {
-	return batch.Batch{Service: service, ID: id, Payload: []byte("payload"), Footprint: batch.Footprint{Writes: writes}}
+	invoice := 4700 + int(id[0])
+	return batch.Batch{
+		Service: service, ID: id, Payload: []byte("payload"), Footprint: batch.Footprint{Writes: writes},
+		Tags: batch.Tags{"invoice": fmt.Sprint(invoice), "customer": "77"},
+	}
 }
 
 func (s *stand) add(batches ...batch.Batch) {

@@ -1,0 +1,104 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// Field is one thing that a person may know about a batch: a name, such as "invoice", and its value.
+type Field struct{ Name, Value string }
+
+// Bounds of a description.
+const (
+	describeTime  = time.Second
+	describeTurns = 4 // descriptions at one time, those that hang included; each holds a payload
+	maxDescribed  = 30
+)
+
+// describer asks the application what its payloads are.
+type describer struct {
+	ask   func(batch.Batch) []Field // nil where the application describes nothing
+	turns chan struct{}
+	log   *slog.Logger
+}
+
+func newDescriber(ask func(batch.Batch) []Field, log *slog.Logger) *describer {
+	return &describer{ask: ask, turns: make(chan struct{}, describeTurns), log: log}
+}
+
+// of returns what the application says about a stored batch, or why there is nothing to show. A
+// description that hangs or panics costs its page a second, and nobody else anything.
+func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields []Field, why string) {
+	if d.ask == nil {
+		return nil, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	defer cancel()
+	select {
+	case d.turns <- struct{}{}:
+	case <-ctx.Done():
+		return nil, "The application is busy with descriptions of other batches: look again."
+	}
+	type described struct {
+		fields []Field
+		err    error
+	}
+	done := make(chan described, 1)
+	go func() {
+		defer func() { <-d.turns }()
+		var a described
+		a.err = loop.Contain(func() error {
+			payloads, err := s.Payloads(ctx, []store.Ref{l.Ref})
+			if err != nil || len(payloads) != 1 || payloads[0] == nil {
+				return errors.Join(errNoPayload, err)
+			}
+			rec := l.Record
+			a.fields = bounded(d.ask(batch.Batch{
+				Service: rec.Service, ID: rec.ID, Payload: payloads[0], DataChangeID: rec.DataChangeID, Tags: rec.Tags,
+				Footprint: l.Footprint, Budget: rec.Budget, TraceParent: rec.TraceParent,
+			}))
+			return nil
+		})
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		if a.err == nil {
+			return a.fields, ""
+		}
+		d.failed(ctx, l, a.err)
+		return nil, "The application could not describe the batch: the log of the console's process says more."
+	case <-ctx.Done():
+		return nil, fmt.Sprintf("The application did not describe the batch within %s.", describeTime)
+	}
+}
+
+var errNoPayload = errors.New("console: the payload was not read")
+
+// failed logs why there is no description. The value of a panic may quote the payload: its type and
+// its place have to do.
+func (d *describer) failed(ctx context.Context, l store.Look, err error) {
+	attrs := []slog.Attr{slog.String("service", string(l.Ref.Key.Service)), slog.String("batch", string(l.Ref.Key.ID))}
+	if p, is := errors.AsType[*loop.PanicError](err); is {
+		attrs = append(attrs, slog.String("panic", fmt.Sprintf("%T", p.Value)), slog.String("stack", string(p.Stack)))
+	} else {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	d.log.LogAttrs(ctx, slog.LevelError, "a batch was not described", attrs...)
+}
+
+// bounded keeps fields within what a page can show: so many, of printable text.
+func bounded(fields []Field) []Field {
+	kept := make([]Field, 0, min(len(fields), maxDescribed))
+	for _, f := range fields[:min(len(fields), maxDescribed)] {
+		kept = append(kept, Field{batch.Excerpt(f.Name, batch.MaxTagName), batch.Excerpt(f.Value, batch.MaxErrorText)})
+	}
+	return kept
+}

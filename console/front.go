@@ -1,0 +1,92 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// frontShown is how many attempted batches of a lane its picture has, and as many that wait.
+const frontShown = 12
+
+// front is the picture of a lane's front: a row of text for each batch, and beside the rows a drawing
+// that shows with lines who waits for whom. The rows say all that the drawing shows.
+type front struct {
+	operator.Front
+	Lines           []frontLine
+	Arcs            []arc
+	ViewBox, Height string // of the drawing; a row has the same height there and in the style sheet
+}
+
+type frontLine struct {
+	operator.FrontRow
+	Mark mark
+	Y    int
+}
+
+// arc leads from a batch to the batch that it waits for, with a head there.
+type arc struct{ Line, Head string }
+
+// The drawing's units: a hundredth of a rem.
+const (
+	rowHigh  = 400
+	drawWide = 300
+	nodeX    = 220
+)
+
+func draw(f operator.Front) front {
+	for _, r := range f.Rows {
+		if len(r.Blocker.ID) <= maxID {
+			continue
+		}
+		f.Text = strings.ReplaceAll(f.Text, string(r.Blocker.ID), short(r.Blocker.ID))
+	}
+	d := front{Front: f, ViewBox: fmt.Sprintf("0 0 %d %d", drawWide, rowHigh*len(f.Rows)), Height: fmt.Sprintf("%drem", rowHigh/100*len(f.Rows))}
+	for i, r := range f.Rows {
+		d.Lines = append(d.Lines, frontLine{r, frontMark(r), rowHigh*i + rowHigh/2})
+	}
+	for i, r := range f.Rows {
+		if r.Blocked >= 0 && r.Blocked != i {
+			d.Arcs = append(d.Arcs, between(d.Lines[i].Y, d.Lines[r.Blocked].Y))
+		}
+	}
+	return d
+}
+
+// between draws an arc; the farther it leads, the wider it is, so that many stay apart.
+func between(from, to int) arc {
+	rows := max(from-to, to-from) / rowHigh
+	x := max(20, nodeX-90-18*rows)
+	tip := nodeX - 75
+	return arc{
+		Line: fmt.Sprintf("M%d %d C%d %d %d %d %d %d", nodeX-60, from, x, from, x, to, tip-20, to),
+		Head: fmt.Sprintf("%d,%d %d,%d %d,%d", tip, to, tip-45, to-28, tip-45, to+28),
+	}
+}
+
+func frontMark(r operator.FrontRow) mark {
+	m := mark{Tone: toneWait, Icon: "clock", Word: r.Word}
+	switch r.Cause {
+	case batch.CauseReady:
+		m.Tone, m.Icon = toneOK, "go"
+	case batch.CausePaused:
+		m.Tone, m.Icon = toneWarn, "pause"
+	case batch.CauseHalted:
+		m.Tone, m.Icon = toneBad, "halt"
+	case batch.CauseDelayed:
+		m.Tone, m.Icon = toneWarn, "clock"
+	case batch.CauseClaimed:
+		m.Tone, m.Icon = toneRun, "send"
+	case batch.CauseLedger:
+		m.Tone, m.Icon = toneRun, "ledger"
+	case batch.CauseInDoubt, operator.CauseUnknown:
+		m.Tone, m.Icon = toneWarn, "doubt"
+	case batch.CauseDecision, batch.CauseHeld, batch.CauseUnserved:
+		m.Tone, m.Icon = toneBad, "person"
+	case batch.CauseSettling:
+		m.Tone, m.Icon = toneBad, "bad"
+	}
+	return m
+}

@@ -1,0 +1,95 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// stepLine is a step of a batch's timeline on its page.
+type stepLine struct {
+	operator.Step
+	Mark  mark
+	At    stamp
+	Later string // since the step before
+	Now   bool
+}
+
+// steps are the lines of a timeline.
+func steps(now time.Time, list []operator.Step) []stepLine {
+	lines := make([]stepLine, len(list))
+	var before time.Time
+	for i, s := range list {
+		l := stepLine{Step: s, Mark: stepMark(s), At: due(now, s.At), Now: s.Kind == operator.StepCalled}
+		if s.At.Sub(before) >= time.Second && !before.IsZero() && !l.Now {
+			l.Later = age(s.At.Sub(before)) + " later"
+		}
+		if !s.At.IsZero() {
+			before = s.At
+		}
+		lines[i] = l
+	}
+	return lines
+}
+
+func stepMark(s operator.Step) mark {
+	m := mark{Tone: toneWait, Icon: "clock", Word: s.Title}
+	switch s.Tone {
+	case operator.ToneGood:
+		m.Tone, m.Icon = toneOK, "ok"
+	case operator.ToneWait:
+		m.Tone, m.Icon = toneWarn, "warn"
+	case operator.ToneDoubt:
+		m.Tone, m.Icon = toneWarn, "doubt"
+	case operator.ToneBad:
+		m.Tone, m.Icon = toneBad, "bad"
+	case operator.TonePerson:
+		m.Tone, m.Icon = toneRun, "person"
+		if s.Kind == operator.StepCalled {
+			m.Tone = toneBad
+		}
+	case operator.TonePlain:
+		if s.Kind == operator.StepTaken || s.Kind == operator.StepAnswered {
+			m.Tone, m.Icon = toneRun, "send"
+		}
+	}
+	return m
+}
+
+// neighbours are the batches right before and behind a batch in its lane, final ones too; nil where there
+// is none, and where the store has no lists.
+func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *batch.Record, err error) {
+	q := store.ListQuery{Service: &r.Service, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
+	for _, to := range []struct {
+		newest bool
+		rec    **batch.Record
+	}{{true, &before}, {false, &after}} {
+		q.NewestFirst = to.newest
+		found, _, err := v.desk.List(ctx, q)
+		if errors.Is(err, store.ErrUnsupported) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(found) > 0 {
+			*to.rec = &found[0]
+		}
+	}
+	return before, after, nil
+}
+
+// tagged are tags in the order of their names.
+func tagged(t batch.Tags) []batch.Tag {
+	list := make([]batch.Tag, 0, len(t))
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		list = append(list, batch.Tag{Name: name, Value: t[name]})
+	}
+	return list
+}
