@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -87,6 +88,8 @@ func (e *Engine) logHints(t store.Topics, before, now hints.State) {
 	attrs := []slog.Attr{slog.String("about", t.String())}
 	level, line := slog.LevelDebug, lineHears
 	switch {
+	case errors.Is(now.Err, store.ErrUnsupported):
+		return // the line about lost abilities says so
 	case now.Err != nil:
 		level, line = slog.LevelWarn, lineHearsNothing
 		attrs = append(attrs, slog.Any("error", now.Err))
