@@ -48,7 +48,7 @@ const (
 	// busyPause is the pause while more is written all the time, mostly by this process itself.
 	busyPause = 5 * time.Millisecond
 	// lookShare bounds the part of the time that looks take to one in so many.
-	lookShare = 20
+	lookShare = 3
 	// testEvery is the pause between two tests.
 	testEvery = time.Minute
 	lookTime  = 5 * time.Second // for one look
