@@ -221,7 +221,7 @@ func TestAttentionToBatches(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, r := range []*dltbatch.Runner{r, other} {
 			require.Contains(t, r.Health().Attention(time.Now()), health.Attention{
-				Part: health.PartBatches, Text: "batches that wait for a person's decision: 1",
+				Part: health.PartBatches, Text: "A person has to decide about 1 batch.",
 			})
 		}
 		rec, err := r.Get(ctx, b.Key())

@@ -50,7 +50,7 @@ var house = []struct {
 	{"internal/ask", []string{"batch", "store", "dlt", "monitor", "internal/inhand", "internal/loop", "internal/pool", "internal/wall"}},
 	{"internal/position", []string{"batch"}},
 	{"internal/pool", nil},
-	{"health", []string{"batch", "dlt"}},
+	{"health", []string{"batch", "dlt", "internal/incident"}},
 	{"probe", []string{"health", "store", "internal/isnil"}},
 	{"otelbatch", []string{"batch", "batch/autobatch/order", "batch/autobatch", "store", "dlt", "health"}}, // and the root
 	{"internal/loop", nil},
@@ -65,7 +65,7 @@ var house = []struct {
 	{"internal/acts", []string{"batch", "store"}},
 	{"internal/incident", []string{"batch"}},
 	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/incident", "internal/relied", "internal/texts", "internal/isnil", "internal/pages"}},
-	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/loop", "internal/legible"}},
+	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/incident", "internal/loop", "internal/legible"}},
 	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/incident", "internal/pgsettings", "internal/redact", "internal/legible"}},
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/texts", []string{"batch", "store"}},

@@ -53,7 +53,7 @@ func TestIncidents(t *testing.T) {
 			assert.Contains(p, after.text(), "Done: resume by ada")
 			acts, err := p.st.LaneHistory(p.ctx(), batch.Only("s"))
 			p.done(acts, err, batch.ActionResume)
-			assert.Contains(p, p.get("").text(), "Nothing does: each open batch moves by itself")
+			assert.NotContains(p, p.get("").text(), "paused by bob")
 		},
 		"a halted lane": func(p *person) {
 			p.add("s", "b1", "b2")
@@ -236,7 +236,7 @@ func TestSettingsAreNotKnown(t *testing.T) {
 	assert.Contains(t, got.text(), "which is not on record")
 	assert.Contains(t, p.follow(got, "Go on to the settings on record").text(), "nothing is on record about its ledger")
 	assert.Contains(t, p.get("batch?service=s&id=b2").text(), "not on record")
-	assert.Contains(t, p.get("").text(), "settings are not on record")
+	assert.Contains(t, p.get("").text(), "No instance runs.")
 }
 
 // Many batches are previewed, and only these are acted upon; the report names the others.

@@ -6,126 +6,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of the plots.
-const (
-	flowCell   = 15 * time.Second // of one point
-	growCounts = 4                // the queue grows if so many counts are each above the one before,
-	growShare  = 20               // and by more than 1/growShare of what becomes final
-)
+// flowCell is the time of one point of a plot.
+const flowCell = operator.FlowCell
 
-// flowBody are the numbers and plots of the last minutes.
-type flowBody struct {
-	Plots []plot
-	// Growing says in a sentence that the queue grows faster than it leaves; "" if it does not.
-	Growing string
-}
-
-// cell is a stretch of time: what all instances saw in it.
-type cell struct {
-	seen                    bool
-	rate                    float64 // final batches a second
-	queue, flight, finality store.Times
-}
-
-// flows puts the stretches of all instances into cells, the earliest first. A stretch is in the cell of
-// its middle, and its rate goes with its own length. Cells that nobody has shown are left out at both
-// ends.
-func flows(instances []store.Instance) []cell {
-	cells := make([]cell, store.MaxFlows)
-	for _, i := range instances {
-		rates, n := make([]float64, len(cells)), make([]float64, len(cells))
-		for _, f := range i.Flows {
-			at := len(cells) - 1 - int((i.Unseen+f.Ago+f.Took/2)/flowCell)
-			if at < 0 || at >= len(cells) || f.Took <= 0 {
-				continue
-			}
-			rates[at] += float64(f.Final) / f.Took.Seconds()
-			n[at]++
-			c := &cells[at]
-			c.queue, c.flight, c.finality = c.queue.With(f.Queue), c.flight.With(f.Flight), c.finality.With(f.Finality)
-		}
-		for at := range cells {
-			if n[at] > 0 {
-				cells[at].seen = true
-				cells[at].rate += rates[at] / n[at]
-			}
-		}
-	}
-	for len(cells) > 0 && !cells[0].seen {
-		cells = cells[1:]
-	}
-	for len(cells) > 0 && !cells[len(cells)-1].seen {
-		cells = cells[:len(cells)-1]
-	}
-	return cells
-}
+// flowBody are the numbers of the last half minute, and the plots of the last minutes.
+type flowBody struct{ Plots []plot }
 
 // newFlow makes the plots; nil where nobody has counted.
 func newFlow(s store.Stats) *flowBody {
 	if s.At.IsZero() {
 		return nil
 	}
-	cells := flows(s.Instances)
-	var all cell
-	var rates []float64
-	seen := 0
-	for _, c := range cells {
-		if c.seen {
-			rates = append(rates, c.rate)
-			all.rate += c.rate
-			seen++
-		} else {
-			rates = append(rates, math.NaN())
+	cells, now := operator.Cells(s.Instances), operator.FlowOf(s)
+	rates := make([]float64, len(cells))
+	for i, c := range cells {
+		if rates[i] = c.Rate; !c.Seen {
+			rates[i] = math.NaN()
 		}
-		all.queue, all.flight, all.finality = all.queue.With(c.queue), all.flight.With(c.flight), all.finality.With(c.finality)
 	}
 	final := plot{Title: "Final", Number: "not known", About: "no instance has shown it yet"}
-	if seen > 0 {
-		all.rate /= float64(seen)
-		final.Number, final.About = perSecond(all.rate), "became final, the mean"
-		final.line(rates, ago(len(cells)), perSecond)
+	if now.Known {
+		final.Number, final.About = operator.PerSecond(now.Final), "became final, in the last half minute"
 	}
-	counts := append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())
-	growth, known := growing(counts)
+	if len(cells) > 0 {
+		final.line(rates, ago(len(cells)), operator.PerSecond)
+	}
 	added := plot{Title: "Added", Number: "not known", About: "needs two counts, and an instance"}
-	b := &flowBody{}
-	if known && seen > 0 {
-		added.Number, added.About = perSecond(max(0, all.rate+growth)), "final ones and growth"
+	if now.AddedKnown {
+		added.Number, added.About = operator.PerSecond(now.Added), "final ones and growth"
 	}
-	if n := len(counts); n >= growCounts && growth > all.rate/growShare && rises(counts[n-growCounts:]) {
-		b.Growing = fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",
-			counts[n-1].Open-counts[0].Open, age(counts[n-1].At.Sub(counts[0].At)), added.Number, final.Number)
+	queue := latency("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
+	if now.Waits > now.Queue.Max { // what waits still says more than what has left
+		queue.Number, queue.About = brief(now.Waits), "the oldest open batch has waited"
 	}
-	b.Plots = []plot{
-		openPlot(counts), added, final,
-		latency("Queue time", "from Add to the first attempt", all.queue, cells, func(c cell) store.Times { return c.queue }),
-		latency("Submit time", "a POST, up to its answer", all.flight, cells, func(c cell) store.Times { return c.flight }),
-		latency("Finality", "from the POST to the outcome", all.finality, cells, func(c cell) store.Times { return c.finality }),
-	}
-	return b
-}
-
-// growing is by how many batches a second the queue grows, from the first count to the last.
-func growing(counts []store.OpenAt) (perSecond float64, known bool) {
-	first, last := counts[0], counts[len(counts)-1]
-	took := last.At.Sub(first.At)
-	if took <= 0 {
-		return 0, false
-	}
-	return float64(last.Open-first.Open) / took.Seconds(), true
-}
-
-// rises reports whether each count is above the one before.
-func rises(counts []store.OpenAt) bool {
-	for i := 1; i < len(counts); i++ {
-		if counts[i].Open <= counts[i-1].Open {
-			return false
-		}
-	}
-	return true
+	return &flowBody{[]plot{
+		openPlot(append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt())), added, final, queue,
+		latency("Submit time", "a POST, up to its answer", now.Flight, cells, func(c operator.Cell) store.Times { return c.Flight }),
+		latency("Finality", "from the POST to the outcome", now.Finality, cells, func(c operator.Cell) store.Times { return c.Finality }),
+	}}
 }
 
 func openPlot(counts []store.OpenAt) plot {
@@ -148,12 +70,11 @@ func openPlot(counts []store.OpenAt) plot {
 	return p
 }
 
-func latency(title, about string, all store.Times, cells []cell, of func(cell) store.Times) plot {
+func latency(title, about string, all store.Times, cells []operator.Cell, of func(operator.Cell) store.Times) plot {
 	p := plot{Title: title, Number: "none", About: about}
-	if all.N == 0 {
-		return p
+	if all.N > 0 {
+		p.Number, p.About = brief(all.Mean()), about+", the longest "+brief(all.Max)
 	}
-	p.Number, p.About = brief(all.Mean()), about+", the longest "+brief(all.Max)
 	means := make([]float64, len(cells))
 	for i, c := range cells {
 		if means[i] = math.NaN(); of(c).N > 0 {
@@ -173,19 +94,6 @@ func latency(title, about string, all store.Times, cells []cell, of func(cell) s
 
 // ago is when the earliest of so many cells began.
 func ago(cells int) string { return brief(time.Duration(cells)*flowCell) + " ago" }
-
-// perSecond shows a rate.
-func perSecond(rate float64) string {
-	switch {
-	case rate >= 9.95:
-		return fmt.Sprintf("%.0f/s", rate)
-	case rate >= 0.095:
-		return fmt.Sprintf("%.1f/s", rate)
-	case rate > 0:
-		return fmt.Sprintf("%.1f/min", rate*60)
-	}
-	return "0/s"
-}
 
 // brief shows a duration as short as it can.
 func brief(d time.Duration) string {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,50 +19,32 @@ const (
 )
 
 // overview has the data of the first page.
-type overview struct {
-	causes  operator.Causes
-	stats   store.Stats
-	counted bool            // the store keeps counts
-	held    []batch.Control // one more than is shown
-}
+type overview struct{ operator.Situation }
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	// A kept report of causes serves only as long as no visitor has acted since the last look.
 	acts := c.overview.acts.Load()
-	if o.causes, err = c.desk.Causes(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
+	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
 		return o, err
 	}
 	c.looked = acts
-	if o.held, err = c.desk.Controls(ctx, store.ControlsQuery{Start: true, Limit: homeRows + 1}); err != nil {
-		return o, err
-	}
-	o.stats, err = c.desk.Stats(ctx)
-	if o.counted = !errors.Is(err, store.ErrUnsupported); !o.counted {
-		err = nil
-	}
-	return o, err
+	return o, nil
 }
 
 // homeBody is the first page: the causes, and the counts.
 type homeBody struct {
-	Age time.Duration // of the look
-	// Person are the groups that a person has to look at, Itself the others.
-	Person, Itself []group
-	Causes         operator.Causes
-	Counted        bool
-	CountsAge      time.Duration
-	Stats          store.Stats
-	Open           int
-	States         []stateCount
-	Live           int
-	Instances      []store.Instance
-	More           int // instances that are not shown
-	Troubles       []trouble
-	Held           []batch.Control
-	MoreHeld       bool
-	Flow           *flowBody // nil where nobody has counted
-	Keeps          bool      // this page reads itself again
-	Every          time.Duration
+	operator.Situation
+	Age       time.Duration // of the look
+	CountsAge time.Duration
+	Open      int
+	States    []stateCount
+	Instances []store.Instance
+	More      int             // instances that are not shown
+	Held      []batch.Control // the first
+	MoreHeld  bool
+	Flow      *flowBody // nil where nobody has counted
+	Keeps     bool      // this page reads itself again
+	Every     time.Duration
 }
 
 type stateCount struct {
@@ -81,27 +62,14 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := homeBody{Keeps: keeps, Every: keepEvery, Flow: newFlow(o.stats), Age: o.causes.Age + old, Causes: o.causes, Counted: o.counted, Stats: o.stats, CountsAge: o.stats.Age + old, Held: o.held}
-	for _, g := range o.causes.Groups {
-		if shown := grouped(g); shown.ByItself {
-			b.Itself = append(b.Itself, shown)
-		} else {
-			b.Person = append(b.Person, shown)
-		}
-	}
-	b.States = counted(o.stats.Open)
+	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepEvery, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
+	b.States = counted(o.Stats.Open)
 	for _, s := range b.States {
 		b.Open += s.N
 	}
-	for _, i := range o.stats.Instances {
-		if i.Live {
-			b.Live++
-		}
-	}
-	b.Troubles = troubles(o.stats.Instances)
-	b.Instances = o.stats.Instances[:min(len(o.stats.Instances), homeRows)]
-	b.More = len(o.stats.Instances) - len(b.Instances)
-	b.Held = slices.Clone(b.Held) // it is shared
+	b.Instances = o.Stats.Instances[:min(len(o.Stats.Instances), homeRows)]
+	b.More = len(o.Stats.Instances) - len(b.Instances)
+	b.Held = slices.Clone(o.Held) // it is shared
 	slices.SortStableFunc(b.Held, func(a, b batch.Control) int { return closedFirst(a) - closedFirst(b) })
 	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {
 		b.Held = b.Held[:homeRows]
@@ -119,45 +87,6 @@ func closedFirst(c batch.Control) int {
 		return 0
 	}
 	return 1
-}
-
-// group is a cause on the first page.
-type group struct {
-	operator.Group
-	// At explains the batch at the end of the row that begins with the example, or the example
-	// itself: the remedy is for this one.
-	At batch.Explanation
-	// Then is the remedy in words. To is the page that carries it out, under a Name.
-	Then, To, Name string
-	// All is the page, under AllName, that leads to all of the group; "" where one is enough.
-	All, AllName string
-	// ByItself says that nobody has to do anything.
-	ByItself bool
-}
-
-func grouped(g operator.Group) group {
-	s := group{Group: g, At: g.Example, ByItself: byItself(g.Cause)}
-	if g.Root != "" {
-		s.ByItself = byItself(g.Root)
-	}
-	if g.Remedy == batch.RemedyBlocker && g.Blocker.ID != "" {
-		s.At = g.Blocker
-	}
-	s.Then, s.To, s.Name = mend(s.At)
-	switch {
-	case g.Cause == operator.CauseUnknown:
-		s.Then, s.To, s.Name = "Start an instance of this version, or look at the settings on record.", "lanes", "the lanes"
-		if g.Example.ID != "" {
-			s.To, s.Name = link("lane", "service", string(g.Example.Service))+"#settings", "the settings of its lane"
-		}
-	case s.At.ID == "":
-		s.Then, s.To, s.Name = "Its batches have moved on meanwhile.", "./", "Look again"
-	case g.Cause == batch.CauseDecision && g.Batches > 1:
-		s.All, s.AllName = link("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
-	case g.Lanes > 1 && (g.Cause == batch.CausePaused || g.Cause == batch.CauseHalted):
-		s.All, s.AllName = link("lanes", "held", "1"), "All lanes that are held"
-	}
-	return s
 }
 
 // mend puts a remedy into words, and names the page where it is carried out.

@@ -90,16 +90,20 @@ func held(c batch.Control) (marks []mark) {
 	return marks
 }
 
-// causeIcon is the icon of a cause on the first page.
-func causeIcon(c batch.Cause) string {
-	switch c {
-	case batch.CausePaused:
+// incidentIcon is the icon of an incident on the first page.
+func incidentIcon(k operator.IncidentKind) string {
+	switch k {
+	case operator.IncidentNoInstance, operator.IncidentLedgerRefuses, operator.IncidentLedgerDown, operator.IncidentGone:
+		return "down"
+	case operator.IncidentLedgerBusy:
+		return "clock"
+	case operator.IncidentPaused:
 		return "pause"
-	case batch.CauseHalted:
+	case operator.IncidentHalted:
 		return "halt"
-	case batch.CauseDecision:
+	case operator.IncidentDecision:
 		return "person"
-	case batch.CauseInDoubt, operator.CauseUnknown:
+	case operator.IncidentDisagree, operator.IncidentNotRecorded:
 		return "doubt"
 	}
 	return "warn"

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/dltbatch/dltbatch/operator"
 )
 
 // stateAge is how old the look may be that the state in the header rests on, on pages that do not look themselves.
@@ -29,36 +31,33 @@ func (v *visit) state(ctx context.Context, a *answer) *state {
 	return &s
 }
 
+// stateOf says the worst that is wrong.
 func stateOf(o overview) state {
-	live, closed, open := 0, 0, 0
-	for _, i := range o.stats.Instances {
-		if i.Live {
-			if live++; i.Paused {
-				closed++
-			}
+	marks := map[operator.State]mark{
+		operator.StateStopped: {toneBad, "down", "No instance runs"},
+		operator.StateLedger:  {toneBad, "down", "Nothing is posted"},
+		operator.StatePerson:  {toneWarn, "person", "Needs a person"},
+	}
+	if m, is := marks[o.State]; is {
+		why := o.Incidents[0].Text
+		if n := len(o.Incidents) - 1; n > 0 {
+			why += fmt.Sprintf(" And %d more.", n)
 		}
+		return state{m, why}
 	}
-	for _, n := range o.stats.Open {
-		open += n
+	s, n := state{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
+	for _, m := range o.Itself {
+		n += m.Batches
 	}
-	person, batches, itself := 0, 0, 0
-	for _, g := range o.causes.Groups {
-		if grouped(g).ByItself {
-			itself += g.Batches
-		} else {
-			person++
-			batches += g.Batches
-		}
+	if n > 0 {
+		s.Why = fmt.Sprintf("%d %s under way", n, plural(n, "batch", "batches"))
 	}
-	switch {
-	case o.counted && live == 0 && open > 0:
-		return state{mark{toneBad, "down", "No instance runs"}, fmt.Sprintf("%d open %s, and nothing moves", open, plural(open, "batch", "batches"))}
-	case closed > 0 && closed == live:
-		return state{mark{toneBad, "down", "Nothing is posted"}, "the ledger is down, busy, or refuses"}
-	case person > 0:
-		return state{mark{toneWarn, "person", "Needs a person"}, fmt.Sprintf("%d %s, %d %s", person, plural(person, "cause", "causes"), batches, plural(batches, "batch", "batches"))}
-	case itself > 0:
-		return state{mark{toneOK, "ok", "All well"}, fmt.Sprintf("%d %s under way", itself, plural(itself, "batch", "batches"))}
+	return s
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return one
 	}
-	return state{mark{toneOK, "ok", "All well"}, "no batch is open"}
+	return more
 }

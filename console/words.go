@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -18,7 +19,7 @@ import (
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
-		"pill": pill, "errors": hasErrors, "held": held, "causeIcon": causeIcon, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
+		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.Closed, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
 		"short": short, "tale": tale, "bulkPart": bulkPart,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
@@ -187,16 +188,6 @@ func cause(c batch.Cause) string {
 		return "Not known: settings are not on record"
 	}
 	return string(c)
-}
-
-// byItself reports whether a batch with this cause moves on without a person.
-func byItself(c batch.Cause) bool {
-	switch c {
-	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseClaimed, batch.CauseInDoubt,
-		batch.CauseLedger, batch.CauseSettling:
-		return true
-	}
-	return false
 }
 
 // link is a relative address; pairs are names and values of its query.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/internal/incident"
 )
 
 // Attention is one cause for which a Runner does not do all that it should. [Health.Attention]
@@ -67,12 +68,20 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		name string
 		PartHealth
 	}{{PartDatabase, h.Store}, {PartLedger, h.Ledger}, {PartStreams, h.Streams}} {
-		if p.Condition == ConditionFailing {
+		switch {
+		case p.Condition != ConditionFailing:
+		case p.name == PartLedger && h.Paused:
+			add(p.name, p.FailingSince, "%s", withDetails(incident.Nothing(dlt.Kind(p.Err)), ago(now, p.FailingSince), p.Err))
+		default:
 			add(p.name, p.FailingSince, "has failed for %s: %v", ago(now, p.FailingSince), p.Err)
 		}
 	}
-	if h.Paused {
-		add(PartPosting, h.PausedSince, "nothing has been posted for %s, because %s", ago(now, h.PausedSince), pauseWords(h.PausedBecause))
+	if h.Paused && h.Ledger.Condition != ConditionFailing { // else it is said above
+		kind := batch.KindBusy
+		if h.PausedBecause != nil {
+			kind = dlt.Kind(h.PausedBecause)
+		}
+		add(PartPosting, h.PausedSince, "%s", withDetails(incident.Nothing(kind), ago(now, h.PausedSince), h.PausedBecause))
 	}
 	for _, list := range []struct {
 		services []batch.ServiceID
@@ -90,6 +99,8 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		l := h.Loops[name]
 		looks := name == "queuer" || name == "monitor" // the others wait for work
 		switch {
+		case l.Condition == ConditionFailing && h.fails(name):
+			// it is said of what the loop needs
 		case l.Condition == ConditionFailing:
 			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)
 		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > loopSilence+h.Rest:
@@ -103,20 +114,26 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	return all
 }
 
+// fails reports whether the part that a loop needs fails. The loops "submitter" and "statuses" need the
+// ledger, and the others the database.
+func (h Health) fails(loop string) bool {
+	if loop == "submitter" || loop == "statuses" {
+		return h.Ledger.Condition == ConditionFailing
+	}
+	return h.Store.Condition == ConditionFailing
+}
+
 func ago(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }
 
-// pauseWords says what a pause waits for.
-func pauseWords(err error) string {
-	switch {
-	case err == nil:
-		return "the ledger is busy"
-	case errors.Is(err, dlt.ErrMisconfigured):
-		if e, is := errors.AsType[*batch.SubmissionError](err); is { // its kind is said already
-			return "the ledger refuses this client: " + e.Message
-		}
-		return "the ledger refuses this client: " + err.Error()
+// withDetails is a sentence with the time since it holds, and an error.
+func withDetails(sentence string, lasts time.Duration, err error) string {
+	s := fmt.Sprintf("%s For %s", sentence, lasts)
+	if e, is := errors.AsType[*batch.SubmissionError](err); is { // its kind is said already
+		s += ": " + e.Message
+	} else if err != nil {
+		s += ": " + err.Error()
 	}
-	return err.Error()
+	return s
 }
 
 // someServices names a few services.
@@ -156,13 +173,13 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 		return nil
 	}
 	if age := now.Sub(c.ReadAt) + c.Age; age > stale {
-		all = append(all, Attention{PartBatches, now.Add(-age), fmt.Sprintf("nobody has counted the open batches for %s", age.Round(time.Second))})
+		all = append(all, Attention{PartBatches, now.Add(-age), withDetails(incident.NoCounts, age.Round(time.Second), nil)})
 	}
 	if c.Undecided > 0 {
-		all = append(all, Attention{PartBatches, time.Time{}, fmt.Sprintf("batches that wait for a person's decision: %d", c.Undecided)})
+		all = append(all, Attention{PartBatches, time.Time{}, incident.Decide(c.Undecided)})
 	}
 	if c.Halted > 0 {
-		all = append(all, Attention{PartBatches, time.Time{}, fmt.Sprintf("lanes that are halted until a person releases them: %d", c.Halted)})
+		all = append(all, Attention{PartBatches, time.Time{}, incident.Halted(c.Halted)})
 	}
 	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstill {
 		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})

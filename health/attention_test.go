@@ -32,18 +32,23 @@ func TestAttention(t *testing.T) {
 		"Run does not run":             {func(h *Health) { *h = Health{} }, []Attention{{PartRun, time.Time{}, "Run does not run"}}},
 		"the database was not reached": {func(h *Health) { h.Store = PartHealth{} }, []Attention{{PartDatabase, time.Time{}, "not reached yet"}}},
 		"the database fails, and every loop with it": {func(h *Health) { h.Store, h.Loops["queuer"] = fails(down), fails(down) }, []Attention{
-			{PartDatabase, before(time.Minute), "has failed for 1m0s: down"}, {PartLoops, before(time.Minute), "queuer has failed for 1m0s: down"},
+			{PartDatabase, before(time.Minute), "has failed for 1m0s: down"},
 		}},
+		"a loop fails alone": {func(h *Health) { h.Loops["queuer"] = fails(down) }, []Attention{{PartLoops, before(time.Minute), "queuer has failed for 1m0s: down"}}},
+		"the ledger is not reached, and nothing is posted": {func(h *Health) {
+			h.Ledger, h.Loops["submitter"] = fails(dlt.ErrUnavailable), fails(dlt.ErrUnavailable)
+			h.Paused, h.PausedSince, h.PausedBecause = true, before(time.Minute), dlt.ErrUnavailable
+		}, []Attention{{PartLedger, before(time.Minute), "Nothing is posted: the ledger is not reached. For 1m0s: " + dlt.ErrUnavailable.Error()}}},
 		"the ledger fails": {func(h *Health) { h.Ledger = fails(down) }, []Attention{{PartLedger, before(time.Minute), "has failed for 1m0s: down"}}},
 		"a stream is lost": {func(h *Health) { h.Streams = fails(dlt.ErrStreamLost) }, []Attention{
 			{PartStreams, before(time.Minute), "has failed for 1m0s: " + dlt.ErrStreamLost.Error()},
 		}},
 		"the ledger is busy": {func(h *Health) { h.Paused, h.PausedSince = true, before(time.Hour) }, []Attention{
-			{PartPosting, before(time.Hour), "nothing has been posted for 1h0m0s, because the ledger is busy"},
+			{PartPosting, before(time.Hour), "Nothing is posted: the ledger is busy. For 1h0m0s"},
 		}},
 		"the ledger refuses this client": {func(h *Health) {
 			h.Paused, h.PausedSince, h.PausedBecause = true, before(time.Hour), dlt.ErrMisconfigured
-		}, []Attention{{PartPosting, before(time.Hour), "nothing has been posted for 1h0m0s, because the ledger refuses this client: " + dlt.ErrMisconfigured.Error()}}},
+		}, []Attention{{PartPosting, before(time.Hour), "Nothing is posted: the ledger refuses this client. For 1h0m0s: " + dlt.ErrMisconfigured.Error()}}},
 		"some services": {func(h *Health) {
 			h.PausedServices, h.HaltedServices, h.HeldServices = []batch.ServiceID{"a", "b", "c", "d", "e", "f", "g"}, []batch.ServiceID{"h"}, []batch.ServiceID{""}
 		}, []Attention{
@@ -55,15 +60,15 @@ func TestAttention(t *testing.T) {
 			h.Loops["monitor"], h.Loops["recorder"] = PartHealth{LastSuccess: before(time.Hour)}, PartHealth{LastSuccess: before(time.Hour)}
 		}, []Attention{{PartLoops, before(time.Hour), "monitor has done nothing for 1h0m0s"}}},
 		"for a person": {func(h *Health) { h.Counts.Undecided, h.Counts.Halted = 4, 2 }, []Attention{
-			{PartBatches, time.Time{}, "batches that wait for a person's decision: 4"},
-			{PartBatches, time.Time{}, "lanes that are halted until a person releases them: 2"},
+			{PartBatches, time.Time{}, "A person has to decide about 4 batches."},
+			{PartBatches, time.Time{}, "2 lanes are halted until a person releases them."},
 		}},
 		"batches wait": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill) }, nil},
 		"batches wait for long, and none moves": {func(h *Health) { h.Counts.Waiting, h.Counts.StandingSince = 9, before(standstill+time.Second) }, []Attention{
 			{PartBatches, before(standstill + time.Second), "no batch has moved for 10m1s, and so many wait: 9"},
 		}},
 		"nobody counts": {func(h *Health) { h.Counts.Age = staleCounts }, []Attention{
-			{PartBatches, before(staleCounts + 5*time.Second), "nobody has counted the open batches for 10m5s"},
+			{PartBatches, before(staleCounts + 5*time.Second), "Nobody counts the open batches. For 10m5s"},
 		}},
 		"the store keeps no counts": {func(h *Health) { h.Counts = Counts{} }, nil},
 		"the store warns":           {func(h *Health) { h.Warnings = []error{down} }, []Attention{{PartWarnings, time.Time{}, "down"}}},

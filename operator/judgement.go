@@ -266,8 +266,8 @@ func (x *judgement) kind(g Group) IncidentKind {
 // is not reached, nobody can ask it either.
 func (x *judgement) waitsForLedger(c batch.Cause) bool {
 	switch c {
-	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, CauseUnknown:
-		return true
+	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, CauseUnknown, batch.CauseClaimed:
+		return true // a claimed one finds out whether the ledger takes batches again
 	case batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
 		return x.closed == IncidentLedgerDown
 	}
@@ -292,7 +292,7 @@ func (i *Incident) take(g Group) {
 	}
 	i.AtLeast, i.Sampled = i.AtLeast || g.AtLeast, i.Sampled || g.Sampled
 	i.Oldest = max(i.Oldest, g.Oldest)
-	if g.Why != "" && i.Why == "" {
+	if i.Why == "" && (i.Kind == IncidentDisagree || i.Kind == IncidentNotRecorded) {
 		i.Why = g.Why
 	}
 	switch {

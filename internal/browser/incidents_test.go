@@ -75,7 +75,7 @@ func incidents() []incident {
 		{
 			name: "a halted lane", stage: rejects, here: true, mended: steered(batch.ActionRelease),
 			console: func(p *person) {
-				p.reads("Its lane is halted")
+				p.reads("1 lane is halted until a person releases it.")
 				p.click("Release the lane")
 				p.types("release-reason", why)
 				p.types("release-confirm", "release")
@@ -107,7 +107,7 @@ func incidents() []incident {
 		{
 			name: "a ledger that is closed", stage: closed(memory.Unavailable),
 			console: func(p *person) {
-				p.reads("Instance one posts nothing: the ledger is not reached.", "Look whether the ledger runs and the network leads to it")
+				p.reads("Nothing is posted: the ledger is not reached.", "Look whether the ledger runs and the network leads to it")
 			},
 			commands: func(p *person) {
 				require.Contains(p, p.command("", "instances", "--json"), `"paused_kind": "unavailable"`)
@@ -160,7 +160,7 @@ func incidents() []incident {
 				s.until("what conflicts with nothing", func() bool { return s.see("orders", "b4").Final() })
 			},
 			console: func(p *person) {
-				p.reads("Waits for an earlier batch: A person has to decide", "b1")
+				p.reads("A person has to decide about 1 batch.", "wait behind others", "b1")
 				p.click("Decide")
 				p.choose("decide-not_executed_send_again")
 				p.types("decide-reason", why)
@@ -193,7 +193,7 @@ func incidents() []incident {
 		{
 			name: "wrong credentials", stage: closed(memory.Misconfigured),
 			console: func(p *person) {
-				p.reads("Instance one posts nothing: the ledger refuses this client.", "Correct the credentials or the address")
+				p.reads("Nothing is posted: the ledger refuses this client.", "Correct the credentials or the address")
 			},
 			commands: func(p *person) {
 				require.Contains(p, p.command("", "instances", "--json"), `"paused_kind": "misconfigured"`)
@@ -248,7 +248,7 @@ func incidents() []incident {
 				}
 			},
 			console: func(p *person) {
-				p.reads("Not known: settings are not on record")
+				p.reads("The instances disagree about the settings of a ledger.")
 				p.click("the settings of its lane")
 				p.reads("The instances disagree")
 				p.types("agree-reason", why)

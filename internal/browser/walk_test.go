@@ -46,7 +46,7 @@ func quickstart(t *testing.T) string {
 func TestWalk(t *testing.T) {
 	p := (&stand{T: t, url: quickstart(t)}).person()
 	p.open("")
-	p.reads("Needs a person", "Paused by a person", "2 batches in 1 lane", "was paused by quickstart (something to mend)")
+	p.reads("Needs a person", "1 lane is paused.", "2 batches in 1 lane", "was paused by quickstart (something to mend)")
 	p.click(`Resume service "service-00"`)
 	p.types("resume-reason", "a walk")
 	p.press("Resume")

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/texts"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
+)
+
+// runs runs an instance on a ledger whose attempts end so, until the test ends.
+func (s *screen) runs(name string, resolves bool, o dltbatch.Options, fault func(batch.Attempt) ledgermem.Fault) (r *dltbatch.Runner, stop func()) {
+	s.Helper()
+	t := ledgermem.Unforgiving(0)
+	t.Resolves, t.PressureScope = resolves, dlt.ScopeEndpoint
+	o.Instance, o.RequestTimeout = name, 2*time.Second
+	r, err := dltbatch.New(s.st, ledgermem.New(&ledgermem.Options{Traits: &t, Fault: fault}), &o)
+	require.NoError(s, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	over := false
+	stop = func() {
+		if cancel(); !over {
+			over = true
+			assert.NoError(s, <-ended)
+		}
+	}
+	s.Cleanup(stop)
+	return r, stop
+}
+
+func always(k ledgermem.FaultKind) func(batch.Attempt) ledgermem.Fault {
+	return func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: k} }
+}
+
+// soon waits for what an instance is about to do.
+func (s *screen) soon(what string, is func() bool) {
+	s.Helper()
+	require.Eventually(s, is, time.Minute, 20*time.Millisecond, what)
+}
+
+// wrongNow is what is wrong, as every surface should have it.
+func (s *screen) wrongNow() operator.Situation {
+	s.Helper()
+	d, err := operator.New(s.st)
+	require.NoError(s, err)
+	now, err := d.Situation(s.Context(), operator.CausesQuery{})
+	require.NoError(s, err)
+	return now
+}
+
+func (s *screen) has(kind operator.IncidentKind) bool {
+	return slices.ContainsFunc(s.wrongNow().Incidents, func(i operator.Incident) bool { return i.Kind == kind })
+}
+
+var tags = regexp.MustCompile(`(?s)<[^>]*>`)
+
+// page is a page of the console, as it is read.
+func (s *screen) page(address string) string {
+	s.Helper()
+	c, err := console.New(s.st, nil)
+	require.NoError(s, err)
+	defer c.Close()
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequestWithContext(s.Context(), http.MethodGet, "/"+address, nil))
+	require.Equal(s, http.StatusOK, w.Code, address)
+	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(w.Body.String(), " "))), " ")
+}
+
+// Each incident has one sentence, and whoever is called reads the same one everywhere: in causes, status,
+// doctor, instances, explain, the console and the health of the instance itself. No surface says
+// otherwise, and once it is over none has it any more.
+func TestSurfacesSayTheSame(t *testing.T) {
+	rejected := func(a batch.Attempt) ledgermem.Fault {
+		if a.ID == "b1" {
+			return ledgermem.Fault{Kind: ledgermem.Rejected}
+		}
+		return ledgermem.Fault{}
+	}
+	lost := func(a batch.Attempt) ledgermem.Fault {
+		if a.ID == "b1" && a.Number == 1 {
+			return ledgermem.Fault{Kind: ledgermem.LostRequest}
+		}
+		return ledgermem.Fault{}
+	}
+	closed := func(k ledgermem.FaultKind) func(*screen) *dltbatch.Runner {
+		return func(s *screen) *dltbatch.Runner {
+			r, _ := s.runs("one", true, dltbatch.Options{}, always(k))
+			s.add("s", "b1", "b2")
+			s.soon("a row that says so", func() bool {
+				i := s.wrongNow().Stats.Instances
+				return len(i) > 0 && i[0].Paused && (k != ledgermem.Busy || i[0].PausedFor >= 15*time.Second)
+			})
+			s.add("met by nobody", "b3") // its lane is new, and nothing is claimed
+			return r
+		}
+	}
+	for _, in := range []struct {
+		name  string
+		kind  operator.IncidentKind
+		stage func(s *screen) *dltbatch.Runner // nil where none runs
+		says  string
+		// command mends it, or shows more; explains is what explain says of b1 beside; ends is the act that
+		// ends it, where there is one in the store.
+		command  string
+		explains string
+		ends     []string
+	}{
+		{
+			name: "the ledger is not reached", kind: operator.IncidentLedgerDown, stage: closed(ledgermem.Unavailable),
+			says: "Nothing is posted: the ledger is not reached.", command: "dltbatch instances", explains: "Nothing is posted: the ledger is not reached.",
+		},
+		{
+			name: "the ledger refuses", kind: operator.IncidentLedgerRefuses, stage: closed(ledgermem.Misconfigured),
+			says: "Nothing is posted: the ledger refuses this client.", command: "dltbatch instances", explains: "Nothing is posted: the ledger refuses this client.",
+		},
+		{
+			name: "the ledger is busy", kind: operator.IncidentLedgerBusy, stage: closed(ledgermem.Busy),
+			says: "Nothing is posted: the ledger is busy.", command: "dltbatch instances", explains: "Nothing is posted: the ledger is busy.",
+		},
+		{
+			name: "a halted lane", kind: operator.IncidentHalted,
+			stage: func(s *screen) *dltbatch.Runner {
+				r, _ := s.runs("one", true, dltbatch.Options{Policy: batch.PolicyHalt}, rejected)
+				s.add("s", "b1", "b2")
+				return r
+			},
+			says: "1 lane is halted until a person releases it.", command: "dltbatch release s --reason WHY", ends: []string{"release", "s", "--reason", "r", "--yes"},
+		},
+		{
+			name: "a decision", kind: operator.IncidentDecision,
+			stage: func(s *screen) *dltbatch.Runner {
+				r, _ := s.runs("one", false, dltbatch.Options{}, lost)
+				s.add("s", "b1", "b2")
+				return r
+			},
+			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY",
+			explains: "a person has to decide", ends: []string{"decide", "b1", "not_executed_send_again", "--reason", "r", "--yes"},
+		},
+		{
+			name: "paused", kind: operator.IncidentPaused,
+			stage: func(s *screen) *dltbatch.Runner {
+				r, _ := s.runs("one", true, dltbatch.Options{}, always(ledgermem.None))
+				s.does("pause", "s", "--reason", "for a moment", "--yes")
+				s.add("s", "b1", "b2")
+				return r
+			},
+			says: "1 lane is paused.", command: "dltbatch resume s --reason WHY", explains: "was paused by ada", ends: []string{"resume", "s", "--reason", "r"},
+		},
+		{
+			name: "conflicts wait behind a decision", kind: operator.IncidentDecision,
+			stage: func(s *screen) *dltbatch.Runner {
+				r, _ := s.runs("one", false, dltbatch.Options{Strategy: queuer.Parallel(0)}, lost)
+				for _, id := range []batch.ID{"b1", "b2", "b3"} {
+					require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "s", ID: id, Payload: []byte("x"), Footprint: batch.Footprint{Writes: []string{"account"}}}))
+				}
+				return r
+			},
+			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY", explains: "a person has to decide",
+		},
+		{
+			name: "an instance that died with claims", kind: operator.IncidentGone,
+			stage: func(s *screen) *dltbatch.Runner {
+				_, stop := s.runs("one", true, dltbatch.Options{}, always(ledgermem.None))
+				s.serves("s")
+				s.add("s", "b1")
+				q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour, Instance: "two"}
+				stop()
+				_, err := s.st.Claim(s.Context(), q, func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+				require.NoError(s, err)
+				require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, store.Instance{ID: "2", Name: "two", Claims: 1, Version: "v1"}))
+				s.exec(`UPDATE texts SET begun_at = begun_at - 120000000, changed_at = changed_at - 120000000 WHERE kind = 'instance'`)
+				return nil
+			},
+			says: "Instance two has gone, and left 1 batch under way.", command: "dltbatch instances", explains: "No instance runs.",
+		},
+		{
+			name: "nobody runs", kind: operator.IncidentNoInstance,
+			stage: func(s *screen) *dltbatch.Runner {
+				s.serves("s")
+				s.add("s", "b1")
+				return nil
+			},
+			says: "No instance runs.", command: "dltbatch instances", explains: "No instance runs.",
+		},
+	} {
+		t.Run(in.name, func(t *testing.T) {
+			t.Parallel()
+			s := newFile(t)
+			r := in.stage(s)
+			s.soon("the incident", func() bool { return s.has(in.kind) })
+			i := slices.IndexFunc(s.wrongNow().Incidents, func(i operator.Incident) bool { return i.Kind == in.kind })
+			now := s.wrongNow()
+			found := now.Incidents[i]
+			require.Equal(t, in.says, found.Text)
+			assert.Equal(t, in.command, found.Command)
+			if in.name != "nobody runs" { // nobody ever ran
+				assert.False(t, found.Since.IsZero(), "since when?")
+			}
+			count := 0
+			for _, n := range now.Incidents {
+				if n.Kind == in.kind {
+					count++
+				}
+			}
+			assert.Equal(t, 1, count, "one place: %+v", now.Incidents)
+
+			surfaces := map[string]string{
+				"causes": s.does("causes", "--refresh"), "status": s.does("status"), "doctor": s.typed("", "doctor").out, "the first page": s.page(""),
+			}
+			if in.kind.OfInstances() {
+				surfaces["instances"] = s.does("instances")
+			}
+			for name, text := range surfaces {
+				assert.Contains(t, strings.Join(strings.Fields(text), " "), in.says, name)
+				if name != "the first page" { // it has forms
+					assert.Contains(t, text, "  $ "+in.command+"\n", name)
+				}
+				for _, otherwise := range []string{"all well", "All well", "the next round of a running instance takes it", "no instance has met", "no instance has taken", "incidents  none"} {
+					assert.NotContains(t, text, otherwise, "%s: %q", name, otherwise)
+				}
+				assert.Equal(t, in.kind == operator.IncidentGrowing, strings.Contains(text, "start more instances"), name)
+			}
+			assert.Equal(t, exitLeft, s.typed("", "doctor").code)
+			if in.explains != "" {
+				assert.Contains(t, s.does("explain", "b1"), in.explains)
+				assert.Contains(t, s.page("batch?service=s&id=b1"), in.explains)
+			}
+			if strings.HasPrefix(in.says, "Nothing is posted") { // of a lane that no instance has met, too
+				assert.Contains(t, s.does("explain", "b3"), in.says)
+				assert.Equal(t, 3, found.Batches, "all that wait")
+				assert.Empty(t, now.Itself)
+			}
+			if r != nil && in.kind != operator.IncidentPaused { // the application need not know that a person paused
+				s.soon("the instance's own verdict", func() bool {
+					all, err := json.Marshal(r.Health().Attention(time.Now()))
+					require.NoError(t, err)
+					return strings.Contains(string(all), in.says)
+				})
+			}
+			if in.ends == nil {
+				return
+			}
+			s.does(in.ends...)
+			s.soon("its end", func() bool { return !s.has(in.kind) })
+			for name, text := range map[string]string{"causes": s.does("causes", "--refresh"), "status": s.does("status"), "doctor": s.typed("", "doctor").out, "the first page": s.page("")} {
+				assert.NotContains(t, text, in.says, name)
+			}
+		})
+	}
+}
+
+// exec changes the database behind the store's back: time that passes.
+func (s *screen) exec(statement string) {
+	s.Helper()
+	db, err := sqliteopen.Open(s.dsn)
+	require.NoError(s, err)
+	defer db.Close()
+	_, err = db.ExecContext(s.Context(), statement)
+	require.NoError(s, err)
+}
