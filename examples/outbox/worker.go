@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 // job is all that both processes need to know: the web process adds and awaits, the worker delivers.
@@ -41,7 +42,10 @@ func (j job) open() (s *shop, done func(), err error) {
 		ledger.CloseIdleConnections()
 		_ = db.Close() // at the end of its use
 	}
-	st, err := postgres.New(db, &postgres.Options{Schema: j.Schema, Prefix: "dltbatch_"})
+	st, err := postgres.New(db, &postgres.Options{
+		Schema: j.Schema, Prefix: "dltbatch_",
+		Listen: native.Listen(j.DSN), // lib/pq cannot wait for hints through database/sql; the pool of pgx can
+	})
 	if err != nil {
 		done()
 		return nil, nil, err
