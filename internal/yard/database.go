@@ -158,7 +158,11 @@ func (d *database) store(ctx context.Context, migrate bool) (_ store.Store, shut
 	}
 	db.SetMaxOpenConns(poolSize)
 	db.SetMaxIdleConns(poolSize)
-	st, err := postgres.New(db, nil)
+	o := &postgres.Options{}
+	if d.j.Store != pgx { // else the store cannot hear hints by the pool
+		o.Listen = pgnative.Listen(d.j.DSN)
+	}
+	st, err := postgres.New(db, o)
 	if err == nil && migrate {
 		err = st.Migrate(ctx)
 	}
