@@ -14,7 +14,8 @@ import (
 // order that was added with the Key of another order is that other order, and has its id.
 //
 // Any number of Awaits may wait. Together they ask the store once in an
-// Options.MonitorInterval, and at once about orders that this process settles.
+// Options.MonitorInterval, and at once about orders that this process settles, or of which another
+// one tells.
 func (e *Engine) Await(ctx context.Context, id order.ID) (order.Record, error) {
 	rec, err := e.waiters.Wait(ctx, id)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/await"
+	"github.com/dltbatch/dltbatch/internal/hints"
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
@@ -18,6 +19,7 @@ type core struct {
 	parties parties
 	look    chan struct{} // wakes the search for idle parties
 	waiters *await.Waiters[order.ID, order.Record]
+	hints   *hints.Node
 }
 
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about
@@ -37,7 +39,7 @@ func (c *core) begun(ctx context.Context) (context.Context, context.CancelFunc) 
 	return context.WithTimeout(context.WithoutCancel(ctx), c.o.StoreTimeout)
 }
 
-// settled wakes the waiters of orders that became final in this process.
+// settled wakes the waiters of orders that became final in this process, here and elsewhere.
 func (c *core) settled(verdicts []order.Verdict) {
 	final := make([]order.ID, 0, len(verdicts))
 	for _, v := range verdicts {
@@ -46,6 +48,7 @@ func (c *core) settled(verdicts []order.Verdict) {
 		}
 	}
 	c.waiters.Final(final...)
+	c.tellFinals(final)
 }
 
 // report passes an event to the observer and, with the values of ctx, to the log. It contains a

@@ -36,9 +36,11 @@ type Engine struct {
 	settler settler
 	traces  traces.Finder
 
-	running atomic.Bool
-	slots   chan struct{} // one for each party in work
-	builds  sync.WaitGroup
+	running  atomic.Bool
+	observed sync.Once
+	observes chan struct{} // closed once a Runner of this process has reported an outcome
+	slots    chan struct{} // one for each party in work
+	builds   sync.WaitGroup
 }
 
 var _ batch.Observer = (*Engine)(nil)
@@ -59,17 +61,20 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	c := &core{
-		orders: s, o: opts, look: make(chan struct{}, 1),
-		waiters: await.New(await.Options[order.ID, order.Record]{
-			Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
-			Key: func(rec order.Record) order.ID { return rec.ID },
-		}),
+	c := &core{orders: s, o: opts, look: make(chan struct{}, 1)}
+	c.hints = c.newHints()
+	if c.o.Wake == nil {
+		c.o.Wake = c.tellLane
 	}
+	c.waiters = await.New(await.Options[order.ID, order.Record]{
+		Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
+		Key:  func(rec order.Record) order.ID { return rec.ID },
+		Hear: c.hearFinals, Hash: hash,
+	})
 	c.parties = parties{o: &c.o, by: map[batch.ServiceID]*pace{}}
 	return &Engine{
 		core: c, builder: b, settler: settler{core: c, read: make(chan struct{}, 1)},
-		slots: make(chan struct{}, opts.Workers),
+		slots: make(chan struct{}, opts.Workers), observes: make(chan struct{}),
 	}, nil
 }
 
@@ -90,7 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	}
 	var loops sync.WaitGroup
-	for _, f := range [...]func(context.Context) error{e.batching, e.settler.settling, e.settler.expiring} {
+	for _, f := range [...]func(context.Context) error{e.batching, e.settler.settling, e.settler.expiring, e.hearOrders, e.hearOutcomes} {
 		loops.Go(func() { loop.Run(ctx, f, func(err error) { e.trouble(ctx, "", err) }) })
 	}
 	<-ctx.Done()
@@ -121,13 +126,20 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 	if err := e.orders.AddOrders(ctx, e.traced(ctx, orders)...); err != nil {
 		return fmt.Errorf("add orders: %w", err)
 	}
-	loop.Poke(e.look)
+	e.Wake()
 	return nil
 }
 
 // Wake announces that orders may wait, because the application stored them in its own
-// transaction. Without it they are found within Options.BatchInterval.
-func (e *Engine) Wake() { loop.Poke(e.look) }
+// transaction. Without it they are found within Options.BatchInterval. Where Run does not run it
+// tells the processes where it does.
+func (e *Engine) Wake() {
+	if e.running.Load() {
+		loop.Poke(e.look)
+	} else {
+		e.tellOrders()
+	}
+}
 
 // DroppedTraces returns how many trace contexts this Engine has dropped because they were not
 // valid. Their orders were added, and their batches made, without.
@@ -138,6 +150,7 @@ func (e *Engine) DroppedTraces() uint64 { return e.traces.Dropped() }
 // hints verdicts are read every Options.MonitorInterval. Observe never blocks.
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
+		e.observed.Do(func() { close(e.observes) })
 		loop.Poke(e.settler.read)
 	}
 }

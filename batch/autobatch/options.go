@@ -93,8 +93,9 @@ type Options struct {
 	// it is reported, and the party's orders wait. Without Check, a batch that the ledger
 	// cannot read is stored, and blocks its party until a person cancels it. Defaults to none.
 	Check func(batch.Batch) error
-	// Wake is called for every party with a new batch. Use Runner.Wake: without it the Runner
-	// finds the batch in its next scan. It must not block. Defaults to none.
+	// Wake is called for every party with a new batch. Use Runner.Wake, for a Runner that runs in this
+	// process or another. It must not block. Defaults to a hint for the Runners of other processes:
+	// a Runner of this process then finds the batch in its next scan.
 	Wake func(party batch.ServiceID)
 	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
 	// Defaults to 30 s. Give the process as long before it is killed.
@@ -134,9 +135,6 @@ func (o *Options) withDefaults() Options {
 	c.BuildTimeout = cmp.Or(c.BuildTimeout, 15*time.Second)
 	c.StoreTimeout = cmp.Or(c.StoreTimeout, 15*time.Second)
 	c.Drain = cmp.Or(c.Drain, max(30*time.Second, c.BuildTimeout, c.StoreTimeout))
-	if c.Wake == nil {
-		c.Wake = func(batch.ServiceID) {}
-	}
 	if c.Check == nil {
 		c.Check = func(batch.Batch) error { return nil }
 	}

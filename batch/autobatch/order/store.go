@@ -76,6 +76,10 @@ type Store interface {
 	// [KindExpired], the earliest deadline first, up to limit, and returns them as they are
 	// then. Its cost grows with their number. After an error they may have expired all the same.
 	ExpireOrders(ctx context.Context, limit int) ([]Verdict, error)
+	// Tell and Hear work as [store.Store].Tell and Hear. Where no hints are possible the error is
+	// [store.ErrUnsupported].
+	Tell(ctx context.Context, h store.Hint) error
+	Hear(ctx context.Context, l store.Listener) error
 }
 
 // ListQuery selects orders; zero fields select all.

@@ -1,0 +1,72 @@
+package autobatch
+
+import (
+	"context"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/hints"
+	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// newHints returns what tells other processes, and hears them.
+func (c *core) newHints() *hints.Node {
+	return hints.New(hints.Options{Store: c.orders, Timeout: c.o.StoreTimeout})
+}
+
+// hash is what hints call an order.
+func hash(id order.ID) uint64 { return store.KeyHash(string(id)) }
+
+// tellOrders tells the processes that make batches that orders wait.
+func (c *core) tellOrders() { c.hints.Tell(store.Hint{Many: store.TopicOrders}) }
+
+// tellLane tells the processes that deliver that a party has a new batch.
+func (c *core) tellLane(party batch.ServiceID) {
+	c.hints.Tell(store.Hint{Lanes: []batch.ServiceID{party}})
+}
+
+// tellFinals tells other processes that orders are final, where somebody may wait there.
+func (c *core) tellFinals(ids []order.ID) {
+	if len(ids) == 0 || !c.hints.Wanted(store.TopicOrderFinals) {
+		return
+	}
+	h := store.Hint{OrderFinals: make([]uint64, len(ids))}
+	for i, id := range ids {
+		h.OrderFinals[i] = hash(id)
+	}
+	c.hints.Tell(h)
+}
+
+// hearFinals gives the hashes of orders that other processes settled to heard, until ctx is done. It
+// calls look when some may have been missed.
+func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
+	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.Many.Has(store.TopicOrderFinals)) }, look)
+}
+
+// hearOrders looks for idle parties where another process tells that orders wait, until ctx is done.
+func (e *Engine) hearOrders(ctx context.Context) error {
+	look := func() { loop.Poke(e.look) }
+	e.hints.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
+	<-ctx.Done() // a store without hints ends it before
+	return nil
+}
+
+// hearOutcomes reads verdicts where another process tells of final batches, until ctx is done. Where a
+// Runner of this process reports to this Engine it need not: then each process with a Runner has an
+// Engine, too, which settles what that Runner has finished.
+func (e *Engine) hearOutcomes(ctx context.Context) error {
+	hearing, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-e.observes:
+			stop()
+		case <-hearing.Done():
+		}
+	}()
+	read := func() { loop.Poke(e.settler.read) }
+	e.hints.Hear(hearing, store.TopicFinals, func(store.Hint) { read() }, read)
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,101 @@
+package autobatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// silent is a store whose hints are all lost.
+type silent struct{ *memory.Store }
+
+func (silent) Tell(context.Context, store.Hint) error { return nil }
+
+// One process adds an order, a second makes its batch and delivers it, and a third awaits the order.
+// Nobody waits for the interval of another; and where all hints are lost, for no more than that.
+func TestOrdersBetweenProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		store func(*memory.Store) order.Store
+		most  time.Duration
+	}{
+		"with hints":    {func(s *memory.Store) order.Store { return s }, 10 * time.Second},
+		"all are lost":  {func(s *memory.Store) order.Store { return silent{s} }, 2*time.Minute + 10*time.Second},
+		"none possible": {func(s *memory.Store) order.Store { return deaf{s} }, 2*time.Minute + 10*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := autobatch.Options{BatchInterval: time.Minute, MonitorInterval: time.Minute, FlushAge: time.Nanosecond}
+				r := newRig(t, builder{}, &o, nil)
+				r.end() // its process does not deliver
+				engine := func() *autobatch.Engine {
+					e, err := autobatch.New(c.store(r.st), builder{}, &o)
+					require.NoError(t, err)
+					return e
+				}
+				adds, awaits := engine(), engine()
+				var runner *dltbatch.Runner
+				o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
+				makes := engine()
+				runner, err := dltbatch.New(r.st, r.books, &dltbatch.Options{Observer: makes})
+				require.NoError(t, err)
+				ctx, stop := context.WithCancel(t.Context())
+				r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+				r.done.Go(func() { assert.NoError(t, makes.Run(ctx)) })
+				time.Sleep(90 * time.Second) // everything is idle
+
+				for i := range 3 {
+					start, it := time.Now(), anOrder("p", i)
+					require.NoError(t, adds.Add(t.Context(), it))
+					require.Equal(t, order.Confirmed, await(t, awaits, it.ID).State)
+					assert.LessOrEqual(t, time.Since(start), c.most)
+				}
+				stop()
+				r.done.Wait()
+			})
+		})
+	}
+}
+
+// deaf is a store that has no hints.
+type deaf struct{ *memory.Store }
+
+func (deaf) Tell(context.Context, store.Hint) error     { return store.ErrUnsupported }
+func (deaf) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
+
+// Where the Runners are in other processes, their hints let the orders be settled at once, until a
+// Runner of this process reports.
+func TestOutcomesOfOtherProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, builder{}, nil, nil)
+		r.end()
+		engine, err := autobatch.New(r.st, builder{}, &autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour, FlushAge: time.Nanosecond})
+		require.NoError(t, err)
+		runner, err := dltbatch.New(r.st, r.books, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if e.Kind == batch.EventFinal {
+				go func() { _ = r.st.Tell(context.Background(), store.Hint{Many: store.TopicFinals}) }()
+			}
+		})})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+		r.done.Go(func() { assert.NoError(t, engine.Run(ctx)) })
+		time.Sleep(90 * time.Second)
+		start := time.Now()
+		require.NoError(t, engine.Add(t.Context(), anOrder("p", 1)))
+		require.Equal(t, order.Confirmed, await(t, engine, anOrder("p", 1).ID).State)
+		assert.Less(t, time.Since(start), time.Minute)
+		stop()
+		r.done.Wait()
+	})
+}
