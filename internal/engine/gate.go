@@ -91,6 +91,11 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			}
 		}
 	}
+	// A Run that ErrDrain gave up may still be here, in a client that ignored its context. The next
+	// Run has begun to judge anew by then, and the map is its.
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("who serves %d services: %w", len(unjudged), err)
+	}
 	for s, f := range unjudged {
 		if g.resolve(s, f.Traits, f.err) {
 			g.news(s, f.err)

@@ -10,6 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/internal/loop"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // panicking panics in each method, or in a method of each error.
@@ -135,6 +137,16 @@ func TestTraitsAreAskedOnceAService(t *testing.T) {
 		}
 		assert.Equal(t, asked, n, "routed: %t", routed)
 	}
+}
+
+// A Run that was given up keeps no judgement: the next Run judges for itself.
+func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // no name: nothing is recorded
+	known := newServices(client, nil)
+	g := &gate{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, news: func(batch.ServiceID, error) { t.Error("reported") }}
+	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
+	assert.False(t, known.known("s").judged)
 }
 
 // answering is a client with traits.
