@@ -21,7 +21,7 @@ quick:
 # Everything that a seed can break, many more of them, and the tests that say so themselves (tier.Soak).
 soak: export DLTBATCH_SOAK = 1
 soak:
-	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/dltbatch
+	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/dltbatch ./examples/quickstart
 	$(GO) test ./internal/sim -count=1 -timeout 24h -v -sim.seeds=100000 -sim.runner.seeds=2000 -sim.walk.steps=400000000 -sim.evidence
 	$(GO) test ./internal/position -count=1 -timeout 4h -v -position.large -position.walks=20000
 	$(GO) test ./dlt/canton/cantontest -count=1 -v -canton.poisonous

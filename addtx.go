@@ -15,27 +15,28 @@ import (
 // the rules for the transaction. Call Wake after the commit. After an error nothing of this call is
 // part of the transaction.
 func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch) error {
-	if err := r.checkTx(tx); err != nil {
-		return fmt.Errorf("add in a transaction: %w", err)
+	if isnil.Is(tx) {
+		return fmt.Errorf("add in a transaction: %w", badTx("nil"))
 	}
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
 	batches = r.events.Traced(ctx, batches)
-	return r.engine.Call(ctx, "add_tx", len(batches), func() error { return tx.Add(ctx, batches...) })
+	return r.engine.Call(ctx, "add_tx", len(batches), func() error {
+		if !r.engine.Store().Owns(tx) {
+			return badTx(fmt.Sprintf("%T of another store", tx))
+		}
+		return tx.Add(ctx, batches...)
+	})
 }
 
-// checkTx refuses a Tx that would store the batches where this Runner does not look for them.
-func (r *Runner) checkTx(tx store.Tx) error {
-	const want = "st.Tx(tx), where st is the store of this Runner and tx your transaction: a *sql.Tx for store/postgres and store/sqlite, " +
-		"a pgx.Tx for store/postgres/native, a *memory.Tx for store/memory"
-	switch {
-	case isnil.Is(tx):
-		return &batch.InputError{Field: "tx", Value: "nil", Want: want}
-	case !r.engine.Store().Owns(tx):
-		return &batch.InputError{Field: "tx", Value: fmt.Sprintf("%T of another store", tx), Want: want}
+// badTx refuses a Tx that would store the batches where this Runner does not look for them.
+func badTx(value string) error {
+	return &batch.InputError{
+		Field: "tx", Value: value,
+		Want: "st.Tx(tx), where st is the store of this Runner and tx your transaction: a *sql.Tx for store/postgres and store/sqlite, " +
+			"a pgx.Tx for store/postgres/native, a *memory.Tx for store/memory",
 	}
-	return nil
 }
 
 // Check is the local check of Add and AddTx. It returns a [*batch.InputError] for a batch that

@@ -47,8 +47,8 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		assert.True(t, is, "%s: %v", name, err)
 	}
 	assert.Equal(t, []string{
-		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindLanes", "FindStream", "Hear", "LeaseStream", "Survey",
-	}, panicked, "for operators and clients, and Hear, which hints.Listener contains")
+		"Acts", "AppendStream", "ControlsOf", "Counts", "Find", "FindLanes", "FindStream", "Hear", "LeaseStream", "Owns", "Survey",
+	}, panicked, "for operators and clients, Hear, which hints.Listener contains, and Owns, which is asked within the call of AddTx")
 	assert.Equal(t, a.NumMethod()-1-len(panicked), told)
 	assert.Equal(t, told, v.store.n)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -96,7 +97,16 @@ func (c *connector) Driver() driver.Driver { return &c.driver }
 // the file.
 func settings(pageSize int) func(*sqlite3.SQLiteConn) error {
 	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
-	return func(conn *sqlite3.SQLiteConn) error {
+	return func(c *sqlite3.SQLiteConn) error {
+		// Without cgo the driver's type has no methods, and its Open fails. A program that has this
+		// package must build all the same, since it may use another store.
+		conn, is := any(c).(interface {
+			Exec(query string, args []driver.Value) (driver.Result, error)
+			GetFilename(schema string) string
+		})
+		if !is {
+			return errors.New("the program was built without cgo, which SQLite needs")
+		}
 		_, err := conn.Exec(pragmas, nil)
 		if err == nil && conn.GetFilename("") != "" { // not in memory
 			_, err = conn.Exec("PRAGMA journal_mode = WAL", nil)
