@@ -162,10 +162,9 @@ func (t *session) standing(ctx context.Context, lanes []batch.ServiceID) (there,
 }
 
 // enlist makes the rows that claims lock, for lanes that have something to claim, in a
-// transaction of its own, so that no other claim waits for this one. Its commit does not wait for the
-// disk: the claim's commit comes after it in the log, and a row that a crash took is made again.
+// transaction of its own, so that no other claim waits for this one.
 func (s *Store) enlist(ctx context.Context, op string, lanes []batch.ServiceID) error {
-	return s.txAs(ctx, op, beginLanes, func(ctx context.Context, t *session) error {
+	return s.txAs(ctx, op, beginKept, func(ctx context.Context, t *session) error {
 		_, err := t.Exec(ctx, sqlNewLanes, texts(lanes))
 		return err
 	})

@@ -50,7 +50,6 @@ const (
 	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; " + beginSettings + keepPlans
 	// A claim waits for a lock only where somebody else has locked a row that it takes. See patience.
 	beginClaim = beginKept + "; SET LOCAL lock_timeout = " + patience
-	beginLanes = beginKept + "; SET LOCAL synchronous_commit = off"
 
 	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
 	// see and a transaction id before it reads the clock and the ends of lanes, in a statement
