@@ -37,7 +37,20 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	do, all := batch.Action(v.form.Get("do")), v.form.Get("all") != ""
-	if err := confirmed(v.form, word(do, all, v.form.Get("ruling"))); err != nil {
+	want := word(do, all, v.form.Get("ruling"))
+	switch do {
+	case batch.ActionPause, batch.ActionSetPolicy:
+		if lane := batch.ServiceID(v.form.Get("service")); !all && batch.Only(lane).Validate() == nil {
+			known, err := v.desk.KnowsLane(ctx, lane)
+			if err != nil {
+				return nil, err
+			}
+			if !known {
+				want = string(do)
+			}
+		}
+	}
+	if err := confirmed(v.form, want); err != nil {
 		return nil, err
 	}
 	to, err := "", error(nil)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ type bulkBody struct {
 	Service                                 batch.ServiceID
 	Older, Newer                            string
 	Quarantined                             bool
+	Wrong                                   string // with what was filled in; "" for nothing
 	// Selection is the preview; nil where none was asked for.
 	Selection *operator.Selection
 	What      string
@@ -68,7 +70,13 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b.Service = shownService(service)
 	// A link from another page leaves a word to be chosen first, such as the outcome of a doubt.
 	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
-		if err := preview(ctx, v, &b, service); err != nil {
+		err := preview(ctx, v, &b, service)
+		if in, is := errors.AsType[*batch.InputError](err); is { // the form stays, with what was filled in
+			r, _ := explained(in)
+			b.Wrong = r.text
+			return &answer{status: r.status, page: "bulk", title: "Many batches at once", body: b}, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

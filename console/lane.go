@@ -46,6 +46,11 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.Done = done(v.q.Get("done"), b.History)
 	b.Offers = v.laneOffers(b.Control, b.Settings)
+	if !scope.All {
+		if err := v.askUnknown(ctx, scope.Service, b.Offers); err != nil {
+			return nil, err
+		}
+	}
 	title := "Everything"
 	if !scope.All {
 		title = "Lane " + service(scope.Service)

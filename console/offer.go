@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -150,6 +151,19 @@ func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 		offers = append(offers, agree)
 	}
 	return ready(v.denied, offers, fields, first)
+}
+
+// askUnknown has a word typed before any act upon a lane that nobody knows: its name may be a typing error.
+func (v *visit) askUnknown(ctx context.Context, lane batch.ServiceID, offers []offer) error {
+	known, err := v.desk.KnowsLane(ctx, lane)
+	if known || err != nil {
+		return err
+	}
+	for i := range offers {
+		offers[i].Word = string(offers[i].Do)
+		offers[i].About += " Nobody knows this lane: it has no batches, no orders and no control. Is its name right?"
+	}
+	return nil
 }
 
 // ready completes offers with the fields of the fence, greys them for a visitor who may only look,

@@ -276,7 +276,9 @@ func TestTheStoreFails(t *testing.T) {
 	assert.Contains(t, p.log.String(), "refused")
 
 	p = visits(t, st, &steerless{st, err}, byHeader)
-	got := p.submit(p.get("lane?service=s"), "Pause", reason())
+	form := reason()
+	form["confirm"] = "pause" // nobody knows the lane
+	got := p.submit(p.get("lane?service=s"), "Pause", form)
 	assert.Equal(t, http.StatusServiceUnavailable, got.status)
 	assert.Contains(t, got.text(), "It is not known whether the act was done")
 }
@@ -377,7 +379,7 @@ func TestALookThatIsKept(t *testing.T) {
 			assert.Contains(t, visit(h), "This look is 30 s old")
 		}
 		assert.Equal(t, looks, st.starts)
-		form := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}
+		form := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}, "confirm": {"pause"}}
 		r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()

@@ -20,7 +20,7 @@ func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
 		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.Closed, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
-		"short": short, "tale": tale, "bulkPart": bulkPart,
+		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": actRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
 	}
@@ -124,6 +124,31 @@ func bulkPart(reason string) *part {
 		return &part{found[1], found[2]}
 	}
 	return nil
+}
+
+// actRow is a row of a history: an act, or several in a row that were parts of one bulk action.
+type actRow struct {
+	batch.Act
+	N int
+}
+
+// actRows puts the parts of a bulk action that stand together into one row, with their number: the page of the
+// action has each batch.
+func actRows(acts []batch.Act) (rows []actRow) {
+	token := ""
+	for _, act := range acts {
+		next := ""
+		if p := bulkPart(act.Reason); p != nil {
+			next = p.Token
+		}
+		if n := len(rows); n > 0 && next != "" && next == token && rows[n-1].Action == act.Action {
+			rows[n-1].N++
+			continue
+		}
+		token = next
+		rows = append(rows, actRow{act, 1})
+	}
+	return rows
 }
 
 // least shows a number that may be larger.

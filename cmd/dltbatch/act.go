@@ -15,17 +15,16 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// consent holds the actor of an act, the reason, and whether the act needs a typed confirmation.
+// consent holds the actor of an act, the reason, and whether nobody is to be asked.
 type consent struct {
-	a    *app
-	by   batch.By
-	yes  bool
-	asks bool // the person types a word to confirm
+	a   *app
+	by  batch.By
+	yes bool
 }
 
 // acting adds the flags of an act.
 func (a *app) acting(c *cobra.Command, asks bool) *consent {
-	t := &consent{a: a, asks: asks}
+	t := &consent{a: a}
 	c.Flags().StringVar(&t.by.Reason, "reason", "", "why, for the history; required")
 	c.Flags().StringVar(&t.by.Actor, "actor", "", "who acts, for the history (default the user of the operating system)")
 	if asks {
@@ -49,12 +48,13 @@ func (t *consent) who() (batch.By, error) {
 	return t.by, nil
 }
 
-// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done.
+// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done. Without a question
+// nobody is asked.
 func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
-	if !t.asks || t.yes {
+	if question == "" || t.yes {
 		return nil
 	}
-	p := &page{}
+	p := &page{width: t.a.width}
 	people(p)
 	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), legible.Line(question), word)
 	type answer struct {
@@ -86,13 +86,13 @@ The act is upon the version that was read and shown just before; if it has chang
 done (exit code 4). --seen asks for the version that you saw earlier. `
 
 // upon is a command that acts upon one batch.
-func (a *app) upon(c *cobra.Command, args int, asks bool, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
+func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
 	var n naming
 	var seen int64
 	c.Long += actHelp + "The JSON is the batch.Record after it."
 	c.Args = cobra.RangeArgs(args, args+1)
 	n.flags(c)
-	t := a.acting(c, asks)
+	t := a.acting(c, true)
 	c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the batch, as show, list --json and explain have it")
 	return a.command(c, func(ctx context.Context, db *database, given []string) error {
 		by, err := t.who()
@@ -110,6 +110,12 @@ func (a *app) upon(c *cobra.Command, args int, asks bool, does func(args []strin
 		question, act, err := does(given[len(id):], rec)
 		if err != nil {
 			return err
+		}
+		if len(id) > 0 && id[0] != string(rec.ID) {
+			if t.yes {
+				return fmt.Errorf("%w: with --yes give the whole id: %s", errUsage, rec.ID)
+			}
+			question = strings.TrimSpace("It is the one batch that you can mean. " + question)
 		}
 		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
 			return err
@@ -130,7 +136,7 @@ func (a *app) cancel() *cobra.Command {
 	return a.upon(&cobra.Command{
 		Use: "cancel [flags] [ID]", Short: "End a batch that has not left",
 		Long: `Makes a batch rejected that waits and has no attempt in doubt. A batch under way is not touched.`,
-	}, 0, true, func(_ []string, rec batch.Record) (string, batchAct, error) {
+	}, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
 		return "The batch will never be sent.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Cancel(ctx, rec, by)
 		}, nil
@@ -142,7 +148,7 @@ func (a *app) requeue() *cobra.Command {
 		Use: "requeue [flags] [ID]", Short: "Send an invalid or rejected batch again",
 		Long: `Puts an invalid or rejected batch back into its lane, at its old place. A halted lane stays halted. The ledger's quiet time has to be on record (exit code 5).`,
 	}
-	return a.upon(c, 0, true, func(_ []string, rec batch.Record) (string, batchAct, error) {
+	return a.upon(c, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
 		return "The batch will be sent again.", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Requeue(ctx, rec, by)
 		}, nil
@@ -156,7 +162,7 @@ func (a *app) decide() *cobra.Command {
 ` + statements() + `
 A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,
 	}
-	return a.upon(c, 1, true, func(given []string, rec batch.Record) (string, batchAct, error) {
+	return a.upon(c, 1, func(given []string, rec batch.Record) (string, batchAct, error) {
 		r, err := ruling(given[0])
 		question := "You state: " + r.Statement() + "."
 		if r == batch.NotExecutedSendAgain {
@@ -189,7 +195,7 @@ func (a *app) acquit() *cobra.Command {
 	return a.upon(&cobra.Command{
 		Use: "acquit [flags] [ID]", Short: "End the quarantine of a batch",
 		Long: `Ends the quarantine of a batch, which stays final as it is. From then on retention may remove it.`,
-	}, 0, false, func(_ []string, rec batch.Record) (string, batchAct, error) {
+	}, 0, func(_ []string, rec batch.Record) (string, batchAct, error) {
 		return "", func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Acquit(ctx, rec, by)
 		}, nil
@@ -214,7 +220,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 	}
 	c.Long += "\nThe JSON is the batch.Control after it."
 	c.Args = cobra.RangeArgs(s.more, s.more+1)
-	t := a.acting(c, s.asks != nil)
+	t := a.acting(c, true)
 	if s.all {
 		c.Flags().BoolVar(&all, "all", false, "everything, in place of one SERVICE")
 	}
@@ -226,12 +232,16 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		scope := batch.Everything()
+		scope, question := batch.Everything(), ""
 		switch {
 		case all == (len(given) > s.more):
 			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.all])
 		case !all:
-			scope, given = batch.Only(batch.ServiceID(given[0])), given[1:]
+			var service batch.ServiceID
+			if service, question, err = t.lane(ctx, db, given[0]); err != nil {
+				return err
+			}
+			scope, given = batch.Only(service), given[1:]
 		}
 		control, err := db.desk.Control(ctx, scope)
 		if err != nil {
@@ -247,11 +257,10 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			}
 		}
 		if s.asks != nil {
-			if question := s.asks(scope); question != "" {
-				if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
-					return err
-				}
-			}
+			question = strings.TrimSpace(question + " " + s.asks(scope))
+		}
+		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
+			return err
 		}
 		after, err := s.do(ctx, db.desk, control, given, by)
 		if err != nil {
@@ -259,6 +268,24 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 		}
 		return a.print(after, func(p *page) { p.controls(after) })
 	})
+}
+
+// lane is the lane of an act, and what to ask about its name: a lane that nobody knows may be a typing error, and a
+// beginning stands for the one lane that begins so. With --yes, where nobody is asked, a name is the whole name.
+func (t *consent) lane(ctx context.Context, db *database, text string) (lane batch.ServiceID, question string, err error) {
+	if t.yes {
+		return batch.ServiceID(text), "", nil
+	}
+	lane, known, err := db.desk.Lane(ctx, text)
+	switch {
+	case err != nil:
+		return lane, "", err
+	case !known:
+		return lane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
+	case string(lane) != text:
+		return lane, "No lane is named " + quote(text) + "; " + quote(string(lane)) + " begins so, and is the only one.", nil
+	}
+	return lane, "", nil
 }
 
 // held names a scope for people.
@@ -283,7 +310,7 @@ func (a *app) pause() *cobra.Command {
 	return a.steer(&cobra.Command{
 		Use: "pause [flags] [SERVICE]", Short: "Let nothing leave a lane, or any lane",
 		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are still
-followed. Only --all asks for a confirmation.`,
+followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be a typing error.`,
 	}, steering{
 		all: true, asks: whole("Nothing will leave any lane."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
@@ -357,7 +384,11 @@ func (a *app) settings() *cobra.Command {
 The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, args []string) error {
-		r, err := db.desk.Relied(ctx, batch.ServiceID(args[0]))
+		service, err := db.lane(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		r, err := db.desk.Relied(ctx, service)
 		if err != nil {
 			return err
 		}
@@ -388,14 +419,18 @@ and shown just before. The JSON is operator.Relied after it.`,
 		if err != nil {
 			return err
 		}
-		r, err := db.desk.Relied(ctx, batch.ServiceID(args[0]))
+		service, question, err := t.lane(ctx, db, args[0])
+		if err != nil {
+			return err
+		}
+		r, err := db.desk.Relied(ctx, service)
 		if err != nil {
 			return err
 		}
 		if !r.Disagree {
 			return a.print(r, func(p *page) { p.line("nobody disagrees") })
 		}
-		if err := t.confirm(ctx, "agree", "No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
+		if err := t.confirm(ctx, "agree", question+" No process may have the other settings any more.", func(p *page) { p.relied(r) }); err != nil {
 			return err
 		}
 		if err := db.desk.Agree(ctx, r, by); err != nil {

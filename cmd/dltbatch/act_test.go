@@ -114,6 +114,30 @@ func TestNothingToEnd(t *testing.T) {
 	})
 }
 
+// A lane that nobody knows is a question, and wants --yes in a pipe. A beginning is asked about, too.
+func TestALaneThatNobodyKnows(t *testing.T) {
+	inStores(t, func(s *screen) {
+		s.add("payments", "b1")
+		for _, args := range [][]string{{"pause", "paymemts"}, {"policy", "paymemts", "halt"}} {
+			args = append(args, "--reason", "r")
+			assert.Contains(s, s.fails(exitRefused, args...), "Nobody knows the lane paymemts")
+			assert.Equal(s, exitRefused, s.typed("yes\n", args...).code)
+		}
+		assert.Empty(s, reads[laneList](s, "lanes").Controls, "nothing was done")
+		got := s.typed("pause\n", "pause", "pay", "--reason", "r")
+		require.Equal(s, exitDone, got.code, got.err)
+		assert.Contains(s, got.err, "No lane is named pay; payments begins so")
+		assert.Equal(s, batch.ServiceID("payments"), reads[laneList](s, "lanes").Controls[0].Service)
+		s.does("resume", "payments", "--reason", "r")
+		s.does("pause", "new-lane", "--reason", "r", "--yes")
+		s.does("resume", "new-lane", "--reason", "r")
+		assert.Contains(s, s.fails(exitUsage, "cancel", "b", "--reason", "r", "--yes"), "whole id: b1")
+		require.Equal(s, exitDone, s.typed("cancel\n", "cancel", "b", "--reason", "r").code)
+		assert.Equal(s, batch.Rejected, s.see("b1").State)
+		assert.Len(s, reads[batches](s, "list", "--all", "--service", "paym").Batches, 1)
+	})
+}
+
 func TestAcquit(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("s", "b1")

@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,6 +30,7 @@ type app struct {
 	user     func() (string, error) // the operating system's name of the caller
 	open     func(ctx context.Context, t target) (*database, error)
 	colour   bool // out is a terminal
+	width    int  // of the terminal that out is; 0: it is none
 
 	target target
 	args   []string // as they were typed
@@ -37,8 +39,16 @@ type app struct {
 }
 
 func newApp() *app {
+	width := 0
+	if terminal(os.Stdout) {
+		width = terminalWidth
+		if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+			width = max(width, n)
+		}
+	}
 	return &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, open: open,
+		width: width,
+		in:    os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, open: open,
 		colour: terminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
 		user: func() (string, error) {
 			u, err := user.Current()

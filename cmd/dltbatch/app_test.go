@@ -34,6 +34,8 @@ type screen struct {
 	*testing.T
 	st  store.Store
 	dsn string // "": the store is in this process
+
+	width int // of the terminal; 0: there is none
 }
 
 // inStores runs a test on the memory store, and on a SQLite file that the command opens itself.
@@ -50,7 +52,7 @@ func newFile(t *testing.T) *screen {
 	st, err := sqlite.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	return &screen{t, st, path}
+	return &screen{T: t, st: st, dsn: path}
 }
 
 // said is what a call of the command printed.
@@ -64,7 +66,7 @@ func (s *screen) typed(input string, args ...string) said {
 	s.Helper()
 	var out, errs bytes.Buffer
 	a := newApp()
-	a.in, a.out, a.err, a.colour = strings.NewReader(input), &out, &errs, false
+	a.in, a.out, a.err, a.colour, a.width = strings.NewReader(input), &out, &errs, false, s.width
 	a.env = func(name string) string {
 		require.Equal(s, "DLTBATCH_DSN", name)
 		return s.dsn
@@ -170,7 +172,7 @@ func TestConfirmationEndsWithTheContext(t *testing.T) {
 		var errs bytes.Buffer
 		a := newApp()
 		a.in, a.err = in, &errs
-		c := &consent{a: a, asks: true}
+		c := &consent{a: a}
 		require.ErrorIs(t, c.confirm(ctx, "cancel", "Really?", func(*page) {}), errUnconfirmed)
 		require.Contains(t, errs.String(), "Type cancel")
 		require.NoError(t, w.Close()) // the terminal ends with the process

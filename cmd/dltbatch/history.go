@@ -47,7 +47,10 @@ The JSON is an object with "history", each a batch.Act, and "next" for --after.`
 			q.After = store.Cursor(after)
 			acts, next, err = db.desk.Acts(ctx, q)
 		case byLane:
-			acts, err = db.desk.LaneHistory(ctx, batch.Only(batch.ServiceID(of)))
+			var service batch.ServiceID
+			if service, err = db.lane(ctx, of); err == nil {
+				acts, err = db.desk.LaneHistory(ctx, batch.Only(service))
+			}
 		case all:
 			acts, err = db.desk.LaneHistory(ctx, batch.Everything())
 		default:

@@ -137,7 +137,7 @@ batch: a late Add of the same batch is not sent again. The JSON counts "batches"
 		if older < time.Hour {
 			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
 		}
-		t := &consent{a: a, asks: true, yes: yes}
+		t := &consent{a: a, yes: yes}
 		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", age(older)), func(*page) {}); err != nil {
 			return err
 		}

@@ -38,7 +38,10 @@ policy of its own. The JSON is an object with "everything" and "controls" (batch
 			return err
 		}
 		if len(args) > 0 {
-			service := batch.ServiceID(args[0])
+			service, err := db.lane(ctx, args[0])
+			if err != nil {
+				return err
+			}
 			q.Service = &service
 			control, err := db.desk.Control(ctx, batch.Only(service))
 			if err != nil {

@@ -40,7 +40,11 @@ never shown. The JSON is an object with "batches", each a batch.Record, and "nex
 	complete(c, "state", words(batch.States()))
 	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
 		if f.Changed("service") {
-			q.Service = (*batch.ServiceID)(&service)
+			lane, err := db.lane(ctx, service)
+			if err != nil {
+				return err
+			}
+			q.Service = &lane
 		}
 		if q.States, err = parse[batch.State](states); err != nil {
 			return err

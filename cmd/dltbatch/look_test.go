@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,6 +131,27 @@ func TestSearchForAText(t *testing.T) {
 		assert.Contains(s, s.does("search", "none"), "nothing has this")
 		s.fails(exitUsage, "search", "")
 		assert.Contains(s, s.fails(exitUsage, "search", "b", "--state", "queued"), "--state")
+	})
+}
+
+// On a terminal tables have less than 100 columns, and ids that a person can type; in a pipe they are whole.
+func TestShortIDsOnATerminal(t *testing.T) {
+	inStores(t, func(s *screen) {
+		long := batch.ID(strings.Repeat("0123456789abcdef", 8))
+		s.add("s", long)
+		s.ends("s", store.Refused)
+		for _, args := range [][]string{{"list", "--all"}, {"search", "0123"}} {
+			assert.Contains(s, s.does(args...), string(long))
+			s.width = terminalWidth
+			text := s.does(args...)
+			s.width = 0
+			assert.NotContains(s, text, string(long))
+			assert.Contains(s, text, string(long[:shortID]))
+			for line := range strings.SplitSeq(text, "\n") {
+				assert.LessOrEqual(s, len([]rune(line)), terminalWidth, line)
+			}
+		}
+		assert.Equal(s, long, reads[shown](s, "show", string(long[:shortID])).Batch.ID)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/internal/legible"
 )
@@ -26,7 +27,7 @@ func (a *app) print(v any, people func(p *page)) error {
 	if a.json {
 		return encode(a.out, v)
 	}
-	p := &page{colour: a.colour}
+	p := &page{colour: a.colour, width: a.width}
 	people(p)
 	_, err := a.out.Write(p.Bytes())
 	return err
@@ -36,6 +37,24 @@ func (a *app) print(v any, people func(p *page)) error {
 type page struct {
 	bytes.Buffer
 	colour bool
+	width  int // of the terminal; 0: no terminal, where everything is written whole
+}
+
+// The least columns of a terminal that a table takes, and how much of an id of random digits it shows: enough to
+// name the one batch.
+const (
+	terminalWidth = 100
+	shortID       = 12
+)
+
+// id is an id as it is shown: on a terminal the beginning of one of many random digits, which every command takes
+// in place of the whole.
+func (p *page) id(id string) string {
+	digits := strings.TrimPrefix(id, "0x")
+	if p.width == 0 || len(digits) < 40 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
+		return id
+	}
+	return id[:len(id)-len(digits)+shortID]
 }
 
 // line writes a line. Texts of others in it are made safe by clean.
@@ -74,13 +93,14 @@ const (
 // table is lines of cells.
 type table struct {
 	p      *page
+	facts  bool // names and values of one thing, which are never cut
 	styles []string
 	text   bytes.Buffer
 	w      *tabwriter.Writer
 }
 
 func (p *page) table(heads ...string) *table {
-	t := &table{p: p}
+	t := &table{p: p, facts: len(heads) == 2}
 	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
 	t.row(bold, anys(heads)...)
 	return t
@@ -101,6 +121,10 @@ func (t *table) row(style string, cells ...any) {
 			t.write("\t")
 		}
 		text := legible.Line(fmt.Sprint(c))
+		switch c.(type) {
+		case batch.ID, order.ID:
+			text = t.p.id(text)
+		}
 		if text == "" {
 			text = "-"
 		}
@@ -117,6 +141,9 @@ func (t *table) end() {
 	_ = t.w.Flush() // to memory
 	for i, line := range strings.Split(strings.TrimSuffix(t.text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
+		if runes := []rune(line); t.p.width > 0 && !t.facts && len(runes) > t.p.width {
+			line = string(runes[:t.p.width-1]) + "…"
+		}
 		if style := t.styles[i]; t.p.colour && style != plain {
 			line = style + line + reset
 		}

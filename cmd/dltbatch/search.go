@@ -187,9 +187,9 @@ func (p *page) hits(found operator.Lookup) {
 	for _, h := range found.Hits {
 		switch {
 		case h.Batch != nil:
-			t.row(alarm(h.Batch.Decision != "" || h.Batch.Quarantined), h.By, h.Name, h.Batch.ID, lane(h.Batch.Service), h.Batch.State, when(h.Batch.CreatedAt))
+			t.row(alarm(h.Batch.Decision != "" || h.Batch.Quarantined), h.By, p.id(h.Name), h.Batch.ID, lane(h.Batch.Service), h.Batch.State, when(h.Batch.CreatedAt))
 		case h.Order != nil:
-			t.row(alarm(h.Order.State == order.Quarantined), h.By, h.Name, h.Order.Batch, lane(h.Order.Party), h.Order.State, when(h.Order.CreatedAt))
+			t.row(alarm(h.Order.State == order.Quarantined), h.By, p.id(h.Name), h.Order.Batch, lane(h.Order.Party), h.Order.State, when(h.Order.CreatedAt))
 		default:
 			t.row(plain, h.By, lane(*h.Lane), "", lane(*h.Lane), "", "")
 		}

@@ -72,6 +72,13 @@ func (n *naming) find(ctx context.Context, db *database, args []string) (batch.R
 	return recs[0], nil
 }
 
+// lane is the lane that a text names, whole or by the beginning of its name and of no other; a text that names
+// none is taken as it stands, and the answer about it is empty.
+func (db *database) lane(ctx context.Context, text string) (batch.ServiceID, error) {
+	lane, _, err := db.desk.Lane(ctx, text)
+	return lane, err
+}
+
 // shown is an answer of show.
 type shown struct {
 	Batch    batch.Record   `json:"batch"`
@@ -169,7 +176,7 @@ func (p *page) record(r batch.Record) {
 func (p *page) acts(acts []batch.Act, ofMany bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
 	for _, a := range acts {
-		upon := string(a.Batch)
+		upon := p.id(string(a.Batch))
 		if upon == "" {
 			upon = a.Scope.String()
 		} else if ofMany {

@@ -101,6 +101,12 @@ function live(link) {
   listen();
 }
 
+// confirms says in the console's words which word a field wants; the server checks it as well.
+function confirms(event) {
+  const word = event.target.dataset?.word;
+  if (word) event.target.setCustomValidity(event.target.value.trim() === word ? '' : 'Type ' + word + ' to confirm.');
+}
+
 document.addEventListener('DOMContentLoaded', () => {
   const theme = document.getElementById('theme'), field = document.getElementById('q'), link = document.getElementById('live');
   theme.hidden = false;
@@ -108,6 +114,7 @@ document.addEventListener('DOMContentLoaded', () => {
   copies(document);
   suggest(field, document.getElementById('hits'));
   if (link) live(link);
+  for (const kind of ['input', 'invalid']) document.addEventListener(kind, confirms, true);
   document.addEventListener('keydown', event => {
     if (event.key !== '/' || event.target.closest('input, select, textarea')) return;
     event.preventDefault();
