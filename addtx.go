@@ -11,9 +11,12 @@ import (
 
 // AddTx is Add in the application's own transaction: tx is what the Tx method of the Runner's store
 // makes of it, st.Tx(tx). [store.Tx] lists the kinds of transactions. A nil tx, and the Tx of another
-// store, give a [*batch.InputError]. AddTx checks batches locally, as the ledger would. The Tx method's documentation states
-// the rules for the transaction. Call Wake after the commit. After an error nothing of this call is
-// part of the transaction.
+// store, give a [*batch.InputError]. AddTx checks batches locally, as the
+// ledger would. The Tx method's documentation states the rules for the transaction. After an error
+// nothing of this call is part of the transaction.
+//
+// Call Wake after the commit, so that the batches leave at once. Without it they are looked for once,
+// Options.ScanInterval after AddTx, and found later by a scan (docs/design.md#idle).
 func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch) error {
 	if isnil.Is(tx) {
 		return fmt.Errorf("add in a transaction: %w", badTx("nil"))
@@ -22,12 +25,16 @@ func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch)
 		return fmt.Errorf("add in a transaction: %w", err)
 	}
 	batches = r.events.Traced(ctx, batches)
-	return r.engine.Call(ctx, "add_tx", len(batches), func() error {
+	err := r.engine.Call(ctx, "add_tx", len(batches), func() error {
 		if !r.engine.Store().Owns(tx) {
 			return badTx(fmt.Sprintf("%T of another store", tx))
 		}
 		return tx.Add(ctx, batches...)
 	})
+	if err == nil {
+		r.engine.AddedTx(batches)
+	}
+	return err
 }
 
 // badTx refuses a Tx that would store the batches where this Runner does not look for them.

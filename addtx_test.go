@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,31 @@ func TestAddTxInMemory(t *testing.T) {
 		require.NoError(t, stop())
 		assert.Equal(t, []batch.ID{"b", "c"}, ledger.Log("s"))
 	})
+}
+
+// An application that commits a transaction, and tells nobody, does not wait for a Runner that rests: a
+// second after AddTx the lane is looked at, in this process or in the one that delivers.
+func TestAddTxWithoutWake(t *testing.T) {
+	for _, by := range []string{"this process", "another process"} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, ledger := memory.New(), ledgermem.New(nil)
+				delivers := started(t, st, ledger, nil)
+				adds := delivers
+				if by == "another process" {
+					adds = newRunner(t, st, ledger, nil)
+				}
+				time.Sleep(time.Hour)
+				tx := st.Begin()
+				require.NoError(t, adds.AddTx(t.Context(), st.Tx(tx), one("s", "b")))
+				time.Sleep(100 * time.Millisecond)
+				require.NoError(t, tx.Commit())
+				begun := time.Now()
+				await(t, delivers, one("s", "b"))
+				assert.Less(t, time.Since(begun), 1100*time.Millisecond)
+			})
+		})
+	}
 }
 
 // A batch in the transaction of another store would never leave: no Runner looks for it there. The

@@ -77,8 +77,9 @@ type common struct {
 // Engine delivers the batches of a store. Its methods may be called concurrently.
 type Engine struct {
 	common
-	running atomic.Bool
-	run     atomic.Pointer[run] // while Run delivers
+	running     atomic.Bool
+	run         atomic.Pointer[run] // while Run delivers
+	uncommitted uncommitted
 }
 
 // New joins a store and a ledger, which must fit each other and the options.
@@ -118,6 +119,7 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		ledger: ledger{Ledger: l, services: known},
 	}}
 	e.hints = e.newHints()
+	e.uncommitted.after, e.uncommitted.look = o.ScanInterval, e.look
 	return e, nil
 }
 
@@ -212,8 +214,24 @@ func (e *Engine) Added(batches []batch.Batch) {
 	r.lanes.Added(services...) // in one call, so that one claim covers them all
 }
 
+// AddedTx says that an application's transaction has added batches.
+func (e *Engine) AddedTx(batches []batch.Batch) {
+	if !e.store.Abilities().Has(store.CanHint) {
+		return // scans come each ScanInterval
+	}
+	for _, b := range batches {
+		e.uncommitted.add(b.Service)
+	}
+}
+
 // Wake says that a service may have a batch to send.
 func (e *Engine) Wake(s batch.ServiceID) {
+	e.uncommitted.named(s)
+	e.look(s)
+}
+
+// look is Wake without a word of the application.
+func (e *Engine) look(s batch.ServiceID) {
 	r := e.run.Load()
 	if r == nil {
 		e.hints.Tell(store.Hint{Lanes: []batch.ServiceID{s}})
