@@ -168,7 +168,7 @@ func TestEventsHaveFailures(t *testing.T) {
 					require.True(t, ok)
 					assert.Equal(t, c.is, kind.Kind)
 					require.ErrorIs(t, paused.Err, c.kind, "and the client's own error")
-					require.EqualError(t, paused.Err, ledger.err.Error(), "once")
+					require.EqualError(t, paused.Err, string(c.is)+": submit: HTTP 503: code 17", "each thing once")
 					assert.Equal(t, []any{503, 17, node, 0}, []any{paused.StatusCode, paused.Code, paused.Endpoint, paused.InRequest})
 				}
 				pauses := 0

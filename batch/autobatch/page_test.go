@@ -95,7 +95,7 @@ func payTogether(ctx context.Context, st *sqlite.Store, tx *sql.Tx, engine *auto
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	engine.Wake() // without it the order is found a moment later
+	engine.Wake() // tells the process whose Engine runs; without it the order is found within BatchInterval
 	return nil
 }
 

@@ -222,7 +222,7 @@ func TestCommandOnAStandby(t *testing.T) {
 	standby := primary.Standby(t, "")
 	c := newTerminal(t, &space{dsn: standby.DSN(""), schema: postgres.DefaultSchema})
 	for _, args := range [][]string{
-		{"status"}, {"causes"}, {"list"}, {"show", "b1"}, {"explain", "b2"}, {"lanes"}, {"instances"}, {"history"}, {"search", "--prefix", "b"},
+		{"status"}, {"causes"}, {"list"}, {"show", "b1"}, {"explain", "b2"}, {"lanes"}, {"instances"}, {"history"}, {"search", "b"},
 		{"bulk", "list"}, {"settings", "s"}, {"migrate", "status"},
 	} {
 		out, _ := c.runs(0, args...)
