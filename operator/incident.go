@@ -66,6 +66,7 @@ type Incident struct {
 	Text string `json:"text"`
 	Why  string `json:"why,omitzero"`
 	// Since is when it began, on the database's clock, or as early as is known; zero where nothing is.
+	// Of lanes that are halted or paused it is the example's, as Why and Command are.
 	// For is the time since then.
 	Since time.Time     `json:"since,omitzero"`
 	For   time.Duration `json:"for_ns,omitzero"`

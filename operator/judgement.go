@@ -134,21 +134,18 @@ func (x *judgement) controls() {
 	for _, c := range append(slices.Clone(x.Held), x.Everything) {
 		if !c.HaltedAt.IsZero() {
 			halted++
-			s := x.of(IncidentHalted)
-			if s.Example.Control.HaltedAt.IsZero() {
-				s.Example.Control, s.Why = c, c.HaltReason
+			if s := x.of(IncidentHalted); s.Since.IsZero() || c.HaltedAt.Before(s.Since) {
+				s.control(c)
 			}
-			s.since(c.HaltedAt)
 		}
 		if !c.PausedAt.IsZero() {
 			s := x.of(IncidentPaused)
 			if !c.All {
 				paused++
 			}
-			if s.Since.IsZero() || c.All {
-				s.Example.Control, s.Why = c, by(c.PausedBy)
+			if s.Since.IsZero() || c.All || c.PausedAt.Before(s.Since) {
+				s.control(c)
 			}
-			s.since(c.PausedAt)
 		}
 	}
 	if halted > 0 {
@@ -159,6 +156,16 @@ func (x *judgement) controls() {
 		x.by[IncidentPaused].Text = incident.AllPaused
 	case paused > 0:
 		x.by[IncidentPaused].Text = incident.Paused(paused)
+	}
+}
+
+// control makes a pause or a halt the example. What is said of it, and the command, are about the same one.
+func (i *Incident) control(c batch.Control) {
+	switch {
+	case i.Kind == IncidentHalted && !c.HaltedAt.IsZero():
+		i.Example.Control, i.Why, i.Since = c, c.HaltReason, c.HaltedAt
+	case i.Kind == IncidentPaused && !c.PausedAt.IsZero():
+		i.Example.Control, i.Why, i.Since = c, by(c.PausedBy), c.PausedAt
 	}
 }
 
@@ -295,6 +302,7 @@ func (i *Incident) take(g Group) {
 	if i.Why == "" && (i.Kind == IncidentDisagree || i.Kind == IncidentNotRecorded) {
 		i.Why = g.Why
 	}
+	held := i.Example.Control
 	switch {
 	case g.Root == "" && g.Example.ID != "" && i.Example.ID == "":
 		i.Example = g.Example
@@ -303,7 +311,13 @@ func (i *Incident) take(g Group) {
 		}
 	case g.Root != "" && i.Example.ID == "" && g.Blocker.ID != "":
 		i.Example = g.Blocker
+	default:
+		return
 	}
+	if held.All || !i.Example.Control.Closed() { // whatever pauses a lane, everything comes first
+		i.Example.Control = held
+	}
+	i.control(i.Example.Control)
 }
 
 // moves counts a group among what moves by itself: with its root, if it is behind that.

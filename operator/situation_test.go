@@ -1,0 +1,61 @@
+package operator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
+)
+
+// looked is when the looks of these tests were made.
+var looked = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// wrong is the one incident of a kind.
+func wrong(t *testing.T, s operator.Sight, kind operator.IncidentKind) operator.Incident {
+	var found []operator.Incident
+	for _, i := range s.Situation().Incidents {
+		if i.Kind == kind {
+			found = append(found, i)
+		}
+	}
+	require.Len(t, found, 1, kind)
+	return found[0]
+}
+
+// The reason and the time beside a command are of the lane that the command is about.
+func TestAnIncidentIsAboutOneLane(t *testing.T) {
+	lane := func(name batch.ServiceID, hour int) batch.Control {
+		at := looked.Add(time.Duration(hour-12) * time.Hour)
+		return batch.Control{
+			Scope: batch.Only(name), HaltedAt: at, HaltReason: "halt of " + string(name),
+			PausedAt: at, PausedBy: batch.By{Actor: "ada", Reason: "pause of " + string(name)},
+		}
+	}
+	a, b, c := lane("a", 9), lane("b", 7), lane("c", 10)
+	group := func(cause batch.Cause, held batch.Control) operator.Group {
+		e := batch.Explanation{Key: batch.Key{Service: held.Service, ID: "x"}, Cause: cause, Control: held}
+		return operator.Group{Reason: operator.Reason{Cause: cause}, Batches: 1, Lanes: 1, Example: e}
+	}
+	sight := operator.Sight{Causes: operator.Causes{At: looked}, Held: []batch.Control{a, b, c}}
+	for kind, cause := range map[operator.IncidentKind]batch.Cause{operator.IncidentHalted: batch.CauseHalted, operator.IncidentPaused: batch.CausePaused} {
+		sight.Causes.Groups = nil
+		i := wrong(t, sight, kind)
+		assert.Contains(t, i.Command, " b ", "the one that is held longest")
+		assert.Contains(t, i.Why, " of b")
+		assert.Equal(t, b.HaltedAt, i.Since)
+
+		sight.Causes.Groups = []operator.Group{group(cause, c)}
+		i = wrong(t, sight, kind)
+		assert.Contains(t, i.Command, " c ", "the one with a batch")
+		assert.Contains(t, i.Why, " of c")
+		assert.Equal(t, c.HaltedAt, i.Since)
+	}
+	sight.Everything = batch.Control{Scope: batch.Everything(), PausedAt: looked, PausedBy: batch.By{Actor: "bob"}}
+	i := wrong(t, sight, operator.IncidentPaused)
+	assert.Contains(t, i.Command, "--all", "a kept look is from before everything was paused")
+	assert.Equal(t, "By bob.", i.Why)
+}
