@@ -173,12 +173,12 @@ func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lo
 	return nil
 }
 
-// AmbiguousError is the [batch.ErrInvalidInput] of a text that is the beginning of more than one name, or
-// the key of more than one batch.
+// AmbiguousError is the [batch.ErrInvalidInput] of a text that names more than one thing: by the beginning
+// of its name, or by its caller's key.
 type AmbiguousError struct {
 	What  string   // "batch" or "lane"
 	Text  string   // that was given
-	Key   bool     // it is a whole key, and not the beginning of a name
+	Key   bool     // it is the whole key of one of them or more
 	Names []string // of the batches or lanes
 	More  bool     // there are others
 }
@@ -192,36 +192,47 @@ func (e *AmbiguousError) Error() string {
 	if e.More {
 		names = append(names, "and others")
 	}
-	how := "is the beginning of"
+	how, then := "is the beginning of", "give more of it"
 	if e.Key {
-		how = "is the caller's key of"
+		how, then = "is the caller's key, or the beginning of the id, of", "give the whole id"
 	}
-	return fmt.Sprintf("%q %s more than one %s: %s; give more of it", batch.Excerpt(e.Text, 64), how, e.What, strings.Join(names, ", "))
+	return fmt.Sprintf("%q %s more than one %s: %s; %s", batch.Excerpt(e.Text, 64), how, e.What, strings.Join(names, ", "), then)
 }
 
 // Unwrap returns [batch.ErrInvalidInput].
 func (*AmbiguousError) Unwrap() error { return batch.ErrInvalidInput }
 
-// Batch returns the batch that a text names: its whole id, or the beginning of its id and of no other, or
-// a caller's whole key that one batch has. Otherwise the error is [batch.ErrNotFound] or an
-// [*AmbiguousError].
+// Batch returns the batch that a text names: its whole id, or a caller's whole key that one batch has, or
+// the beginning of its id and of no other. A text that is the key of one batch and begins the id of
+// another names neither. Otherwise the error is [batch.ErrNotFound] or an [*AmbiguousError].
 func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
-	for _, q := range []store.FindQuery{{ID: batch.ID(text)}, {ID: batch.ID(text), Begins: true}, {DataChangeID: text}} {
+	var found []batch.Record
+	e := &AmbiguousError{What: "batch", Text: text}
+	tooMany := false // ids begin like this one
+	for _, q := range []store.FindQuery{{ID: batch.ID(text)}, {DataChangeID: text}, {ID: batch.ID(text), Begins: true}} {
 		recs, more, err := d.Find(ctx, q)
-		switch {
-		case err != nil:
+		if err != nil {
 			return batch.Record{}, err
-		case len(recs) == 1 && !more:
-			return recs[0], nil
-		case len(recs) > 0:
-			e := &AmbiguousError{What: "batch", Text: text, Key: q.DataChangeID != "", More: more}
-			for _, rec := range recs {
-				e.Names = append(e.Names, string(rec.ID))
-			}
-			return batch.Record{}, e
-		case more: // too many ids begin like this one
-			return batch.Record{}, fmt.Errorf("%w: batch %s; too many ids begin like it to compare them all: give the whole id", batch.ErrNotFound, batch.Excerpt(text, 64))
 		}
+		if q.ID != "" && !q.Begins && len(recs) == 1 {
+			return recs[0], nil
+		}
+		e.Key = e.Key || q.DataChangeID != "" && len(recs) > 0
+		e.More = e.More || more && len(recs) > 0
+		tooMany = tooMany || more
+		for _, rec := range recs {
+			if !slices.ContainsFunc(found, func(f batch.Record) bool { return f.Key == rec.Key }) {
+				found, e.Names = append(found, rec), append(e.Names, string(rec.ID))
+			}
+		}
+	}
+	switch {
+	case len(found) == 1 && !e.More:
+		return found[0], nil
+	case len(found) > 0:
+		return batch.Record{}, e
+	case tooMany:
+		return batch.Record{}, fmt.Errorf("%w: batch %s; too many ids begin like it to compare them all: give the whole id", batch.ErrNotFound, batch.Excerpt(text, 64))
 	}
 	return batch.Record{}, fmt.Errorf("%w: no id is %s or begins so, and no caller's key is it", batch.ErrNotFound, batch.Excerpt(text, 64))
 }

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -116,6 +117,43 @@ func TestOneThingOfAText(t *testing.T) {
 		knows, err := o.KnowsLane(o.ctx(), "new")
 		require.NoError(o, err)
 		assert.True(o, knows)
+	})
+}
+
+// hidden is a store in which too many ids begin alike to see those that begin with a text.
+type hidden struct{ store.Store }
+
+func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
+	if q.Begins {
+		return nil, true, nil
+	}
+	return h.Store.Find(ctx, q)
+}
+
+// The beginning of an id is never preferred to a caller's whole key: whoever gives the key of one batch must
+// not act upon another.
+func TestAWholeKeyAndABeginning(t *testing.T) {
+	inStores(t, func(o *office) {
+		o.add(one("s", "4711f00d"), keyed("s", "b", "4711"), keyed("s", "99beef", "99"), keyed("s", "c", "b"))
+		_, err := o.Batch(o.ctx(), "4711")
+		var many *operator.AmbiguousError
+		require.ErrorAs(o, err, &many)
+		assert.Equal(o, []string{"b", "4711f00d"}, many.Names)
+		require.EqualError(o, err, `"4711" is the caller's key, or the beginning of the id, of more than one batch: b, 4711f00d; give the whole id`)
+		for text, want := range map[string]batch.ID{"99": "99beef", "b": "b", "4711f": "4711f00d"} {
+			rec, err := o.Batch(o.ctx(), text)
+			require.NoError(o, err, text)
+			assert.Equal(o, want, rec.ID)
+		}
+
+		d, err := operator.New(hidden{o.st})
+		require.NoError(o, err)
+		rec, err := d.Batch(o.ctx(), "4711")
+		require.NoError(o, err)
+		assert.Equal(o, batch.ID("b"), rec.ID)
+		_, err = d.Batch(o.ctx(), "4712")
+		require.ErrorIs(o, err, batch.ErrNotFound)
+		require.ErrorContains(o, err, "too many ids")
 	})
 }
 

@@ -115,7 +115,11 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			if t.yes {
 				return fmt.Errorf("%w: with --yes give the whole id: %s", errUsage, rec.ID)
 			}
-			question = strings.TrimSpace("It is the one batch that you can mean. " + question)
+			how := "You gave the beginning of its id. "
+			if id[0] == rec.DataChangeID {
+				how = "You gave its caller's key. "
+			}
+			question = strings.TrimSpace(how + question)
 		}
 		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.record(rec) }); err != nil {
 			return err
