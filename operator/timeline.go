@@ -75,6 +75,11 @@ func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now t
 	t.acts(history)
 	t.end(reports, history)
 	slices.SortStableFunc(t.steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	for i := range t.steps {
+		if s := &t.steps[i]; t.untimed && s.Kind == StepDoubt && s.Attempt > 0 {
+			s.At = time.Time{}
+		}
+	}
 	t.missing(reports)
 	return t.steps
 }
@@ -83,6 +88,8 @@ type timeline struct {
 	r     batch.Record
 	now   time.Time
 	steps []Step
+	// untimed says that nobody knows when the attempt of a StepDoubt was sent; its time is only its place.
+	untimed bool
 }
 
 func (t *timeline) add(s Step) {
@@ -173,7 +180,7 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 		t.add(Step{At: r.DoubtSince, Kind: StepDoubt, Tone: ToneDoubt, Title: title, By: r.ClaimedBy})
 	}
 	if !reported && r.Attempt > 0 && !live {
-		t.add(Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt})
+		t.unreported(reports)
 	}
 	if r.Decision != "" {
 		t.add(Step{At: t.now, Kind: StepCalled, Tone: TonePerson, Title: "A person has to decide", Text: r.Decision})
@@ -193,6 +200,27 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 		}
 	}
 	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})
+}
+
+// unreported adds the last attempt, of which there is no report. The record has the time of the last POST,
+// which may be that of an earlier attempt: a report is never older than the POST that it is about.
+func (t *timeline) unreported(reports []batch.Report) {
+	r := t.r
+	s := Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt}
+	var last time.Time
+	if len(reports) > 0 {
+		last = reports[len(reports)-1].At
+	}
+	earlier := !r.LastPost.After(last)
+	if !r.DoubtSince.IsZero() && r.State != batch.Pending {
+		s.Kind, s.Tone, s.Title = StepDoubt, ToneDoubt, fmt.Sprintf("Attempt %d may have been sent", r.Attempt)
+		if earlier {
+			s.At, t.untimed = slices.MaxFunc([]time.Time{r.DoubtSince, last}, time.Time.Compare), true
+		}
+		t.add(s)
+	} else if !earlier {
+		t.add(s)
+	}
 }
 
 // outcome adds how the batch ended, unless an act has said so.

@@ -80,6 +80,32 @@ func TestTimeline(t *testing.T) {
 			},
 		},
 		{
+			name: "nobody knows whether the second attempt was sent",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.LastPost = batch.Unknown, 2, at(30), at(20)
+			}),
+			reports: []batch.Report{{Attempt: 1, At: at(20), Kind: batch.KindBusy}},
+			want: []string{
+				"0 plain: Added", "20 wait: Attempt 1: the ledger is busy", "30 doubt: Claimed for the attempt that is in doubt",
+				"? doubt: Attempt 2 may have been sent",
+			},
+		},
+		{
+			name: "the first attempt was cut off",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.DoubtSince, r.LastPost = batch.Unknown, 1, at(30), at(40)
+			}),
+			want: []string{"0 plain: Added", "30 doubt: Claimed for the attempt that is in doubt", "40 doubt: Attempt 1 may have been sent"},
+		},
+		{
+			name: "the time of the last POST is that of an attempt that was reported",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.LastPost = batch.Queued, 2, at(20)
+			}),
+			reports: []batch.Report{{Attempt: 1, At: at(20), Kind: batch.KindFailed}},
+			want:    []string{"0 plain: Added", "20 wait: Attempt 1: it had no effect"},
+		},
+		{
 			name: "refused, put back, and cancelled",
 			rec: with(func(r *batch.Record) {
 				r.State, r.Attempt, r.LastPost, r.FinalAt = batch.Rejected, 1, at(10), at(40)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
 )
 
 // A person sees what stands still, why, and the command that moves it.
@@ -172,6 +174,25 @@ func TestBeginningOfAnID(t *testing.T) {
 		assert.Contains(s, s.fails(exitUsage, "show", "--data-change-id", "key"), "s, t; give --service")
 		assert.Equal(s, batch.ID("abd2"), reads[shown](s, "show", "--data-change-id", "key", "--service", "t").Batch.ID)
 	})
+}
+
+// later is a store whose database is an hour ahead of this machine.
+type later struct{ store.Store }
+
+func (l later) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	s, err := l.Store.Survey(ctx, q)
+	s.At = s.At.Add(time.Hour)
+	return s, err
+}
+
+// What is due is told by the database's clock.
+func TestShowUsesTheClockOfTheDatabase(t *testing.T) {
+	at := func(st store.Store) time.Time {
+		now, err := (&database{Store: st}).now(t.Context())
+		require.NoError(t, err)
+		return now
+	}
+	assert.Greater(t, time.Until(at(later{memory.New()})), 50*time.Minute)
 }
 
 func TestStatusAndInstances(t *testing.T) {

@@ -113,13 +113,29 @@ batch ended and when, with "pruned_at".`,
 			}
 		}
 		s.Attempts, s.History = some(s.Attempts), some(s.History)
-		s.Timeline = operator.Timeline(rec, s.Attempts, s.History, time.Now().UTC())
+		now, err := db.now(ctx)
+		if err != nil {
+			return err
+		}
+		s.Timeline = operator.Timeline(rec, s.Attempts, s.History, now)
 		return a.print(s, func(p *page) {
 			p.record(rec)
 			p.line("")
 			p.timeline(s.Timeline)
 		})
 	})
+}
+
+// now is the database's clock, or this machine's where the store does not tell.
+func (db *database) now(ctx context.Context) (time.Time, error) {
+	if !db.Abilities().Has(store.CanSurvey) {
+		return time.Now().UTC(), nil
+	}
+	s, err := db.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for the database's clock: %w", err)
+	}
+	return s.At, nil
 }
 
 // timeline shows the life of a batch.
