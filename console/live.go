@@ -27,9 +27,10 @@ type live struct {
 	end  sync.Once
 }
 
-// serveLive streams an event for each new look that all visitors share. A page that is kept up to date reads
-// itself again then: within seconds of an act, and else every half a minute. All streams together cost no more
-// than one page.
+// serveLive streams an event "look" for each new look that all visitors share. A page that is kept up to date
+// reads itself again then: within seconds of an act, and else every half a minute. All streams together cost no
+// more than one page. The newest look is repeated as a sign of life. An event "fails" says that the store begins
+// to fail, and "over" that the browser should ask again at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	if c.live.open.Add(1) > liveMost {
 		c.live.open.Add(-1)
@@ -51,16 +52,14 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
-	begin, sent, last := time.Now(), time.Now(), int64(0)
+	begin, sent, last := time.Now(), time.Now(), ""
 	for time.Since(begin) < liveFor {
-		look := c.newest(r.Context())
-		switch {
-		case look != last:
-			if last, sent = look, time.Now(); !send("event: look\ndata: " + strconv.FormatInt(look, 10) + "\n\n") {
-				return
-			}
-		case time.Since(sent) >= liveBeat:
-			if sent = time.Now(); !send(": nothing new\n\n") {
+		event := "event: fails\ndata: the store\n\n"
+		if look, err := c.newest(r.Context()); err == nil {
+			event = "event: look\ndata: " + strconv.FormatInt(look, 10) + "\n\n"
+		}
+		if event != last || time.Since(sent) >= liveBeat {
+			if last, sent = event, time.Now(); !send(event) {
 				return
 			}
 		}
@@ -72,13 +71,13 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	send("event: over\ndata: ask again\n\n")
 }
 
-// newest is the number of the newest look, after a further one where it is time for that. Where the store
-// fails no look is new; the page says so when it is read.
-func (c *Console) newest(ctx context.Context) int64 {
+// newest is the number of the newest look, after a further one where it is time for that.
+func (c *Console) newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()
-	_, _, _ = c.overview.lazy(ctx) //nolint:dogsled // only the number of looks is wanted
-	return c.overview.reads.Load()
+	_, _, err := c.overview.lazy(ctx)
+	return c.overview.reads.Load(), err
 }

@@ -3,6 +3,7 @@ package console_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
@@ -78,17 +80,19 @@ func TestLive(t *testing.T) {
 	assert.False(t, open, "a console that is closed has no streams")
 }
 
-// flushed counts what was sent.
+// flushed counts what was sent, and keeps it.
 type flushed struct {
 	*httptest.ResponseRecorder
-	mu sync.Mutex
-	n  int
+	mu   sync.Mutex
+	n    int
+	text string
 }
 
 func (f *flushed) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.n++
+	f.text += string(b)
 	return len(b), nil
 }
 
@@ -135,5 +139,34 @@ func TestAStreamThatNobodyReads(t *testing.T) {
 		begin := time.Now()
 		h.ServeHTTP(&flushed{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil))
 		assert.Equal(t, time.Minute, time.Since(begin))
+	})
+}
+
+// failing is a store whose looks fail for a while.
+type failing struct {
+	store.Store
+	from, to time.Time
+}
+
+func (f *failing) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	if now := time.Now(); now.After(f.from) && now.Before(f.to) {
+		return store.Survey{}, errors.New("the database is away")
+	}
+	return f.Store.Survey(ctx, q)
+}
+
+// A page that is kept up to date learns that the store begins to fail, and that it answers again.
+func TestAStreamTellsOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		h, err := console.New(&failing{memory.New(), begin.Add(time.Minute), begin.Add(3 * time.Minute)}, nil)
+		require.NoError(t, err)
+		w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/live", nil))
+		before, after, failed := strings.Cut(w.text, "event: fails\n")
+		require.True(t, failed)
+		assert.Contains(t, before, "event: look\n")
+		assert.Contains(t, after[strings.LastIndex(after, "event: fails\n")+1:], "event: look\n", "it answers again")
+		assert.True(t, strings.HasSuffix(w.text, "event: over\ndata: ask again\n\n"), "the browser asks again at once")
 	})
 }

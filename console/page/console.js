@@ -43,19 +43,22 @@ function copies(part) {
   }
 }
 
-// suggest offers what the words in the search may mean. A suggestion that is chosen is opened.
+// suggest offers what the words in the search may mean. A suggestion that is chosen is opened; where several have
+// its name, the search shows them all. Words that are typed open nothing: there may be more to come.
 function suggest(field, list) {
   let timer, hits = new Map();
-  field.addEventListener('input', () => {
+  field.addEventListener('input', event => {
     clearTimeout(timer);
-    const words = field.value.trim(), hit = hits.get(field.value);
-    if (hit) location.href = hit;
+    const words = field.value.trim(), found = hits.get(field.value);
+    const chosen = found && (!event.inputType || event.inputType === 'insertReplacementText');
+    if (chosen && found.length === 1) location.href = found[0];
+    else if (chosen) field.form.requestSubmit();
     else if (words) timer = setTimeout(async () => {
       const answer = await fetch('search.json?q=' + encodeURIComponent(words)).catch(() => null);
       if (!answer?.ok || field.value.trim() !== words) return;
       hits = new Map();
       list.replaceChildren(...(await answer.json()).hits.map(h => {
-        hits.set(h.name, h.href);
+        hits.set(h.name, [...hits.get(h.name) ?? [], h.href]);
         return new Option([h.what, h.lane, h.state].filter(Boolean).join(', '), h.name);
       }));
     }, 150);
@@ -63,32 +66,73 @@ function suggest(field, list) {
 }
 
 // live reads the first page again once the server says that there is a newer look, unless it is paused. While
-// nobody sees the page, it listens to nothing.
+// nobody sees the page, it listens to nothing. A page that may be out of date says so: the server says every
+// 16 seconds which look is the newest, and a minute without an answer is too long.
 function live(link) {
   const again = new URLSearchParams(location.search).has('keep');
-  let on = again || kept('live') !== 'off', stream, seen;
+  let on = again || kept('live') !== 'off', stream, seen, timer, stale = false, at = new Date();
+  const doubt = () => {
+    if (stale || !on) return;
+    stale = true;
+    const old = document.getElementById('band'), band = document.createElement('a'), then = old?.querySelector('strong')?.textContent;
+    band.id = 'band';
+    band.href = './';
+    band.className = 'band warn';
+    band.innerHTML = '<svg class="i" aria-hidden="true"><use href="#i-warn"/></svg><strong></strong> <span></span>';
+    band.querySelector('strong').textContent = 'Not kept up to date since ' + at.toLocaleTimeString();
+    if (then) band.querySelector('span').textContent = 'It was then: ' + then;
+    if (old) old.replaceWith(band);
+    else document.querySelector('header').append(band);
+  };
+  const wait = () => {
+    clearTimeout(timer);
+    if (stream) timer = setTimeout(doubt, 60000);
+  };
+  const fresh = () => {
+    stale = false;
+    at = new Date();
+    wait();
+  };
   const look = async event => {
-    const old = seen;
+    const same = seen === undefined || seen === event.data;
     seen = event.data;
-    if (old === undefined || old === seen) return;
+    if (same && !stale) return fresh();
     const answer = await fetch('./?keep=1').catch(() => null);
-    if (!answer?.ok || !on) return;
-    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
-    const at = document.activeElement?.getAttribute('href');
+    const text = answer?.ok ? await answer.text().catch(() => '') : '';
+    if (!on) return;
+    const page = new DOMParser().parseFromString(text, 'text/html');
+    if (!page.getElementById('main')) return doubt();
+    const focus = document.activeElement?.getAttribute('href');
     for (const id of ['band', 'main']) document.getElementById(id)?.replaceWith(page.getElementById(id) ?? '');
     copies(document.getElementById('main'));
-    if (at) document.querySelector(`#main a[href="${CSS.escape(at)}"]`)?.focus({preventScroll: true});
+    if (focus) document.querySelector(`#main a[href="${CSS.escape(focus)}"]`)?.focus({preventScroll: true});
+    fresh();
+  };
+  const leave = () => {
+    stream?.close();
+    stream = undefined;
   };
   const listen = () => {
     link.firstElementChild.classList.toggle('on', on);
     link.lastElementChild.textContent = on ? 'Pause live' : 'Go live';
     if (document.hidden || !on) {
-      stream?.close();
-      stream = undefined;
+      leave();
     } else if (!stream) {
       stream = new EventSource('live');
       stream.addEventListener('look', look);
+      stream.addEventListener('fails', doubt);
+      stream.addEventListener('over', () => {
+        leave();
+        listen();
+      });
+      stream.onerror = () => {
+        doubt();
+        if (stream?.readyState !== EventSource.CLOSED) return; // the browser asks again by itself
+        leave();
+        setTimeout(listen, 30000);
+      };
     }
+    wait();
   };
   link.addEventListener('click', event => {
     on = !on;

@@ -344,4 +344,26 @@ func TestScript(t *testing.T) {
 	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`))
 	p.open("")
 	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`), "it stays paused")
+
+	// Words that are typed open nothing, and neither does a choice that several hits share.
+	s.add(batch.Batch{Service: "orders", ID: "k1", DataChangeID: "4711", Payload: []byte("p")}, batch.Batch{Service: "orders", ID: "k2", DataChangeID: "47112", Payload: []byte("p")},
+		batch.Batch{Service: "other", ID: "k3", DataChangeID: "4711", Payload: []byte("p")})
+	offered := func() {
+		p.until("the hits", func() bool { return asked[int](p, `document.querySelectorAll('#hits option').length`) > 0 })
+	}
+	p.types("q", "4711")
+	offered()
+	asked[bool](p, `document.getElementById('q').dispatchEvent(new InputEvent('input', {inputType: 'insertText'}))`)
+	assert.NotContains(t, asked[string](p, `location.href`), "batch")
+	asked[bool](p, `const q = document.getElementById('q'); q.form.addEventListener('submit', event => { event.preventDefault(); document.body.dataset.searched = 'yes'; }); q.dispatchEvent(new InputEvent('input', {inputType: 'insertReplacementText'}))`)
+	assert.Equal(t, "yes", asked[string](p, `document.body.dataset.searched`))
+
+	// A page that nothing keeps up to date says so, and says it no longer once it is read again.
+	p.choose("live")
+	p.until("a look", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
+	s.away.Store(true)
+	asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: 'third', version: '0', reason: 'r'})}).then(() => true)`)
+	p.until("the mark", func() bool { return strings.Contains(p.text(), "Not kept up to date since") })
+	s.away.Store(false)
+	p.until("a look", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ type stand struct {
 	db   *sql.DB
 	file string
 	url  string // of the first page
+	// away says that the first page is not answered.
+	away atomic.Bool
 }
 
 func newStand(t *testing.T) *stand {
@@ -56,7 +59,13 @@ func newStand(t *testing.T) *stand {
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
-	server := httptest.NewServer(http.StripPrefix("/queue", h))
+	server := httptest.NewServer(http.StripPrefix("/queue", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() && r.URL.Path == "/" {
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})))
 	t.Cleanup(h.Close)
 	t.Cleanup(server.Close)
 	s.url = server.URL + "/queue/"
