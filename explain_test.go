@@ -185,8 +185,10 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 	m.t.Fatalf("%s did not move", key)
 }
 
-// explain asks the Runner, and a process without a ledger: both give the same answer.
+// explain asks the Runner, and a process without a ledger: both give the same answer while the
+// Runner's instance runs.
 func (m *maze) explain(key batch.Key) batch.Explanation {
+	require.NoError(m.t, new(texts.Presence).Show(m.t.Context(), m.st, store.Instance{ID: "1", Name: "one"}))
 	e, err := m.runner.Explain(m.t.Context(), key)
 	require.NoError(m.t, err)
 	same, err := m.desk.Explain(m.t.Context(), key)

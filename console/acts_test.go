@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -314,6 +315,7 @@ func TestBulkIsBounded(t *testing.T) {
 // Nothing is acted upon while the claim of an attempt lives, and the page says so.
 func TestALiveClaim(t *testing.T) {
 	p := newPerson(t)
+	require.NoError(t, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{ID: "1", Name: "one", Ledger: traits.Name}))
 	p.serves(nil, "s")
 	p.add("s", "b1")
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour, Instance: "one"}

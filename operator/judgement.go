@@ -413,6 +413,10 @@ func waits(e batch.Explanation, held string) string {
 		return e.State.String() + ": nothing in its lane holds it. " + held
 	case CauseUnknown:
 		return e.State.String() + ": it waits in its lane. " + held
+	case batch.CauseClaimed:
+		if held == incident.NoInstance {
+			return explain.Begun(e) + ". " + held
+		}
 	}
 	text := e.Text
 	if text == "" {

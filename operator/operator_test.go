@@ -427,6 +427,27 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 	})
 }
 
+// Of a batch that is claimed nobody says that an attempt is being made while no instance runs.
+func TestExplainOfAClaimWithoutInstances(t *testing.T) {
+	inStores(t, func(o *office) {
+		b := one("s", "b")
+		o.add(b)
+		o.serves(traits, queuer.Serial(), "s")
+		claims := o.claim(queuer.Serial(), "s")
+		require.Len(o, claims, 1)
+		text := func() string {
+			o.Helper()
+			e, err := o.Explain(o.ctx(), b.Key())
+			require.NoError(o, err)
+			require.Equal(o, batch.CauseClaimed, e.Cause)
+			return e.Text
+		}
+		assert.Regexp(o, `^submitting: .+ began attempt 1, and its claim ends in \S+ at most\. No instance runs\.$`, text())
+		require.NoError(o, new(texts.Presence).Show(o.ctx(), o.st, store.Instance{ID: "1", Name: "host-7", Ledger: traits.Name}))
+		assert.Regexp(o, `^submitting: .+ makes attempt 1, for another \S+ at most$`, text())
+	})
+}
+
 // own is an application's own strategy.
 func own() queuer.Strategy {
 	return queuer.Strategy{Name: "main.own", Window: 1, Select: queuer.Serial().Select}

@@ -198,8 +198,15 @@ func meet(f, g batch.Footprint) string {
 }
 
 // Sentence puts an explanation into words.
-func Sentence(e batch.Explanation) string {
-	s := e.State.String() + ": " + reason(e)
+func Sentence(e batch.Explanation) string { return sentence(e, cause(e)) }
+
+// Begun is the Sentence of a claimed batch while no instance runs: nobody is known to go on with the attempt.
+func Begun(e batch.Explanation) string {
+	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
+}
+
+func sentence(e batch.Explanation, cause string) string {
+	s := e.State.String() + ": " + reason(e, cause)
 	switch {
 	case e.LastError == nil:
 	case string(e.LastError.Kind) == e.State.String() && e.LastError.Message != "": // the state is said already
@@ -211,8 +218,7 @@ func Sentence(e batch.Explanation) string {
 }
 
 // reason says why, and that a person was called about an earlier attempt.
-func reason(e batch.Explanation) string {
-	s := cause(e)
+func reason(e batch.Explanation, s string) string {
 	switch e.Cause {
 	case batch.CauseReady, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
 		if e.Decision != "" {
