@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -61,6 +62,7 @@ func sorted(names []string) []string {
 // Each page names the console that it is of, and says how things are.
 func TestTitleAndState(t *testing.T) {
 	p := newPerson(t)
+	require.NoError(t, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{ID: "1", Name: "host-7", Ledger: traits.Name}))
 	h, err := console.New(memory.New(), &console.Options{Title: hostile})
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
@@ -71,6 +73,7 @@ func TestTitleAndState(t *testing.T) {
 	assert.Contains(t, named.all("title")[0].text(), hostile)
 	assert.Contains(t, named.all("header")[0].text(), hostile)
 	assert.Contains(t, p.get("lanes").all("title")[0].text(), "dltbatch")
+	assert.Equal(t, 1, strings.Count(named.all("header")[0].text(), "No instance runs"))
 	band := func() string { return p.get("").all("header")[0].text() }
 	assert.Contains(t, band(), "All well")
 	p.serves(nil, "s")

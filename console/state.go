@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/operator"
@@ -39,11 +40,14 @@ func stateOf(o overview) state {
 		operator.StatePerson:  {toneWarn, "person", "Needs a person"},
 	}
 	if m, is := marks[o.State]; is {
-		why := o.Incidents[0].Text
-		if n := len(o.Incidents) - 1; n > 0 {
-			why += fmt.Sprintf(" And %d more.", n)
+		why, more := o.Incidents[0].Text, ""
+		if strings.HasPrefix(why, m.Word) { // the sentence says the state, too
+			m.Word, why = why, ""
 		}
-		return state{m, why}
+		if n := len(o.Incidents) - 1; n > 0 {
+			more = fmt.Sprintf("And %d more.", n)
+		}
+		return state{m, strings.TrimSpace(why + " " + more)}
 	}
 	s, n := state{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
 	for _, m := range o.Itself {

@@ -102,7 +102,7 @@ func TestCommand(t *testing.T) {
 	c.runs(0, "prune", "--older-than", "1h", "--yes")
 
 	found := c.troubles()
-	assert.Contains(t, found, "instances")
+	assert.Equal(t, "No instance runs.", found["no_instance"])
 	assert.NotContains(t, found, "schema")
 	assert.NotContains(t, found, "clock")
 	assert.NotContains(t, found, "held snapshot")

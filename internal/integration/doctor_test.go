@@ -111,13 +111,12 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	require.NoError(t, st.Migrate(t.Context()))
 	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
-	_, err = texts.Serve(t.Context(), st, []texts.Served{{Service: "s", Ledger: "ledger"}})
-	require.NoError(t, err)
+	recordSettings(t, &app{Store: st}, "s")
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
 	require.Empty(t, c.findings(), "nothing is wrong")
 
 	says("`synchronous_commit` is off for this role", with("synchronous_commit=off").findings(),
-		"synchronous_commit", "instances", "lanes")
+		"synchronous_commit", "incidents", "instances", "settings")
 
 	exec(`ALTER SYSTEM SET autovacuum = off`, `SELECT pg_reload_conf()`)
 	require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
