@@ -117,15 +117,15 @@ func (p *scan) end(ctx context.Context, s scanned) {
 // stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now on
 // scans come as often as usual, until they find nothing again.
 func (p *scan) stir() {
+	if e := p.empty.Load(); e != nil {
+		p.empty.Store(&emptiness{began: e.began})
+	}
 	if p.rest <= p.o.ScanInterval {
 		return
 	}
 	p.rest = 0
 	if soon := time.Now().Add(p.o.ScanInterval); soon.Before(p.due) {
 		p.due = soon
-	}
-	if e := p.empty.Load(); e != nil {
-		p.empty.Store(&emptiness{began: e.began})
 	}
 }
 

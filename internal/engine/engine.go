@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -194,7 +195,6 @@ func (e *Engine) Check(b batch.Batch) error { return e.ledger.Check(b) }
 
 // Added says that batches were added. Where this process delivers nothing it tells others.
 func (e *Engine) Added(batches []batch.Batch) {
-	r := e.run.Load()
 	known := map[batch.ServiceID]struct{}{}
 	services := make([]batch.ServiceID, 0, len(batches))
 	for _, b := range batches {
@@ -203,15 +203,8 @@ func (e *Engine) Added(batches []batch.Batch) {
 		}
 		known[b.Service] = struct{}{}
 		services = append(services, b.Service)
-		if r != nil {
-			r.monitor.Follow(b.Service) // see Wake
-		}
 	}
-	if r == nil {
-		e.hints.Tell(store.Hint{Lanes: services})
-		return
-	}
-	r.lanes.Added(services...) // in one call, so that one claim covers them all
+	e.name(services)
 }
 
 // AddedTx says that an application's transaction has added batches.
@@ -231,14 +224,21 @@ func (e *Engine) Wake(s batch.ServiceID) {
 }
 
 // look is Wake without a word of the application.
-func (e *Engine) look(s batch.ServiceID) {
-	r := e.run.Load()
-	if r == nil {
-		e.hints.Tell(store.Hint{Lanes: []batch.ServiceID{s}})
-		return
+func (e *Engine) look(s batch.ServiceID) { e.name([]batch.ServiceID{s}) }
+
+// name names lanes to the present Run, and to other processes those that it cannot take.
+func (e *Engine) name(services []batch.ServiceID) {
+	others := services
+	if r := e.run.Load(); r != nil {
+		for _, s := range services {
+			r.monitor.Follow(s) // before the first POST, so that no event about it is missed
+		}
+		r.lanes.Added(services...) // in one call, so that one claim covers them all
+		others = slices.DeleteFunc(slices.Clone(services), r.takes)
 	}
-	r.monitor.Follow(s) // before the first POST, so that no event about it is missed
-	r.lanes.Added(s)
+	if len(others) > 0 {
+		e.hints.Tell(store.Hint{Lanes: others})
+	}
 }
 
 // Freed is Wake for a lane that an operator may have set free: batches in flight may be decided.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/health"
@@ -57,16 +58,29 @@ func (r *run) hear(ctx context.Context) {
 	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
 }
 
-// heard names the lanes of a hint. While more lanes wait for a look than a scan reads, the next scans
-// find them: names may be made up.
+// heard names the lanes of a hint that this Run has served already. A scan finds the others, if they
+// have a batch: names may be made up, and who serves a service is decided for good when a claim meets
+// it. So does a scan while more lanes wait for a look than it reads.
 func (r *run) heard(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.Many.Has(store.TopicLanes) || waiting > scanLanes {
 		r.queuer.Scan()
 		return
 	}
-	r.lanes.Added(h.Lanes...)
+	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.gate.known(s).judged })
+	r.lanes.Added(met...)
+	if len(met) < len(h.Lanes) {
+		r.queuer.Scan()
+	}
 }
+
+// takes reports whether this Run can send a service's batches now, so that nobody else has to be told.
+func (r *run) takes(s batch.ServiceID) bool {
+	return !r.end.begun.Load() && r.gate.known(s).err == nil && r.submitter.Closed(s) <= 0
+}
+
+// tellAll tells other processes that batches wait which this one does not send.
+func (r *run) tellAll() { r.hints.Tell(store.Hint{Many: store.TopicLanes}) }
 
 // hearing says whether this Run hears hints.
 func (r *run) hearing() health.Hints {

@@ -66,12 +66,15 @@ func newRun(all common, n *events.Run) *run {
 	r.submitter = submit.New(r.ledger, submit.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
-		Rules:   submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
-		Keep:    r.keeper.Keep,
-		Trace:   r.events.TraceRequest(),
-		Record:  r.table.Answered,
-		Ready:   r.lanes.Wake,
-		Paused:  n.Paused,
+		Rules:  submitter.Rules{FirstCheck: o.FirstPoll, Delay: o.RetryDelay, StuckAfter: o.StuckAfter},
+		Keep:   r.keeper.Keep,
+		Trace:  r.events.TraceRequest(),
+		Record: r.table.Answered,
+		Ready:  r.lanes.Wake,
+		Paused: func(s batch.ServiceID, all bool, err error) {
+			n.Paused(s, all, err)
+			r.tellAll() // another process may reach the ledger
+		},
 		Resumed: n.Resumed,
 	})
 	r.queuer = claim.New(r.handing("queuer"), r.submitter, r.lanes, claim.Options{
@@ -198,6 +201,9 @@ func (r *run) deliver(ctx context.Context) error {
 	}()
 	select {
 	case <-rest:
+		if !r.queuer.Empty(r.o.ScanInterval) {
+			r.tellAll()
+		}
 		return nil
 	case <-bound.C:
 		stop() // the next start finds out the outcomes that are not written yet

@@ -74,6 +74,9 @@ func (w *watch) since() (all seen, err error) {
 	if err != nil {
 		return all, err
 	}
+	if err := w.events.SetReadDeadline(time.Time{}); err != nil { // the wait before may have reached its own
+		return all, err
+	}
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
 		for {
@@ -116,7 +119,7 @@ func (w *watch) read(b []byte) (s seen) {
 
 // test touches the log, or the database's file where no connection is open and there is no log. It
 // reports an error where that is not seen: on some file systems nothing ever is.
-func (w *watch) test() error {
+func (w *watch) test() (seen, error) {
 	now, path := time.Now(), w.paths[0]
 	err := os.Chtimes(path, now, now)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,11 +127,11 @@ func (w *watch) test() error {
 		err = os.Chtimes(path, now, now)
 	}
 	if err != nil {
-		return err
+		return seen{}, err
 	}
 	s, err := w.wait(time.Second)
 	if err == nil && s == (seen{}) {
 		err = fmt.Errorf("inotify does not show what is written to %s", path)
 	}
-	return err
+	return s, err
 }
