@@ -124,9 +124,10 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 	}
 }
 
-// panickyStore is a store whose methods panic after their work, until it is told to stop.
+// panickyStore is a store whose methods panic after their work, until it is told to stop. It has no
+// hints, so that an idle Runner calls each of them often.
 type panickyStore struct {
-	*memory.Store
+	noHints
 	in     string
 	panics atomic.Bool
 }
@@ -139,32 +140,32 @@ func (p *panickyStore) boom(method string) {
 
 func (p *panickyStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	defer p.boom("Lanes")
-	return p.Store.Lanes(ctx, q)
+	return p.noHints.Lanes(ctx, q)
 }
 
 func (p *panickyStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	defer p.boom("Claim")
-	return p.Store.Claim(ctx, q, choose)
+	return p.noHints.Claim(ctx, q, choose)
 }
 
 func (p *panickyStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	defer p.boom("Payloads")
-	return p.Store.Payloads(ctx, refs)
+	return p.noHints.Payloads(ctx, refs)
 }
 
 func (p *panickyStore) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
 	defer p.boom("Record")
-	return p.Store.Record(ctx, all)
+	return p.noHints.Record(ctx, all)
 }
 
 func (p *panickyStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	defer p.boom("Pending")
-	return p.Store.Pending(ctx, q)
+	return p.noHints.Pending(ctx, q)
 }
 
 func (p *panickyStore) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	p.boom("Get")
-	return p.Store.Get(ctx, key)
+	return p.noHints.Get(ctx, key)
 }
 
 func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
@@ -180,7 +181,7 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ledger := ledgermem.New(nil)
 				log := &logged{}
-				st := &panickyStore{Store: memory.New(), in: method}
+				st := &panickyStore{noHints: noHints{memory.New()}, in: method}
 				r := newRunner(t, st, ledger, &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
 				stop := running(t, r)
 				synctest.Wait()
@@ -211,7 +212,7 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 // A panic of the store in a call of the application is its error, and logged with its stack.
 func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
 	log := &logged{}
-	st := &panickyStore{Store: memory.New(), in: "Get"}
+	st := &panickyStore{noHints: noHints{memory.New()}, in: "Get"}
 	r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
 	st.panics.Store(true)
 	_, err := r.Get(t.Context(), one("s", "a").Key())

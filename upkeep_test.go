@@ -48,7 +48,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []error
-		s := &warning{Store: memory.New()}
+		s := &warning{Store: noHints{memory.New()}} // an idle Runner looks each second
 		r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()

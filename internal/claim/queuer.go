@@ -117,18 +117,19 @@ func (q *Queuer) Empty(d time.Duration) bool {
 	if e != nil && time.Since(e.began) <= d {
 		return true
 	}
-	_, rests := q.Rests()
+	_, _, rests := q.Rests()
 	return rests
 }
 
 // Rests may be called at any time. It reports that the last scan, which began then, found nothing open,
-// and that nobody has named a lane since, where hints would have told of one.
-func (q *Queuer) Rests() (began time.Time, rests bool) {
+// and that nobody has named a lane since, where hints would have told of one. since is for how long
+// that has been so.
+func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	e := q.scan.empty.Load()
 	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {
-		return time.Time{}, false
+		return time.Time{}, time.Time{}, false
 	}
-	return e.began, true
+	return e.since, e.began, true
 }
 
 // Scan makes the next scan come soon, because another process told that there is work somewhere.

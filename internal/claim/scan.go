@@ -29,14 +29,17 @@ type scan struct {
 	under   bool                        // a scan is under way
 	ended   chan scanned                // capacity one
 
-	// rest is the pause after the last scan, where that found nothing open; else 0.
-	rest time.Duration
+	// rest is the pause after the last scan, where that found nothing open, and nobody has named a lane
+	// since; else 0. since is when the first scan began of those that found nothing in a row.
+	rest  time.Duration
+	since time.Time
 	// empty is set where the last scan read all lanes and found none. Anybody reads it.
 	empty atomic.Pointer[emptiness]
 }
 
 // emptiness says that a scan found nothing open.
 type emptiness struct {
+	since time.Time // scans have found nothing, and nobody has named a lane
 	began time.Time // the scan
 	until time.Time // the next scan comes, unless somebody names a lane before
 }
@@ -109,23 +112,28 @@ func (p *scan) end(ctx context.Context, s scanned) {
 		p.due, p.soonest = now.Add(max(p.o.ScanInterval, share)), now.Add(max(hintPause, share))
 		return
 	}
+	if p.rest == 0 {
+		p.since = s.began
+	}
 	p.rest = max(p.o.ScanInterval, min(4*p.rest, p.o.Rest()))
 	p.due, p.soonest = now.Add(max(p.rest, share)), now.Add(max(hintPause, share))
-	p.empty.Store(&emptiness{s.began, p.due.Add(p.o.Query.TTL / 4)})
+	p.empty.Store(&emptiness{p.since, s.began, p.due.Add(p.o.Query.TTL / 4)})
 }
 
 // stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now on
 // scans come as often as usual, until they find nothing again.
 func (p *scan) stir() {
-	if e := p.empty.Load(); e != nil {
-		p.empty.Store(&emptiness{began: e.began})
-	}
-	if p.rest <= p.o.ScanInterval {
+	if p.rest == 0 {
 		return
 	}
+	if p.rest > p.o.ScanInterval {
+		if soon := time.Now().Add(p.o.ScanInterval); soon.Before(p.due) {
+			p.due = soon
+		}
+	}
 	p.rest = 0
-	if soon := time.Now().Add(p.o.ScanInterval); soon.Before(p.due) {
-		p.due = soon
+	if e := p.empty.Load(); e != nil {
+		p.empty.Store(&emptiness{began: e.began})
 	}
 }
 

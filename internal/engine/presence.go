@@ -38,7 +38,8 @@ type presence struct {
 	health func() health.Health
 	claims func() int
 	rests  func(time.Duration) time.Duration
-	slow   time.Duration // the pause between two rows while nothing is open
+	since  func() time.Time // it rests; zero while it does not
+	slow   time.Duration    // the pause between two rows while nothing is open
 	flow   func(time.Time) (store.Flow, bool)
 	flows  []stretch // only run uses it
 }
@@ -54,7 +55,7 @@ func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, rests: r.resting, slow: max(calmRest, r.o.Rest), flow: r.events.TakeFlow}
+	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, rests: r.resting, since: r.restingSince, slow: max(calmRest, r.o.Rest), flow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
 	p.row.row = true
 	p.flow(time.Now()) // what was before this Run
@@ -81,16 +82,20 @@ func (o Options) settings() map[string]string {
 // run keeps the row and the counts until ctx is done. Nobody waits for them, so a failure is only
 // reported, and shown in Health: the next call comes soon.
 func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
-	var shown, counted time.Time
+	var looked, shown, counted time.Time
 	var rested bool // at the last call, so that the row and the counts say so
 	var err error
 	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
 		rest, now := p.rests(calmRest), time.Now()
-		if err == nil && rested && now.Sub(shown) < rest {
+		flowed := p.stretch(now)
+		// What came and went since the last look is shown now, and that it is over at the next look.
+		idle := rest > 0 && !flowed && !p.since().After(looked)
+		looked = now
+		if err == nil && rested && idle && now.Sub(shown) < rest {
 			continue
 		}
-		count := err != nil || !rested || now.Sub(counted) >= p.rests(upkeepRest)
-		if shown, rested = now, rest > 0; count {
+		count := err != nil || !rested || !idle || now.Sub(counted) >= p.rests(upkeepRest)
+		if shown, rested = now, idle; count {
 			counted = now
 		}
 		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
@@ -122,6 +127,17 @@ func (p *presence) show(ctx context.Context, rests, count bool) error {
 	return errors.Join(kept, counted, read)
 }
 
+// stretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are as
+// long while the row is written less often.
+func (p *presence) stretch(at time.Time) bool {
+	f, ok := p.flow(at)
+	if !ok {
+		return false
+	}
+	p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
+	return f.Final+f.Queue.N+f.Flight.N+f.Finality.N > 0
+}
+
 // now is the row of this instance.
 func (p *presence) now(ctx context.Context) store.Instance {
 	if s, has := p.store.given().(interface {
@@ -135,9 +151,6 @@ func (p *presence) now(ctx context.Context) store.Instance {
 	if h.Paused {
 		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
 		i.PausedFor = at.Sub(h.PausedSince)
-	}
-	if f, ok := p.flow(at); ok {
-		p.flows = append(p.flows[max(0, len(p.flows)-store.MaxFlows+1):], stretch{at, f})
 	}
 	for _, s := range p.flows {
 		s.Ago = at.Sub(s.end)

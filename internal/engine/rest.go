@@ -26,11 +26,20 @@ func (r *run) rest() time.Duration {
 // calm returns the pause of what an idle Run does beside its scans; 0 while it is not idle.
 func (r *run) calm() time.Duration { return r.resting(calmRest) }
 
+// restingSince returns since when this Run is idle; zero while it is not. Scans leave out lanes that
+// are paused or halted, so the counts have a say, too.
+func (r *run) restingSince() time.Time {
+	if since, _, rests := r.queuer.Rests(); rests && !r.vitals.open() {
+		return since
+	}
+	return time.Time{}
+}
+
 // resting returns a pause while this Run is idle, or one that makes Options.Rest true; else 0.
 func (r *run) resting(pause time.Duration) time.Duration {
-	began, rests := r.queuer.Rests()
+	_, began, rests := r.queuer.Rests()
 	switch {
-	case !rests:
+	case !rests || r.vitals.open():
 		return 0
 	case r.o.Rest == 0:
 		return pause

@@ -21,6 +21,7 @@ type vitals struct {
 	row           part      // the write of this instance's own row, which an idle Runner makes, too
 	accepted      time.Time // when the ledger last took a batch
 	counts        health.Counts
+	anyOpen       bool // by the counts that were read last
 	loops         map[string]*part
 	streams       map[batch.ServiceID]*stream
 }
@@ -173,4 +174,13 @@ func (v *vitals) counted(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.counts = nextCounts(v.counts, time.Now(), s, v.accepted)
+	v.anyOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
+}
+
+// open reports whether the counts that were read last have an open batch or order. While they have one,
+// they are read as often as ever.
+func (v *vitals) open() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.anyOpen
 }
