@@ -34,6 +34,9 @@ func (v *visit) state(ctx context.Context, a *answer) *state {
 
 // stateOf says the worst that is wrong.
 func stateOf(o overview) state {
+	if o.State == operator.StatePart {
+		return state{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
+	}
 	marks := map[operator.State]mark{
 		operator.StateStopped: {toneBad, "down", "No instance runs"},
 		operator.StateLedger:  {toneBad, "down", "Nothing is posted"},

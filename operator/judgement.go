@@ -210,6 +210,19 @@ func (x *judgement) groups() {
 	}
 }
 
+// counts judges what was counted and not seen: the look at all lanes did not reach it, or is older, or
+// more lanes are held than were read.
+func (x *judgement) counts() {
+	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
+		s := x.of(IncidentDecision)
+		s.Text, s.Batches = incident.Decide(n), n
+	}
+	if n := x.Stats.Halted; n > 0 && x.by[IncidentHalted] == nil && x.HeldMore {
+		s := x.of(IncidentHalted)
+		s.Text, s.Lanes = incident.Halted(n), n
+	}
+}
+
 // say makes the sentence of batches.
 func (i *Incident) say(kind IncidentKind) {
 	switch kind {

@@ -70,6 +70,9 @@ func (i *Incident) mend() {
 		i.Do = `Look for "stats" in the logs of the instances.`
 		i.Command, i.Page, i.Link = "dltbatch status --refresh", "instances", "The instances"
 	}
+	if i.Kind == IncidentHalted && e.Control.HaltedAt.IsZero() { // which lanes is not known
+		i.Command, i.Page, i.Link = "dltbatch lanes", page("lanes", "held", "1"), "Lanes that are held"
+	}
 	if e.ID == "" {
 		switch i.Kind {
 		case IncidentDecision, IncidentHeld:

@@ -146,6 +146,7 @@ func (s Sight) Situation() Situation {
 	x.instances()
 	x.controls()
 	x.groups()
+	x.counts()
 	x.flow()
 	out := Situation{Sight: s, Incidents: []Incident{}, Itself: []Moving{}}
 	for _, kind := range incidentKinds {
@@ -172,8 +173,6 @@ func (s Sight) Situation() Situation {
 
 func (x *judgement) state(all []Incident) State {
 	switch {
-	case len(all) == 0:
-		return StateWell
 	case x.by[IncidentNoInstance] != nil:
 		return StateStopped
 	case x.closed != "":
@@ -183,6 +182,9 @@ func (x *judgement) state(all []Incident) State {
 		if !i.ByItself {
 			return StatePerson
 		}
+	}
+	if x.Causes.Incomplete {
+		return StatePart
 	}
 	return StateWell
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // looked is when the looks of these tests were made.
@@ -58,4 +59,28 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 	i := wrong(t, sight, operator.IncidentPaused)
 	assert.Contains(t, i.Command, "--all", "a kept look is from before everything was paused")
 	assert.Equal(t, "By bob.", i.Why)
+}
+
+// What was not looked at is not well, and what was counted there is told.
+func TestALookThatDidNotFinish(t *testing.T) {
+	sight := operator.Sight{Causes: operator.Causes{At: looked}}
+	assert.Equal(t, operator.StateWell, sight.Situation().State)
+	sight.Causes.Incomplete = true
+	assert.Equal(t, operator.StatePart, sight.Situation().State)
+	assert.Empty(t, sight.Situation().Incidents)
+
+	sight.Counted = true
+	sight.Stats.Instances = []store.Instance{{Name: "a", Live: true}}
+	sight.Stats.At, sight.Stats.Undecided, sight.Stats.Halted = looked.Add(-time.Second), 2, 3
+	assert.Equal(t, "A person has to decide about 2 batches.", wrong(t, sight, operator.IncidentDecision).Text)
+	assert.Equal(t, operator.StatePerson, sight.Situation().State)
+	sight.HeldMore = true
+	halted := wrong(t, sight, operator.IncidentHalted)
+	assert.Equal(t, "3 lanes are halted until a person releases them.", halted.Text)
+	assert.Equal(t, "dltbatch lanes", halted.Command)
+
+	sight.Causes.Incomplete, sight.HeldMore = false, false
+	assert.Empty(t, sight.Situation().Incidents, "all was looked at, after the count")
+	sight.Stats.At = looked.Add(time.Second)
+	wrong(t, sight, operator.IncidentDecision)
 }

@@ -56,6 +56,7 @@ func (p *page) causes(s operator.Situation) {
 			t.row(plain, least(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, age(m.Oldest), string(m.Example.ID))
 		}
 		t.end()
+	case s.Causes.Incomplete:
 	case len(s.Causes.Groups) == 0 && len(s.Incidents) == 0:
 		p.line("all well: nothing is open")
 	case len(s.Causes.Groups) == 0:
@@ -63,6 +64,6 @@ func (p *page) causes(s operator.Situation) {
 	}
 	if s.Causes.Incomplete {
 		p.line("")
-		p.line("incomplete: the time was over; see --within")
+		p.line("not everything was looked at: the time was over; see --within")
 	}
 }

@@ -320,7 +320,10 @@ func (x *exam) incidents(ctx context.Context) error {
 		}
 		x.bad(string(i.Kind), do, "%s", strings.TrimSpace(i.Text+since(i)+" "+i.Why))
 	}
-	if len(s.Incidents) == 0 {
+	switch {
+	case s.Causes.Incomplete:
+		x.bad("incidents", "look for longer\n  $ dltbatch causes --within 1m", "%s: the time was over", string(operator.StatePart))
+	case len(s.Incidents) == 0:
 		x.good("incidents", "none")
 	}
 	return nil
