@@ -97,6 +97,9 @@ type Group struct {
 	// Oldest is the time since the oldest of them was added. Where nobody looked at the batch
 	// itself, but at the one before it, it is the age of that.
 	Oldest time.Duration `json:"oldest_ns"`
+	// Attempts is the most that one of them has made; of batches in whose way others are, the most that
+	// a batch of their lanes has made.
+	Attempts int `json:"attempts,omitzero"`
 	// Example explains one of the batches. Its ID is "" where the store was not asked for one,
 	// or the batches have moved on meanwhile.
 	Example batch.Explanation `json:"example"`
@@ -181,6 +184,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 		c.report.Batches += it.n
 		g.AtLeast, g.Sampled = g.AtLeast || it.atLeast, g.Sampled || it.sampled
 		c.report.AtLeast = c.report.AtLeast || it.atLeast
+		g.Attempts = max(g.Attempts, attempts(l, i, it.Root != ""))
 		if age := at.Sub(it.created); age > g.Oldest {
 			g.Oldest = age
 		}
@@ -190,6 +194,18 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 			g.Blocker = it.blocker
 		}
 	}
+}
+
+// attempts are those of the item at a place, which is the place of its row; of a batch behind others,
+// the most in its lane.
+func attempts(l store.LaneSurvey, place int, behind bool) int {
+	most := 0
+	for i := range l.Rows {
+		if behind || i == place {
+			most = max(most, l.Rows[i].Row.Attempt)
+		}
+	}
+	return most
 }
 
 // examples looks for examples of groups whose batches nobody looked at, and puts all examples

@@ -38,7 +38,8 @@ const (
 	IncidentGrowing IncidentKind = "growing"
 	// IncidentSetAside: batches were set aside by a policy.
 	IncidentSetAside IncidentKind = "set_aside"
-	// IncidentCountsOld: instances run, and nobody has counted for ten minutes.
+	// IncidentCountsOld: instances run, and nobody has counted for ten minutes, and longer
+	// than an idle instance rests.
 	IncidentCountsOld IncidentKind = "counts_old"
 )
 

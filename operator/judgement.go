@@ -21,7 +21,7 @@ const (
 	laneTries = 3
 	// meetFor is how old a batch may be that no instance has met: it is met with the next scan.
 	meetFor = time.Minute
-	// countsOld is from when on counts are old.
+	// countsOld is from when on counts are old. The longest rest of an instance comes on top.
 	countsOld = 10 * time.Minute
 )
 
@@ -85,6 +85,7 @@ func (x *judgement) instances() {
 	}
 	live, closed := 0, 0
 	var last time.Time
+	var rest time.Duration // the longest after which a live instance does something
 	for _, i := range x.Stats.Instances {
 		if !i.Live {
 			if i.Seen.After(last) {
@@ -96,6 +97,7 @@ func (x *judgement) instances() {
 			continue
 		}
 		live++
+		rest = max(rest, i.Every)
 		kind := ledgerKind(i.PausedKind)
 		if !i.Paused || kind == IncidentLedgerBusy && i.PausedFor < busyFor {
 			continue
@@ -119,7 +121,7 @@ func (x *judgement) instances() {
 	if live == 0 {
 		s := x.of(IncidentNoInstance)
 		s.Text, s.Since = incident.NoInstance, last
-	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOld {
+	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOld+rest {
 		s := x.of(IncidentCountsOld)
 		s.Text, s.Since = incident.NoCounts, x.Stats.At
 	}
@@ -276,7 +278,7 @@ func (x *judgement) kind(g Group) IncidentKind {
 		return x.closed
 	case root == CauseUnknown && g.Oldest > meetFor:
 		return IncidentUnserved
-	case root == batch.CauseDelayed && closes(g.Kind) && g.tries() >= laneTries:
+	case root == batch.CauseDelayed && closes(g.Kind) && g.Attempts >= laneTries:
 		return ledgerKind(g.Kind)
 	}
 	return ""
@@ -292,14 +294,6 @@ func (x *judgement) waitsForLedger(c batch.Cause) bool {
 		return x.closed == IncidentLedgerDown
 	}
 	return false
-}
-
-// tries are the attempts of the batch for which a group waits.
-func (g Group) tries() int {
-	if g.Root != "" {
-		return g.Blocker.Attempts
-	}
-	return g.Example.Attempts
 }
 
 // take counts a group in.

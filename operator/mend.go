@@ -2,6 +2,7 @@ package operator
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -30,7 +31,7 @@ func (i *Incident) mend() {
 		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentDecision:
 		i.Do = "Look at the ledger whether the batch is there, and then decide."
-		i.Command = "dltbatch decide " + incident.Quote(string(e.ID)) + " " + rulings() + " --reason WHY"
+		i.Command = command("decide", "--reason WHY", string(e.ID), rulings())
 		i.Page, i.Link = batchPage(e.Key)+"#decide", "Decide"
 		if i.Batches-i.Behind > 1 {
 			i.Page, i.Link = page("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
@@ -38,27 +39,27 @@ func (i *Incident) mend() {
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
 		service = string(e.Control.Service)
-		i.Command = "dltbatch release " + incident.Quote(service) + " --reason WHY"
+		i.Command = command("release", "--reason WHY", service)
 		i.Page, i.Link = lanePage(e.Control.Scope)+"#release", "Release the lane"
 	case IncidentPaused:
 		i.Do = "Resume " + e.Control.Scope.String() + ", once the reason for the pause is gone."
-		i.Command = "dltbatch resume " + scopeArgument(e.Control.Scope) + " --reason WHY"
+		i.Command = resume(e.Control.Scope)
 		i.Page, i.Link = lanePage(e.Control.Scope)+"#resume", "Resume "+e.Control.Scope.String()
 	case IncidentDisagree:
 		i.Do = "Correct the instance that is wrong, or finish the deploy, and then say that the others are gone."
-		i.Command = "dltbatch agree " + incident.Quote(service) + " --reason WHY"
+		i.Command = command("agree", "--reason WHY", service)
 		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
 	case IncidentNotRecorded:
 		i.Do = "Start an instance of this version, or look at the settings on record."
-		i.Command = "dltbatch settings " + incident.Quote(service)
+		i.Command = command("settings", "", service)
 		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
 	case IncidentUnserved:
 		i.Do = `Look for "lane_held" in the logs of the instances, and give the application a ledger, or options, that serve the lane. Nothing here does that.`
-		i.Command = "dltbatch settings " + incident.Quote(service)
+		i.Command = command("settings", "", service)
 		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
 	case IncidentHeld:
 		i.Do = "Correct the strategy of the application: it takes nothing from the lane. Nothing here does that."
-		i.Command = "dltbatch explain " + incident.Quote(string(e.ID))
+		i.Command = command("explain", "", string(e.ID))
 		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
 	case IncidentGrowing:
 		i.Do = "Nothing here makes it faster. If the queue time alone is long, start more instances, which helps where many lanes wait; if submit time or finality are long, the ledger is slow: ask who runs it, or add less."
@@ -85,27 +86,48 @@ func (i *Incident) mend() {
 
 // Command is the command that carries the remedy of an explanation out; "" where none does.
 func Command(e batch.Explanation) string {
-	id := incident.Quote(string(e.ID))
 	switch e.Remedy {
 	case batch.RemedyResume:
-		return "dltbatch resume " + scopeArgument(e.Control.Scope) + " --reason WHY"
+		return resume(e.Control.Scope)
 	case batch.RemedyRelease:
-		return "dltbatch release " + incident.Quote(string(e.Service)) + " --reason WHY"
+		return command("release", "--reason WHY", string(e.Service))
 	case batch.RemedyDecide:
-		return "dltbatch decide " + id + " " + rulings() + " --reason WHY"
+		return command("decide", "--reason WHY", string(e.ID), rulings())
 	case batch.RemedyBlocker:
-		return "dltbatch explain " + incident.Quote(string(e.Blocker.ID))
+		return command("explain", "", string(e.Blocker.ID))
 	case batch.RemedyRequeue:
-		return "dltbatch requeue " + id + " --reason WHY"
+		return command("requeue", "--reason WHY", string(e.ID))
 	}
 	return ""
 }
 
-func scopeArgument(s batch.Scope) string {
+func resume(s batch.Scope) string {
 	if s.All {
-		return "--all"
+		return "dltbatch resume --all --reason WHY"
 	}
-	return incident.Quote(string(s.Service))
+	return command("resume", "--reason WHY", string(s.Service))
+}
+
+// command is a command line. A name that begins with "-" stands behind "--": it is no flag.
+func command(verb, flags string, names ...string) string {
+	words := []string{"dltbatch", verb}
+	flag := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "-") })
+	if flag && flags != "" {
+		words = append(words, flags)
+	}
+	if flag {
+		words = append(words, "--")
+	}
+	for _, n := range names {
+		if n != rulings() { // the person chooses one
+			n = incident.Quote(n)
+		}
+		words = append(words, n)
+	}
+	if !flag && flags != "" {
+		words = append(words, flags)
+	}
+	return strings.Join(words, " ")
 }
 
 // rulings are the words of a decision.

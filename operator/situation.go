@@ -29,7 +29,7 @@ type Sight struct {
 	Everything batch.Control   `json:"everything,omitzero"`
 	Held       []batch.Control `json:"held"`
 	HeldMore   bool            `json:"held_more,omitzero"`
-	// Left are the batches that instances which have gone were submitting, by the name of the instance.
+	// Left are the batches that instances which have gone were submitting and that need no decision, by the name of the instance.
 	// A name that a live instance has is not among them: it was started again.
 	Left map[string]int `json:"left,omitempty"`
 	// DecisionSince is since when the example of the batches that need a decision is in doubt.
@@ -108,7 +108,7 @@ func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
 	return s, err == nil, err
 }
 
-// left counts the batches that instances which have gone were submitting and that are not final yet.
+// left counts the batches that instances which have gone were submitting, that are not final yet and need no decision.
 func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string]int, error) {
 	left := map[string]int{}
 	for _, i := range instances {
@@ -130,7 +130,7 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 		return nil, err
 	}
 	for _, r := range rows {
-		if _, is := left[r.ClaimedBy]; is {
+		if _, is := left[r.ClaimedBy]; is && r.Decision == "" { // who has to decide is told already
 			left[r.ClaimedBy]++
 		}
 	}

@@ -84,3 +84,35 @@ func TestALookThatDidNotFinish(t *testing.T) {
 	sight.Stats.At = looked.Add(time.Second)
 	wrong(t, sight, operator.IncidentDecision)
 }
+
+// Counts are old ten minutes after the longest rest of a live instance.
+func TestCountsOfInstancesThatRest(t *testing.T) {
+	sight := operator.Sight{Causes: operator.Causes{At: looked}, Counted: true}
+	sight.Stats.Instances = []store.Instance{{Name: "a", Live: true, Every: 15 * time.Second}, {Name: "b", Live: true, Every: time.Hour}, {Name: "c", Every: 24 * time.Hour}}
+	sight.Stats.At, sight.Stats.Age = looked.Add(-time.Hour), time.Hour
+	assert.Empty(t, sight.Situation().Incidents)
+	sight.Stats.Age += 11 * time.Minute
+	wrong(t, sight, operator.IncidentCountsOld)
+}
+
+// A lane's ledger is an incident by the batch with the most attempts, whichever is the example.
+func TestTheMostAttemptsCount(t *testing.T) {
+	g := operator.Group{
+		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindUnavailable}, Batches: 2, Lanes: 2, Attempts: 9,
+		Example: batch.Explanation{Key: batch.Key{Service: "a", ID: "x"}, Attempts: 1},
+	}
+	wrong(t, operator.Sight{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
+}
+
+// A lane or a batch whose name begins with "-" is no flag of a suggested command.
+func TestANameIsNoFlag(t *testing.T) {
+	e := batch.Explanation{Key: batch.Key{Service: "--all", ID: "-b"}, Remedy: batch.RemedyResume}
+	e.Control.Scope = batch.Only("--all")
+	assert.Equal(t, "dltbatch resume --reason WHY -- '--all'", operator.Command(e))
+	e.Control.Scope = batch.Everything()
+	assert.Equal(t, "dltbatch resume --all --reason WHY", operator.Command(e))
+	e.Remedy = batch.RemedyDecide
+	assert.Contains(t, operator.Command(e), "dltbatch decide --reason WHY -- '-b' committed|")
+	e.ID = "b"
+	assert.Equal(t, "dltbatch decide b committed|not_executed_send_again|not_executed_reject --reason WHY", operator.Command(e))
+}
