@@ -37,6 +37,9 @@ type staged struct {
 	fault    atomic.Uint32
 }
 
+// Abilities are without hints: a Runner that hears them rests, and tells of troubles later.
+func (s *staged) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
+
 var errDown = errors.New("connection refused")
 
 func (s *staged) fail(write bool) error {
