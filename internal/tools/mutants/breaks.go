@@ -148,8 +148,8 @@ var promises = []breakage{
 	},
 	{
 		name: "nothing lost: orders past their deadline wait for ever", file: "batch/autobatch/engine.go", test: test{"batch/autobatch", "^(TestDeadline)$", true},
-		old: "e.settler.settling, e.settler.expiring}",
-		new: "e.settler.settling}",
+		old: "e.settler.settling, e.settler.expiring,",
+		new: "e.settler.settling,",
 	},
 	// Promise 7: fair.
 	{
