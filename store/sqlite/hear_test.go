@@ -25,22 +25,35 @@ import (
 // otherPath is the environment variable that makes the test's binary another process on a database.
 const otherPath = "DLTBATCH_SQLITE_OTHER"
 
-// TestOtherProcess is that other process, and no test: it does what each line of its input says.
-func TestOtherProcess(t *testing.T) {
+// TestMain is that other process where the variable is set: it does what each line of its input says.
+func TestMain(m *testing.M) {
 	path := os.Getenv(otherPath)
 	if path == "" {
-		t.Skip("it is part of the tests of Hear")
+		os.Exit(m.Run())
 	}
+	if err := serve(path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(path string) error {
 	db, err := sqliteopen.Open(path)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	s, err := New(db, nil)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		require.NoError(t, do(t.Context(), s, strings.Fields(in.Text())), in.Text())
+		if err := do(context.Background(), s, strings.Fields(in.Text())); err != nil {
+			return fmt.Errorf("%s: %w", in.Text(), err)
+		}
 		fmt.Println("did " + in.Text())
 	}
-	require.NoError(t, db.Close())
+	return db.Close()
 }
 
 // do does what a line says: a word, and then a lane, a batch or an order.
@@ -101,7 +114,7 @@ type other struct {
 
 func startOther(t *testing.T, path string) *other {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOtherProcess$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), otherPath+"="+path), os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
