@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Front is the front of a lane at one moment: what is under way, what waits, and who waits for whom.
+// Front is the front of a lane at one moment: the batches under way, the first that wait, and which
+// batch each waits for.
 type Front struct {
 	Service batch.ServiceID `json:"service"`
 	At      time.Time       `json:"at"` // the database's clock
@@ -45,8 +46,8 @@ const (
 	frontWindow = 50
 )
 
-// Front returns the front of a lane: at most n batches that were attempted, and as many that wait; n is at
-// most 100. A lane without open batches has no Rows. It needs a store with [store.CanSurvey].
+// Front returns the front of a lane: at most n batches that were attempted, and as many that wait; n
+// is at most 100. A lane without open batches has no Rows. It needs a store with [store.CanSurvey].
 func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
 	n = min(max(n, 1), maxFront)
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()

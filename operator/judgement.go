@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -247,10 +248,7 @@ func (i *Incident) say(kind IncidentKind) {
 
 // kind is the incident that a group is part of; "" where it moves by itself.
 func (x *judgement) kind(g Group) IncidentKind {
-	root := g.Cause
-	if g.Root != "" {
-		root = g.Root
-	}
+	root := cmp.Or(g.Root, g.Cause)
 	switch root {
 	case batch.CauseDecision:
 		return IncidentDecision
@@ -329,10 +327,7 @@ func (i *Incident) take(g Group) {
 
 // moves counts a group among what moves by itself: with its root, if it is behind that.
 func (x *judgement) moves(g Group) {
-	root := g.Cause
-	if g.Root != "" {
-		root = g.Root
-	}
+	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]
 	if m == nil {
 		m = &Moving{Group: Group{Reason: Reason{Cause: root}}}
@@ -377,23 +372,14 @@ func (x *judgement) finish(i *Incident) {
 	i.Sampled = i.Sampled && i.Batches > 0
 	i.ByItself = i.Kind == IncidentLedgerBusy
 	i.mend()
-	if held := x.holds(i.Example); held != "" && i.Example.ID != "" {
+	if held := x.holds(i.Example.Cause); held != "" && i.Example.ID != "" {
 		i.Example.Text = waits(i.Example, held)
 	}
 }
 
-// holds is the sentence that a batch's explanation ends with; "" where the batch's own is all.
-func (x *judgement) holds(e batch.Explanation) string {
-	return holds(e.Cause, x.Counted, x.Stats)
-}
-
-// holds says why a batch that nothing in its lane holds does not leave: no instance runs, or none posts.
-func holds(c batch.Cause, counted bool, s store.Stats) string {
-	if !counted {
-		return ""
-	}
-	x := judgement{Sight: Sight{Stats: s, Counted: true}, by: map[IncidentKind]*Incident{}}
-	x.instances()
+// holds says why a batch with this cause does not leave although nothing in its lane holds it: no
+// instance runs, or none posts. It is "" where the batch's own explanation is all.
+func (x *judgement) holds(c batch.Cause) string {
 	switch {
 	case x.by[IncidentNoInstance] != nil && movesItself(c):
 		return incident.NoInstance
@@ -401,6 +387,13 @@ func holds(c batch.Cause, counted bool, s store.Stats) string {
 		return x.by[x.closed].Text
 	}
 	return ""
+}
+
+// holds is the same by what the store has of its instances.
+func holds(c batch.Cause, counted bool, s store.Stats) string {
+	x := judgement{Sight: Sight{Stats: s, Counted: counted}, by: map[IncidentKind]*Incident{}}
+	x.instances()
+	return x.holds(c)
 }
 
 // movesItself reports whether an instance moves a batch with this cause.

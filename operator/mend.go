@@ -13,22 +13,18 @@ import (
 func (i *Incident) mend() {
 	e := i.Example
 	service := string(e.Service)
+	i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances" // where nothing here mends it
 	switch i.Kind {
 	case IncidentNoInstance:
 		i.Do = "Start an instance of the application: nothing moves until one runs."
-		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentLedgerRefuses:
 		i.Do = "Nothing here mends that. Correct the credentials or the address in the application's configuration, and start it again. Nothing is lost: the batches wait."
-		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentLedgerDown:
 		i.Do = "Nothing here mends that. Look whether the ledger runs and the network leads to it, or ask who runs it. It is tried again all the time, and goes on by itself. Nothing is lost: the batches wait."
-		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentLedgerBusy:
 		i.Do = "Nothing has to be done for a while: it goes on by itself, as soon as the ledger takes more. If it stays so, ask who runs the ledger, or add less."
-		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentGone:
 		i.Do = "Nothing has to be done about the batches: once their claims end, a running instance asks the ledger about them. Find out why it has gone, in its log, and start it again."
-		i.Command, i.Page, i.Link = "dltbatch instances", "instances", "The instances"
 	case IncidentDecision:
 		i.Do = "Look at the ledger whether the batch is there, and then decide."
 		i.Command = command("decide", "--reason WHY", string(e.ID), rulings())

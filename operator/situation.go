@@ -29,8 +29,9 @@ type Sight struct {
 	Everything batch.Control   `json:"everything,omitzero"`
 	Held       []batch.Control `json:"held"`
 	HeldMore   bool            `json:"held_more,omitzero"`
-	// Left are the batches that instances which have gone were submitting and that need no decision, by the name of the instance.
-	// A name that a live instance has is not among them: it was started again.
+	// Left counts the batches that instances which have gone were submitting and that need no
+	// decision, by the name of the instance. A name that a live instance has is not among them: it
+	// was started again.
 	Left map[string]int `json:"left,omitempty"`
 	// DecisionSince is since when the example of the batches that need a decision is in doubt.
 	DecisionSince time.Time `json:"decision_since,omitzero"`
@@ -108,7 +109,8 @@ func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
 	return s, err == nil, err
 }
 
-// left counts the batches that instances which have gone were submitting, that are not final yet and need no decision.
+// left counts the batches that instances which have gone were submitting, that are not final yet and
+// need no decision.
 func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string]int, error) {
 	left := map[string]int{}
 	for _, i := range instances {
@@ -161,7 +163,7 @@ func (s Sight) Situation() Situation {
 		x.finish(&out.Incidents[n])
 	}
 	for _, m := range x.moving {
-		if held := x.holds(m.Example); held != "" && m.Example.ID != "" {
+		if held := x.holds(m.Example.Cause); held != "" && m.Example.ID != "" {
 			m.Example.Text = waits(m.Example, held)
 		}
 		out.Itself = append(out.Itself, *m)
