@@ -53,15 +53,6 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 
 // tell sends a hint by a statement.
 func tell(ctx context.Context, to conns.Tx, text, channel string, h store.Hint) error {
-	rows, err := to.Query(ctx, text, channel, h.Text(maxPayload))
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-	}
-	err = rows.Err()
-	if closed := rows.Close(); err == nil {
-		err = closed
-	}
+	_, err := to.Exec(ctx, text, channel, h.Text(maxPayload))
 	return err
 }
