@@ -3,6 +3,7 @@ package dltbatch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -222,4 +223,42 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 		time.Sleep(2*time.Minute + 6*time.Second)
 		assert.Positive(t, seen.forget()["statuses"], "nobody else asks about it")
 	})
+}
+
+// A process that cannot send what it has taken tells the others, which rest: while its ledger is not
+// reached, and when it stops.
+func TestOthersHearWhatOneCannotSend(t *testing.T) {
+	for phase := range 4 { // of the others' scans, 15 s apart
+		synctest.Test(t, func(t *testing.T) { othersHear(t, time.Duration(phase)*4*time.Second) })
+	}
+}
+
+func othersHear(t *testing.T, phase time.Duration) {
+	t.Helper()
+	st := memory.New()
+	started(t, st, ledgermem.New(nil), nil)
+	waits := newRunner(t, st, ledgermem.New(nil), nil) // in a process that delivers nothing
+	r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+		return ledgermem.Fault{Kind: ledgermem.Unavailable}
+	}}), nil)
+	stop := running(t, r)
+	time.Sleep(time.Hour + phase)
+	since := time.Now()
+	require.NoError(t, r.Add(t.Context(), one("s", "a")))
+	await(t, waits, one("s", "a"))
+	assert.Less(t, time.Since(since), 5*time.Second)
+	require.NoError(t, stop())
+
+	r = newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+		return ledgermem.Fault{Latency: time.Second}
+	}}), nil)
+	stop = running(t, r)
+	time.Sleep(time.Hour + phase)
+	for i := range 3 {
+		require.NoError(t, r.Add(t.Context(), one("t", batch.ID(fmt.Sprint(i)))))
+	}
+	require.NoError(t, stop())
+	since = time.Now()
+	await(t, waits, one("t", "2"))
+	assert.Less(t, time.Since(since), 5*time.Second)
 }

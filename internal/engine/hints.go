@@ -82,6 +82,17 @@ func (r *run) takes(s batch.ServiceID) bool {
 // tellAll tells other processes that batches wait which this one does not send.
 func (r *run) tellAll() { r.hints.Tell(store.Hint{Many: store.TopicLanes}) }
 
+// leave is tellAll at the end of a Run that leaves batches to others. It waits for the store, for
+// restTime at most: after Run the application may close the database. Who hears nothing scans.
+func (r *run) leave(ctx context.Context) {
+	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.o.ScanInterval) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	_ = r.store.Tell(ctx, store.Hint{Many: store.TopicLanes}) // a hint may be lost
+}
+
 // hearing says whether this Run hears hints.
 func (r *run) hearing() health.Hints {
 	s := r.hints.State(store.TopicLanes)
@@ -91,7 +102,7 @@ func (r *run) hearing() health.Hints {
 // hintsChanged tells the present Run, which looks less often while hints arrive.
 func (e *Engine) hintsChanged(t store.Topics, before, now hints.State) {
 	e.logHints(t, before, now)
-	if r := e.run.Load(); r != nil {
+	if r := e.run.Load(); r != nil && t == store.TopicLanes {
 		r.lanes.Wake()
 	}
 }

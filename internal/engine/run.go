@@ -193,6 +193,7 @@ func (r *run) deliver(ctx context.Context) error {
 		keeper.Wait()
 		r.recorder.Close()
 		recorder.Wait()
+		r.leave(recording)
 		if shown != nil {
 			if err := shown.end(recording); err != nil {
 				r.events.Trouble("stats", err)
@@ -201,9 +202,6 @@ func (r *run) deliver(ctx context.Context) error {
 	}()
 	select {
 	case <-rest:
-		if !r.queuer.Empty(r.o.ScanInterval) {
-			r.tellAll()
-		}
 		return nil
 	case <-bound.C:
 		stop() // the next start finds out the outcomes that are not written yet

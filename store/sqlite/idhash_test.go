@@ -69,7 +69,7 @@ func TestIDIsHeldOnce(t *testing.T) {
 	b := newBatch("a", 1)
 	require.NoError(t, s.Add(t.Context(), b))
 	_, err := s.db.Exec(`INSERT INTO batches SELECT seq + 1, id_hash, header_signature, 'b', created_at, data_change_id,
-		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint, trace_parent FROM batches`)
+		signer_public_key, trace, payload_hash, budget_attempts, budget_every_try, footprint, trace_parent, tags FROM batches`)
 	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
 }
 
