@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
@@ -67,7 +66,7 @@ type teller struct {
 	x *exchange
 }
 
-func (c teller) Query(_ context.Context, _ string, args ...any) (sqlstore.Rows, error) {
+func (c teller) Exec(_ context.Context, _ string, args ...any) (int64, error) {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	c.x.told = append(c.x.told, args[1].(string))
@@ -76,16 +75,10 @@ func (c teller) Query(_ context.Context, _ string, args ...any) (sqlstore.Rows, 
 			h.heard <- args[1].(string)
 		}
 	}
-	return none{}, nil
+	return 1, nil
 }
 
 func (teller) Release() {}
-
-type none struct{ sqlstore.Rows }
-
-func (none) Next() bool   { return false }
-func (none) Err() error   { return nil }
-func (none) Close() error { return nil }
 
 type hearer struct {
 	x     *exchange
