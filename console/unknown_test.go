@@ -3,7 +3,6 @@ package console_test
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -41,6 +40,6 @@ func TestMarksOfDirectionAreShown(t *testing.T) {
 		p.add("pay\u202etnem", "b1")
 		html := p.get("batches").html
 		assert.Contains(p, html, `>pay\u202etnem<`)
-		assert.False(p, strings.Contains(html, ">pay\u202etnem<"))
+		assert.NotContains(p, html, ">pay\u202etnem<")
 	})
 }

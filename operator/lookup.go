@@ -185,9 +185,9 @@ type AmbiguousError struct {
 
 // Error implements error.
 func (e *AmbiguousError) Error() string {
-	names := make([]string, len(e.Names))
-	for i, name := range e.Names {
-		names[i] = batch.Excerpt(name, 64)
+	names := make([]string, 0, len(e.Names)+1)
+	for _, name := range e.Names {
+		names = append(names, batch.Excerpt(name, 64))
 	}
 	if e.More {
 		names = append(names, "and others")

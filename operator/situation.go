@@ -124,7 +124,7 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 		}
 	}
 	if len(left) == 0 {
-		return nil, nil
+		return left, nil
 	}
 	// The oldest come first, and those who have gone left the older ones.
 	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: leftRows})

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"hash/fnv"
 	"strings"
 	"testing"
 
@@ -32,6 +33,17 @@ func TestHintText(t *testing.T) {
 	got, ok = store.ParseHint(long.Text(7999))
 	assert.True(t, ok)
 	assert.Equal(t, store.Hint{Lanes: long.Lanes, Many: store.TopicFinals}, got)
+}
+
+// Processes compare these numbers, of whatever version they are.
+func TestKeyHash(t *testing.T) {
+	for _, parts := range [][]string{{}, {""}, {"s", "a"}, {"sa", ""}, {"Größe 🚢", "x"}} {
+		sum := fnv.New64a()
+		for _, part := range parts {
+			sum.Write(append([]byte(part), 0))
+		}
+		assert.Equal(t, sum.Sum64(), store.KeyHash(parts...), "%q", parts)
+	}
 }
 
 // What is not ours costs nothing, and of what somebody made up only what can be true is left.

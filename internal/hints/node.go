@@ -153,7 +153,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 			err = n.o.Store.Hear(ctx, l)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end that was asked for
 		}
 		if errors.Is(err, store.ErrUnsupported) {
 			end(err)

@@ -68,10 +68,10 @@ func HTML(page []byte) []byte {
 	inTag := false
 	for len(page) > 0 {
 		r, n := utf8.DecodeRune(page)
-		switch {
-		case r == '<':
+		switch r {
+		case '<':
 			inTag = true
-		case r == '>':
+		case '>':
 			inTag = false
 		}
 		if !inTag && invisible(r) {

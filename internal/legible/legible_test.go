@@ -53,7 +53,7 @@ func TestHandler(t *testing.T) {
 		return a
 	}})))
 	log = log.With(slog.Duration("age", time.Minute)).WithGroup("of")
-	log.Info("line", slog.String("lane", reversed), slog.Duration("took", 1500*time.Millisecond), slog.Int("n", 1),
+	log.InfoContext(t.Context(), "line", slog.String("lane", reversed), slog.Duration("took", 1500*time.Millisecond), slog.Int("n", 1),
 		slog.Group("more", slog.Duration("took", time.Second)), slog.Any("error", fmt.Errorf("dltbatch: find: %w", cause)))
 	text := b.String()
 	for _, want := range []string{`"age":"1m0s"`, `"lane":"pay\\u202etnem"`, `"took":"1.5s"`, `"n":1`, `"more":{"took":"1s"}`, `"error":"find: no such batch"`} {

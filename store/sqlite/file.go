@@ -52,7 +52,7 @@ func openFiles(path string) (*files, error) {
 		return f, nil
 	}
 	var err error
-	f.info, err = os.Stat(path)
+	f.info, err = os.Stat(path)         //nolint:gosec // the path that SQLite itself opened
 	if errors.Is(err, fs.ErrNotExist) { // a driver that keeps it elsewhere
 		f.path, err = "", nil
 	}
@@ -69,7 +69,7 @@ func (f *files) same() error {
 
 // sameAs compares the file at a path with an open one.
 func sameAs(path string, open fs.FileInfo) error {
-	now, err := os.Stat(path)
+	now, err := os.Stat(path) //nolint:gosec // the path that SQLite itself opened
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &FileError{Path: path, Now: nowMissing}
@@ -116,7 +116,7 @@ func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
 	if path != f.path {
 		return &FileError{Path: f.path, Now: "a new connection has opened " + path}
 	}
-	open, err = os.Stat(f.log())
+	open, err = os.Stat(f.log()) //nolint:gosec // beside the path that SQLite itself opened
 	if errors.Is(err, fs.ErrNotExist) {
 		return &FileError{Path: f.log(), Now: nowMissing}
 	}

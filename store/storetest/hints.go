@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +79,7 @@ func (e *ear) end() {
 // about reports whether a hint covers a lane.
 func about(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool {
-		for _, named := range h.Lanes {
-			if named == s {
-				return true
-			}
-		}
-		return h.Many.Has(store.TopicLanes)
+		return slices.Contains(h.Lanes, s) || h.Many.Has(store.TopicLanes)
 	}
 }
 
