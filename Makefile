@@ -30,7 +30,10 @@ soak:
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -evm.steps=5000
 	$(GO) test . -count=1 -v -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
-	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -stall.time=1h
+	@set -e; for version in 14 15 16 17 18; do echo "PostgreSQL $$version"; \
+		DLTBATCH_TEST_POSTGRES_VERSION=$$version $(GO) test -C internal/integration . -count=1 -timeout 2h; \
+	done
+	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -run TestNoLaneStandsStill -stall.time=1h
 	$(GO) test -C internal/integration ./scale -run none -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
 	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \

@@ -186,7 +186,7 @@ func (x *exam) serverSettings(ctx context.Context) error {
 		list.Columns()).Scan(into...); err != nil {
 		return err
 	}
-	x.say(len(number) == 6 && number >= "130000", "server", "use PostgreSQL 13 or later", "PostgreSQL %s", version)
+	x.say(pgsettings.Tested(number), "server", "use PostgreSQL "+pgsettings.TestedVersions()+": dltbatch was not tested with this version", "PostgreSQL %s", version)
 	x.say(!standby, "role of the server", "name all servers in the data source name, with target_session_attrs=read-write, or name the primary",
 		"%s", map[bool]string{false: "it takes writes", true: "a standby: it takes no writes, and may lag"}[standby])
 	wrong := list.Wrong(have)

@@ -1,4 +1,4 @@
-// Package postgres is a [store.Store] in a PostgreSQL database (13 or later), over the user's
+// Package postgres is a [store.Store] in a PostgreSQL database (14 to 18), over the user's
 // own *sql.DB. It imports no driver: lib/pq and pgx's database/sql driver both pass all tests,
 // and the package uses no special feature of a driver except SQLState. Package
 // store/postgres/native is the same store over pgx's own pool, for services that use pgx without
