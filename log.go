@@ -4,32 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"runtime/debug"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
-
-// version returns the version of this module in the running program.
-func version() string {
-	const module = "github.com/dltbatch/dltbatch"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path != module {
-			continue
-		}
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		if m.Version != "" {
-			return m.Version
-		}
-	}
-	return "unknown"
-}
 
 // others returns the options that are not their defaults. Of the application's own code it shows
 // only the types: its values may hold anything.

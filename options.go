@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/engine"
 	"github.com/dltbatch/dltbatch/internal/isnil"
+	"github.com/dltbatch/dltbatch/internal/release"
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
@@ -249,7 +250,7 @@ func (o Options) engine() engine.Options {
 		Budget: o.Retry.Budget, BudgetOf: o.budget, Quick: o.quick, RetryDelay: o.retryDelay, Policy: o.Policy,
 		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,
 		Pool:                         o.Pool, StatusConnections: o.StatusConnections, Streams: o.Streams, ClaimLimit: o.ClaimLimit,
-		Instance: o.Instance, Host: host(), Version: version(),
+		Instance: o.Instance, Host: host(), Version: release.Running(),
 		Drain: o.Drain, Retention: o.Retention, StuckAfter: o.StuckAfter, Rest: o.Rest,
 		Differ: o.others(),
 	}

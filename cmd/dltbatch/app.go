@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/internal/redact"
+	"github.com/dltbatch/dltbatch/internal/release"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -231,7 +231,7 @@ Begin with "dltbatch causes": what stands still, why, and the command that moves
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "dltbatch", Short: "Shows and mends what a store of dltbatch holds", Long: rootHelp,
-		SilenceErrors: true, SilenceUsage: true, Version: version(),
+		SilenceErrors: true, SilenceUsage: true, Version: release.Running(),
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -247,12 +247,4 @@ func (a *app) root() *cobra.Command {
 		a.bulk(), a.orders(), a.export(), a.migrate(), a.prune(), a.doctor(), a.console(),
 	)
 	return root
-}
-
-// version is the version of this module in the program.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
