@@ -16,5 +16,6 @@
 // ledger, and visits every state that it can reach with no fault, with one, and so on.
 //
 // Layer two (runner_test.go) runs the real Runner in virtual time with faults keyed by seed,
-// batch and attempt.
+// batch and attempt. The hints between the Runners are lost, doubled and late by seed. Where most rests
+// on them, because the Runners are idle in between, is a test of its own (hints_test.go).
 package sim

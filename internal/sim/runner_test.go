@@ -31,15 +31,22 @@ var runnerSeeds = flag.Int("sim.runner.seeds", tier.Seeds(20, 100), "seeds of la
 // after.
 type shaky struct {
 	*flaky.Store
-	mu   sync.Mutex
-	lost map[batch.ID]bool // batches whose outcome was written, and the answer lost
+	hints *flaky.Hints
+	mu    sync.Mutex
+	lost  map[batch.ID]bool // batches whose outcome was written, and the answer lost
 }
 
 func newShaky(t *testing.T, seed uint64) *shaky {
-	s := &shaky{Store: &flaky.Store{Store: memory.New(), F: flaky.New(seed, 10)}, lost: map[batch.ID]bool{}}
+	h := flaky.NewHints(memory.New(), seed)
+	s := &shaky{Store: &flaky.Store{Store: h, F: flaky.New(seed, 10)}, hints: h, lost: map[batch.ID]bool{}}
 	s.F.Calm(false)
-	t.Cleanup(func() { t.Log(s.F) })
+	t.Cleanup(func() { t.Log(s.F, h) })
 	return s
+}
+
+// failed reports whether an error is one of the store's faults.
+func (s *shaky) failed(err error) bool {
+	return errors.Is(err, flaky.ErrBefore) || errors.Is(err, flaky.ErrAfter)
 }
 
 func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
@@ -70,7 +77,7 @@ func (s *shaky) add(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
+		if !s.failed(err) {
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Millisecond)
@@ -126,11 +133,8 @@ func TestPipelinedRunner(t *testing.T) {
 	}
 }
 
-// runnerSeed returns the number of lanes that were executed in another order than they were
-// added in.
-func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
-	rng := rand.New(rand.NewPCG(seed, 2))
-	k := kinds[seed%uint64(len(kinds))]
+// ledgerFaults are the faults of a ledger that runs with the real Runner.
+func ledgerFaults(seed uint64, k kind) ledgermem.Faults {
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
 		Late: 0.08, Hang: 0.02, HangTaken: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, Until: 4,
@@ -138,6 +142,15 @@ func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
 	if k.ignore {
 		faults.InvalidFirst, faults.MaxDelay = 0.05, k.traits.Settle/2
 	}
+	return faults
+}
+
+// runnerSeed returns the number of lanes that were executed in another order than they were
+// added in.
+func runnerSeed(t *testing.T, seed uint64, l *lanes) (differ int) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	k := kinds[seed%uint64(len(kinds))]
+	faults := ledgerFaults(seed, k)
 	k.traits.MaxInFlightPerService, k.traits.KeepsOrder, k.traits.MaxList = l.most, l.keeps, l.list
 	ledger := ledgermem.New(&ledgermem.Options{
 		Traits: &k.traits, IgnoreDuplicates: k.ignore, DeduplicateFor: k.dedup,
