@@ -1,0 +1,129 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// DigestSigner is a [Signer] of one account, whose key is where digests are signed and keys do not
+// come out: a KMS, or an HSM. docs/evm.md#keys-in-a-kms-or-hsm has four of them in a few lines each.
+type DigestSigner struct {
+	account evmtx.Address
+	sign    func(ctx context.Context, digest [32]byte) ([]byte, error)
+}
+
+// NewDigestSigner returns the signer of an account, 0x and 40 hex digits ([AddressOfKey] makes them
+// of the public key). sign returns the ECDSA signature of a digest by the account's key on
+// secp256k1, as it was made: the DER of r and s, or r and s of 32 bytes each, which one more byte
+// may follow. s may be of either half of the order. sign is called as [Signer].Sign is. It has to
+// sign the digest as it is: a service that hashes it once more signs other bytes. The error is a
+// [*batch.InputError].
+func NewDigestSigner(account string, sign func(ctx context.Context, digest [32]byte) ([]byte, error)) (*DigestSigner, error) {
+	a, err := evmtx.ParseAddress(account)
+	if err != nil {
+		return nil, inField("account", err)
+	}
+	if sign == nil {
+		return nil, &batch.InputError{Field: "sign", Value: "nil", Want: "a func that signs a digest"}
+	}
+	return &DigestSigner{account: a, sign: sign}, nil
+}
+
+// Account returns the account, 0x and 40 lower-case hex digits.
+func (s *DigestSigner) Account() string { return s.account.String() }
+
+// Sign implements [Signer]. It has an error for every other account, and for a signature that is not of
+// this account and this transaction.
+func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
+	if account != s.Account() {
+		return sig, fmt.Errorf("no key of account %s, only of %s", batch.Excerpt(account, 80), s.account)
+	}
+	made, err := s.sign(ctx, tx.Hash)
+	if err != nil {
+		return sig, err
+	}
+	return completed(made, tx.Hash, s.account)
+}
+
+// maxDER is the length of the longest signature in DER.
+const maxDER = 72
+
+// completed makes of a signature without a parity one that an EVM chain takes: s in the lower half of
+// the order, and the parity with which the account is recovered.
+func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
+	all := readings(made)
+	for _, read := range all {
+		r, s := read.R(), read.S()
+		if s.IsOverHalfOrder() { // chains take the lower half only (EIP-2)
+			s.Negate()
+		}
+		r.PutBytesUnchecked(sig[:32])
+		s.PutBytesUnchecked(sig[32:64])
+		for sig[64] = range byte(2) {
+			compact := append([]byte{27 + sig[64]}, sig[:64]...)
+			if key, _, err := ecdsa.RecoverCompact(compact, digest[:]); err == nil && evmtx.KeyAddress(key) == account {
+				return sig, nil
+			}
+		}
+	}
+	if len(all) == 0 {
+		return [65]byte{}, fmt.Errorf("its signature is %d bytes that begin with %x, and neither the DER of r and s nor r and s of 32 bytes each", len(made), made[:min(len(made), 4)])
+	}
+	return [65]byte{}, fmt.Errorf("its signature is not of account %s, or of another digest: the service must not hash the digest once more", account)
+}
+
+// readings returns what a signature may mean. Bytes that are r and s may be DER, too, by chance: the
+// account decides.
+func readings(made []byte) (all []*ecdsa.Signature) {
+	if len(made) == 64 || len(made) == 65 {
+		var r, s secp256k1.ModNScalar
+		if !r.SetByteSlice(made[:32]) && !s.SetByteSlice(made[32:64]) && !r.IsZero() && !s.IsZero() {
+			all = append(all, ecdsa.NewSignature(&r, &s))
+		}
+	}
+	if len(made) <= maxDER {
+		if der, err := ecdsa.ParseDERSignature(made); err == nil {
+			all = append(all, der)
+		}
+	}
+	return all
+}
+
+// What stands before the 65 bytes of a public key's point.
+const (
+	// beforePoint is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return, and which
+	// crypto/x509 does not read.
+	beforePoint = "3056301006072a8648ce3d020106052b8104000a034200"
+	// beforeOctets is of the OCTET STRING in which PKCS#11 has a point.
+	beforeOctets = "0441"
+)
+
+// AddressOfKey returns the account of a public key on secp256k1, 0x and 40 lower-case hex digits. The
+// key is the DER of a SubjectPublicKeyInfo, as AWS and Google have it (without the armour of PEM); the
+// OCTET STRING of a PKCS#11 token's CKA_EC_POINT; or the point alone, of 33 or 65 bytes. The error is a
+// [*batch.InputError].
+func AddressOfKey(key []byte) (string, error) {
+	point := key
+	for _, before := range [...]string{beforePoint, beforeOctets} {
+		prefix, err := hex.DecodeString(before)
+		if rest, is := bytes.CutPrefix(key, prefix); err == nil && is {
+			point = rest
+		}
+	}
+	public, err := secp256k1.ParsePubKey(point)
+	if err != nil {
+		return "", &batch.InputError{
+			Field: "key", Value: fmt.Sprintf("%d bytes that begin with %x", len(key), key[:min(len(key), 4)]),
+			Want: "a public key on secp256k1: the DER of a SubjectPublicKeyInfo, or its point", Err: err,
+		}
+	}
+	return evmtx.KeyAddress(public).String(), nil
+}

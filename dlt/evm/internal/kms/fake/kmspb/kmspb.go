@@ -1,0 +1,39 @@
+// Package kmspb is a fake of cloud.google.com/go/kms/apiv1/kmspb.
+package kmspb
+
+// GetPublicKeyRequest names the version of a key.
+type GetPublicKeyRequest struct{ Name string }
+
+// PublicKey is PEM.
+type PublicKey struct{ Pem string }
+
+// GetPem returns it, and "" of nil.
+func (p *PublicKey) GetPem() string {
+	if p == nil {
+		return ""
+	}
+	return p.Pem
+}
+
+// Digest is what is signed.
+type Digest struct{ Digest *Digest_Sha256 }
+
+// Digest_Sha256 has 32 bytes. The name is the SDK's.
+type Digest_Sha256 struct{ Sha256 []byte } //nolint:revive,staticcheck // as the SDK names it
+
+// AsymmetricSignRequest asks for a signature.
+type AsymmetricSignRequest struct {
+	Name   string
+	Digest *Digest
+}
+
+// AsymmetricSignResponse has the DER of a signature.
+type AsymmetricSignResponse struct{ Signature []byte }
+
+// GetSignature returns it, and nil of nil.
+func (r *AsymmetricSignResponse) GetSignature() []byte {
+	if r == nil {
+		return nil
+	}
+	return r.Signature
+}

@@ -1,0 +1,14 @@
+// Package types is a fake of github.com/aws/aws-sdk-go-v2/service/kms/types.
+package types
+
+// MessageType says what is signed.
+type MessageType string
+
+// MessageTypeDigest is for a digest, which is signed as it is.
+const MessageTypeDigest MessageType = "DIGEST"
+
+// SigningAlgorithmSpec is an algorithm.
+type SigningAlgorithmSpec string
+
+// SigningAlgorithmSpecEcdsaSha256 is the one of keys on secp256k1.
+const SigningAlgorithmSpecEcdsaSha256 SigningAlgorithmSpec = "ECDSA_SHA_256"
