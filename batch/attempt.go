@@ -13,6 +13,10 @@ type Attempt struct {
 	// prepares nothing, and where nothing was kept. It must not be changed, nor kept after the call
 	// that received it.
 	Prepared []byte
+	// Lane has the prepared bytes of the other open batches of the lane, as the claim saw them, and of
+	// those that were prepared since in the same run; in any order. It is nil in status queries, and
+	// where the client does not declare dlt.Traits.PreparesInOrder. Like Prepared it must not be changed.
+	Lane [][]byte
 	// Committed says, in a status query, that the commit of the batch is recorded, and only its
 	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts
 	// is never asked so.

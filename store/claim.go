@@ -105,6 +105,8 @@ func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) 
 type ClaimedRun struct {
 	Service batch.ServiceID
 	Batches []Claim
+	// Prepared are the prepared bytes of the lane's open batches that are not in the run.
+	Prepared [][]byte
 }
 
 // InDoubtAfter returns the first batch behind the i-th of the run whose earlier attempt is

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -100,7 +101,21 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			p.Runs = append(p.Runs, claimed)
 		}
 	}
+	for i := range p.Runs {
+		p.Runs[i].Prepared = preparedBeside(rows, p.Runs[i])
+	}
 	return p
+}
+
+// preparedBeside returns the prepared bytes of a lane's batches that are not in a run.
+func preparedBeside(rows []LaneRow, run ClaimedRun) (all [][]byte) {
+	for i := range rows {
+		r := &rows[i]
+		if len(r.Row.Prepared) > 0 && !slices.ContainsFunc(run.Batches, func(c Claim) bool { return c.Key == r.Key }) {
+			all = append(all, bytes.Clone(r.Row.Prepared))
+		}
+	}
+	return all
 }
 
 // Wanted returns how many waiting batches of a lane a claim has to read beside attempted,

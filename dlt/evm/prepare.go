@@ -32,7 +32,7 @@ func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, e
 	}
 	var out []byte
 	err = c.c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
-		p := preparing{SigningClient: c, e: e, in: in, sender: sender, key: a.Key, salt: saltOf(a.Key)}
+		p := preparing{SigningClient: c, e: e, in: in, sender: sender, key: a.Key, salt: saltOf(a.Key), lane: a.Lane}
 		if len(a.Prepared) == 0 {
 			out, err = p.first(ctx)
 		} else {
@@ -51,6 +51,7 @@ type preparing struct {
 	sender evmtx.Address
 	key    batch.Key
 	salt   salt
+	lane   [][]byte // what the other batches of the lane keep
 	head   block
 	market Market
 }
@@ -106,7 +107,7 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 	if p.in.maxFee.Cmp(p.market.BaseFee) < 0 {
 		return nil, p.notYet("the base fee of block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
 	}
-	gas, err := p.gas(ctx)
+	gas, err := p.gas(ctx, nonce > latest)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +140,7 @@ func (p *preparing) deep(ctx context.Context, v view) (view, error) {
 	return v, nil
 }
 
-// nonce returns the account's next one: the count after the last deep block, if everything later is
-// the same. A nonce above somebody's transaction that is not deep would be a gap for ever if that is
-// taken back, so there is no such nonce, and no counter that could drift.
+// nonce returns the account's next one, by [nextNonce].
 func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
 	at := any("0x0") // block 0 is never taken back
 	if !v.none {
@@ -163,10 +162,18 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 	if err := p.c.standsOnParent(opPrepare, v.head, answers[1:]); err != nil {
 		return 0, err
 	}
-	if deep != latest || deep != pending {
-		return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool", deep, v.deep.number, latest, pending)
+	held, err := heldNonces(p.lane)
+	if err != nil {
+		return 0, p.notYet("another batch of the lane: %v", err)
 	}
-	return deep, nil
+	nonce, missing, ok := nextNonce(deep, latest, pending, held)
+	switch {
+	case ok:
+		return nonce, nil
+	case missing:
+		return 0, p.notYet("nonce %d of the account is of no open batch of the lane, and later ones are: it is closed first, or was executed and is not deep at this node", nonce)
+	}
+	return 0, p.notYet("the account has transactions under way: its next nonce is %d in block %d, which is deep, %d in the last block and %d with the pool, and %s", deep, v.deep.number, latest, pending, laneText(held))
 }
 
 // saying returns the words of a question's error, without its kind.
@@ -188,8 +195,10 @@ func saying(err error) string {
 	return strings.Join(all, ": ")
 }
 
-// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
-func (p *preparing) gas(ctx context.Context) (uint64, error) {
+// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt. behind says
+// that earlier intents of the account are in no block: then the estimate is after the node's pending
+// block, as far as it has one, and a call that would be taken back waits for them.
+func (p *preparing) gas(ctx context.Context, behind bool) (uint64, error) {
 	if p.in.gas != 0 {
 		return p.in.gas, nil
 	}
@@ -200,7 +209,14 @@ func (p *preparing) gas(ctx context.Context) (uint64, error) {
 	if len(p.in.data) > 0 {
 		call["data"] = hexText(p.in.data)
 	}
-	estimate, reverts, err := p.estimate(ctx, call)
+	var after []any
+	if behind {
+		after = []any{"pending"}
+	}
+	estimate, reverts, err := p.estimate(ctx, call, after...)
+	if reverts != nil && behind { // they may be what it needs
+		return 0, p.notYet("the call would be taken back while earlier intents of the account are in no block: %s; with Intent.Gas nothing is estimated", reverts.Message)
+	}
 	if reverts != nil { // where the node was that said so, nobody knows
 		estimate, reverts, err = p.estimate(ctx, call, inBlockOf(p.head.hash))
 	}
@@ -275,6 +291,9 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	}
 	if latest > s.nonce || !s.stalled(p.head, p.c.o.BumpAfter) { // mined, by whomever; or it may yet be
 		return kept, nil
+	}
+	if latest < s.nonce && s.last().fee.pays(p.head) { // another one has to be mined before it
+		return s.again(p.head, kept), nil
 	}
 	forgotten := false
 	if s.last().fee.pays(p.head) {

@@ -714,7 +714,7 @@ func TestNewSignerOptions(t *testing.T) {
 		"a limit of 0":        {signer, evm.SignerOptions{MaxFeePerGas: new(big.Int)}, "SignerOptions.MaxFeePerGas"},
 		"a limit too large":   {signer, evm.SignerOptions{MaxFeePerGas: new(big.Int).Lsh(big.NewInt(1), 128)}, "SignerOptions.MaxFeePerGas"},
 		"a negative time":     {signer, evm.SignerOptions{SignTimeout: -1}, "SignerOptions.SignTimeout"},
-		"several in flight":   {signer, evm.SignerOptions{Options: evm.Options{MaxInFlightPerService: 2}}, "Options.MaxInFlightPerService"},
+		"fewer than none":     {signer, evm.SignerOptions{Options: evm.Options{MaxInFlightPerService: -1}}, "Options.MaxInFlightPerService"},
 		"a bad option of New": {signer, evm.SignerOptions{Options: evm.Options{Genesis: "x"}}, "Options.Genesis"},
 	} {
 		_, err := evm.NewSigner("http://localhost:1", 1, c.signer, &c.o)
@@ -728,7 +728,8 @@ func TestNewSignerOptions(t *testing.T) {
 	assert.Equal(t, "evm:7:intents", tr.Name)
 	assert.True(t, tr.Prepares && tr.Renews && tr.Checks)
 	assert.False(t, tr.Resolves)
-	assert.Equal(t, 1, tr.MaxInFlightPerService)
+	assert.Equal(t, evm.DefaultMaxInFlightPerService, tr.MaxInFlightPerService)
+	assert.True(t, tr.PreparesInOrder)
 	assert.Equal(t, evm.DefaultSignTimeout, 5*time.Second)
 }
 

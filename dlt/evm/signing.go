@@ -21,9 +21,10 @@ const DefaultSignTimeout = 5 * time.Second
 // SignerOptions are the options of [NewSigner]. The zero value of each field is its default.
 type SignerOptions struct {
 	// Options are the options of [New], though Name defaults to "evm:", the chain's id and ":intents",
-	// because a database of signed transactions is no database of intents. MaxInFlightPerService is
-	// 1: a nonce is chosen once everything before it is deep. Vanish is 0: a commit that a
-	// reorganization deeper than Finality takes back is not reported.
+	// because a database of signed transactions is no database of intents. With queuer.Serial an
+	// intent leaves once the one before is deep, with queuer.Pipelined(n) at most n of an account are
+	// under way, and at most MaxInFlightPerService (docs/evm.md#several-intents-of-an-account). Vanish
+	// is 0: a commit that a reorganization deeper than Finality takes back is not reported.
 	Options
 	// Fees chooses fees. Defaults to [DefaultFees].
 	Fees Fees
@@ -50,10 +51,6 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 		return c, &batch.InputError{Field: "SignerOptions.MaxFeePerGas", Value: excerpt(c.MaxFeePerGas), Want: "1 wei or more, of at most 128 bits"}
 	case c.SignTimeout < 0:
 		return c, &batch.InputError{Field: "SignerOptions.SignTimeout", Value: c.SignTimeout.String(), Want: "0 (default) or more"}
-	case c.MaxInFlightPerService != 0 && c.MaxInFlightPerService != 1:
-		return c, &batch.InputError{
-			Field: "Options.MaxInFlightPerService", Value: strconv.Itoa(c.MaxInFlightPerService), Want: "1: a nonce is chosen once everything before it is deep",
-		}
 	}
 	if c.SignTimeout == 0 {
 		c.SignTimeout = DefaultSignTimeout
@@ -61,7 +58,6 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 	if c.Fees == nil {
 		c.Fees = DefaultFees
 	}
-	c.MaxInFlightPerService = 1
 	return c, nil
 }
 
@@ -102,6 +98,7 @@ func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*Signing
 	t.Resolves, t.Stale = false, 0
 	// Once a batch is final nothing says which of its transactions it was.
 	t.Vanish = 0
+	t.PreparesInOrder = true
 	return &SigningClient{c: c, signer: s, o: opts, traits: t}, nil
 }
 

@@ -1,10 +1,12 @@
 package evm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
@@ -160,10 +162,12 @@ func (s *slot) last() entry {
 	return e
 }
 
-func (s *slot) hashes() []evmtx.Hash {
-	out := make([]evmtx.Hash, len(s.entries))
-	for i, e := range s.entries {
-		out[i] = e.hash
+// hashes returns the hash of each transaction once.
+func (s *slot) hashes() (out []evmtx.Hash) {
+	for _, e := range s.entries {
+		if !slices.Contains(out, e.hash) {
+			out = append(out, e.hash)
+		}
 	}
 	return out
 }
@@ -234,3 +238,14 @@ func (s *slot) free(f Finality) uint64 {
 
 // tagReach is how many blocks the "finalized" one may be behind the head: three epochs and more.
 const tagReach = 128
+
+// again returns the kept bytes of a slot with its last transaction once more, as one that waits since this
+// head: it waits for another nonce, and not for a higher fee. Half of the room stays for higher fees.
+func (s *slot) again(head block, kept []byte) []byte {
+	if len(s.entries) >= maxEntries/2 {
+		return kept
+	}
+	e := s.last()
+	e.height = head.number
+	return e.append(bytes.Clone(kept))
+}

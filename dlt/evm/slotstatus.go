@@ -99,10 +99,16 @@ func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all [
 			used[o.id] = usedSlot{e, p.view, *o, late[i]}
 			o.st = batch.Status{}
 		default:
-			o.st = o.concluded(late[i], usage{by: byNobody})
+			o.st = o.concluded(late[i], p.waitsForAnother(o), usage{by: byNobody})
 		}
 	}
 	return first
+}
+
+// waitsForAnother reports whether another nonce of the account has to be mined before a slot's.
+func (p *picture) waitsForAnother(o *open) bool {
+	latest, ok := p.next[count{o.account, "latest"}]
+	return ok && latest < o.slot.nonce
 }
 
 // whoUsed finishes the statuses of batches whose nonces are used, in any order, so that none is always among
@@ -122,7 +128,7 @@ func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot)
 			first = cmp.Or(first, err)
 			continue
 		}
-		if st := u.open.concluded(u.late, proof); st.Reported != 0 {
+		if st := u.open.concluded(u.late, false, proof); st.Reported != 0 {
 			st.ID = id
 			out = append(out, st)
 		}
@@ -152,7 +158,9 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 }
 
 // concluded is the status of a batch that is in no block, by the facts about its nonce.
-func (o *open) concluded(late bool, proof usage) batch.Status {
+// waits says that another nonce of the account has to be mined before it: that one can be sent again only
+// once nothing behind it is under way.
+func (o *open) concluded(late, waits bool, proof usage) batch.Status {
 	st, s := o.st, o.slot
 	switch {
 	case proof.by == byAnother:
@@ -164,7 +172,7 @@ func (o *open) concluded(late bool, proof usage) batch.Status {
 	case proof.by == bySomeone:
 		text := fmt.Sprintf("nonce %d is used in a deep block, and the node does not show by whom", s.nonce)
 		return batch.Status{Reported: batch.ReportedPending, Message: text}
-	case st.Reported == batch.ReportedPending && late && s.canRise():
+	case st.Reported == batch.ReportedPending && late && (s.canRise() || waits):
 		st.Reported = batch.ReportedStalled
 	case st.Reported == batch.ReportedPending && late:
 		st.Message += fmt.Sprintf("; the limit is %s gwei, after %d transactions", gwei(s.maxFee), len(s.entries))

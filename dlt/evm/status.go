@@ -193,7 +193,7 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 	p := &picture{canonical: map[uint64]evmtx.Hash{}, next: map[count]uint64{}, began: time.Now()}
 	for _, one := range all {
 		for _, h := range one.hashes {
-			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil && one.slot.turns != nil)
+			p.hashes, p.accounts, p.rises = append(p.hashes, h), append(p.accounts, one.account), append(p.rises, one.slot != nil)
 			p.alone = append(p.alone, one.slot == nil)
 		}
 	}

@@ -102,6 +102,9 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	if err := checkOrder(traits, o); err != nil {
 		return nil, err
 	}
+	if err := checkOneRun(traits, o); err != nil {
+		return nil, err
+	}
 	if err := checkStore(s, o, traits); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ func checkService(st store.Store, traits dlt.Traits, o Options) error {
 	if err := checkOrder(traits, o); err != nil {
 		return err
 	}
+	if err := checkOneRun(traits, o); err != nil {
+		return err
+	}
 	if err := checkRenewal(traits, o); err != nil {
 		return err
 	}
@@ -48,6 +51,16 @@ func checkOrder(traits dlt.Traits, o Options) error {
 	if o.Strategy.ReliesOnOrder && !traits.KeepsOrder {
 		return BadOption("Strategy", o.Strategy.Name,
 			fmt.Sprintf("one that does not rely on the order of submission, such as queuer.Serial: the ledger %q does not say that it keeps it (dlt.Traits.KeepsOrder)", traits.Name))
+	}
+	return nil
+}
+
+// checkOneRun refuses a strategy with several runs of a lane at once if the ledger prepares each batch
+// by what it has prepared for those before it: two runs would get the same.
+func checkOneRun(traits dlt.Traits, o Options) error {
+	if traits.Prepares && traits.PreparesInOrder && traits.MaxInFlightPerService != 1 && !o.Strategy.OneRun() {
+		return BadOption("Strategy", o.Strategy.Name,
+			fmt.Sprintf("one with a single run of a lane at a time, such as queuer.Serial or queuer.Pipelined: the ledger %q prepares each batch by those before it (dlt.Traits.PreparesInOrder)", traits.Name))
 	}
 	return nil
 }

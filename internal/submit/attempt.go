@@ -25,7 +25,8 @@ type sender struct {
 // batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have
 // lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post is
 // the last request. If none was made, an error beside that says why, and is never doubt.
-func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, until time.Time, at *approach) (post store.Post, err error) {
+// lane are the prepared bytes of the lane's other batches; kept, what the row of the first claim keeps.
+func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // hardly ever needed
@@ -36,30 +37,30 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 		turn, ok := g.enter(time.Now())
 		at.over()
 		if !ok {
-			return post, err
+			return post, prepared, err
 		}
 		if !ready {
 			var said bool
-			prepared, said, err = s.prepare(ctx, first, payloads[0], until)
+			prepared, said, err = s.prepare(ctx, first, payloads[0], lane, until)
 			stopped := ctx.Err() != nil
 			if stopped || !said || (err == nil && !s.requestFits(until)) {
 				g.leave(turn, unsure, 0, time.Now()) // no news about the ledger
 				if stopped {
 					err = nil // it was cut off, or came too late
 				}
-				return store.Post{}, err
+				return store.Post{}, prepared, err
 			}
 			ready = err == nil
 		}
 		if ready {
 			start := time.Now()
-			err = s.once(ctx, claims, payloads, prepared, until)
+			err = s.once(ctx, claims, payloads, prepared, lane, until)
 			end := time.Now()
 			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
 		s.gates.leave(g, turn, first.Key.Service, err)
 		if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.o.Reliant) {
-			return post, err
+			return post, prepared, err
 		}
 		if pause == nil {
 			pause = loop.Backoff(every, 15*time.Second)
@@ -67,7 +68,7 @@ func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][
 		// Not before the gate, which this very answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closed(time.Now()))
 		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
-			return post, err
+			return post, prepared, err
 		}
 	}
 }
@@ -77,7 +78,7 @@ func made(p store.Post) bool { return p.Batches > 0 }
 
 // once makes one request, bounded by the request timeout and by the claim. A stop of the
 // Runner does not cut it off: that would leave a doubt where an answer is near.
-func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, until time.Time) (err error) {
+func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, lane [][]byte, until time.Time) (err error) {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx), until)
 	defer cancel()
 	if s.o.Trace != nil {
@@ -95,7 +96,7 @@ func (s *sender) once(ctx context.Context, claims []store.Claim, payloads [][]by
 	}
 	if len(claims) == 1 {
 		c := claims[0]
-		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared})
+		return s.ledger.Submit(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payloads[0], Prepared: prepared, Lane: lane})
 	}
 	return s.ledger.SubmitList(ctx, listed(claims, payloads))
 }

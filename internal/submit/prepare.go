@@ -18,8 +18,8 @@ import (
 // error. said is false where the result is not the ledger's word: the row has moved on, the store
 // failed, or the client did. The error is never doubt: no request that could take effect was sent.
 // A stop cuts off the ledger's answer, but not the write.
-func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, until time.Time) (kept []byte, said bool, err error) {
-	kept, said, err = s.askToPrepare(ctx, *c, payload, until)
+func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, lane [][]byte, until time.Time) (kept []byte, said bool, err error) {
+	kept, said, err = s.askToPrepare(ctx, *c, payload, lane, until)
 	switch {
 	case err != nil:
 		return nil, said, err
@@ -50,10 +50,10 @@ func (s *sender) prepares(c store.Claim) bool {
 	return t.Prepares && (c.Prepared == nil || t.Renews)
 }
 
-func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, until time.Time) (out []byte, said bool, err error) {
+func (s *sender) askToPrepare(ctx context.Context, c store.Claim, payload []byte, lane [][]byte, until time.Time) (out []byte, said bool, err error) {
 	ctx, cancel := s.bounded(ctx, until)
 	defer cancel()
-	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared)})
+	out, err = s.ledger.Prepare(ctx, batch.Attempt{Key: c.Key, Number: c.Attempt, Payload: payload, Prepared: bytes.Clone(c.Prepared), Lane: lane})
 	if loop.Panicked(err) {
 		return nil, false, &dlt.Error{Op: opPrepare, Kind: dlt.ErrUnavailable, Err: &saying{text: "ledger client: " + err.Error()}}
 	}
@@ -87,3 +87,20 @@ func (s *saying) Error() string { return s.text }
 
 // Is implements errors.Is.
 func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }
+
+// lanePrepared returns the prepared bytes of the lane's batches other than the i-th of a run, of which own
+// has those of the run. It is nil where the ledger does not ask for them.
+func (s *sender) lanePrepared(r run, own [][]byte, i int) (all [][]byte) {
+	if !s.ledger.Traits(r.Service).PreparesInOrder {
+		return nil
+	}
+	for _, b := range r.Prepared {
+		all = append(all, bytes.Clone(b))
+	}
+	for j, b := range own {
+		if j != i && len(b) > 0 {
+			all = append(all, bytes.Clone(b))
+		}
+	}
+	return all
+}
