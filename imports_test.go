@@ -167,6 +167,7 @@ func TestWhatImportersGet(t *testing.T) {
 				require.NotContains(t, dep, "opentelemetry.io/otel/sdk", "%s links an SDK", pkg)
 				if pkg != "store/sqlite/sqliteopen" && !command {
 					require.NotContains(t, dep, "go-sqlite3", "%s needs cgo", pkg)
+					require.NotContains(t, dep, "modernc.org", "%s links SQLite", pkg)
 				}
 			}
 		}

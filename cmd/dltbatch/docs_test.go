@@ -35,7 +35,7 @@ Made from the commands' help by `+"`go test ./cmd/dltbatch -run TestDocs -comman
 go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
 `+"```"+`
 
-Built without cgo (`+"`CGO_ENABLED=0`"+`) it is a static program for PostgreSQL. Built with cgo it opens SQLite files, too.
+Built without cgo (`+"`CGO_ENABLED=0`"+`) it is a static program, and opens SQLite files with a driver that is Go only.
 `+"`dltbatch completion bash`"+` (zsh, fish, powershell) writes a script that completes commands and flags.
 
 %s

@@ -4,7 +4,7 @@
 //
 //	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
 //
-// Built without cgo it is a static program for PostgreSQL; built with cgo it opens SQLite files, too.
+// Built without cgo it is a static program, and opens SQLite files with a driver that is Go only.
 // docs/command.md lists its commands, their JSON and their exit codes.
 package main
 

@@ -3,7 +3,7 @@
 // need not install anything: the node is a simulated one on loopback.
 //
 //	go run ./examples/quickstart
-//	go run ./examples/quickstart -store memory    (needs no C compiler)
+//	go run ./examples/quickstart -store memory
 //	go run ./examples/quickstart -db queue.db     (keeps the file; run it again and it goes on)
 //	go run ./examples/quickstart -console  (at the end, keeps a console open on loopback until Ctrl-C)
 //	go run ./examples/quickstart -url http://localhost:8008   (a real node with the intkey processor)

@@ -5,7 +5,7 @@
 // simulated ones on loopback.
 //
 //	go run ./examples/splinter
-//	go run ./examples/splinter -store memory    (needs no C compiler)
+//	go run ./examples/splinter -store memory
 //	go run ./examples/splinter -db queue.db     (keeps the file, whose batches only these nodes knew)
 //
 // Unlike quickstart it has no -url: real nodes need a circuit and a Sabre contract, and have

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,34 +60,19 @@ const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=NORMAL&
 // openClock opens a database file whose clock is c.
 func openClock(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()
-	path, err := filepath.Abs(path)
-	require.NoError(t, err)
-	drivers.mu.Lock()
-	drivers.clocks[path] = c
-	drivers.mu.Unlock()
-	u := url.URL{Scheme: "file", Path: path, RawQuery: testSettings}
-	db, err := sql.Open("sqlite3_clock", u.String())
-	require.NoError(t, err)
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
+	return mattn.open(t, path, c)
 }
 
 // fresh is a migrated store on a new file.
 func fresh(t testing.TB) (*Store, *clock, string) {
 	t.Helper()
-	path, c := filepath.Join(t.TempDir(), "q.db"), &clock{}
-	require.NoError(t, os.WriteFile(path, migrated(t), 0o600))
-	return reopen(t, path, c), c, path
+	return mattn.fresh(t)
 }
 
 // reopen is a store on a file that is there.
 func reopen(t testing.TB, path string, c *clock) *Store {
 	t.Helper()
-	s, err := New(openClock(t, path, c), &Options{AllowNormal: true})
-	require.NoError(t, err)
-	return s
+	return mattn.reopen(t, path, c)
 }
 
 // migrated is the bytes of an empty database with all tables: migrating anew for

@@ -1,16 +1,19 @@
-// Package sqlite is a [store.Store] in a SQLite database, over the user's own *sql.DB. It does
-// not import a driver: package sqliteopen opens a database with mattn's, with the settings
-// that [New] requires.
+// Package sqlite is a [store.Store] in a SQLite database, over the user's own *sql.DB. It imports no
+// driver, and is tested with two: github.com/mattn/go-sqlite3, which needs cgo, and modernc.org/sqlite,
+// which does not. Package sqliteopen opens a database with one of them, with the settings that [New]
+// requires. Processes with different drivers may use one file. One process must not open a file
+// with two drivers: each of them gives up the other's locks.
 //
 // Any number of stores and processes on one machine may use one database. SQLite lets one
 // transaction write at a time: an application's transaction that holds an AddTx holds up every
 // other writer, so keep it short.
 //
-// A database that is opened in another way needs, with mattn's driver,
+// A database that is opened in another way needs, with either driver,
 //
 //	file:queue.db?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_stmt_cache_size=64
 //
-// New checks the first three settings; the others make AddTx reliable and small calls cheaper.
+// New checks the first three settings; the others make AddTx reliable and small calls cheaper (modernc's
+// driver passes over the last).
 //
 // # Durability
 //

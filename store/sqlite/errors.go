@@ -15,7 +15,7 @@ type SettingError struct {
 	Setting string // the pragma
 	Have    string
 	Want    string
-	DSN     string // the parameter for mattn's driver
+	DSN     string // the parameter for mattn's and modernc's drivers
 }
 
 // Error implements error.

@@ -12,15 +12,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-func TestOrders(t *testing.T) {
+func TestOrders(t *testing.T) { testOrders(t, mattn) }
+
+func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
+
+func testOrders(t *testing.T, d underTest) {
 	tier.Plain(t)
 	ordertest.Run(t, func(t *testing.T) ordertest.Harness {
-		s, clk, path := fresh(t)
+		s, clk, path := d.fresh(t)
 		return ordertest.Harness{
 			Store: s,
 			Reopen: func(t *testing.T) ordertest.Store {
 				require.NoError(t, s.db.Close())
-				s = reopen(t, path, clk)
+				s = d.reopen(t, path, clk)
 				return s
 			},
 			StepClock: clk.step,

@@ -17,7 +17,7 @@ type setting struct {
 	// fits reports whether the store keeps its promises with this value; where is the connection.
 	fits func(have string, at place) bool
 	want string
-	dsn  string // the parameter for mattn's driver
+	dsn  string // the parameter for mattn's and modernc's drivers
 	// commits says that the value of an application's transaction decides about its commit.
 	commits bool
 }

@@ -11,15 +11,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-func TestStore(t *testing.T) {
+func TestStore(t *testing.T) { testStore(t, mattn) }
+
+func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
+
+func testStore(t *testing.T, d underTest) {
+	suite := t.Name()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		tier.Suite(t, "TestStore")
-		s, clk, path := fresh(t)
+		tier.Suite(t, suite)
+		s, clk, path := d.fresh(t)
 		return storetest.Harness{
 			Store: s,
 			Reopen: func(t *testing.T) store.Store {
 				require.NoError(t, s.db.Close())
-				s = reopen(t, path, clk)
+				s = d.reopen(t, path, clk)
 				return s
 			},
 			StepClock: clk.step,

@@ -42,7 +42,7 @@ func Open(ctx context.Context, kind, path string) (st Store, where string, done 
 	db, err := sqliteopen.Open(path)
 	if err != nil {
 		clean()
-		return nil, "", nil, fmt.Errorf("%w\n(SQLite needs a C compiler; without one: -store memory, where there is that flag)", err)
+		return nil, "", nil, err
 	}
 	done = func() { db.Close(); clean() }
 	sq, err := sqlite.New(db, nil)

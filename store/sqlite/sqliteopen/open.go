@@ -1,19 +1,16 @@
-// Package sqliteopen opens SQLite databases with mattn's driver, with the settings that
-// package sqlite requires. It needs cgo; package sqlite does not.
+// Package sqliteopen opens SQLite databases with the settings that package sqlite requires: a program built
+// with cgo has mattn's driver, which is C, and one built without cgo (CGO_ENABLED=0, and wherever Go finds no
+// C compiler) has modernc's, which is SQLite translated to Go. Processes of both kinds may
+// use one file. docs/performance-appendix.md compares the drivers.
 package sqliteopen
 
 import (
-	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	sqlite3 "github.com/mattn/go-sqlite3"
 
 	"github.com/dltbatch/dltbatch/batch"
 )
@@ -63,11 +60,15 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	if size < 512 || size > 65536 || size&(size-1) != 0 {
 		return nil, &batch.InputError{Field: "PageSize", Value: strconv.Itoa(size), Want: "a power of two from 512 to 65536, or 0 for 2048"}
 	}
-	dsn, err := dataSourceName(path)
+	where, err := location(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqliteopen: %w", err)
 	}
-	db := sql.OpenDB(&connector{dsn: dsn, driver: sqlite3.SQLiteDriver{ConnectHook: settings(size)}})
+	c, err := connector(where, size)
+	if err != nil {
+		return nil, fmt.Errorf("sqliteopen: %w", err)
+	}
+	db := sql.OpenDB(c)
 	if path == Memory {
 		db.SetMaxOpenConns(1)
 		db.SetMaxIdleConns(1)
@@ -82,60 +83,37 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// connector makes connections as sql.Open would, and makes settings that a data source name
-// cannot hold.
-type connector struct {
-	driver sqlite3.SQLiteDriver
-	dsn    string
+// shared are the parameters of a data source name that both drivers know. Foreign keys are enforced for
+// the application's own tables.
+func shared() url.Values {
+	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
 }
 
-func (c *connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+// cacheSize is the cache of each connection: 16 MiB of pages.
+const cacheSize = "-16384"
 
-func (c *connector) Driver() driver.Driver { return &c.driver }
-
-// settings sets a connection up. The page size comes before the log, because the log creates
-// the file.
-func settings(pageSize int) func(*sqlite3.SQLiteConn) error {
-	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
-	return func(c *sqlite3.SQLiteConn) error {
-		// Without cgo the driver's type has no methods, and its Open fails. A program that has this
-		// package must build all the same, since it may use another store.
-		conn, is := any(c).(interface {
-			Exec(query string, args []driver.Value) (driver.Result, error)
-			GetFilename(schema string) string
-		})
-		if !is {
-			return errors.New("the program was built without cgo, which SQLite needs")
-		}
-		_, err := conn.Exec(pragmas, nil)
-		if err == nil && conn.GetFilename("") != "" { // not in memory
-			_, err = conn.Exec("PRAGMA journal_mode = WAL", nil)
-		}
-		return err
-	}
-}
-
-func dataSourceName(path string) (string, error) {
+// location is the URI of a path, without parameters.
+func location(path string) (*url.URL, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return "", fmt.Errorf("path %q: want a file name or %s", path, Memory)
-	}
-	settings := url.Values{
-		"_busy_timeout":    {"5000"},
-		"_synchronous":     {"FULL"},
-		"_foreign_keys":    {"on"},
-		"_txlock":          {"immediate"},
-		"_stmt_cache_size": {"64"},     // more than package sqlite has statements
-		"_cache_size":      {"-16384"}, // 16 MiB of pages for each connection
+		return nil, fmt.Errorf("path %q: want a file name or %s", path, Memory)
 	}
 	if path == Memory {
-		settings.Set("mode", "memory")
-		return "file::memory:?" + settings.Encode(), nil
+		return &url.URL{Scheme: "file", Opaque: Memory}, nil
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	// The path of a URI: '?', '#' and '%' in a file's name are part of the name.
-	u := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(abs), "/"), RawQuery: settings.Encode()}
-	return u.String(), nil
+	return &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(abs), "/")}, nil
+}
+
+// dataSourceName is a location with parameters.
+func dataSourceName(where *url.URL, settings url.Values) string {
+	full := *where
+	if where.Opaque == Memory {
+		settings.Set("mode", "memory")
+	}
+	full.RawQuery = settings.Encode()
+	return full.String()
 }

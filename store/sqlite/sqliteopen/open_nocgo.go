@@ -1,0 +1,24 @@
+//go:build !cgo
+
+package sqliteopen
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"net/url"
+
+	"modernc.org/sqlite"
+)
+
+// connector makes connections with modernc's driver. It carries out _pragma in the order of the list, and
+// _journal_mode, which creates the file, after them.
+func connector(where *url.URL, pageSize int) (driver.Connector, error) {
+	settings := shared()
+	settings["_pragma"] = []string{
+		fmt.Sprintf("page_size(%d)", pageSize), fmt.Sprintf("wal_autocheckpoint(%d)", copyAfter/pageSize), "cache_size(" + cacheSize + ")",
+	}
+	if where.Opaque != Memory {
+		settings.Set("_journal_mode", "WAL")
+	}
+	return sqlite.NewConnector(dataSourceName(where, settings))
+}
