@@ -49,12 +49,12 @@ func TestIncidents(t *testing.T) {
 			_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: batch.By{Actor: "bob", Reason: "for a moment"}})
 			require.NoError(p, err)
 			home := p.get("")
-			assert.Contains(p, home.text(), `service "s" was paused by bob (for a moment)`)
+			assert.Contains(p, home.text(), "By bob: for a moment")
 			after := p.submit(p.follow(home, `Resume service "s"`), "Resume", reason())
 			assert.Contains(p, after.text(), "Done: resume by ada")
 			acts, err := p.st.LaneHistory(p.ctx(), batch.Only("s"))
 			p.done(acts, err, batch.ActionResume)
-			assert.NotContains(p, p.get("").text(), "paused by bob")
+			assert.NotContains(p, p.get("").text(), "By bob")
 		},
 		"a halted lane": func(p *person) {
 			p.add("s", "b1", "b2")
@@ -245,6 +245,12 @@ func TestBulk(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")
 		p.add("s", "b1", "b2", "b3", "b4")
+		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "tagged", Payload: []byte("x"), Tags: batch.Tags{"invoice": "4711"}}))
+		tagged := p.get("bulk?action=cancel&tag=invoice%3D4711")
+		assert.Contains(p, tagged.text(), "1 batch, as of")
+		p.submit(tagged, "Carry it out: cancel", reason("confirm", "1"))
+		assert.Equal(p, batch.Rejected, p.see("s", "tagged").State)
+		assert.Equal(p, batch.Queued, p.see("s", "b1").State)
 		empty := p.get("bulk?action=acquit")
 		assert.Contains(p, empty.text(), "No batch is like this")
 		preview := p.get("bulk?action=cancel&service=s&state=queued")
@@ -269,7 +275,7 @@ func TestBulk(t *testing.T) {
 		assert.Equal(p, batch.Queued, p.see("s", "b5").State, "it came later")
 		acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b1"})
 		p.done(acts, err, batch.ActionCancel)
-		for _, bad := range []string{"action=prune", "action=cancel&state=lost", "action=cancel&older=long", "action=cancel&older=-1h", "action=cancel&newer=0s", "action=cancel&error=odd", "action=cancel&cause=odd"} {
+		for _, bad := range []string{"action=prune", "action=cancel&state=lost", "action=cancel&tag=%3D", "action=cancel&older=long", "action=cancel&older=-1h", "action=cancel&newer=0s", "action=cancel&error=odd", "action=cancel&cause=odd"} {
 			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"bulk?"+bad, nil).status, bad)
 		}
 	})

@@ -141,12 +141,12 @@ func facts(now time.Time, r batch.Record) []fact {
 	if r.Budget.Attempts > 0 {
 		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
 	}
-	set, payload, attempts := "", "not shown", fmt.Sprintf("%d; %s", r.Attempt, budget)
+	set, attempts := "", fmt.Sprintf("%d; %s", r.Attempt, budget)
 	if r.Quarantined {
 		set = "yes, by the policy of its lane"
 	}
 	if !r.PrunedAt.IsZero() {
-		payload, attempts = "", fmt.Sprint(r.Attempt) // nothing more is known
+		attempts = fmt.Sprint(r.Attempt) // nothing more is known
 	}
 	all := []fact{
 		{Name: "Id", Text: string(r.ID)},
@@ -155,8 +155,6 @@ func facts(now time.Time, r batch.Record) []fact {
 		{Name: "Attempts", Text: attempts},
 		{Name: "Claimed by", Text: r.ClaimedBy},
 		{Name: "The caller's key (data_change_id)", Text: r.DataChangeID},
-		{Name: "Version", Text: fmt.Sprint(r.Version)},
-		{Name: "Payload", Text: payload},
 	}
 	kept := all[:0]
 	for _, f := range all {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -35,7 +36,7 @@ var bulkCauses = []batch.Cause{
 type bulkBody struct {
 	Actions, Rulings, States, Kinds, Causes []choice
 	Service                                 batch.ServiceID
-	Older, Newer                            string
+	Tag, Older, Newer                       string
 	Quarantined                             bool
 	Wrong                                   string // with what was filled in; "" for nothing
 	// Selection is the preview; nil where none was asked for.
@@ -57,8 +58,8 @@ func (b bulkBody) Narrowed() bool {
 func bulk(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
 		Actions: titled(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
-		Kinds: titled(bulkKinds, v.q["error"]), Causes: titled(bulkCauses, v.q["cause"]),
-		Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
+		Kinds: spaced(titled(bulkKinds, v.q["error"])), Causes: titled(bulkCauses, v.q["cause"]),
+		Tag: v.q.Get("tag"), Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
 	}
 	for i := range b.Causes {
 		b.Causes[i].Title = cause(batch.Cause(b.Causes[i].Value))
@@ -81,6 +82,14 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 		}
 	}
 	return &answer{page: "bulk", title: "Many batches at once", body: b}, nil
+}
+
+// spaced makes words of names such as not_yet.
+func spaced(list []choice) []choice {
+	for i := range list {
+		list[i].Title = strings.ReplaceAll(list[i].Title, "_", " ")
+	}
+	return list
 }
 
 func titled[T ~string](all []T, on []string) []choice {
@@ -129,6 +138,11 @@ func bulkOf(q url.Values, service *batch.ServiceID) (b operator.Bulk, err error)
 	b.Filter.Service, b.Filter.Quarantined = service, q.Get("quarantined") != ""
 	if b.Filter.States, err = parse[batch.State](q["state"]); err != nil {
 		return b, err
+	}
+	if tag := strings.TrimSpace(q.Get("tag")); tag != "" {
+		if b.Filter.Tag, err = batch.ParseTag(tag); err != nil {
+			return b, err
+		}
 	}
 	if b.Action == batch.ActionDecide {
 		b.Ruling = batch.Ruling(q.Get("ruling"))

@@ -39,6 +39,9 @@ func newFlow(s store.Stats) *flowBody {
 	if now.AddedKnown {
 		added.Number, added.About = operator.PerSecond(now.Added), "final ones and growth"
 	}
+	if sums, from := addedRates(append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt()), cells, s.Age); len(sums) > 0 {
+		added.line(sums, from, operator.PerSecond)
+	}
 	queue := latency("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
 	if now.Waits > now.Queue.Max { // what waits still says more than what has left
 		queue.Number, queue.About = brief(now.Waits), "the oldest open batch has waited"
@@ -50,9 +53,25 @@ func newFlow(s store.Stats) *flowBody {
 	}}
 }
 
+// addedRates are how many batches were added a second between one count and the next: the growth, and what
+// became final meanwhile, by the cell of the middle. NaN is where no instance has shown that. from is when the
+// first of them begins. age is that of the last count.
+func addedRates(counts []store.OpenAt, cells []operator.Cell, age time.Duration) (rates []float64, from string) {
+	now := counts[len(counts)-1].At.Add(age)
+	for i, c := range counts[1:] {
+		before := counts[i]
+		rate, took := math.NaN(), c.At.Sub(before.At)
+		if at := len(cells) - 1 - int(now.Sub(before.At.Add(took/2))/flowCell); took > 0 && at >= 0 && at < len(cells) && cells[at].Seen {
+			rate = max(0, cells[at].Rate+float64(c.Open-before.Open)/took.Seconds())
+		}
+		rates = append(rates, rate)
+	}
+	return rates, brief(now.Sub(counts[0].At)) + " ago"
+}
+
 func openPlot(counts []store.OpenAt) plot {
 	first, last := counts[0], counts[len(counts)-1]
-	ago := age(last.At.Sub(first.At)) + " ago"
+	ago := brief(last.At.Sub(first.At)) + " ago"
 	p := plot{Title: "Open", Number: fmt.Sprint(last.Open), About: "as many as " + ago}
 	switch change := last.Open - first.Open; {
 	case len(counts) == 1:

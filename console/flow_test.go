@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -47,8 +48,16 @@ func TestFlow(t *testing.T) {
 	b := newFlow(staged(100, 115, 160, 190))
 	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue time": "5 min", "Submit time": "20 ms", "Finality": "4.0 s"}, numbers(b))
 	for _, p := range b.Plots {
-		assert.Equal(t, p.Title == "Added", p.Points == "", p.Title)
+		assert.NotEmpty(t, p.Points, p.Title)
 	}
+	s := staged(100, 115, 160, 190)
+	cells := operator.Cells(s.Instances)
+	rates, from := addedRates(append(s.Earlier, s.OpenAt()), cells, 0)
+	assert.Equal(t, []float64{5, 7, 6}, rates)
+	assert.Equal(t, "45 s ago", from)
+	rates, _ = addedRates(append(s.Earlier, s.OpenAt()), cells[len(cells)-1:], 0)
+	assert.True(t, math.IsNaN(rates[0]) && math.IsNaN(rates[1]), "nobody has shown what became final then: %v", rates)
+	assert.Equal(t, 6.0, rates[2])
 
 	b = newFlow(staged(190, 130, 100, 100))
 	assert.Equal(t, "4.0/s", numbers(b)["Added"])

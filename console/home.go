@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -40,7 +39,7 @@ type homeBody struct {
 	States    []stateCount
 	Instances []store.Instance
 	More      int             // instances that are not shown
-	Held      []batch.Control // the first
+	Held      []batch.Control // the first that are paused or halted
 	MoreHeld  bool
 	Flow      *flowBody // nil where nobody has counted
 	Keeps     bool      // this page reads itself again
@@ -69,12 +68,14 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.Instances = o.Stats.Instances[:min(len(o.Stats.Instances), homeRows)]
 	b.More = len(o.Stats.Instances) - len(b.Instances)
-	b.Held = slices.Clone(o.Held) // it is shared
-	slices.SortStableFunc(b.Held, func(a, b batch.Control) int { return closedFirst(a) - closedFirst(b) })
-	if b.MoreHeld = len(b.Held) > homeRows; b.MoreHeld {
-		b.Held = b.Held[:homeRows]
+	for _, c := range o.Held {
+		if c.Closed() {
+			b.Held = append(b.Held, c)
+		}
 	}
-	a := &answer{page: "home", title: "What is stuck, and why", body: b, live: &liveLink{To: "./?keep=1"}}
+	b.MoreHeld = o.HeldMore || len(b.Held) > homeRows
+	b.Held = b.Held[:min(len(b.Held), homeRows)]
+	a := &answer{page: "home", title: "What is wrong", body: b, live: &liveLink{To: "./?keep=1"}}
 	if keeps {
 		a.again, a.live = keepEvery, &liveLink{On: true, To: "./"}
 	}
@@ -108,6 +109,9 @@ func mend(e batch.Explanation) (then, to, name string) {
 	case batch.RemedyLedger:
 		return "Give the application a ledger, or options, that serve the service. Nothing here does that.", lane, "the lane"
 	case batch.RemedyRequeue:
+		if e.Cause == batch.CauseQuarantined {
+			return "Requeue it to send it again, or acquit it.", batchLink(e.Key) + "#requeue", "Requeue"
+		}
 		return "Nothing has to be done. A requeue would send it again.", batchLink(e.Key) + "#requeue", "Requeue"
 	}
 	return "", batchLink(e.Key), "the batch"

@@ -148,7 +148,7 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	for _, view := range laneViews {
 		b.Views = append(b.Views, choice{Value: view.link(), Title: view.title, On: !b.Held && b.State == view.name})
 	}
-	b.Views = append(b.Views, choice{Value: "lanes?held=1", Title: "All that are held", On: b.Held})
+	b.Views = append(b.Views, choice{Value: "lanes?held=1", Title: "Held, or with a policy", On: b.Held})
 	if b.Held {
 		return heldLanes(ctx, v, b)
 	}
@@ -214,7 +214,7 @@ func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	if n := len(b.Rows); n == pageRows {
 		b.Pages.Next = further(v.q, "lanes", "after", string(b.Rows[n-1].Service))
 	}
-	return &answer{page: "lanes", title: "Lanes that are held", body: b}, nil
+	return &answer{page: "lanes", title: "Lanes that are held or have a policy", body: b}, nil
 }
 
 // counted are the states that have batches.

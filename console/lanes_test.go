@@ -45,7 +45,7 @@ func TestLanesSortAndFilter(t *testing.T) {
 			head := slices.IndexFunc(s.all("th"), func(e *element) bool { return e.attrs["aria-sort"] != "" })
 			assert.Equal(p, sort, strings.TrimSpace(s.all("th")[head].text()))
 		}
-		for view, want := range map[string][]string{"In doubt": {"doubt"}, "Paused": {"paused"}, "Under way": {"doubt"}, "All that are held": {"paused"}} {
+		for view, want := range map[string][]string{"In doubt": {"doubt"}, "Paused": {"paused"}, "Under way": {"doubt"}, "Held, or with a policy": {"paused"}} {
 			assert.Equal(p, want, listed(p.follow(p.get("lanes"), view)), view)
 		}
 		assert.Equal(p, []string{"doubt", "old"}, sorted(listed(p.get("lanes?name=o"))[:2]))

@@ -3,14 +3,16 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Bounds of the streams that keep first pages up to date.
+// Bounds of the streams that keep pages up to date.
 const (
 	liveMost  = 100              // streams of one process
 	liveEvery = 2 * time.Second  // between looks at whether somebody has looked
@@ -19,6 +21,30 @@ const (
 	liveWrite = 30 * time.Second // for one write
 	liveRetry = 30 * time.Second // before a browser whose stream has ended asks again
 )
+
+// keep lets pages beside the first be kept up to date. A page with forms reads itself again by the script alone,
+// which leaves it as it is once somebody fills a form in.
+func (v *visit) keep(a *answer) {
+	var script bool
+	switch a.page {
+	case "lanes", "batches", "orders", "instances", "audit":
+	case "lane", "batch":
+		script = true
+	default:
+		return
+	}
+	path, q := strings.TrimPrefix(v.r.URL.Path, "/"), maps.Clone(v.q)
+	on := q.Has("keep") && !script
+	if q.Del("keep"); !on {
+		q.Set("keep", "1")
+	} else {
+		a.again = keepEvery
+	}
+	if query := q.Encode(); query != "" {
+		path += "?" + query
+	}
+	a.live = &liveLink{On: on, To: path, Script: script}
+}
 
 // live are the streams of a process.
 type live struct {

@@ -352,6 +352,14 @@ func TestPagesKeptUpToDate(t *testing.T) {
 		page := visit("/")
 		assert.Greater(t, st.surveys, before)
 		assert.Empty(t, page.Header().Get("Refresh"))
+
+		list := visit("/batches?show=all&keep=1")
+		assert.Equal(t, "30", list.Header().Get("Refresh"))
+		assert.Contains(t, list.Body.String(), `id="live" href="batches?show=all"`)
+		assert.Contains(t, visit("/batches?show=all").Body.String(), `id="live" href="batches?keep=1&amp;show=all"`)
+		lane := visit("/lane?service=s&keep=1") // a form on it would be lost
+		assert.Empty(t, lane.Header().Get("Refresh"))
+		assert.Contains(t, lane.Body.String(), `id="live" href="lane?keep=1&amp;service=s" hidden`)
 	})
 }
 
@@ -495,6 +503,6 @@ func TestAudit(t *testing.T) {
 		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"audit?after=x", nil).status)
 		one := p.get("audit?service=lane+07")
 		require.Len(p, rows(one), 2, "a lane's own")
-		assert.Contains(p, rows(one)[0].text(), "set_policy", "the newest first")
+		assert.Contains(p, rows(one)[0].text(), "set policy", "the newest first")
 	})
 }

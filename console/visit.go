@@ -175,14 +175,16 @@ type frame struct {
 	Body                 any
 }
 
-// liveLink leads to the same page, kept up to date, or no longer so.
+// liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script shows it.
 type liveLink struct {
-	On bool
-	To string
+	On     bool
+	To     string
+	Script bool
 }
 
 // show writes a page.
 func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
+	v.keep(a)
 	if a.again > 0 {
 		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
 	}

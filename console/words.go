@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/operator"
 )
@@ -22,7 +23,11 @@ func words() template.FuncMap {
 		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.Closed, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
 		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": actRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
-		"rows": func(now time.Time, caption string, list any) rows { return rows{now, caption, list} },
+		"rows": func(now time.Time, caption string, list any) rows {
+			return rows{Now: now, Caption: caption, List: list}
+		},
+		"shown": func(r rows) rows { r.Shown = true; return r }, "orderColumns": orderColumns,
+		"words": func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
 	}
 }
 
@@ -31,6 +36,7 @@ type rows struct {
 	Now     time.Time
 	Caption string
 	List    any
+	Shown   bool // the caption is for everybody, not for screen readers alone
 }
 
 // stamp is a time in words: relative to the present, and exact.
@@ -174,6 +180,17 @@ func failed(e *batch.SubmissionError) string {
 func hasErrors(list any) bool {
 	all, _ := list.([]batch.Record)
 	return slices.ContainsFunc(all, func(r batch.Record) bool { return r.Error != nil })
+}
+
+// columns says which columns of a list of orders have something in them; the others are left out.
+type columns struct{ Batch, Error bool }
+
+func orderColumns(list any) (has columns) {
+	all, _ := list.([]order.Record)
+	for _, o := range all {
+		has.Batch, has.Error = has.Batch || o.Batch != "" || o.Batches > 0, has.Error || o.Error != nil
+	}
+	return has
 }
 
 // cause is the title of a cause.

@@ -28,7 +28,9 @@ const (
 // empty and not nil, are a [*batch.InputError]: as no condition they would select what nobody meant.
 type Filter struct {
 	Service *batch.ServiceID `json:"service,omitzero"`
-	States  []batch.State    `json:"states,omitzero"`
+	// Tag is as in [store.ListQuery]; the zero value is no condition.
+	Tag    batch.Tag     `json:"tag,omitzero"`
+	States []batch.State `json:"states,omitzero"`
 	// Kinds are kinds of the last error.
 	Kinds []batch.ErrorKind `json:"kinds,omitzero"`
 	// Causes are as [Desk.Causes] has them, for final batches as [Desk.Explain] has them.
@@ -204,7 +206,7 @@ func (b Bulk) query() (store.ListQuery, error) {
 		return store.ListQuery{}, err
 	}
 	q := store.ListQuery{
-		Service: f.Service, Quarantined: f.Quarantined, OlderThan: f.OlderThan, NewerThan: f.NewerThan, Limit: 1000,
+		Service: f.Service, Tag: f.Tag, Quarantined: f.Quarantined, OlderThan: f.OlderThan, NewerThan: f.NewerThan, Limit: 1000,
 	}
 	switch b.Action {
 	case batch.ActionCancel:

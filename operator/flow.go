@@ -25,8 +25,8 @@ type Cell struct {
 }
 
 // Cells puts the stretches of all instances into cells, the earliest first. A stretch is in the cell of
-// its middle, and its rate goes with its own length. Cells that nobody has shown are left out at both
-// ends.
+// its middle, and its rate goes with its own length. The last cell ends now.
+// Cells before the first that somebody has shown are left out.
 func Cells(instances []store.Instance) []Cell {
 	cells := make([]Cell, store.MaxFlows)
 	for _, i := range instances {
@@ -50,9 +50,6 @@ func Cells(instances []store.Instance) []Cell {
 	}
 	for len(cells) > 0 && !cells[0].Seen {
 		cells = cells[1:]
-	}
-	for len(cells) > 0 && !cells[len(cells)-1].Seen {
-		cells = cells[:len(cells)-1]
 	}
 	return cells
 }

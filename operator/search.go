@@ -76,7 +76,7 @@ func (d *Desk) search(ctx context.Context, q SearchQuery, found *Searched) error
 	if q.Quarantined {
 		return nil
 	}
-	list := store.ListQuery{Service: q.Service, Open: true, OlderThan: q.OlderThan, NewerThan: q.NewerThan, Limit: 1000}
+	list := store.ListQuery{Service: q.Service, Tag: q.Tag, Open: true, OlderThan: q.OlderThan, NewerThan: q.NewerThan, Limit: 1000}
 	v, reasons := d.newView(), map[batch.ServiceID]laneReasons{}
 	for {
 		page, next, err := d.store.List(ctx, list)

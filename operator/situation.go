@@ -14,8 +14,8 @@ import (
 
 // Bounds of one look.
 const (
-	heldLanes = 1000 // paused and halted lanes
-	leftRows  = 1000 // batches that are being submitted, where an instance has gone
+	heldLanes = 10_000 // lanes with a control of their own
+	leftRows  = 1000   // batches that are being submitted, where an instance has gone
 )
 
 // Sight is all that a Desk reads to say what is wrong.
@@ -24,7 +24,7 @@ type Sight struct {
 	Stats  store.Stats `json:"stats"`
 	// Counted says that the store keeps counts and instances; Stats is the zero value where it does not.
 	Counted bool `json:"counted"`
-	// Everything is the control of all lanes. Held are the lanes with a control of their own: 1,000 at
+	// Everything is the control of all lanes. Held are the lanes with a control of their own: 10,000 at
 	// most, and HeldMore says that there are more.
 	Everything batch.Control   `json:"everything,omitzero"`
 	Held       []batch.Control `json:"held"`
@@ -75,10 +75,9 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 	if s.Everything, err = d.Control(ctx, batch.Everything()); err != nil {
 		return s, err
 	}
-	if s.Held, err = d.Controls(ctx, store.ControlsQuery{Start: true, Limit: heldLanes}); err != nil {
+	if s.Held, s.HeldMore, err = d.held(ctx); err != nil {
 		return s, err
 	}
-	s.HeldMore = len(s.Held) == heldLanes
 	if s.Left, err = d.left(ctx, s.Stats.Instances); err != nil {
 		return s, err
 	}
@@ -98,6 +97,22 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 		}
 	}
 	return s, nil
+}
+
+// held reads the lanes with a control of their own, page by page, and whether there may be more of them.
+func (d *Desk) held(ctx context.Context) (all []batch.Control, more bool, err error) {
+	q := store.ControlsQuery{Start: true, Limit: 1000}
+	for len(all) < heldLanes {
+		page, err := d.Controls(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		if all = append(all, page...); len(page) < q.Limit {
+			return all, false, nil
+		}
+		q.Start, q.After = false, page[len(page)-1].Service
+	}
+	return all, true, nil
 }
 
 // counted reads the counts; false says that the store keeps none.

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -185,7 +184,7 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	if r.Decision != "" {
 		t.add(Step{At: t.now, Kind: StepCalled, Tone: TonePerson, Title: "A person has to decide", Text: r.Decision})
 	}
-	t.outcome(history)
+	t.outcome(reports, history)
 	for _, due := range []struct {
 		at    time.Time
 		title string
@@ -224,12 +223,16 @@ func (t *timeline) unreported(reports []batch.Report) {
 }
 
 // outcome adds how the batch ended, unless an act has said so.
-func (t *timeline) outcome(history []batch.Act) {
+func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 	r := t.r
 	if !r.Final() || slices.ContainsFunc(history, func(a batch.Act) bool { return a.At.Equal(r.FinalAt) && a.To == r.State && a.From != a.To }) {
 		return
 	}
 	s := Step{At: r.FinalAt, Kind: StepOutcome, Tone: ToneBad}
+	// The report of the attempt that ended it is written in the same breath, and may have the later time.
+	if n := len(reports); n > 0 && reports[n-1].At.Sub(s.At) > 0 && reports[n-1].At.Sub(s.At) < time.Second {
+		s.At = reports[n-1].At
+	}
 	switch r.State {
 	case batch.Committed:
 		s.Title, s.Tone = "Committed", ToneGood
@@ -287,7 +290,18 @@ func (s Step) Origin() string {
 		parts = append(parts, fmt.Sprintf("code %d", s.Code))
 	}
 	if s.Took > 0 {
-		parts = append(parts, "in "+cmp.Or(s.Took.Round(time.Millisecond), s.Took).String())
+		parts = append(parts, "in "+took(s.Took))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// took shows how long an attempt took: in milliseconds below a second, and with a unit apart, as in prose.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return "less than 1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
 }

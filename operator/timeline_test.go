@@ -54,6 +54,14 @@ func TestTimeline(t *testing.T) {
 			want: []string{"0 plain: Added", "10 plain: Claimed for an attempt", "11 plain: Attempt 1 was sent"},
 		},
 		{
+			name: "refused, and reported a moment later",
+			rec: with(func(r *batch.Record) {
+				r.State, r.Attempt, r.FinalAt = batch.Rejected, 1, at(11)
+			}),
+			reports: []batch.Report{{Attempt: 1, At: at(11).Add(250 * time.Millisecond), Kind: batch.KindRejected}},
+			want:    []string{"0 plain: Added", "11.25 bad: Attempt 1: refused for good", "11.25 bad: Rejected"},
+		},
+		{
 			name: "committed at once",
 			rec: with(func(r *batch.Record) {
 				r.State, r.Attempt, r.LastPost, r.FinalAt = batch.Committed, 1, at(11), at(12)
@@ -136,5 +144,5 @@ func TestTimeline(t *testing.T) {
 		assert.Equal(t, c.want, told(operator.Timeline(c.rec, c.reports, c.acts, at(100))), c.name)
 	}
 	s := operator.Step{By: "i1", Endpoint: "http://node1", StatusCode: 503, Code: -5, Took: 1234567}
-	assert.Equal(t, "by i1, at http://node1, HTTP 503, code -5, in 1ms", s.Origin())
+	assert.Equal(t, "by i1, at http://node1, HTTP 503, code -5, in 1 ms", s.Origin())
 }

@@ -1,5 +1,5 @@
-// What the pages have beyond plain HTML: the theme, ids that copy, suggestions of the search, and a first page that
-// is kept up to date. Every page works without it.
+// What the pages have beyond plain HTML: the theme, ids that copy, suggestions of the search, and pages that
+// are kept up to date. Every page works without it.
 'use strict';
 const root = document.documentElement;
 const kept = name => { try { return localStorage.getItem(name); } catch { return null; } };
@@ -65,11 +65,17 @@ function suggest(field, list) {
   });
 }
 
-// live reads the first page again once the server says that there is a newer look, unless it is paused. While
+// live reads the page again once the server says that there is a newer look, unless it is paused. While
 // nobody sees the page, it listens to nothing. A page that may be out of date says so: the server says every
-// 16 seconds which look is the newest, and a minute without an answer is too long.
+// 16 seconds which look is the newest, and a minute without an answer is too long. A page on which somebody has
+// begun to fill a form in stays as it is, and only the state in its header changes.
 function live(link) {
-  const again = new URLSearchParams(location.search).has('keep');
+  const again = new URLSearchParams(location.search).has('keep'), here = new URL(location.href);
+  here.searchParams.set('keep', '1');
+  here.hash = '';
+  let touched = false;
+  document.addEventListener('input', event => { touched ||= Boolean(event.target.closest('#main')); });
+  link.hidden = false;
   let on = again || kept('live') !== 'off', stream, seen, timer, stale = false, at = new Date();
   const doubt = () => {
     if (stale || !on) return;
@@ -97,13 +103,16 @@ function live(link) {
     const same = seen === undefined || seen === event.data;
     seen = event.data;
     if (same && !stale) return fresh();
-    const answer = await fetch('./?keep=1').catch(() => null);
+    const answer = await fetch(here).catch(() => null);
     const text = answer?.ok ? await answer.text().catch(() => '') : '';
     if (!on) return;
     const page = new DOMParser().parseFromString(text, 'text/html');
     if (!page.getElementById('main')) return doubt();
     const focus = document.activeElement?.getAttribute('href');
-    for (const id of ['band', 'main']) document.getElementById(id)?.replaceWith(page.getElementById(id) ?? '');
+    const open = [...document.querySelectorAll('#main details')].map(part => part.open);
+    for (const id of touched ? ['band'] : ['band', 'main']) document.getElementById(id)?.replaceWith(page.getElementById(id) ?? '');
+    if (touched) return fresh();
+    document.querySelectorAll('#main details').forEach((part, i, all) => { if (all.length === open.length) part.open = open[i]; });
     copies(document.getElementById('main'));
     if (focus) document.querySelector(`#main a[href="${CSS.escape(focus)}"]`)?.focus({preventScroll: true});
     fresh();

@@ -122,7 +122,7 @@ func incidents() []incident {
 				s.add(one("orders", "b1"))
 			},
 			console: func(p *person) {
-				p.reads("was paused by bob (for a moment)")
+				p.reads("By bob: for a moment")
 				p.click(`Resume service "orders"`)
 				p.types("resume-reason", why)
 				p.press("Resume")

@@ -302,12 +302,12 @@ func (p *person) pictures(name string) {
 	p.run(chromedp.EmulateViewport(1200, 900))
 }
 
-// What makes a page hard to use is found: a field that loses its label.
+// What makes a page hard to use is found: a field that loses its names.
 func TestFaultsAreFound(t *testing.T) {
 	p := newStand(t).person()
 	p.open("")
 	require.Empty(t, p.faults())
-	asked[bool](p, `document.querySelector('label[for=q]').remove() === undefined`)
+	asked[bool](p, `document.querySelector('label[for=q]').remove(), document.getElementById('q').removeAttribute('placeholder'), true`)
 	faults := p.faults()
 	require.NotEmpty(t, faults)
 	assert.Equal(t, "label", faults[0].ID)
@@ -338,8 +338,21 @@ func TestScript(t *testing.T) {
 	_, _, err := s.st.Steer(t.Context(), store.Steering{Scope: batch.Only("orders"), Action: batch.ActionPause, By: bob})
 	require.NoError(t, err)
 	asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: 'other', version: '0', reason: 'r'})}).then(() => true)`)
-	p.until("the new look", func() bool { return strings.Contains(p.text(), "paused by bob") })
+	p.until("the new look", func() bool { return strings.Contains(p.text(), "By bob") })
 	assert.Equal(t, "page", asked[string](p, `document.body.dataset.same`), "it was not loaded again")
+	p.open("audit")
+	pauses := func(service string) {
+		asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: '`+service+`', version: '0', reason: 'r'})}).then(() => true)`)
+	}
+	pauses("seen")
+	p.until("the new act", func() bool { return strings.Contains(p.text(), "seen") })
+	p.open("lane?service=orders") // a reason that is half typed stays
+	p.types("resume-reason", "half a")
+	asked[bool](p, `document.getElementById('band').dataset.old = 'old'; true`)
+	pauses("latest")
+	p.until("the next look", func() bool { return asked[string](p, `document.getElementById('band').dataset.old ?? 'new'`) == "new" })
+	assert.Equal(t, "half a", asked[string](p, `document.getElementById('resume-reason').value`))
+	p.open("")
 	p.choose("live")
 	assert.Equal(t, "Go live", asked[string](p, `document.querySelector('#live').textContent.trim()`))
 	p.open("")

@@ -46,12 +46,12 @@ func quickstart(t *testing.T) string {
 func TestWalk(t *testing.T) {
 	p := (&stand{T: t, url: quickstart(t)}).person()
 	p.open("")
-	p.reads("Needs a person", "1 lane is paused.", "2 batches in 1 lane", "was paused by quickstart (something to mend)")
+	p.reads("Needs a person", "1 lane is paused.", "2 batches in 1 lane", "By quickstart: something to mend")
 	p.click(`Resume service "service-00"`)
 	p.types("resume-reason", "a walk")
 	p.press("Resume")
 	p.reads("Done: resume by quickstart", "Who did what", "a walk")
-	for end := time.Now().Add(time.Minute); !strings.Contains(p.text(), "Nothing does: no batch is open"); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(p.text(), "Nothing is: no batch is open"); {
 		require.True(t, time.Now().Before(end), "%s", p.text())
 		p.click("Overview")
 		time.Sleep(100 * time.Millisecond)
@@ -73,6 +73,6 @@ func TestWalk(t *testing.T) {
 	p.reads("resume", "pause", "everything", "a walk")
 	p.open("batches?show=all")
 	p.goes(chromedp.Click("table a"))
-	p.reads("State committed, final", "Cannot cancel from committed.")
+	p.reads("How it ended", "committed: final", "Cannot cancel from committed.")
 	t.Logf("%d clicks", p.clicks)
 }
