@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -34,23 +35,10 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	return nil
 }
 
-// seen is what a [watch] has seen: a commit may have been written, or the log's times were set.
-type seen struct{ written, touched bool }
-
 const (
-	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk, and
-	// only then shows the commit, which nothing tells. So one write leads to several looks, after
-	// pauses from firstPause to lastPause, each half as long again as the one before: a commit for
-	// which the disk takes d is found d/2 after it, or a firstPause. A disk that takes longer than all
-	// of them together, about a second, leaves the commit to the next write, or to a scan.
-	firstPause = time.Millisecond
-	lastPause  = 400 * time.Millisecond
-	// busyPause is the pause while more is written all the time, mostly by this process itself.
-	busyPause = 5 * time.Millisecond
-	// lookShare bounds the part of the time that looks take to one in so many.
-	lookShare = 3
-	// testEvery is the pause between two tests.
+	// testEvery is the pause between two tests, and testTime the time that the event of one may take.
 	testEvery = time.Minute
+	testTime  = time.Second
 	lookTime  = 5 * time.Second // for one look
 )
 
@@ -80,6 +68,9 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	return ctx.Err()
 }
 
+// seen is what a [watch] has seen: a commit may have been written, or the log's times were set.
+type seen struct{ written, touched bool }
+
 // hearing is one Hear.
 type hearing struct {
 	s *Store
@@ -94,45 +85,59 @@ func (h *hearing) run(ctx context.Context) error {
 	if err := h.look(ctx); err != nil { // from here on everything is new
 		return err
 	}
-	for next := time.Now(); ; {
-		if !time.Now().Before(next) {
-			if err := h.w.test(); err != nil {
-				return err
-			}
-			next = time.Now().Add(testEvery)
-			h.l.Live()
-		}
-		saw, err := h.w.wait(time.Until(next))
-		if err == nil && saw.written {
-			err = h.looks(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return h.listen(ctx)
 }
 
-// looks looks until a write that was seen must have become visible.
-func (h *hearing) looks(ctx context.Context) error {
-	for pause := firstPause; pause <= lastPause; pause = pause * 3 / 2 {
-		began := time.Now()
-		if err := h.look(ctx); err != nil {
-			return err
+// listen looks after each write, and tests now and each minute that writes are seen.
+func (h *hearing) listen(ctx context.Context) error {
+	var looks pace
+	touched := false // a test waits for its event
+	for next := time.Now(); ; {
+		if !time.Now().Before(next) {
+			if touched {
+				return fmt.Errorf("inotify does not show what is written to %s", h.s.files.log())
+			}
+			if err := h.w.touch(); err != nil {
+				return err
+			}
+			touched, next = true, time.Now().Add(testTime)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(max(pause, lookShare*time.Since(began))):
+		if looks.now(time.Now()) {
+			began := time.Now()
+			if err := h.look(ctx); err != nil {
+				return err
+			}
+			looks.looked(began, time.Now())
 		}
-		saw, err := h.w.since()
+		saw, err := h.wait(ctx, looks.until(next))
 		if err != nil {
 			return err
 		}
 		if saw.written {
-			pause = min(pause, busyPause*2/3)
+			looks.wrote(time.Now())
+		}
+		if touched && saw != (seen{}) { // whatever has come, events do
+			touched, next = false, time.Now().Add(testEvery)
+			h.l.Live()
 		}
 	}
-	return nil
+}
+
+// wait waits for an event, until a moment at most. While more is written all the time, mostly by this
+// process itself, the next look is soon, and no event wakes it before.
+func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
+	d := time.Until(until)
+	if d <= 0 || d > busyPause {
+		return h.w.wait(d)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return seen{}, ctx.Err()
+	case <-t.C:
+		return h.w.wait(0)
+	}
 }
 
 // look reads what is new, and gives a hint about it.

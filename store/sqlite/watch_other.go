@@ -18,6 +18,4 @@ func (*watch) close() {}
 
 func (*watch) wait(time.Duration) (seen, error) { return seen{}, nil }
 
-func (*watch) since() (seen, error) { return seen{}, nil }
-
-func (*watch) test() error { return nil }
+func (*watch) touch() error { return nil }

@@ -1,0 +1,66 @@
+package sqlite
+
+import "time"
+
+const (
+	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk, and
+	// only then shows the commit, which nothing tells. So one write leads to several looks, after
+	// pauses from firstPause to lastPause, each half as long again as the one before: a commit for
+	// which the disk takes d is found d/2 after it, or a firstPause. A disk that takes longer than all
+	// of them together, about a second, leaves the commit to the next write, or to a scan.
+	firstPause = time.Millisecond
+	lastPause  = 400 * time.Millisecond
+	// busyPause is the pause while more is written all the time, mostly by this process itself.
+	busyPause = 5 * time.Millisecond
+	// lookShare bounds the part of the time that looks take to one in so many.
+	lookShare = 3
+)
+
+// pace says when a [hearing] looks.
+type pace struct {
+	due   time.Time     // the next look; zero: none
+	pause time.Duration // after it
+	free  time.Time     // when a look may come that a new write asks for
+}
+
+// wrote takes note of a write that was seen. It does not wait for the end of a long pause, which
+// belongs to an earlier write.
+func (p *pace) wrote(now time.Time) {
+	at, pause := now.Add(firstPause), firstPause
+	if now.Before(p.free.Add(busyPause)) { // it was seen after a pause, or comes soon after others
+		pause = busyPause
+	}
+	if at.Before(p.free) {
+		at = p.free
+	}
+	if p.due.IsZero() {
+		p.due, p.pause = at, pause
+	}
+	if at.Before(p.due) {
+		p.due = at
+	}
+	p.pause = min(p.pause, pause)
+}
+
+// now reports whether a look is due.
+func (p *pace) now(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
+
+// looked takes note of a look that was due.
+func (p *pace) looked(began, ended time.Time) {
+	least := lookShare * ended.Sub(began)
+	p.free = ended.Add(max(busyPause, least))
+	if p.pause > lastPause {
+		p.due = time.Time{}
+		return
+	}
+	p.due = ended.Add(max(p.pause, least))
+	p.pause = p.pause * 3 / 2
+}
+
+// until is when the next look is due, or another moment that comes before.
+func (p *pace) until(other time.Time) time.Time {
+	if p.due.IsZero() || other.Before(p.due) {
+		return other
+	}
+	return p.due
+}

@@ -1,0 +1,68 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// A watch loses no event: neither one that comes together with a test's own, nor one that comes after
+// the deadline of a wait in vain.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	f := &files{path: filepath.Join(dir, "q.db")}
+	write := func(path string) { require.NoError(t, os.WriteFile(path, []byte("x"), 0o600)) }
+	write(f.path)
+	w, err := newWatch(f)
+	require.NoError(t, err)
+	see := func(want seen, d time.Duration) {
+		t.Helper()
+		saw, err := w.wait(d)
+		require.NoError(t, err)
+		assert.Equal(t, want, saw)
+	}
+	see(seen{}, time.Millisecond)
+	see(seen{}, 0)
+	write(f.log())
+	see(seen{written: true}, 0)
+	require.NoError(t, w.touch())
+	see(seen{touched: true}, time.Minute)
+	write(f.path)
+	require.NoError(t, w.touch())
+	see(seen{written: true, touched: true}, time.Minute)
+	write(filepath.Join(dir, "another.db"))
+	see(seen{}, time.Millisecond)
+	see(seen{}, -time.Second)
+	require.NoError(t, os.Remove(f.log()))
+	require.NoError(t, w.touch())
+	see(seen{written: true, touched: true}, time.Minute)
+
+	time.AfterFunc(time.Millisecond, w.close)
+	_, err = w.wait(time.Minute)
+	require.Error(t, err, "it is closed")
+	_, err = w.wait(0)
+	require.Error(t, err, "it is closed")
+}
+
+// A commit is heard although the event of a test came together with its own.
+func TestHearDuringTheTest(t *testing.T) {
+	s, _, path := fresh(t)
+	w, err := newWatch(s.files)
+	require.NoError(t, err)
+	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
+	h := &hearing{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func() {}}}
+	require.NoError(t, h.look(t.Context()))
+	o := startOther(t, path)
+	o.does("add lane1 a")
+	go func() { e.ended <- h.listen(t.Context()) }()
+	e.until("the commit before the test", lane("lane1"))
+	w.close()
+	require.Error(t, <-e.ended)
+	o.end()
+}
