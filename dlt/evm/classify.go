@@ -51,10 +51,12 @@ var words = []struct {
 		"insufficient funds", "insufficientfunds", "upfront cost exceeds",
 		"below current base fee", "less than block base fee", "underpriced", "gas price below", "fee too low", "feetoolow",
 		"intrinsic gas too high", "exceeds block gas limit", "gas limit reached", "oversized data",
-		"exceeds the configured cap", "fee cap exceeded", "type not supported", "failed to decode", "rlp:", "not an eoa",
+		"exceeds the configured cap", "fee cap exceeded", "type not supported",
+		// Check has made sure of what every chain asks for. A layer asks for the price of its data on L1, too.
+		"intrinsic gas", "floor data gas", "failed to decode", "rlp:", "not an eoa",
 	}},
 	{classNever, []string{
-		"intrinsic gas", "floor data gas", "gas limit too high", "max initcode", "negative value", "higher than max fee",
+		"gas limit too high", "max initcode", "negative value", "higher than max fee",
 		"invalid sender", "invalid signature", "invalid transaction v, r, s", "recover the signer",
 	}},
 }

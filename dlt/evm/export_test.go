@@ -1,5 +1,7 @@
 package evm
 
+import "math/big"
+
 // Slot shows what a batch keeps.
 func Slot(prepared []byte) (nonce uint64, fees []Fee, hashes []string, err error) {
 	s, err := decodeSlot(prepared)
@@ -59,3 +61,6 @@ func ReadSigned(raw []byte, tx Unsigned) error {
 	_, err := readSigned(raw, tx)
 	return err
 }
+
+// ReadHistory reads the answer of eth_feeHistory.
+func ReadHistory(raw []byte) (tips []*big.Int, next *big.Int, err error) { return readHistory(raw) }

@@ -16,11 +16,16 @@ type Fee struct {
 // Market is the state of the chain when fees are chosen. Its numbers may be kept and changed.
 type Market struct {
 	Account string   // that pays, 0x and 40 lower-case hex digits
-	BaseFee *big.Int // of the last block, in wei
-	Tip     *big.Int // that the node suggests, in wei; nil where it suggests none
+	BaseFee *big.Int // of the last block, in wei; where Legacy is set, the gas price that the node suggests
+	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0, its gas
+	// price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
+	Legacy bool
+	Tip    *big.Int // that the node suggests, in wei; nil where it suggests none
 	// Last are the fees that did not suffice; the zero value for the first transaction of a batch, and where
 	// no node has the last one, so that nobody knows whether its fees suffice.
 	Last Fee
+
+	history func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
 }
 
 // own returns the market with numbers that nobody else has.
@@ -44,8 +49,12 @@ type Fees func(ctx context.Context, m Market) (Fee, error)
 const defaultTip = 1e9
 
 // DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
-// twice the base fee beside it: enough for six full blocks one after another.
+// twice the base fee beside it: enough for six full blocks one after another. On a chain without a base
+// fee it pays the gas price that the node suggests, and an eighth more.
 func DefaultFees(_ context.Context, m Market) (Fee, error) {
+	if m.Legacy {
+		return Fee{Tip: new(big.Int), FeeCap: raised(m.BaseFee)}, nil
+	}
 	tip := m.Tip
 	if tip == nil {
 		tip = big.NewInt(defaultTip)

@@ -71,7 +71,7 @@ func TestOneWordEndsNothing(t *testing.T) {
 		s, url := newScript(t)
 		c := newClient(t, url, nil)
 		b := signed(nil)
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "intrinsic gas too low" })
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
 		for range 5 {
 			require.Equal(t, batch.KindNotYet, dlt.Kind(c.Submit(t.Context(), attempt(b, 1))))
 		}
@@ -83,7 +83,7 @@ func TestOneWordEndsNothing(t *testing.T) {
 	t.Run("another node takes it", func(t *testing.T) {
 		s, url := newScript(t)
 		b := signed(nil)
-		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "intrinsic gas too low" })
+		s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, "transaction gas limit too high" })
 		other, fallback := newScript(t)
 		other.on("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
 		c := newClient(t, url, &evm.Options{Genesis: genesis, Fallbacks: []string{fallback}})

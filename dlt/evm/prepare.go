@@ -77,15 +77,34 @@ func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, e
 	if err != nil {
 		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers[:2]), Message: p.c.show("next nonce: " + err.Error())}
 	}
-	if v.head.baseFee == nil {
-		return v, 0, 0, &dlt.Error{Op: opPrepare, Kind: dlt.ErrMisconfigured, Message: "the chain's blocks have no base fee (EIP-1559)"}
+	legacy := v.head.baseFee == nil
+	if legacy {
+		if v.head.baseFee, err = p.gasPrice(ctx); err != nil {
+			return v, 0, 0, err
+		}
 	}
 	p.head = v.head
-	p.market = Market{Account: account, BaseFee: v.head.baseFee}
+	p.market = Market{Account: account, BaseFee: v.head.baseFee, Legacy: legacy, history: p.history}
 	if a := answers[2]; a.there() && !a.isNull() {
 		p.market.Tip = hexBig(strings.Trim(string(a.result), `"`))
 	}
 	return v, latest, pending, nil
+}
+
+// gasPrice asks what a unit of gas costs on a chain without a base fee.
+func (p *preparing) gasPrice(ctx context.Context) (*big.Int, error) {
+	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_gasPrice", nil}})
+	if err != nil {
+		return nil, p.c.typed(opPrepare, err)
+	}
+	a := answers[0]
+	if price := hexBig(strings.Trim(string(a.result), `"`)); a.there() && price != nil && price.BitLen() <= feeBits {
+		return price, nil
+	}
+	if a.err != nil {
+		return nil, &dlt.Error{Op: opPrepare, Kind: kindOf(a.err), Code: a.err.Code, Message: p.c.show("gas price of a chain without a base fee: " + a.err.Message)}
+	}
+	return nil, p.notYet("gas price of a chain without a base fee: %.80s is no number of wei", a.result)
 }
 
 // first makes a slot.
@@ -105,6 +124,9 @@ func (p *preparing) first(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if p.in.maxFee.Cmp(p.market.BaseFee) < 0 {
+		if p.market.Legacy {
+			return nil, p.notYet("the node's gas price at block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
+		}
 		return nil, p.notYet("the base fee of block %d is %s gwei, and the limit %s", p.head.number, gwei(p.market.BaseFee), gwei(p.in.maxFee))
 	}
 	gas, err := p.gas(ctx, nonce > latest)

@@ -14,12 +14,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Unsigned is a transaction of type 2 that is to be signed. It is the signer's: it may be kept and
-// changed.
+// Unsigned is a transaction of type 2, or of type 0 on a chain without a base fee, that is to be signed.
+// It is the signer's: it may be kept and changed.
 type Unsigned struct {
 	ChainID uint64
 	Nonce   uint64
 	Fee     Fee
+	Legacy  bool // of type 0, whose gas price is Fee.FeeCap
 	Gas     uint64
 	To      string // 0x and 40 lower-case hex digits; "" creates a contract
 	Value   *big.Int
@@ -47,7 +48,7 @@ type Signer interface {
 // unsigned returns a transaction for a signer. Nothing of it is shared.
 func unsigned(tx *evmtx.Tx) Unsigned {
 	u := Unsigned{
-		ChainID: tx.ChainID, Nonce: tx.Nonce, Fee: Fee{Tip: new(big.Int).Set(tx.Tip), FeeCap: new(big.Int).Set(tx.FeeCap)}, Gas: tx.Gas,
+		ChainID: tx.ChainID, Nonce: tx.Nonce, Fee: Fee{Tip: new(big.Int).Set(tx.Tip), FeeCap: new(big.Int).Set(tx.FeeCap)}, Gas: tx.Gas, Legacy: tx.Type == evmtx.Legacy,
 		Value: new(big.Int).Set(tx.Value), Data: append([]byte(nil), tx.Data...), Bytes: tx.SigningBytes(), Hash: tx.SigningHash(),
 	}
 	if tx.To != nil {
@@ -148,8 +149,14 @@ func (c *SigningClient) sign(ctx context.Context, p *preparing, nonce, gas uint6
 		if err != nil {
 			return entry{}, err
 		}
+		if p.market.Legacy {
+			fee.Tip = new(big.Int)
+		}
 		fee = p.salt.fee(fee, least, p.head.baseFee)
 		tx := p.in.tx(c.c.chain, nonce, gas, fee)
+		if p.market.Legacy {
+			tx.Type = evmtx.Legacy
+		}
 		sig, err := c.signer.Sign(ctx, p.sender.String(), unsigned(tx))
 		if err != nil {
 			return entry{}, fmt.Errorf("signer: %w", err)

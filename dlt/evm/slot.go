@@ -176,7 +176,11 @@ func (s *slot) hashes() (out []evmtx.Hash) {
 func (s *slot) tx(e entry, in intent, chain uint64) (*evmtx.Tx, error) {
 	tx := in.tx(chain, s.nonce, s.gas, e.fee)
 	tx.R, tx.S, tx.YParity = new(big.Int).SetBytes(e.sig[:32]), new(big.Int).SetBytes(e.sig[32:64]), e.sig[64]
-	if hash := tx.Hash(); hash != e.hash {
+	hash := tx.Hash()
+	if hash != e.hash { // on a chain without a base fee it is of type 0
+		tx.Type = evmtx.Legacy
+	}
+	if tx.Hash() != e.hash {
 		return nil, fmt.Errorf("%w: it has %s, and the payload makes %s", errSlot, e.hash, hash)
 	}
 	return tx, nil

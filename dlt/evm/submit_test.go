@@ -168,7 +168,7 @@ func TestTextNotCode(t *testing.T) {
 		evmtest.NoFunds: batch.KindNotYet, evmtest.GasAboveBlock: batch.KindNotYet, evmtest.FeeAboveCap: batch.KindNotYet,
 		evmtest.Oversized: batch.KindNotYet, evmtest.AccountLimit: batch.KindNotYet, evmtest.UnknownType: batch.KindNotYet,
 		evmtest.NotRLP: batch.KindNotYet, evmtest.TrailingBytes: batch.KindNotYet, evmtest.NoBytes: batch.KindDoubt,
-		evmtest.TipAboveCap: batch.KindRejected, evmtest.IntrinsicGas: batch.KindRejected, evmtest.FloorGas: batch.KindRejected,
+		evmtest.TipAboveCap: batch.KindRejected, evmtest.IntrinsicGas: batch.KindNotYet, evmtest.FloorGas: batch.KindNotYet,
 		evmtest.GasAboveCap: batch.KindRejected, evmtest.BadSignature: batch.KindRejected,
 		evmtest.WrongChain: batch.KindMisconfigured, evmtest.Unprotected: batch.KindMisconfigured, evmtest.PoolFull: batch.KindBusy,
 	}

@@ -91,8 +91,9 @@ type unsignedDoc struct {
 	From    string `json:"from"`
 	To      string `json:"to,omitzero"` // none creates a contract
 	Gas     string `json:"gas"`
-	FeeCap  string `json:"maxFeePerGas"`
-	Tip     string `json:"maxPriorityFeePerGas"`
+	Price   string `json:"gasPrice,omitzero"` // of type 0, in place of the next two
+	FeeCap  string `json:"maxFeePerGas,omitzero"`
+	Tip     string `json:"maxPriorityFeePerGas,omitzero"`
 	Nonce   string `json:"nonce"`
 	Value   string `json:"value"`
 	Data    string `json:"data,omitzero"`
@@ -110,6 +111,9 @@ func (w *Web3Signer) Sign(ctx context.Context, account string, tx Unsigned) (sig
 	doc := unsignedDoc{
 		From: account, To: tx.To, Gas: hexQuantity(tx.Gas), Nonce: hexQuantity(tx.Nonce), ChainID: hexQuantity(tx.ChainID),
 		FeeCap: "0x" + tx.Fee.FeeCap.Text(16), Tip: "0x" + tx.Fee.Tip.Text(16), Value: "0x" + tx.Value.Text(16), Data: hexText(tx.Data),
+	}
+	if tx.Legacy {
+		doc.Price, doc.FeeCap, doc.Tip = doc.FeeCap, "", ""
 	}
 	var body bytes.Buffer
 	if err := writeRequest(&body, 1, request{"eth_signTransaction", []any{doc}}); err != nil {
@@ -210,6 +214,10 @@ func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
 
 // difference names the first field in which a signed transaction is not the one that was asked for.
 func difference(signed *evmtx.Tx, tx Unsigned) string {
+	typ, price := evmtx.DynamicFee, "maxFeePerGas"
+	if tx.Legacy {
+		typ, price, tx.Fee.Tip = evmtx.Legacy, "gasPrice", signed.Tip
+	}
 	to := ""
 	if signed.To != nil {
 		to = signed.To.String()
@@ -218,11 +226,11 @@ func difference(signed *evmtx.Tx, tx Unsigned) string {
 		name      string
 		got, want string
 	}{
-		{"type", strconv.Itoa(int(signed.Type)), strconv.Itoa(int(evmtx.DynamicFee))},
+		{"type", strconv.Itoa(int(signed.Type)), strconv.Itoa(int(typ))},
 		{"chain id", strconv.FormatUint(signed.ChainID, 10), strconv.FormatUint(tx.ChainID, 10)},
 		{"nonce", strconv.FormatUint(signed.Nonce, 10), strconv.FormatUint(tx.Nonce, 10)},
 		{"maxPriorityFeePerGas", decimal(signed.Tip), decimal(tx.Fee.Tip)},
-		{"maxFeePerGas", decimal(signed.FeeCap), decimal(tx.Fee.FeeCap)},
+		{price, decimal(signed.FeeCap), decimal(tx.Fee.FeeCap)},
 		{"gas", strconv.FormatUint(signed.Gas, 10), strconv.FormatUint(tx.Gas, 10)},
 		{"to", to, tx.To},
 		{"value", decimal(signed.Value), decimal(tx.Value)},

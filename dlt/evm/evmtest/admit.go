@@ -97,6 +97,10 @@ func (n *Node) stateless(tx *transaction, signature *refused) *refused {
 		return &refused{why: FeeAboveCap, whole: fmt.Sprintf("tx fee (%.2f ether) exceeds the configured cap (1.00 ether)", ethers)}
 	case tx.ChainID == 0:
 		return &refused{why: Unprotected}
+	case n.o.NoBaseFee && tx.Type > evmtx.AccessList:
+		return &refused{why: UnknownType}
+	case n.o.NoBaseFee && tx.FeeCap.Cmp(big.NewInt(flatPrice)) < 0:
+		return &refused{why: TipTooLow}
 	case n.p.txs[tx.hash] != nil:
 		return &refused{why: AlreadyKnown}
 	case len(tx.raw) > maxBytes:

@@ -96,6 +96,9 @@ func newChain(o *Options, salt uint64, now time.Time) *chain {
 	c := &chain{
 		id: o.ChainID, versions: map[evmtx.Address][]version{}, txs: map[evmtx.Hash]*mined{}, next: big.NewInt(1e9), salt: salt << 32,
 	}
+	if o.NoBaseFee {
+		c.next = new(big.Int)
+	}
 	genesis := &block{time: now, baseFee: c.next, gasLimit: o.GasLimit, writes: map[evmtx.Address]account{}}
 	for text, funds := range o.Accounts {
 		address, err := evmtx.ParseAddress(text)
@@ -139,7 +142,7 @@ func (c *chain) append(b *block) {
 // nextBaseFee is the base fee of the block after this one (EIP-1559).
 func (b *block) nextBaseFee() *big.Int {
 	target := b.gasLimit / 2
-	if b.gasUsed == target {
+	if b.gasUsed == target || b.baseFee.Sign() == 0 { // it never rises from 0: a chain without one
 		return b.baseFee
 	}
 	distance := new(big.Int).SetUint64(max(b.gasUsed, target) - min(b.gasUsed, target))

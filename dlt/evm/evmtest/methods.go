@@ -96,8 +96,14 @@ func (c *call) tip() *big.Int {
 	return big.NewInt(minTip)
 }
 
+// flatPrice is the gas price of a chain without a base fee.
+const flatPrice = 2e9
+
 func (c *call) gasPrice() (any, *rpcError) {
 	base := c.c.blocks[c.v.head].baseFee
+	if c.o.NoBaseFee {
+		return hexBig(big.NewInt(flatPrice)), nil
+	}
 	if c.r.lax {
 		base = c.c.next
 	}

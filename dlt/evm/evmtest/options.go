@@ -42,6 +42,10 @@ type Options struct {
 	// Defaults to false.
 	NoFinality bool
 
+	// NoBaseFee makes a chain before EIP-1559: its blocks have no base fee, and it takes transactions of
+	// the types 0 and 1 only. Not for Anvil. Defaults to false.
+	NoBaseFee bool
+
 	// DumpInterval is for Anvil: after [Node.Kill] the node has the blocks that it had at the last
 	// multiple of it, as with --state and --state-interval. Defaults to 0: then the node begins
 	// another chain with the same id after a kill, as without --state.

@@ -57,6 +57,9 @@ func (c *call) header(b *block) map[string]any {
 		"nonce": "0x0000000000000000", "baseFeePerGas": hexBig(b.baseFee), "withdrawalsRoot": emptyTrie, "blobGasUsed": "0x0", "excessBlobGas": "0x0",
 		"parentBeaconBlockRoot": zeroHash, "requestsHash": noRequests, "uncles": []any{}, "withdrawals": []any{},
 	}
+	if c.o.NoBaseFee {
+		delete(out, "baseFeePerGas")
+	}
 	switch {
 	case c.r.lax:
 		out["totalDifficulty"] = "0x0"

@@ -86,7 +86,7 @@ func Decode(raw []byte) (*Tx, error) {
 	case raw[0] >= 0x80:
 		return nil, encoding("transaction", errKind)
 	case raw[0] == Blob:
-		return nil, &batch.InputError{Field: "type", Value: "3", Want: "0, 1, 2 or 4: a blob's data is not in the transaction", Err: ErrType}
+		return nil, &batch.InputError{Field: "type", Value: "3", Want: "0, 1, 2 or 4: nodes take a transaction with blobs only together with the blobs, which a batch has no room for; send it by another program, from an account that signs nothing here, because nodes keep no other transactions of its account beside it", Err: ErrType}
 	case raw[0] != AccessList && raw[0] != DynamicFee && raw[0] != SetCode:
 		return nil, &batch.InputError{Field: "type", Value: strconv.Itoa(int(raw[0])), Want: "0, 1, 2 or 4", Err: ErrType}
 	}

@@ -1,0 +1,169 @@
+package evm_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/queuer"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// feesOf returns the fees of a transaction as the node shows them; of type 0 the gas price.
+func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
+	s.Helper()
+	var doc struct {
+		Type  string
+		Tip   string `json:"maxPriorityFeePerGas"`
+		Cap   string `json:"maxFeePerGas"`
+		Price string `json:"gasPrice"`
+	}
+	s.call(&doc, "eth_getTransactionByHash", string(hash))
+	number := func(text string) *big.Int {
+		v, _ := new(big.Int).SetString(text, 0)
+		return v
+	}
+	if doc.Type == "0x0" {
+		return nil, number(doc.Price), doc.Type
+	}
+	return number(doc.Tip), number(doc.Cap), doc.Type
+}
+
+// The three speeds pay what the slow, the middle and the fast part of the last blocks have paid, and a
+// fee cap that leaves room for a rise of the base fee. Limits count as ever.
+func TestHistoryFees(t *testing.T) {
+	for speed, gwei := range map[evm.Speed]int64{evm.Slow: 1, evm.Normal: 5, evm.Fast: 9} {
+		synctest.Test(t, func(t *testing.T) {
+			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
+			for range 6 { // ten payments in a block, of 1 to 10 gwei
+				for i := range int64(10) {
+					wei := big.NewInt((i + 1) * 1e9)
+					s.foreign(s.sign(s.account(), evmtest.Unsigned{Tip: wei, FeeCap: new(big.Int).Add(wei, big.NewInt(50e9)), To: evmtest.Dev(1).Address()}))
+				}
+				s.mine(1)
+			}
+			s.mine(3) // empty blocks say nothing of tips
+			fees, err := evm.HistoryFees(speed)
+			require.NoError(t, err)
+			from := s.account()
+			o := afterTwo()
+			o.Fees = fees
+			p := s.runLedger(memory.New(), s.signing(o, s.keys(from)), queuer.Serial())
+			b := s.intent(from, 10)
+			p.add(b)
+			p.mineUntil(b, batch.Committed)
+			tip, feeCap, _ := s.feesOf(s.executed(from)[0])
+			assert.Equal(t, big.NewInt(gwei*1e9), tip)
+			assert.Equal(t, 1, feeCap.Cmp(tip))
+			o.MaxFeePerGas = big.NewInt(gwei*1e9 - 5) // below the tip that it asks for
+			other := s.account()
+			p = s.runLedger(memory.New(), s.signing(o, s.keys(other)), queuer.Serial())
+			b = s.intent(other, 10)
+			p.add(b)
+			p.mineUntil(b, batch.Committed)
+			tip, feeCap, _ = s.feesOf(s.executed(other)[0])
+			assert.LessOrEqual(t, feeCap.Cmp(o.MaxFeePerGas), 0)
+			assert.LessOrEqual(t, tip.Cmp(feeCap), 0)
+		})
+	}
+}
+
+// A speed that is none is refused; without a client's market there is nobody to ask.
+func TestHistoryFeesRefuses(t *testing.T) {
+	for _, speed := range []evm.Speed{0, -1, 101, evm.Speed(math.NaN()), evm.Speed(math.Inf(1))} {
+		_, err := evm.HistoryFees(speed)
+		in, is := errors.AsType[*batch.InputError](err)
+		require.True(t, is, "%v", err)
+		assert.Equal(t, "speed", in.Field)
+	}
+	fees, err := evm.HistoryFees(evm.Normal)
+	require.NoError(t, err)
+	_, err = fees(t.Context(), evm.Market{BaseFee: big.NewInt(1)})
+	require.ErrorContains(t, err, "no node to ask")
+}
+
+// Answers of eth_feeHistory that do not fit together are no fees: nothing is signed, and the lane says why.
+func TestHistoryFeesOfStrangeAnswers(t *testing.T) {
+	for name, result := range map[string]string{
+		"nothing": `null`, "no object": `[]`, "no tips": `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5]}`,
+		"no next block": `{"baseFeePerGas":["0x1"],"gasUsedRatio":[0.5],"reward":[["0x1"]]}`,
+		"two tips":      `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5],"reward":[["0x1","0x2"]]}`,
+		"no number":     `{"baseFeePerGas":["0x1","much"],"gasUsedRatio":[0],"reward":[["0x0"]]}`,
+		"negative":      `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5],"reward":[["-0x1"]]}`,
+	} {
+		_, _, err := evm.ReadHistory([]byte(result))
+		require.ErrorContains(t, err, "eth_feeHistory", name)
+	}
+	tips, next, err := evm.ReadHistory([]byte(`{"baseFeePerGas":["0x1","0x2","0x3"],"gasUsedRatio":[0,0.1],"reward":[["0x0"],["0x7"]]}`))
+	require.NoError(t, err)
+	assert.Equal(t, []*big.Int{big.NewInt(7)}, tips)
+	assert.Equal(t, big.NewInt(3), next)
+}
+
+// A chain without a base fee: intents are transactions of type 0, whose gas price is the node's and an
+// eighth more; a higher one of the node leads to a replacement; two equal intents stay two.
+func TestIntentsWithoutABaseFee(t *testing.T) {
+	history, err := evm.HistoryFees(evm.Fast)
+	require.NoError(t, err)
+	for name, fees := range map[string]evm.Fees{"default": nil, "history": history, "with a tip": func(context.Context, evm.Market) (evm.Fee, error) {
+		return evm.Fee{Tip: big.NewInt(1e9), FeeCap: big.NewInt(2.25e9)}, nil
+	}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
+				from := s.account()
+				o := afterTwo()
+				o.Fees = fees
+				p := s.runLedger(memory.New(), s.signing(o, s.keys(from)), queuer.Serial())
+				for i := range int64(3) {
+					b := s.intent(from, 10+i)
+					p.add(b)
+					p.mineUntil(b, batch.Committed)
+				}
+				assert.Equal(t, []int64{10, 11, 12}, s.paid(from))
+				_, price, typ := s.feesOf(s.executed(from)[0])
+				assert.Equal(t, "0x0", typ)
+				assert.InDelta(t, 2.25e9, float64(price.Int64()), 2.25e9/1000)
+			})
+		})
+	}
+}
+
+// A transaction of type 0 that waits is replaced at its nonce, and the kept bytes say which type it has.
+func TestReplacementWithoutABaseFee(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})
+		from := s.account()
+		o, price := afterTwo(), int64(2e9)
+		o.Fees = func(context.Context, evm.Market) (evm.Fee, error) {
+			return evm.Fee{Tip: new(big.Int), FeeCap: big.NewInt(price)}, nil
+		}
+		c := s.signing(o, s.keys(from))
+		b := s.intent(from, 10)
+		a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+		var err error
+		a.Prepared, err = c.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		price = 4e9 // nobody has the first one, and the price has doubled
+		s.mine(4)
+		a.Prepared, err = c.Prepare(t.Context(), a)
+		require.NoError(t, err)
+		_, fees, hashes, err := evm.Slot(a.Prepared)
+		require.NoError(t, err)
+		require.Len(t, hashes, 2)
+		assert.LessOrEqual(t, fees[0].FeeCap.Int64(), int64(2e9))
+		require.NoError(t, c.Submit(t.Context(), a))
+		_, paid, typ := s.feesOf(batch.ID(hashes[1]))
+		assert.Equal(t, "0x0", typ)
+		assert.InDelta(t, 4e9, float64(paid.Int64()), 4e9/1000)
+	})
+}
