@@ -182,6 +182,8 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	to(standby)
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, st.Add(t.Context(), one("s", "last")))
+	_, err = oneOf(t, st, "s")
+	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
 }
 

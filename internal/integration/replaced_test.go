@@ -52,8 +52,10 @@ func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
 	require.NoError(t, warningAbout(t, st, postgres.ErrReplaced))
 	exec(`BEGIN; ALTER SCHEMA ` + here + ` RENAME TO old` + here + `; ALTER SCHEMA ` + there + ` RENAME TO ` + here + `; COMMIT`)
 	require.NoError(t, st.Add(t.Context(), one("s", "new")))
+	_, err := oneOf(t, st, "s")
+	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	assert.Equal(t, batch.ID("old"), next(t, st, "s"))
-	err := warningAbout(t, st, postgres.ErrReplaced)
+	err = warningAbout(t, st, postgres.ErrReplaced)
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "the oid of the table")
 }

@@ -26,6 +26,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 			err := t.add(ctx, in, fresh)
 			if err == nil {
 				s.hold(in)
+				t.wroteAdded(in)
 			}
 			return err
 		})
@@ -95,6 +96,7 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 	if err := t.add(ctx, in, false); err != nil {
 		return 0, err
 	}
+	t.wroteAdded(in)
 	return in[0].Seq, nil
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,6 +45,9 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			}
 			return err
 		})
+		if errors.Is(err, ErrLostCommits) {
+			return store.Claimed{}, s.report(ctx, err)
+		}
 		if len(fresh) == 0 {
 			if err != nil && !sqlstore.Maybe(err) {
 				return store.Claimed{}, err
@@ -64,6 +68,9 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 		some := lanes[:min(len(lanes), together(q, left))]
 		lanes = lanes[len(some):]
 		got, locked, unknown, us, err := t.lock(ctx, some, from)
+		if err == nil {
+			err = t.trusts(ctx) // a pooler may lead a known connection to another server
+		}
 		if err != nil {
 			return out, nil, err
 		}
@@ -374,6 +381,9 @@ func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*s
 	}
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range rows {
+		t.wrote(r.Key(), r.Seq, r.Now.Version)
 	}
 	for _, l := range found {
 		if _, known := payloads[l.Seq]; !known {

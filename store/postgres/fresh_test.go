@@ -79,7 +79,7 @@ func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.R
 	case strings.Contains(text, "transaction_isolation"):
 		return c.s.settings(pgsettings.Applications, "read committed", "auto"), nil
 	case strings.Contains(text, "pg_is_in_recovery"):
-		return c.s.settings(pgsettings.Own, "false"), nil
+		return c.s.settings(pgsettings.Own, "false", "1700000000.5"), nil
 	}
 	for part, rows := range c.s.answers {
 		if strings.Contains(text, part) {

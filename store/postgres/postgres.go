@@ -39,6 +39,11 @@ type Options struct {
 	// comment. native.Listen makes one of a data source name. Defaults to a session by the pool's own
 	// driver, where it can have one.
 	Listen func(ctx context.Context) (Listener, error)
+	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]): nothing is
+	// claimed, in no process, until a person has looked and resumes everything. It costs a standstill that
+	// no lost commit may need: a batch that this process knows to be posted is not posted anew either
+	// way. Set it where the lost work of other processes is worse than that. Defaults to false.
+	PauseOnLostCommits bool
 	// NotifyInTx makes AddTx and AddOrdersTx tell other processes in the application's own
 	// transaction, so that nobody has to call Wake after the commit. The price: PostgreSQL commits
 	// transactions that notify one after the other, in all databases of the server. Defaults to false.
@@ -76,7 +81,8 @@ type Store struct {
 
 	ears ears // those who hear hints
 
-	identity identity
+	identity  identity
+	witnessed witnessed
 }
 
 // Abilities returns all of them.

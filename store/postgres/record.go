@@ -33,6 +33,7 @@ func (s *Store) recordParts(ctx context.Context, outcomes []store.Outcome) (appl
 	})
 	switch {
 	case err == nil:
+		s.contradicted(outcomes)
 		return applied, nil
 	case !refused(err):
 		return nil, err

@@ -55,6 +55,7 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 			continue
 		}
 		k.Next.AskedAt = sqlstore.FromMicro(at) // a lease raises no version
+		t.wrote(outcomes[k.At].Key, k.Seq, k.Next.Version)
 	}
 	return rest, nil
 }

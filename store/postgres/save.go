@@ -68,6 +68,9 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 			return fmt.Errorf("%w: %d rows written, want %d", sqlstore.ErrMoved, n, step.rows.n)
 		}
 	}
+	for _, s := range changed {
+		t.wrote(s.Key(), s.Seq, s.Now.Version)
+	}
 	return nil
 }
 

@@ -18,6 +18,8 @@ type session struct {
 	tx    conns.Tx
 	s     *Store
 	level isolation
+	// writes are rows that this transaction has written, for [witnessed].
+	writes []witness
 }
 
 // isolation is the isolation level of a transaction.
@@ -150,6 +152,11 @@ func (s *Store) once(ctx context.Context, as purpose, begin string, before func(
 		if err := s.check(ctx, t); err != nil {
 			return err
 		}
+		if as == writes {
+			if err := t.witness(ctx); err != nil {
+				return err
+			}
+		}
 		return do(ctx, t)
 	}
 	return s.onAny(ctx, begin, before, checked)
@@ -196,7 +203,8 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	if err := c.Begin(ctx, begin); err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	if err := do(ctx, &session{tx: c, s: s}, c.Session()); err != nil {
+	t := &session{tx: c, s: s}
+	if err := do(ctx, t, c.Session()); err != nil {
 		return false, err
 	}
 	if _, err := c.Exec(ctx, conns.Commit); err != nil {
@@ -208,6 +216,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	if err := ctx.Err(); err != nil {
 		return false, &sqlstore.CommitError{Err: err}
 	}
+	s.witnessed.committed(t.writes)
 	return false, nil
 }
 

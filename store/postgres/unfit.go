@@ -44,22 +44,26 @@ func (s *Store) known(of *conns.Session, now time.Time) bool {
 	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkEvery && (doubted == nil || of.Looked.After(*doubted))
 }
 
+// started is when the server was started, as a text: no two servers have one time.
+const started = `extract(epoch FROM pg_postmaster_start_time())::text`
+
 // fits looks at the connection's settings where that is due, and refuses a connection that does not
 // fit the purpose. A standby fits a call that only reads, such as a person's command, unless this store
 // has seen a server that takes writes: then the standby may lag behind what this process has written.
 func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purpose) error {
 	if now := time.Now(); !s.known(of, now) {
 		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
-		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+list.Columns()))
+		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+started+`, `+list.Columns()))
 		if err != nil {
 			return err
 		}
-		if err := refusal(list, have[1:]); err != nil {
+		if err := refusal(list, have[2:]); err != nil {
 			return err
 		}
 		of.Standby, of.Looked = have[0] == "true", now
 		if !of.Standby {
 			s.writable.Store(true)
+			s.witnessed.reached(have[1])
 		}
 	}
 	if of.Standby && (as == writes || s.writable.Load()) {

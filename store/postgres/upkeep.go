@@ -53,6 +53,9 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 	if err := s.replaced(time.Now()); err != nil {
 		warnings = append(warnings, store.Warning{Name: "replaced", Err: err})
 	}
+	if err := s.witnessed.standing(time.Now()); err != nil {
+		warnings = append(warnings, store.Warning{Name: "lost commits", Err: err})
+	}
 	warnings = append(warnings, s.unusable.Warnings(time.Now())...)
 	if err := s.slow(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})

@@ -1,0 +1,204 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+)
+
+// oneOf claims one batch of a lane.
+func oneOf(t *testing.T, st *postgres.Store, lane batch.ServiceID) (store.Claimed, error) {
+	t.Helper()
+	return st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
+}
+
+// takeOver kills the server, and lets the standby take its place.
+func takeOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)) {
+	t.Helper()
+	require.NoError(t, c.Crash())
+	require.NoError(t, standby.Promote())
+	to(standby)
+}
+
+// A standby takes over that lacks the last acknowledged write. The next claim says so before it takes
+// anything, once, and upkeep goes on saying it.
+func TestLostCommitsAreReported(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lose  func(t *testing.T, st *postgres.Store)
+		pause bool
+		text  string
+	}{
+		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone"},
+		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), next(t, st, "s")) }, false, "batch s/kept was written as version"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			primary := pgtest.NewCluster(t, "fsync=off")
+			standby := primary.Standby(t, "")
+			db, to := switched(t, primary)
+			st, err := postgres.New(db, &postgres.Options{PauseOnLostCommits: c.pause})
+			require.NoError(t, err)
+			require.NoError(t, st.Migrate(t.Context()))
+			require.NoError(t, st.Add(t.Context(), one("s", "kept"), one("other", "claimed")))
+			assert.Equal(t, batch.ID("claimed"), next(t, st, "other"))
+			leaveBehind(t, primary, standby)
+			c.lose(t, st)
+			takeOver(t, primary, standby, to)
+			require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+			for i := range 20 { // more than a process remembers
+				require.NoError(t, st.Add(t.Context(), one("more", i)))
+			}
+
+			_, err = oneOf(t, st, "s")
+			require.ErrorIs(t, err, postgres.ErrLostCommits)
+			assert.Contains(t, err.Error(), c.text)
+			require.ErrorContains(t, warningAbout(t, st, postgres.ErrLostCommits), c.text)
+			if c.pause {
+				got, err := oneOf(t, st, "s")
+				require.NoError(t, err)
+				assert.Empty(t, got.Runs, "everything is paused")
+				control, err := st.Control(t.Context(), batch.Everything())
+				require.NoError(t, err)
+				assert.Contains(t, control.PausedBy.Reason, c.text)
+				_, _, err = st.Steer(t.Context(), store.Steering{
+					Scope: batch.Everything(), Action: batch.ActionResume, By: batch.By{Actor: "a person"}, Seen: control.Version,
+				})
+				require.NoError(t, err)
+			}
+			assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+		})
+	}
+}
+
+// Nothing is reported where nothing is lost: after a crash of the server, after a batch was removed with
+// its tombstone, and where commits wait for the standby that takes over.
+func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
+	t.Run("a crash", func(t *testing.T) {
+		t.Parallel()
+		c := pgtest.NewCluster(t)
+		db, _ := switched(t, c)
+		st, err := postgres.New(db, nil)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		learn(t, st, "s", "before")
+		p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
+		require.NoError(t, err)
+		require.NotZero(t, p.Batches)
+		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
+		require.NoError(t, c.Restart())
+		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+		assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
+	})
+	t.Run("a synchronous standby", func(t *testing.T) {
+		t.Parallel()
+		c := pgtest.NewCluster(t, "fsync=off")
+		standby := c.Standby(t, "")
+		admin := openAdmin(t, c.DSN(""))
+		for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
+			_, err := admin.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() (sync bool) {
+			return admin.QueryRow(`SELECT bool_or(sync_state = 'sync') FROM pg_stat_replication`).Scan(&sync) == nil && sync
+		}, 20*time.Second, 20*time.Millisecond)
+		require.NoError(t, admin.Close())
+		db, to := switched(t, c)
+		st, err := postgres.New(db, nil)
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		learn(t, st, "s", "before")
+		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
+		takeOver(t, c, standby, to)
+		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+		assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
+	})
+}
+
+// A Runner reports the loss as an event and in its Health, and what it had posted itself is executed once:
+// Adds are gone, and batches that were Committed are waiting again.
+func TestARunnerReportsLostCommits(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, "fsync=off")
+	standby := c.Standby(t, "")
+	db, to := switched(t, c)
+	st, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 50 * time.Millisecond})
+	var mu sync.Mutex
+	var events []error
+	r, err := dltbatch.New(st, ledger, &dltbatch.Options{
+		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, PollInterval: 200 * time.Millisecond,
+		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+			if errors.Is(e.Err, postgres.ErrLostCommits) {
+				mu.Lock()
+				defer mu.Unlock()
+				events = append(events, e.Err)
+			}
+		}),
+	})
+	require.NoError(t, err)
+	var half, lost []batch.Key
+	for i := range 3 {
+		b := one(fmt.Sprint("half", i), fmt.Sprint("half", i))
+		require.NoError(t, r.Add(t.Context(), b))
+		half = append(half, b.Key())
+	}
+	leaveBehind(t, c, standby)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-done)
+	}()
+	for i := range 3 {
+		b := one(fmt.Sprint("lost", i), fmt.Sprint("lost", i))
+		require.NoError(t, r.Add(t.Context(), b))
+		lost = append(lost, b.Key())
+	}
+	all := append(half[:len(half):len(half)], lost...)
+	for _, k := range all {
+		wait, cancel := context.WithTimeout(ctx, time.Minute)
+		rec, err := r.Await(wait, k)
+		cancel()
+		require.NoError(t, err)
+		require.Equal(t, batch.Committed, rec.State)
+	}
+	takeOver(t, c, standby, to)
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(events) > 0 && errors.Is(errors.Join(r.Health().Warnings...), postgres.ErrLostCommits)
+	}, time.Minute, 50*time.Millisecond)
+	for _, k := range lost {
+		_, err := r.Get(ctx, k)
+		require.ErrorIs(t, err, batch.ErrNotFound)
+	}
+	for _, k := range half {
+		wait, cancel := context.WithTimeout(ctx, time.Minute)
+		rec, err := r.Await(wait, k)
+		cancel()
+		require.NoError(t, err)
+		assert.Equal(t, batch.Committed, rec.State)
+	}
+	for _, k := range all {
+		assert.Equal(t, []batch.ID{k.ID}, ledger.Log(k.Service))
+	}
+}

@@ -1,0 +1,241 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// ErrLostCommits means that the database does not have writes that it had acknowledged to this process: a
+// standby took over that had not got them, or a backup was restored. The text names the batches that prove
+// it. There may be more, and also acts of persons: compare with the ledger
+// (docs/operations.md#lost-commits). The first claim that finds it fails with this error once, and
+// it is a [store.Warning] for a day. See Options.PauseOnLostCommits.
+var ErrLostCommits = errors.New("dltbatch: the database has lost commits that it had acknowledged")
+
+const (
+	// witnesses is how many of its last writes a process remembers. A standby has the log up to some
+	// place and nothing behind it, so the last write would suffice, if no other process wrote to the same batch.
+	witnesses = 16
+	// witnessesOfOne is how many of them are of one commit.
+	witnessesOfOne = 4
+	// lostFor is how long Upkeep reports lost commits.
+	lostFor = 24 * time.Hour
+	// unprunedFor is for how long a batch that is gone proves a loss in a process that has never
+	// pruned: others may have removed it without a tombstone.
+	unprunedFor = time.Hour
+)
+
+// witness is a batch as a committed write of this process has left it.
+type witness struct {
+	key     batch.Key
+	seq     int64
+	version int64 // 0 for a batch that was added
+	at      time.Time
+}
+
+// witnessed is what a process knows of its own commits.
+type witnessed struct {
+	due    atomic.Bool  // the server is another one, or was started anew: the witnesses are to be looked at
+	pruned atomic.Int64 // the age from which this process removes batches; 0: it has never done so
+
+	mu     sync.Mutex
+	server string    // when the server was started
+	last   []witness // the latest last, and each batch once
+	lost   error     // the proof
+	at     time.Time // of the proof
+	untold bool      // no claim has reported it
+}
+
+// reached takes the time when the server of a new connection was started.
+func (w *witnessed) reached(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.server != "" && w.server != server {
+		w.due.Store(true)
+	}
+	w.server = server
+}
+
+// committed takes writes that are committed. While the witnesses are to be looked at it takes none, so
+// that writes to the new server do not push out those that it may lack.
+func (w *witnessed) committed(writes []witness) {
+	if len(writes) == 0 || w.due.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for _, x := range writes {
+		x.at = now
+		w.last = slices.DeleteFunc(w.last, func(old witness) bool { return old.seq == x.seq })
+		w.last = append(w.last, x)
+	}
+	if n := len(w.last) - witnesses; n > 0 {
+		w.last = slices.Delete(w.last, 0, n)
+	}
+}
+
+// prove keeps a proof. One that comes from a claim adds nothing to an earlier one that still stands.
+func (w *witnessed) prove(proof []string, now time.Time, claimed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if claimed && w.lost != nil && now.Sub(w.at) < lostFor {
+		return
+	}
+	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, true
+}
+
+// news is the proof that no claim has reported.
+func (w *witnessed) news() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.untold {
+		return nil
+	}
+	return w.lost
+}
+
+func (w *witnessed) told() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.untold = false
+}
+
+// standing is the proof, for a while.
+func (w *witnessed) standing(now time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost == nil || now.Sub(w.at) >= lostFor {
+		return nil
+	}
+	return fmt.Errorf("%s ago: %w", now.Sub(w.at).Round(time.Minute), w.lost)
+}
+
+// wrote takes a write of this transaction. A commit is there as a whole or not at all, so some of its
+// writes suffice.
+func (t *session) wrote(key batch.Key, seq, version int64) {
+	if len(t.writes) < witnessesOfOne {
+		t.writes = append(t.writes, witness{key: key, seq: seq, version: version})
+	}
+}
+
+// wroteAdded takes the batches of an addition that were not known.
+func (t *session) wroteAdded(in []addition) {
+	for i := range in {
+		if in[i].Seq != 0 {
+			t.wrote(in[i].Key(), in[i].Seq, 0)
+		}
+	}
+}
+
+// A row that moves between the tables is in one of them at any moment.
+const sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) AS version, p.id_hash IS NOT NULL AS buried
+	FROM unnest($1::bigint[], $2::text[], $3::uuid[]) WITH ORDINALITY AS u (seq, id, id_hash, n)
+	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq AND r.header_signature = u.id OFFSET 0) b ON true` + joinRows + `
+	LEFT JOIN LATERAL (SELECT * FROM {tombstones} r WHERE r.id_hash = u.id_hash OFFSET 0) p ON true`
+
+// witness looks at the witnesses where that is due. It proves a loss if one is gone or older than this
+// process left it: nothing takes a version back, and only Prune removes a batch.
+func (t *session) witness(ctx context.Context) error {
+	w := &t.s.witnessed
+	if !w.due.Load() {
+		return nil
+	}
+	w.mu.Lock()
+	last := slices.Clone(w.last)
+	w.mu.Unlock()
+	if err := t.planAnew(ctx); err != nil {
+		return err
+	}
+	type seen struct {
+		N       int64 `db:"n"`
+		Version int64 `db:"version"`
+		Buried  bool  `db:"buried"`
+	}
+	found, err := sqlstore.Query[seen](ctx, t, sqlOwnWrites,
+		intArray(len(last), func(i int) int64 { return last[i].seq }),
+		textArray(len(last), func(i int) string { return string(last[i].key.ID) }),
+		hashArray(len(last), func(i int) [16]byte { return sqlstore.IDHash(last[i].key.ID) }))
+	if err != nil {
+		return fmt.Errorf("look for lost commits: %w", err)
+	}
+	now, kept := time.Now(), unprunedFor
+	if pruned := w.pruned.Load(); pruned > 0 {
+		kept = time.Duration(pruned)
+	}
+	var proof []string
+	for _, f := range found {
+		switch x := last[f.N-1]; {
+		case f.Version >= x.version, f.Buried:
+		case f.Version >= 0:
+			proof = append(proof, fmt.Sprintf("batch %s was written as version %d, and is version %d", x.key, x.version, f.Version))
+		case now.Sub(x.at) < kept:
+			proof = append(proof, fmt.Sprintf("batch %s is gone", x.key))
+		}
+	}
+	if len(proof) > 0 {
+		w.prove(proof, now, false)
+	}
+	w.mu.Lock()
+	w.last = nil
+	w.mu.Unlock()
+	w.due.Store(false)
+	return nil
+}
+
+// trusts looks at the witnesses in a claim, and fails once after a loss was proved.
+func (t *session) trusts(ctx context.Context) error {
+	if err := t.witness(ctx); err != nil {
+		return err
+	}
+	return t.s.witnessed.news()
+}
+
+// lossActor pauses everything where Options.PauseOnLostCommits is set.
+const lossActor = "dltbatch"
+
+// report ends the claim that found a loss. If everything is to be paused and cannot be, the next claim
+// fails, too.
+func (s *Store) report(ctx context.Context, err error) error {
+	if s.o.PauseOnLostCommits {
+		pause := store.Steering{
+			Scope: batch.Everything(), Action: batch.ActionPause,
+			By: batch.By{Actor: lossActor, Reason: s.witnessed.news().Error()},
+		}
+		if _, _, failed := s.Steer(ctx, pause); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	s.witnessed.told()
+	return err
+}
+
+// contradicted takes what a process knows better than the database about batches that it was about to
+// post again.
+func (s *Store) contradicted(outcomes []store.Outcome) {
+	var proof []string
+	for _, o := range outcomes {
+		if o.ForgottenFor > 0 && len(proof) < witnesses {
+			proof = append(proof, fmt.Sprintf("batch %s had been attempted %s before", o.Key, o.ForgottenFor.Round(time.Second)))
+		}
+	}
+	if len(proof) > 0 {
+		s.witnessed.prove(proof, time.Now(), true)
+	}
+}
+
+// Prune is [store.Store].Prune.
+func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	s.witnessed.pruned.Store(int64(max(q.OlderThan, 1)))
+	return s.shared.Prune(ctx, q)
+}
