@@ -52,6 +52,9 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 				r := started(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
 				require.NoError(t, r.Add(t.Context(), one("d1", "d")))
 				time.Sleep(10 * time.Minute) // as long as the longest pause
+				all := stats(t, r)
+				require.Len(t, all.Instances, 1)
+				assert.Equal(t, "down, up", all.Instances[0].Ledger, "each route")
 				for _, id := range []batch.ID{"a", "b", "c"} {
 					at := time.Now()
 					require.NoError(t, r.Add(t.Context(), one("u1", id)))
@@ -59,6 +62,9 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 					require.NoError(t, err)
 					assert.Less(t, time.Since(at), 3*time.Second)
 				}
+				e, err := r.Explain(t.Context(), one("d1", "d").Key())
+				require.NoError(t, err)
+				assert.Contains(t, e.Text, "Nothing of its lane is posted")
 			})
 		})
 	}

@@ -69,7 +69,7 @@ const (
 	RemedyLedger Remedy = "ledger"
 	// RemedyRequeue: nothing has to be done; a requeue would send the batch again.
 	RemedyRequeue Remedy = "requeue"
-	// RemedyNone: the batch is committed.
+	// RemedyNone: the batch is committed, or it has ended for good and is not requeued.
 	RemedyNone Remedy = "none"
 )
 

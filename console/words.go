@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
 		"pill": pill, "errors": hasErrors, "held": held, "incidentIcon": incidentIcon, "closed": incident.Closed, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
-		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": actRows,
+		"short": short, "tale": tale, "bulkPart": bulkPart, "actRows": operator.ActRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows {
 			return rows{Now: now, Caption: caption, List: list}
@@ -121,40 +120,12 @@ func tale(e batch.Explanation) string {
 // part is the reason of an act that was part of a bulk action.
 type part struct{ Token, Reason string }
 
-// partOf finds the token that package operator puts before such a reason.
-var partOf = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
-
 // bulkPart reads the reason of an act; nil where the act was done alone.
 func bulkPart(reason string) *part {
-	if found := partOf.FindStringSubmatch(reason); found != nil {
-		return &part{found[1], found[2]}
+	if token, given, is := operator.BulkPart(reason); is {
+		return &part{token, given}
 	}
 	return nil
-}
-
-// actRow is a row of a history: an act, or several in a row that were parts of one bulk action.
-type actRow struct {
-	batch.Act
-	N int
-}
-
-// actRows puts the parts of a bulk action that stand together into one row, with their number: the page of the
-// action has each batch.
-func actRows(acts []batch.Act) (rows []actRow) {
-	token := ""
-	for _, act := range acts {
-		next := ""
-		if p := bulkPart(act.Reason); p != nil {
-			next = p.Token
-		}
-		if n := len(rows); n > 0 && next != "" && next == token && rows[n-1].Action == act.Action {
-			rows[n-1].N++
-			continue
-		}
-		token = next
-		rows = append(rows, actRow{act, 1})
-	}
-	return rows
 }
 
 // least shows a number that may be larger.

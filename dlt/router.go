@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -33,7 +34,10 @@ type Route struct {
 // serves the service "", or of the first route if none does. So a database of one ledger goes
 // on with a Router in which that ledger is the first route and serves all its old services.
 // Routes may be added later, for services that were never sent anything.
-type Router struct{ routes []Route }
+type Router struct {
+	routes []Route
+	names  string // of all ledgers, as people read them
+}
 
 // NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
 // [*batch.InputError] for a route without a ledger or a name, for a name that two routes
@@ -42,6 +46,7 @@ func NewRouter(routes ...Route) (*Router, error) {
 	if len(routes) == 0 {
 		return nil, &batch.InputError{Field: "routes", Want: "at least one"}
 	}
+	var shown []string
 	names := map[string]bool{}
 	for i, r := range routes {
 		field := fmt.Sprintf("routes[%d].Ledger", i)
@@ -52,12 +57,12 @@ func NewRouter(routes ...Route) (*Router, error) {
 		if t.Name == "" || names[t.Name] {
 			return nil, &batch.InputError{Field: field, Value: t.Name, Want: "a name in its traits that no other route has"}
 		}
-		names[t.Name] = true
+		names[t.Name], shown = true, append(shown, t.Name)
 		if err := t.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 	}
-	return &Router{slices.Clone(routes)}, nil
+	return &Router{slices.Clone(routes), strings.Join(shown, ", ")}, nil
 }
 
 // route returns the ledger that serves a service, nil if none does.
@@ -92,7 +97,7 @@ func (r *Router) Traits(s batch.ServiceID) Traits {
 			t.KeepsOrder = t.KeepsOrder || route.Ledger.Traits("").KeepsOrder
 		}
 	}
-	t.Checks, t.Routed = true, true
+	t.Checks, t.Routed, t.Ledgers = true, true, r.names
 	return t
 }
 

@@ -2,13 +2,13 @@ package operator
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/explain"
 	"github.com/dltbatch/dltbatch/internal/incident"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -282,16 +282,9 @@ func (x *judgement) kind(g Group) IncidentKind {
 	return ""
 }
 
-// waitsForLedger reports whether a batch with a cause goes on once instances post again. While the ledger
-// is not reached, nobody can ask it either.
+// waitsForLedger reports whether a batch with a cause goes on once instances post again.
 func (x *judgement) waitsForLedger(c batch.Cause) bool {
-	switch c {
-	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, CauseUnknown, batch.CauseClaimed:
-		return true // a claimed one finds out whether the ledger takes batches again
-	case batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:
-		return x.closed == IncidentLedgerDown
-	}
-	return false
+	return c == CauseUnknown || explain.ByLedger(c, x.closed.errorKind())
 }
 
 // take counts a group in.
@@ -369,6 +362,7 @@ func (x *judgement) finish(i *Incident) {
 	if !i.Since.IsZero() {
 		i.For = max(0, x.now.Sub(i.Since))
 	}
+	i.Why = legible.Sentences(i.Why)
 	i.Sampled = i.Sampled && i.Batches > 0
 	i.ByItself = i.Kind == IncidentLedgerBusy
 	i.mend()
@@ -397,30 +391,12 @@ func holds(c batch.Cause, counted bool, s store.Stats) string {
 }
 
 // movesItself reports whether an instance moves a batch with this cause.
-func movesItself(c batch.Cause) bool {
-	switch c {
-	case batch.CauseReady, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseClaimed, batch.CauseInDoubt,
-		batch.CauseLedger, batch.CauseSettling, CauseUnknown:
-		return true
-	}
-	return false
-}
+func movesItself(c batch.Cause) bool { return c == CauseUnknown || explain.ByInstance(c) }
 
 // waits is the text of an explanation with the sentence that says why no instance moves the batch.
 func waits(e batch.Explanation, held string) string {
-	switch e.Cause {
-	case batch.CauseReady:
-		return e.State.String() + ": nothing in its lane holds it. " + held
-	case CauseUnknown:
-		return e.State.String() + ": it waits in its lane. " + held
-	case batch.CauseClaimed:
-		if held == incident.NoInstance {
-			return explain.Begun(e) + ". " + held
-		}
+	if e.Cause == CauseUnknown {
+		return legible.Sentences(e.State.String()+": it waits in its lane", held)
 	}
-	text := e.Text
-	if text == "" {
-		text = explain.Sentence(e)
-	}
-	return fmt.Sprintf("%s. %s", text, held)
+	return explain.Held(e, held)
 }

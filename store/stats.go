@@ -186,7 +186,8 @@ type Instance struct {
 	// Version is the version of this module in it.
 	Version string `json:"version"`
 	// Schema is the version of the schema that its code knows; 0 where the store has no schema.
-	Schema int64  `json:"schema,omitzero"`
+	Schema int64 `json:"schema,omitzero"`
+	// Ledger is the name of its ledger, or the names of all, as people read them.
 	Ledger string `json:"ledger"`
 	// Settings are its strategy and options, by name, as text: instances should agree on them.
 	Settings map[string]string `json:"settings,omitempty"`

@@ -87,7 +87,7 @@ done (exit code 4). --seen asks for the version that you saw earlier. `
 
 // upon is a command that acts upon one batch.
 func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
-	var n naming
+	n := naming{a: a}
 	var seen int64
 	c.Long += actHelp + "The JSON is the batch.Record after it."
 	c.Args = cobra.RangeArgs(args, args+1)
@@ -129,7 +129,7 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 			return err
 		}
 		return a.print(after, func(p *page) {
-			p.line("%s: %s was %s, is %s (version %d)", c.Name(), string(after.ID), rec.State.String(), after.State.String(), after.Version)
+			p.line("%s: %s was %s, is %s (version %d)", c.Name(), p.id(string(after.ID)), rec.State.String(), after.State.String(), after.Version)
 		})
 	})
 }

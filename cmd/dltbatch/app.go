@@ -151,13 +151,18 @@ func (a *app) fail(err error, code int) {
 		_ = encode(a.err, failure{Error: text, Code: code})
 		return
 	}
-	a.tell("dltbatch: " + text)
+	advice := ""
 	switch {
 	case code == exitSettings:
-		a.tell("  dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement")
+		advice = "dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement"
 	case errors.Is(err, store.ErrNotMigrated):
-		a.tell("  dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date")
+		advice = "dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date"
+	default:
+		a.tell("dltbatch: " + text)
+		return
 	}
+	a.tell("dltbatch: " + legible.Sentences(text))
+	a.tell("  " + legible.Sentences(advice))
 }
 
 // tell writes a line on the error output. It ignores the write's error, since it has no other output.

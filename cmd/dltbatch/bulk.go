@@ -33,7 +33,7 @@ func (a *app) preview() *cobra.Command {
 writes the selection to a file, for "dltbatch bulk run". It holds the batches as they are now, and a token
 that stands for them. The JSON is operator.Selection.`,
 	}
-	read := filtering(c, &b.Filter)
+	read := a.filtering(c, &b.Filter)
 	f := c.Flags()
 	f.BoolVar(&b.Filter.Quarantined, "quarantined", false, "only what a policy set aside")
 	f.StringVar(&word, "ruling", "", "with decide: "+strings.Join(asText(batch.Rulings()), ", "))
@@ -41,7 +41,7 @@ that stands for them. The JSON is operator.Selection.`,
 	complete(c, "ruling", asText(batch.Rulings()))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
-		if err := read(); err != nil {
+		if err := read(ctx, db); err != nil {
 			return err
 		}
 		if word != "" {

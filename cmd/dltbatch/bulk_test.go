@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,4 +123,61 @@ func TestFiltersThatExcludeNothing(t *testing.T) {
 	assert.Contains(t, s.fails(exitUsage, "bulk", "preview", "cancel", "--older-than=-24h"), "--older-than is -24h0m0s: give an age above 0")
 	assert.Contains(t, s.fails(exitUsage, "bulk", "preview", "cancel", "--error=refused"), "rejected, busy")
 	assert.Len(t, reads[operator.Selection](s, "bulk", "preview", "cancel", "--newer-than=24h", "--state=queued").Batches, 2)
+}
+
+// The acts of one bulk action are one row of the history, with the token that names it.
+func TestHistoryOfABulkActIsOneRow(t *testing.T) {
+	inStores(t, func(s *screen) {
+		var ids []batch.ID
+		for i := range 63 {
+			ids = append(ids, batch.ID(fmt.Sprintf("b%02d", i)))
+		}
+		s.add("s", ids...)
+		s.add("t", "other")
+		s.does("cancel", "other", "--reason", "alone", "--yes")
+		file := filepath.Join(t.TempDir(), "sel")
+		seen := reads[operator.Selection](s, "bulk", "preview", "cancel", "--service", "s", "--out", file)
+		require.Len(s, seen.Batches, 63)
+		ran := s.typed("", "bulk", "run", file, "--token", seen.Token, "--reason", "ticket 9", "--yes") // it tells how far it is
+		require.Equal(s, exitDone, ran.code, ran.err)
+		text := s.does("history")
+		assert.Equal(s, 3, strings.Count(text, "\n"), "a head and two rows: %s", text)
+		assert.Regexp(s, `(?m) cancel +63 batches +queued -> rejected +bulk `+seen.Token+`: ticket 9$`, text)
+		assert.Regexp(s, `(?m) cancel +63 batches .*\n.* cancel +other of service "t" `, text, "the newest first")
+		assert.Regexp(s, `(?m) cancel +40\+ batches `, s.does("history", "--limit", "40"), "the rest is on the next page")
+		assert.Len(s, reads[historyList](s, "history").History, 64, "JSON has each")
+	})
+}
+
+// A bulk act and a search select by a tag, and by the beginning of a lane's name; a beginning of several is an error.
+func TestSelectsByTagAndBeginning(t *testing.T) {
+	inStores(t, func(s *screen) {
+		for _, b := range []batch.Batch{
+			{Service: "shipments", ID: "a1", Tags: batch.Tags{"invoice": "4711"}}, {Service: "shipments", ID: "a2", Tags: batch.Tags{"invoice": "4712"}},
+			{Service: "payments-a", ID: "p1", Tags: batch.Tags{"invoice": "4711"}}, {Service: "payments-b", ID: "p2"},
+		} {
+			b.Payload = []byte("x")
+			require.NoError(s, s.st.Add(s.Context(), b))
+		}
+		found := func(args ...string) (all []string) {
+			for _, r := range reads[operator.Searched](s, append([]string{"search"}, args...)...).Batches {
+				all = append(all, string(r.ID))
+			}
+			return all
+		}
+		assert.Equal(s, []string{"a1", "p1"}, found("--tag", "invoice=4711"))
+		assert.Equal(s, []string{"a1", "p1"}, found("--tag", "4711"))
+		assert.Equal(s, []string{"a1"}, found("--tag", "4711", "--service", "ship"))
+		assert.Equal(s, []string{"a1", "a2"}, found("--service", "ship"))
+		assert.Empty(s, found("--service", "none"))
+		s.fails(exitUsage, "search", "--tag", "")
+		assert.Contains(s, s.fails(exitUsage, "search", "--service", "pay"), "payments-a, payments-b")
+		assert.Contains(s, s.fails(exitUsage, "export", "--service", "pay"), "payments-a, payments-b")
+		assert.Equal(s, 2, strings.Count(s.typed("", "export", "--service", "ship").out, "\n"))
+		assert.Contains(s, s.typed("", "export", "--service", "ship").err, "--service ship is the beginning of shipments")
+		sel := reads[operator.Selection](s, "bulk", "preview", "cancel", "--tag", "4711")
+		require.Len(s, sel.Batches, 2)
+		assert.Equal(s, []batch.ID{"a1", "p1"}, []batch.ID{sel.Batches[0].ID, sel.Batches[1].ID})
+		assert.Len(s, reads[operator.Selection](s, "bulk", "preview", "cancel", "--tag", "4711", "--service", "payments-a").Batches, 1)
+	})
 }

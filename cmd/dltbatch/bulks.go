@@ -168,7 +168,7 @@ func (p *page) carried(c carried) {
 	p.line("")
 	t = p.table("SERVICE", "ID", "NOT DONE BECAUSE")
 	for _, n := range c.NotDone {
-		t.row(plain, lane(n.Service), n.ID, n.Why)
+		t.row(plain, lane(n.Service), n.ID, p.ids(n.Why))
 	}
 	t.end()
 }

@@ -53,7 +53,7 @@ func (p *page) causes(s operator.Situation) {
 			if m.Sampled {
 				cause += ", sampled"
 			}
-			t.row(plain, least(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, age(m.Oldest), string(m.Example.ID))
+			t.row(plain, least(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, age(m.Oldest), m.Example.ID)
 		}
 		t.end()
 	case s.Causes.Incomplete:

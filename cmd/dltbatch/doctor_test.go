@@ -102,9 +102,9 @@ func TestDoctorFindsPauses(t *testing.T) {
 	s := &screen{T: t, st: st}
 	s.does("pause", "s", "--reason", "for a moment", "--yes")
 	st.StepClock(25 * time.Hour)
-	assert.Regexp(t, `^1 lane is paused\. Since .*, for 1d01h\. By ada: for a moment$`, s.troubles()["paused"].Found)
+	assert.Regexp(t, `^1 lane is paused\. Since .*, for 1d01h\. By ada: for a moment\.$`, s.troubles()["paused"].Found)
 	s.does("pause", "--all", "--reason", "for the night", "--yes")
 	f := s.troubles()["paused"]
-	assert.Regexp(t, `^Everything is paused\. Since .* By ada: for the night$`, f.Found)
+	assert.Regexp(t, `^Everything is paused\. Since .* By ada: for the night\.$`, f.Found)
 	assert.Equal(t, "dltbatch resume --all --reason WHY", command(f.Do))
 }

@@ -20,7 +20,7 @@ type explained struct {
 const rowLimit = 10
 
 func (a *app) explain() *cobra.Command {
-	var n naming
+	n := naming{a: a}
 	c := &cobra.Command{
 		Use: "explain [flags] [ID]", Short: "Why a batch does not move, and what moves it", Args: cobra.MaximumNArgs(1),
 		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names the
@@ -45,8 +45,8 @@ command that moves that. The JSON is batch.Explanation, and "row" with those of 
 		}
 		return a.print(x, func(p *page) {
 			for _, e := range slices.Insert(slices.Clone(x.Row), 0, x.Explanation) {
-				p.line("%s of %s (version %d)", string(e.ID), lane(e.Service), e.Version)
-				p.line("  %s", e.Text)
+				p.line("%s of %s (version %d)", p.id(string(e.ID)), lane(e.Service), e.Version)
+				p.line("  %s", p.ids(e.Text))
 			}
 			p.line("")
 			p.line("cause %s, remedy %s", string(e.Cause), string(e.Remedy))

@@ -16,7 +16,7 @@ type historyList struct {
 }
 
 func (a *app) history() *cobra.Command {
-	var n naming
+	n := naming{a: a}
 	var of string
 	var all bool
 	var after string
@@ -24,7 +24,8 @@ func (a *app) history() *cobra.Command {
 	c := &cobra.Command{
 		Use: "history [flags] [ID]", Short: "Who did what", Args: cobra.MaximumNArgs(1),
 		Long: `Lists the acts of operators. Without an argument it lists those upon all batches, lanes and everything, the
-newest first. For a batch, for a lane (--lane) and for everything as a whole (--all) it lists the oldest first.
+newest first; the acts of one bulk action that stand together are one row, which has its token ("dltbatch bulk show"
+has each batch). For a batch, for a lane (--lane) and for everything as a whole (--all) it lists the oldest first.
 The JSON is an object with "history", each a batch.Act, and "next" for --after.`,
 	}
 	n.flags(c)
@@ -63,7 +64,7 @@ The JSON is an object with "history", each a batch.Act, and "next" for --after.`
 			return err
 		}
 		return a.print(historyList{some(acts), next}, func(p *page) {
-			p.acts(acts, ofAll)
+			p.acts(acts, ofAll, next != "")
 			if next != "" {
 				p.line("more: --after %s", string(next))
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -32,18 +33,18 @@ func (p *page) incidents(all []operator.Incident) {
 		if i.ByItself {
 			style = plain
 		}
-		p.styled(style, "%s%s", i.Text, since(i))
+		p.styled(style, "%s%s", p.ids(i.Text), since(i))
 		if i.Batches > 0 {
 			p.line("  %s", concerned(i))
 		}
 		if i.Why != "" {
-			p.line("  %s", i.Why)
+			p.line("  %s", p.ids(i.Why))
 		}
 		if i.Example.ID != "" {
-			p.line("  for example %s of %s: %s", string(i.Example.ID), lane(i.Example.Service), i.Example.Text)
+			p.line("  for example %s of %s: %s", p.id(string(i.Example.ID)), lane(i.Example.Service), p.ids(i.Example.Text))
 		}
 		if i.Blocker.ID != "" {
-			p.line("  halted by %s: %s", string(i.Blocker.ID), i.Blocker.Text)
+			p.line("  halted by %s: %s", p.id(string(i.Blocker.ID)), p.ids(i.Blocker.Text))
 		}
 		p.line("  %s", i.Do)
 		if i.Command != "" {
@@ -63,9 +64,12 @@ func since(i operator.Incident) string {
 
 // concerned counts the batches of an incident.
 func concerned(i operator.Incident) string {
-	text := least(i.Batches, i.AtLeast) + " batches"
+	text := "1 batch"
+	if i.Batches > 1 || i.AtLeast {
+		text = least(i.Batches, i.AtLeast) + " batches"
+	}
 	if i.Lanes > 0 {
-		text += fmt.Sprintf(" in %d lanes", i.Lanes)
+		text += " in " + incident.Count(i.Lanes, "lane", "lanes")
 	}
 	if i.Oldest > 0 {
 		text += ", the oldest for " + age(i.Oldest)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -24,7 +25,7 @@ var orderStates = []order.State{order.Queued, order.Dequeued, order.Confirmed, o
 
 func (a *app) orders() *cobra.Command {
 	var q order.ListQuery
-	var party, of, after string
+	var of, after string
 	var states []string
 	c := &cobra.Command{
 		Use: "orders [flags]", Short: "Orders of auto-batching by age",
@@ -32,20 +33,25 @@ func (a *app) orders() *cobra.Command {
 order.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
-	f.StringVar(&party, "party", "", "only of this `PARTY`")
+	f.String("party", "", "only of this `PARTY`")
 	f.StringVar(&of, "batch", "", "only the orders of the batch with this `ID`")
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(orderStates))
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
 	complete(c, "state", words(orderStates))
 	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		if f.Changed("party") {
-			q.Party = (*batch.ServiceID)(&party)
+		if q.Party, err = a.only(ctx, db, c, "party"); err != nil {
+			return err
+		}
+		if f.Changed("batch") {
+			if q.Batch, err = db.batchOf(ctx, of); err != nil {
+				return err
+			}
 		}
 		if q.States, err = parse[order.State](states); err != nil {
 			return err
 		}
-		q.Batch, q.After = batch.ID(of), store.Cursor(after)
+		q.After = store.Cursor(after)
 		list, next, err := db.desk.ListOrders(ctx, q)
 		if err != nil {
 			return err
@@ -63,9 +69,18 @@ order.Record, and "next" for --after.`,
 	})
 }
 
+// batchOf is the batch of orders that a text names; a text that names none is taken as it stands: orders
+// are kept longer than their batch may be.
+func (db *database) batchOf(ctx context.Context, text string) (batch.ID, error) {
+	rec, err := db.desk.Batch(ctx, text)
+	if errors.Is(err, batch.ErrNotFound) {
+		return batch.ID(text), nil
+	}
+	return rec.ID, err
+}
+
 func (a *app) export() *cobra.Command {
 	var q store.ListQuery
-	var service string
 	var states []string
 	var ofOrders bool
 	c := &cobra.Command{
@@ -75,12 +90,12 @@ the oldest first, without payloads. It reads page by page, not at one moment.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&ofOrders, "orders", false, "orders, in place of batches")
-	f.StringVar(&service, "service", "", "only this `SERVICE`, or party")
+	f.String("service", "", "only this `SERVICE`, or party")
 	f.StringSliceVar(&states, "state", nil, "only these states")
 	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		var of *batch.ServiceID
-		if f.Changed("service") {
-			of = (*batch.ServiceID)(&service)
+		of, err := a.only(ctx, db, c, "service")
+		if err != nil {
+			return err
 		}
 		lines := json.NewEncoder(a.out)
 		lines.SetEscapeHTML(false)

@@ -18,7 +18,7 @@ type batches struct {
 
 func (a *app) list() *cobra.Command {
 	var q store.ListQuery
-	var service, after, tag string
+	var after, tag string
 	var states []string
 	var all bool
 	c := &cobra.Command{
@@ -28,7 +28,7 @@ With --tag it finds at once what the application stored with the batch, such as 
 never shown. The JSON is an object with "batches", each a batch.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
-	f.StringVar(&service, "service", "", "only this `SERVICE`")
+	f.String("service", "", "only this `SERVICE`")
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(batch.States()))
 	f.StringVar(&tag, "tag", "", "only with this tag: `NAME=VALUE`, or a value under any name; final ones, too")
 	f.BoolVar(&q.Quarantined, "quarantined", false, "only what a policy set aside")
@@ -39,12 +39,8 @@ never shown. The JSON is an object with "batches", each a batch.Record, and "nex
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
 	complete(c, "state", words(batch.States()))
 	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		if f.Changed("service") {
-			lane, err := db.lane(ctx, service)
-			if err != nil {
-				return err
-			}
-			q.Service = &lane
+		if q.Service, err = a.only(ctx, db, c, "service"); err != nil {
+			return err
 		}
 		if q.States, err = parse[batch.State](states); err != nil {
 			return err

@@ -31,7 +31,7 @@ func TestCauses(t *testing.T) {
 		assert.Equal(s, batch.CausePaused, c.Groups[0].Cause)
 		assert.Equal(s, 3, c.Groups[0].Batches)
 		text := s.does("causes")
-		assert.Regexp(s, `(?m)^1 lane is paused\. Since .*\n  3 batches in 1 lanes, the oldest for 0s\n  By bob: ticket 9$`, text)
+		assert.Regexp(s, `(?m)^1 lane is paused\. Since .*\n  3 batches in 1 lane, the oldest for 0s\n  By bob: ticket 9\.$`, text)
 		assert.Contains(s, text, `service "shipments" was paused by bob (ticket 9)`)
 		assert.Contains(s, text, "$ dltbatch resume shipments --reason WHY")
 
@@ -154,6 +154,21 @@ func TestShortIDsOnATerminal(t *testing.T) {
 			}
 		}
 		assert.Equal(s, long, reads[shown](s, "show", string(long[:shortID])).Batch.ID)
+
+		next := "f" + long[1:]
+		s.serves("s")
+		s.add("s", next, next[:127]+"0") // the second waits behind the first
+		for _, args := range [][]string{{"explain", string(next[:127]) + "0"}, {"causes"}} {
+			s.width = terminalWidth
+			short := s.typed("", args...)
+			s.width = 0
+			for line := range strings.SplitSeq(short.out, "\n") {
+				if !strings.HasPrefix(line, "  $ ") {
+					assert.NotContains(s, line, string(next[:40]), "a sentence on a terminal")
+				}
+			}
+		}
+		assert.Contains(s, s.does("explain", string(next)), string(next))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -50,12 +51,18 @@ const (
 // id is an id as it is shown: on a terminal the beginning of one of many random digits, which every command takes
 // in place of the whole.
 func (p *page) id(id string) string {
-	digits := strings.TrimPrefix(id, "0x")
-	if p.width == 0 || len(digits) < 40 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
-		return id
+	if digits := strings.TrimPrefix(id, "0x"); p.width > 0 && longID.FindString(digits) == digits && digits != "" {
+		return id[:len(id)-len(digits)+shortID]
 	}
-	return id[:len(id)-len(digits)+shortID]
+	return id
 }
+
+// longID is an id of many random digits.
+var longID = regexp.MustCompile(`\b[0-9a-fA-F]{40,}\b|\b0x[0-9a-fA-F]{40,}\b`)
+
+// ids is a sentence with its ids as they are shown. A command in it would not do: it takes whole ids alone
+// with --yes.
+func (p *page) ids(sentence string) string { return longID.ReplaceAllStringFunc(sentence, p.id) }
 
 // line writes a line. Texts of others in it are made safe by clean.
 func (p *page) line(format string, args ...any) {

@@ -28,11 +28,12 @@ var kindsKnown = []batch.ErrorKind{
 }
 
 // filtering gives a command the flags of a filter. read sets the filter by them.
-func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
-	var service string
+func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(context.Context, *database) error) {
+	var tag string
 	var states, kinds, causes []string
 	f := c.Flags()
-	f.StringVar(&service, "service", "", "only this `SERVICE`")
+	f.String("service", "", "only this `SERVICE`")
+	f.StringVar(&tag, "tag", "", "only with this tag: `NAME=VALUE`, or a value under any name")
 	f.StringSliceVar(&states, "state", nil, "only these states")
 	f.StringSliceVar(&kinds, "error", nil, "only with these kinds of the last error, such as rejected")
 	f.StringSliceVar(&causes, "cause", nil, "only these causes, as dltbatch causes has them")
@@ -41,9 +42,14 @@ func filtering(c *cobra.Command, to *operator.Filter) (read func() error) {
 	complete(c, "state", words(batch.States()))
 	complete(c, "error", asText(kindsKnown))
 	complete(c, "cause", asText(causesKnown))
-	return func() (err error) {
-		if f.Changed("service") {
-			to.Service = (*batch.ServiceID)(&service)
+	return func(ctx context.Context, db *database) (err error) {
+		if to.Service, err = a.only(ctx, db, c, "service"); err != nil {
+			return err
+		}
+		if f.Changed("tag") {
+			if to.Tag, err = batch.ParseTag(tag); err != nil {
+				return fmt.Errorf("%w: %w", errUsage, err)
+			}
 		}
 		if to.States, err = parse[batch.State](states); err != nil {
 			return err
@@ -131,7 +137,7 @@ case differ. The JSON is operator.Lookup. Without a TEXT it reads the open batch
 those with all the properties of the flags. It ends after --within, and says when it did not see all. The JSON is
 operator.Searched. Payloads are never shown.`,
 	}
-	read := filtering(c, &q.Filter)
+	read := a.filtering(c, &q.Filter)
 	f := c.Flags()
 	f.StringVar(&q.Trace, "trace", "", "only those added within the trace of this `ID`, 32 hexadecimal digits")
 	f.IntVar(&q.Attempts, "attempts", 0, "at least so many attempts")
@@ -141,7 +147,7 @@ operator.Searched. Payloads are never shown.`,
 		if len(args) > 0 {
 			return a.lookup(ctx, db, c, args[0], q.Limit)
 		}
-		if err := read(); err != nil {
+		if err := read(ctx, db); err != nil {
 			return err
 		}
 		found, err := db.desk.Search(ctx, q)
@@ -159,7 +165,7 @@ operator.Searched. Payloads are never shown.`,
 
 // lookup shows what a text names.
 func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text string, limit int) error {
-	for _, flag := range []string{"service", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
+	for _, flag := range []string{"service", "tag", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
 		if c.Flags().Changed(flag) {
 			return fmt.Errorf("%w: --%s is for a search without a TEXT", errUsage, flag)
 		}

@@ -16,14 +16,14 @@ import (
 
 // naming are the flags that name a batch beside its id.
 type naming struct {
-	c       *cobra.Command
-	service string
-	change  string
+	a      *app
+	c      *cobra.Command
+	change string
 }
 
 func (n *naming) flags(c *cobra.Command) {
 	n.c = c
-	c.Flags().StringVar(&n.service, "service", "", "the batch's `SERVICE`; needed only where several lanes have the key")
+	c.Flags().String("service", "", "the batch's `SERVICE`; needed only where several lanes have the key")
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
@@ -41,21 +41,21 @@ func (n *naming) stored(ctx context.Context, db *database, args []string) (batch
 // removed it (PrunedAt).
 func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
-	given := n.c.Flags().Changed("service")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
 		return batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
 	}
+	in, err := n.a.only(ctx, db, n.c, "service")
+	if err != nil {
+		return batch.Record{}, err
+	}
 	if !byChange {
 		rec, err := db.desk.Batch(ctx, args[0])
-		if err == nil && given && string(rec.Service) != n.service {
+		if err == nil && in != nil && rec.Service != *in {
 			err = fmt.Errorf("%w: batch %s is not in this lane", batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 160))
 		}
 		return rec, err
 	}
-	q := store.FindQuery{DataChangeID: n.change}
-	if given {
-		q.Service = (*batch.ServiceID)(&n.service)
-	}
+	q := store.FindQuery{DataChangeID: n.change, Service: in}
 	recs, _, err := db.desk.Find(ctx, q)
 	switch {
 	case err != nil:
@@ -79,6 +79,21 @@ func (db *database) lane(ctx context.Context, text string) (batch.ServiceID, err
 	return lane, err
 }
 
+// only is the lane of a flag that selects by one; nil where the flag was not given. Where the text is the
+// beginning of its name, people are told which lane it is.
+func (a *app) only(ctx context.Context, db *database, c *cobra.Command, flag string) (*batch.ServiceID, error) {
+	f := c.Flags().Lookup(flag)
+	if f == nil || !f.Changed {
+		return nil, nil //nolint:nilnil // no condition is no error
+	}
+	text := f.Value.String()
+	only, err := db.lane(ctx, text)
+	if err == nil && string(only) != text && !a.json {
+		a.tell(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
+	}
+	return &only, err
+}
+
 // shown is an answer of show.
 type shown struct {
 	Batch    batch.Record   `json:"batch"`
@@ -89,7 +104,7 @@ type shown struct {
 }
 
 func (a *app) show() *cobra.Command {
-	var n naming
+	n := naming{a: a}
 	c := &cobra.Command{
 		Use: "show [flags] [ID]", Short: "One batch: its record, and what has happened to it", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a batch without its payload, and its timeline: added, each attempt that failed and what was
@@ -149,7 +164,7 @@ func (p *page) timeline(steps []operator.Step) {
 		case operator.StepCalled:
 			at = "now"
 		}
-		t.row(alarm(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), s.Text)
+		t.row(alarm(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), p.ids(s.Text))
 	}
 	t.end()
 }
@@ -188,14 +203,19 @@ func (p *page) record(r batch.Record) {
 	t.end()
 }
 
-// acts shows acts; of many lanes says that a batch has to be named with its lane.
-func (p *page) acts(acts []batch.Act, ofMany bool) {
+// acts shows acts, those of one bulk action in one row; of many lanes says that a batch has to be named with
+// its lane, and more that other acts follow.
+func (p *page) acts(acts []batch.Act, ofMany, more bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
-	for _, a := range acts {
+	rows := operator.ActRows(acts)
+	for i, a := range rows {
 		upon := p.id(string(a.Batch))
-		if upon == "" {
+		switch {
+		case a.N > 1:
+			upon = least(a.N, more && i == len(rows)-1) + " batches"
+		case upon == "":
 			upon = a.Scope.String()
-		} else if ofMany {
+		case ofMany:
 			upon += " of " + a.Scope.String()
 		}
 		change := ""
@@ -205,7 +225,11 @@ func (p *page) acts(acts []batch.Act, ofMany bool) {
 		case a.From != 0:
 			change = a.From.String() + " -> " + a.To.String()
 		}
-		t.row(plain, when(a.At), a.Actor, a.Action, upon, change, a.Reason)
+		reason := a.Reason
+		if a.Token != "" {
+			reason = "bulk " + a.Token + ": " + reason
+		}
+		t.row(plain, when(a.At), a.Actor, a.Action, upon, change, reason)
 	}
 	t.end()
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,12 @@ func ledgerMeter(to calls, v *vitals) meter {
 
 // Traits returns the traits that a service is resolved to.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
+
+// shown is the name of the ledger as people read it, or the names of all for which the client stands.
+func (l ledger) shown() string {
+	t := l.Traits("")
+	return batch.Excerpt(cmp.Or(t.Ledgers, t.Name), 512)
+}
 
 // Check is the client's local check, where its traits declare one.
 func (l ledger) Check(b batch.Batch) error {

@@ -37,7 +37,7 @@ func (e *Engine) logStart(ctx context.Context) {
 	}
 	attrs := []slog.Attr{
 		slog.String("instance", e.o.Instance), slog.String("version", e.o.Version),
-		slog.String("store", fmt.Sprintf("%T", e.store.given())), slog.String("ledger", e.ledger.Traits("").Name),
+		slog.String("store", fmt.Sprintf("%T", e.store.given())), slog.String("ledger", e.ledger.shown()),
 		slog.String("strategy", e.o.Strategy.Name), slog.Int("window", e.o.Strategy.Window),
 	}
 	if len(e.o.Differ) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/health"
+	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
@@ -63,7 +64,7 @@ func (r *run) newPresence() *presence {
 		p.forget = forgetInstances
 	}
 	p.kept = store.Instance{
-		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.Traits("").Name, Settings: r.o.settings(),
+		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.shown(), Settings: r.o.settings(),
 	}
 	return p
 }
@@ -179,6 +180,23 @@ func pausedFor(ledger health.PartHealth) (batch.ErrorKind, string) {
 		return batch.KindUnavailable, why
 	}
 	return "", why
+}
+
+// Closed says why this Run posts nothing of a service at present, and by which kind of answer. The
+// sentence is "" where it posts, and where no Run is under way.
+func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKind) {
+	r := e.run.Load()
+	if r == nil {
+		return "", ""
+	}
+	why, all := r.submitter.PausedBy(s, r.memory())
+	switch kind = dlt.Kind(why); {
+	case why == nil:
+		return "", ""
+	case all && !e.ledger.Traits(s).Routed:
+		return incident.Nothing(kind), kind
+	}
+	return incident.OfLane(kind), kind
 }
 
 // end removes the row. A database that does not answer does not hold up the stop: the row shows

@@ -278,13 +278,16 @@ func (r *run) complete(o *store.Outcome) {
 // restTime is the time that loops get to end after their context is done.
 const restTime = 500 * time.Millisecond
 
+// memory is for how long a pause counts that nothing has tried since.
+func (r *run) memory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
+
 // health returns how this Run is doing.
 func (r *run) health() health.Health {
 	now := time.Now()
 	h := r.events.Health(now)
 	h.Running = true
 	r.vitals.look(now, &h)
-	memory := max(health.PauseMemory, 2*r.o.ScanInterval)
+	memory := r.memory()
 	if h.Paused && r.submitter.PauseOver("", true, memory) {
 		h.Paused, h.PausedSince, h.PausedBecause = false, time.Time{}, nil
 	}

@@ -48,12 +48,8 @@ func (x *explainer) say(owner batch.Actor, cause batch.Cause, remedy batch.Remed
 func (x *explainer) state() {
 	row := x.l.Row
 	switch {
-	case row.Final() && row.State == batch.Committed:
-		x.say(0, batch.CauseFinal, batch.RemedyNone)
-	case row.Final() && row.Quarantined:
-		x.say(0, batch.CauseQuarantined, batch.RemedyRequeue)
 	case row.Final():
-		x.say(0, batch.CauseFinal, batch.RemedyRequeue)
+		x.final()
 	case row.State.Claimable():
 		x.claimable()
 	case row.Live(x.now):
@@ -70,6 +66,18 @@ func (x *explainer) state() {
 	default:
 		x.say(batch.ByMonitor, batch.CauseLedger, batch.RemedyWait)
 	}
+}
+
+// final explains a batch that has ended. It names a requeue only where the store allows one.
+func (x *explainer) final() {
+	cause, remedy := batch.CauseFinal, batch.RemedyRequeue
+	if x.l.Row.Quarantined {
+		cause = batch.CauseQuarantined
+	}
+	if _, err := x.l.Row.Requeue(x.now, store.Requeue{}); err != nil {
+		remedy = batch.RemedyNone
+	}
+	x.say(0, cause, remedy)
 }
 
 // claimable explains a batch that waits to be claimed.
@@ -268,6 +276,9 @@ func cause(e batch.Explanation) string {
 	case batch.CauseSettling:
 		return fmt.Sprintf("the ledger decided against it, and may commit it still for %s", e.Next.Round(time.Millisecond))
 	case batch.CauseQuarantined:
+		if e.Remedy == batch.RemedyNone {
+			return "final, and set aside by its lane's policy; acquit it"
+		}
 		return "final, and set aside by its lane's policy; requeue or acquit it"
 	}
 	return "final"

@@ -87,3 +87,23 @@ func HTML(page []byte) []byte {
 // Error is the text of an error without the prefixes of this module's own errors: whoever reads it
 // knows whose they are, and where one error wraps another they stand in the middle.
 func Error(err error) string { return Text(strings.ReplaceAll(err.Error(), "dltbatch: ", "")) }
+
+// Sentences joins texts, such as an error and the advice about it, and leaves empty ones out. Each ends
+// with a full stop, unless it has an end of its own.
+func Sentences(texts ...string) string {
+	var b strings.Builder
+	for _, text := range texts {
+		text = strings.TrimRight(text, " \n")
+		if text == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+		if !strings.ContainsRune(".!?:", rune(text[len(text)-1])) {
+			b.WriteByte('.')
+		}
+	}
+	return b.String()
+}

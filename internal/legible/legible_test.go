@@ -27,6 +27,16 @@ func TestText(t *testing.T) {
 	assert.Equal(t, `a b c d\u202e`, legible.Line("a\nb\tc\u2028d\u202e"))
 }
 
+// An error, and the advice about it, are sentences of their own.
+func TestSentences(t *testing.T) {
+	for want, texts := range map[string][]string{
+		"It failed. Look at the log.": {"It failed", "Look at the log."}, "Why? Because.": {"Why?", "", "Because"}, "One. Two.": {"One.\n", "Two"},
+		"": {"", " "},
+	} {
+		assert.Equal(t, want, legible.Sentences(texts...))
+	}
+}
+
 // A form of a page sends what it was given, and the page shows what that is.
 func TestHTML(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<p title="{{.}}">{{.}}</p><input value="{{.}}"><a href="x?y={{.}}">{{.}}</a>`))

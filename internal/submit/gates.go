@@ -84,6 +84,21 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 	return g.closed(time.Now())
 }
 
+// why returns the error for which the gate of a service is closed, nil where it is open or its pause is
+// over, and whether it is the gate of a whole ledger.
+func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, all bool) {
+	sc := a.scopeOf(service)
+	a.mu.Lock()
+	g := a.by[sc]
+	a.mu.Unlock()
+	if g == nil || g.over(time.Now(), after) {
+		return nil, sc.all
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why, sc.all
+}
+
 // over reports whether no gate of a scope is closed and of use: see [gate.over].
 func (a *gates) over(service batch.ServiceID, all bool, after time.Duration) bool {
 	now := time.Now()

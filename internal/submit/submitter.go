@@ -135,6 +135,12 @@ func (s *Submitter) BytesLeft() int {
 // Busy returns how many requests are under way.
 func (s *Submitter) Busy() int { return s.pool.Busy() }
 
+// PausedBy returns the error for which nothing of a service is posted at present, nil where something is,
+// and whether the whole of its ledger is concerned. after is as in PauseOver.
+func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
+	return s.gates.why(service, after)
+}
+
 // PauseOver reports whether the pause of a service, or of all, has been over for longer than after,
 // and nothing waited that could have found out whether the ledger takes batches again.
 func (s *Submitter) PauseOver(service batch.ServiceID, all bool, after time.Duration) bool {

@@ -1,0 +1,50 @@
+package dltbatch_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// A Runner that posts nothing says why of each batch that waits for that, and no more once it posts again.
+func TestExplainSaysThatNothingIsPosted(t *testing.T) {
+	for kind, says := range map[ledgermem.FaultKind]string{
+		ledgermem.Unavailable: "Nothing is posted: the ledger is not reached.", ledgermem.Misconfigured: "Nothing is posted: the ledger refuses this client.",
+		ledgermem.Busy: "Nothing is posted: the ledger is busy.",
+	} {
+		t.Run(says, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := false
+				ledger := named("one", func(t *dlt.Traits) { t.PressureScope = dlt.ScopeEndpoint }, func(batch.Attempt) ledgermem.Fault {
+					if open {
+						return ledgermem.Fault{}
+					}
+					return ledgermem.Fault{Kind: kind}
+				})
+				r := started(t, memory.New(), ledger, nil)
+				require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+				time.Sleep(time.Minute)
+				for _, b := range []batch.Batch{one("s", "a"), one("s", "b")} {
+					e, err := r.Explain(t.Context(), b.Key())
+					require.NoError(t, err)
+					assert.Contains(t, e.Text, says)
+				}
+				open = true
+				require.NoError(t, r.Add(t.Context(), one("s", "c")))
+				_, err := r.Await(t.Context(), one("s", "a").Key())
+				require.NoError(t, err)
+				e, err := r.Explain(t.Context(), one("s", "c").Key())
+				require.NoError(t, err)
+				assert.NotContains(t, e.Text, "Nothing is posted")
+			})
+		})
+	}
+}
