@@ -33,7 +33,9 @@ const (
 func Nothing(kind batch.ErrorKind) string { return "Nothing is posted: " + Closed(kind) + "." }
 
 // OfLane is about one lane, where the batches of other lanes may be posted.
-func OfLane(kind batch.ErrorKind) string { return "Nothing of its lane is posted: " + Closed(kind) + "." }
+func OfLane(kind batch.ErrorKind) string {
+	return "Nothing of its lane is posted: " + Closed(kind) + "."
+}
 
 // Posting is about some instances: of so many that live, these post nothing.
 func Posting(names []string, live int, kind batch.ErrorKind) string {
