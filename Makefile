@@ -34,6 +34,8 @@ soak:
 		DLTBATCH_TEST_POSTGRES_VERSION=$$version $(GO) test -C internal/integration . -count=1 -timeout 2h; \
 	done
 	$(GO) test -C internal/integration . -count=1 -timeout 2h -v -run TestNoLaneStandsStill -stall.time=1h
+	$(GO) test -tags dltbatch_deaf ./... -count=1 -timeout 2h
+	$(GO) test -C internal/integration . -tags dltbatch_deaf -count=1 -timeout 2h
 	$(GO) test -C internal/integration ./scale -run none -bench Steady -benchtime 1x -timeout 12h -v -soak.time=1h
 	$(GO) test -C internal/integration ./chaos -count=1 -timeout 12h -v -chaos.time=30m -chaos.faults=1000 -chaos.orders=50
 	@set -e; for seed in 1 2 3 4 5 6 7 8 9 10; do \

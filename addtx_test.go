@@ -18,6 +18,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/internal/hooked"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -106,6 +107,7 @@ func TestAddTxWithoutWake(t *testing.T) {
 				delivers := started(t, st, ledger, nil)
 				adds := delivers
 				if by == "another process" {
+					tier.Hints(t)
 					adds = newRunner(t, st, ledger, nil)
 				}
 				time.Sleep(time.Hour)

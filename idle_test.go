@@ -17,6 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/probe"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
@@ -81,6 +82,7 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 // hint, and an Add without one, are found all the same. A store that cannot be heard any more is
 // looked at as often as without hints, at once.
 func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
+	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := &muffled{Store: memory.New()}, &opCounts{by: map[string]int{}}
 		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
@@ -228,6 +230,7 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 // A process that cannot send what it has taken tells the others, which rest: while its ledger is not
 // reached, and when it stops.
 func TestOthersHearWhatOneCannotSend(t *testing.T) {
+	tier.Hints(t)
 	for phase := range 4 { // of the others' scans, 15 s apart
 		synctest.Test(t, func(t *testing.T) { othersHear(t, time.Duration(phase)*4*time.Second) })
 	}

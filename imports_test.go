@@ -57,7 +57,7 @@ var house = []struct {
 	{"internal/loop", nil},
 	{"internal/events", []string{"internal/traces", "batch", "store", "dlt", "health", "internal/loop", "internal/inhand", "internal/legible"}},
 	{"internal/await", []string{"batch", "internal/loop"}},
-	{"internal/hints", []string{"batch", "store", "internal/loop"}},
+	{"internal/hints", []string{"batch", "store", "internal/deaf", "internal/loop"}},
 	{"internal/lanes", []string{"batch", "internal/loop"}},
 	{"internal/submit", []string{"batch", "store", "dlt", "submitter", "internal/loop", "internal/pool", "internal/wall"}},
 	{"internal/claim", []string{"batch", "store", "queuer", "internal/lanes", "internal/loop", "internal/wall"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -40,6 +41,7 @@ func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 
 // A pause in one process holds in all; so does its end.
 func TestPauseHoldsInTheWholeCluster(t *testing.T) {
+	tier.Hints(t) // of the resumption
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		synctest.Test(t, func(t *testing.T) {
 			st, ledger, seen := memory.New(), ledgermem.New(nil), &events{}

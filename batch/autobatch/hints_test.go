@@ -13,6 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -34,6 +35,9 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 		"none possible": {func(s *memory.Store) order.Store { return deaf{s} }, 2*time.Minute + 10*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "with hints" {
+				tier.Hints(t)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				o := autobatch.Options{BatchInterval: time.Minute, MonitorInterval: time.Minute, FlushAge: time.Nanosecond}
 				r := newRig(t, builder{}, &o, nil)
@@ -76,6 +80,7 @@ func (deaf) Hear(context.Context, store.Listener) error { return store.ErrUnsupp
 // Where the Runners are in other processes, their hints let the orders be settled at once, until a
 // Runner of this process reports.
 func TestOutcomesOfOtherProcesses(t *testing.T) {
+	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, nil, nil)
 		r.end()

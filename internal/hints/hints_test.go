@@ -15,6 +15,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/hints"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -141,6 +142,7 @@ func TestHintsThatFail(t *testing.T) {
 
 // A listener that is lost begins again, and then everything is looked at once.
 func TestAListenerThatIsLost(t *testing.T) {
+	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{Store: memory.New()}
 		var states []string

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dltbatch/dltbatch/internal/deaf"
 	"github.com/dltbatch/dltbatch/internal/loop"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -121,7 +122,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 		ID: n.id, Wants: topics,
 		Heard: func(h store.Hint) {
 			n.heard(h)
-			if h.Topics()&topics != 0 {
+			if h.Topics()&topics != 0 && !deaf.On {
 				heard(h)
 			}
 		},

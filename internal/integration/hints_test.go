@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/native"
@@ -30,6 +31,7 @@ func slowly(o dltbatch.Options) *dltbatch.Options {
 // live, and the first scan is over.
 func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
 	t.Helper()
+	tier.Hints(t)
 	ledger := memory.New(nil)
 	runs, err := dltbatch.New(s.app().whole(), ledger, slowly(o))
 	require.NoError(t, err)
@@ -161,6 +163,7 @@ func (o observed) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
 // Floods of notifications cost no scan if they are not ours, and few if they claim to be.
 func TestAFloodOfNotifications(t *testing.T) {
 	t.Parallel()
+	tier.Hints(t)
 	s := newSpace(t, pooled)
 	var scans, claims atomic.Int64
 	_, adds := twoProcesses(t, s, dltbatch.Options{Calls: observed(func(op string) {

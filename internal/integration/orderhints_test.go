@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // byOrder makes a batch of each call's orders.
@@ -31,6 +32,7 @@ func (byOrder) Build(_ context.Context, party batch.ServiceID, orders []order.Or
 // in an hour by itself: what makes them look are hints.
 func TestOrdersBetweenProcessesOnPostgres(t *testing.T) {
 	t.Parallel()
+	tier.Hints(t)
 	s := newSpace(t, pooled)
 	s.app()
 	o := autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour}

@@ -13,6 +13,8 @@ package tier
 import (
 	"os"
 	"testing"
+
+	"github.com/dltbatch/dltbatch/internal/deaf"
 )
 
 // Mark begins the line of a test that does not belong to this run.
@@ -39,6 +41,15 @@ func Server(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip(Mark + "server")
+	}
+}
+
+// Hints says that the test shows what hints between processes bring, so that it cannot pass where all of
+// them are lost ([deaf.On]).
+func Hints(t testing.TB) {
+	t.Helper()
+	if deaf.On {
+		t.Skip(Mark + "hints")
 	}
 }
 

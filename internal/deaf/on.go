@@ -1,0 +1,6 @@
+//go:build dltbatch_deaf
+
+package deaf
+
+// On reports whether every hint is lost.
+const On = true
