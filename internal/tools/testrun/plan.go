@@ -22,10 +22,10 @@ var plans = map[string]func() [][][]run{
 	// What CI runs. A package is compiled by go vet first, so that no two lines compile it at once.
 	"test": func() [][][]run {
 		var vets, modules []run
-		for _, m := range []string{".", "internal/integration", "internal/tools", "internal/yard", "examples/metrics"} {
+		for _, m := range []string{".", "internal/integration", "internal/tools", "internal/yard", "examples/metrics", "examples/service"} {
 			vets = append(vets, run{module: m, args: []string{"vet", "./..."}})
 		}
-		for _, m := range []string{".", "internal/tools", "internal/yard", "examples/metrics"} {
+		for _, m := range []string{".", "internal/tools", "internal/yard", "examples/metrics", "examples/service"} {
 			modules = append(modules, run{module: m, args: []string{"test", "./..."}})
 		}
 		return [][][]run{{vets}, {
