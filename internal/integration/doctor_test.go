@@ -118,6 +118,15 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	says("`synchronous_commit` is off for this role", with("synchronous_commit=off").findings(),
 		"synchronous_commit", "incidents", "instances", "settings")
 
+	says("`synchronous_commit` is local for this role", with("synchronous_commit=local").findings(), "synchronous_commit")
+	says("`synchronous_commit` is remote_write for this role", with("synchronous_commit=remote_write").findings(), "synchronous_commit")
+	t.Run("standby", func(t *testing.T) { // which ends with it
+		cluster.Standby(t, "")
+		require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
+		says("a standby follows, and no commit waits for it", c.findings(), "synchronous_standby_names")
+	})
+	require.Eventually(t, func() bool { return len(c.findings()) == 0 }, time.Minute, 10*time.Millisecond)
+
 	exec(`ALTER SYSTEM SET autovacuum = off`, `SELECT pg_reload_conf()`)
 	require.Eventually(t, func() bool { return len(c.findings()) > 0 }, time.Minute, 10*time.Millisecond)
 	says("autovacuum is off", c.findings(), "autovacuum")

@@ -78,6 +78,21 @@ func all() []Setting {
 			Why: weak, Do: "set it to on for the role or the database, and open new connections",
 		},
 		{
+			// The line above names the other values that do not wait for a standby's disk.
+			Name: "synchronous_commit", fits: func(have string) bool { return have != "local" && have != "remote_write" }, Want: "on", advice: true,
+			value: `current_setting('synchronous_commit') || CASE WHEN current_setting('synchronous_commit') = 'local'
+				AND current_setting('synchronous_standby_names') <> '' THEN '` + beside + `' ELSE '' END`,
+			Why: "a commit is not on the disk of a standby that takes over, once there is one", Do: "set it to on for the role or the database, and open new connections",
+		},
+		{
+			Name: "synchronous_standby_names", fits: is(""), Want: "one that names them", advice: true,
+			value: `(SELECT CASE WHEN count(*) > 0 AND current_setting('synchronous_standby_names') = ''
+				THEN 'empty beside ' || count(*) || ' standby(s)' ELSE '' END FROM pg_stat_replication r WHERE r.state IS DISTINCT FROM 'backup'
+				AND NOT EXISTS (SELECT 1 FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical'))`,
+			Why: "a standby that takes over may lack the last commits, and batches are gone or are executed twice",
+			Do:  "set it, with Patroni by synchronous_mode: true, and see docs/operations.md#lost-commits",
+		},
+		{
 			Name: "default_transaction_read_only", fits: is("off"), Want: "off", advice: true,
 			Why: "nothing is stored, claimed or recorded", Do: "ask who made the database read-only, make room if its disk is full, and then reset it",
 		},
