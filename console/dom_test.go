@@ -46,7 +46,7 @@ var known = []string{
 var attributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
-	"src", "viewBox", "height", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy", "data-word", "max", "aria-sort",
+	"src", "viewBox", "height", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy", "data-look", "data-word", "max", "aria-sort",
 	"aria-label", "aria-labelledby", "aria-describedby", "aria-current", "aria-hidden",
 }
 

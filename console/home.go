@@ -61,6 +61,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	look := v.overview.reads.Load()
 	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepEvery, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
 	b.States = counted(o.Stats.Open)
 	for _, s := range b.States {
@@ -75,9 +76,9 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.MoreHeld = o.HeldMore || len(b.Held) > homeRows
 	b.Held = b.Held[:min(len(b.Held), homeRows)]
-	a := &answer{page: "home", title: "What is wrong", body: b, live: &liveLink{To: "./?keep=1"}}
+	a := &answer{page: "home", title: "What is wrong", body: b, live: &liveLink{To: "./?keep=1", Look: look}}
 	if keeps {
-		a.again, a.live = keepEvery, &liveLink{On: true, To: "./"}
+		a.again, a.live = keepEvery, &liveLink{On: true, To: "./", Look: look}
 	}
 	return a, nil
 }

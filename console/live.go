@@ -43,7 +43,7 @@ func (v *visit) keep(a *answer) {
 	if query := q.Encode(); query != "" {
 		path += "?" + query
 	}
-	a.live = &liveLink{On: on, To: path, Script: script}
+	a.live = &liveLink{On: on, To: path, Script: script, Look: v.look}
 }
 
 // live are the streams of a process.

@@ -355,11 +355,11 @@ func TestPagesKeptUpToDate(t *testing.T) {
 
 		list := visit("/batches?show=all&keep=1")
 		assert.Equal(t, "30", list.Header().Get("Refresh"))
-		assert.Contains(t, list.Body.String(), `id="live" href="batches?show=all"`)
-		assert.Contains(t, visit("/batches?show=all").Body.String(), `id="live" href="batches?keep=1&amp;show=all"`)
+		assert.Contains(t, list.Body.String(), `id="live" href="batches?show=all" data-look="`)
+		assert.Contains(t, visit("/batches?show=all").Body.String(), `id="live" href="batches?keep=1&amp;show=all" data-look="`)
 		lane := visit("/lane?service=s&keep=1") // a form on it would be lost
 		assert.Empty(t, lane.Header().Get("Refresh"))
-		assert.Contains(t, lane.Body.String(), `id="live" href="lane?keep=1&amp;service=s" hidden`)
+		assert.Contains(t, lane.Body.String(), `id="live" href="lane?keep=1&amp;service=s" data-look="`)
 	})
 }
 

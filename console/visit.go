@@ -26,6 +26,7 @@ type visit struct {
 	denied     string     // why this visitor cannot act; "" if he can
 	now        time.Time  // on the database's clock
 	everything batch.Control
+	look       int64 // the newest look before the page was read
 }
 
 // answer ends a visit: a page, or another address.
@@ -79,7 +80,7 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	if err != nil {
 		return nil, err
 	}
-	v.now, v.everything = at.at.Add(age), at.everything
+	v.now, v.everything, v.look = at.at.Add(age), at.everything, v.overview.reads.Load()
 	return do(ctx, v)
 }
 
@@ -176,10 +177,12 @@ type frame struct {
 }
 
 // liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script shows it.
+// The page has what there was at the look of this number, or more: with the next one it is read again.
 type liveLink struct {
 	On     bool
 	To     string
 	Script bool
+	Look   int64
 }
 
 // show writes a page.

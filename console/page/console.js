@@ -76,7 +76,7 @@ function live(link) {
   let touched = false;
   document.addEventListener('input', event => { touched ||= Boolean(event.target.closest('#main')); });
   link.hidden = false;
-  let on = again || kept('live') !== 'off', stream, seen, timer, stale = false, at = new Date();
+  let on = again || kept('live') !== 'off', stream, seen = link.dataset.look, timer, stale = false, at = new Date();
   const doubt = () => {
     if (stale || !on) return;
     stale = true;
@@ -100,7 +100,7 @@ function live(link) {
     wait();
   };
   const look = async event => {
-    const same = seen === undefined || seen === event.data;
+    const same = seen === event.data;
     seen = event.data;
     if (same && !stale) return fresh();
     const answer = await fetch(here).catch(() => null);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -341,8 +342,10 @@ func TestScript(t *testing.T) {
 	p.until("the new look", func() bool { return strings.Contains(p.text(), "By bob") })
 	assert.Equal(t, "page", asked[string](p, `document.body.dataset.same`), "it was not loaded again")
 	p.open("audit")
-	pauses := func(service string) {
-		asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: '`+service+`', version: '0', reason: 'r'})}).then(() => true)`)
+	pauses := func(service batch.ServiceID) {
+		s.add(one(service, batch.ID(service)))
+		status := asked[int](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: '`+string(service)+`', version: '0', reason: 'r'})}).then(answer => answer.status)`)
+		assert.Equal(t, http.StatusOK, status)
 	}
 	pauses("seen")
 	p.until("the new act", func() bool { return strings.Contains(p.text(), "seen") })
