@@ -10,8 +10,10 @@ const (
 	// of them together, about a second, leaves the commit to the next write, or to a scan.
 	firstPause = time.Millisecond
 	lastPause  = 400 * time.Millisecond
-	// busyPause is the pause while more is written all the time, mostly by this process itself.
+	// busyPause is the pause while more is written all the time, mostly by this process itself. After a
+	// rest, spared looks need not keep it: the commits of a batch that is delivered are a few.
 	busyPause = 5 * time.Millisecond
+	spared    = 10
 	// lookShare bounds the part of the time that looks take to one in so many.
 	lookShare = 3
 )
@@ -20,26 +22,17 @@ const (
 type pace struct {
 	due   time.Time     // the next look; zero: none
 	pause time.Duration // after it
-	free  time.Time     // when a look may come that a new write asks for
+	free  time.Time     // no look comes before it; it is past by what was spared
 }
 
 // wrote takes note of a write that was seen. It does not wait for the end of a long pause, which
 // belongs to an earlier write.
 func (p *pace) wrote(now time.Time) {
-	at, pause := now.Add(firstPause), firstPause
-	if now.Before(p.free.Add(busyPause)) { // it was seen after a pause, or comes soon after others
-		pause = busyPause
-	}
-	if at.Before(p.free) {
-		at = p.free
-	}
-	if p.due.IsZero() {
-		p.due, p.pause = at, pause
-	}
-	if at.Before(p.due) {
+	at := later(now.Add(firstPause), p.free)
+	if p.due.IsZero() || at.Before(p.due) {
 		p.due = at
 	}
-	p.pause = min(p.pause, pause)
+	p.pause = firstPause
 }
 
 // now reports whether a look is due.
@@ -48,12 +41,12 @@ func (p *pace) now(now time.Time) bool { return !p.due.IsZero() && !now.Before(p
 // looked takes note of a look that was due.
 func (p *pace) looked(began, ended time.Time) {
 	least := lookShare * ended.Sub(began)
-	p.free = ended.Add(max(busyPause, least))
+	p.free = later(p.free, ended.Add(-spared*busyPause)).Add(max(busyPause, least))
 	if p.pause > lastPause {
 		p.due = time.Time{}
 		return
 	}
-	p.due = ended.Add(max(p.pause, least))
+	p.due = later(ended.Add(max(p.pause, least)), p.free)
 	p.pause = p.pause * 3 / 2
 }
 
@@ -63,4 +56,11 @@ func (p *pace) until(other time.Time) time.Time {
 		return other
 	}
 	return p.due
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

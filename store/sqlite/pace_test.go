@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,23 +39,23 @@ func TestPaceOfOneWrite(t *testing.T) {
 	assert.Greater(t, looks[len(looks)-1], 1800*time.Millisecond, "for a disk that takes long")
 }
 
-// A write is looked at soon, however long a pause the one before it has come to.
+// A write is looked at soon, however long a pause the ones before it have come to, and so are the
+// few commits of a batch that is delivered.
 func TestPaceOfWritesOneByOne(t *testing.T) {
-	for gap := 20 * time.Millisecond; gap < 2*time.Second; gap += 7 * time.Millisecond {
-		var first []time.Duration
-		looks := paced(200*time.Microsecond, time.Second, time.Second+gap)
-		for _, at := range looks {
-			if since := at - time.Second - gap; since >= 0 {
-				first = append(first, since)
-			}
+	const took = 200 * time.Microsecond
+	for gap := 2 * time.Millisecond; gap < 2*time.Second; gap += 7 * time.Millisecond {
+		writes := []time.Duration{time.Second, time.Second + gap, time.Second + 2*gap}
+		looks := paced(took, writes...)
+		for _, write := range writes {
+			i := slices.IndexFunc(looks, func(at time.Duration) bool { return at > write })
+			assert.LessOrEqual(t, looks[i]-write, firstPause+took, gap)
+			assert.LessOrEqual(t, looks[i+1]-write, 3*firstPause+2*took, gap)
 		}
-		assert.LessOrEqual(t, first[0], busyPause, gap)
-		assert.LessOrEqual(t, first[1], 2*busyPause, gap)
 	}
 }
 
-// While more is written all the time there is a look in each busyPause, or in lookShare times the
-// time that a look takes.
+// While more is written all the time there is a look in each busyPause, or in lookShare times as long as
+// a look takes.
 func TestPaceOfManyWrites(t *testing.T) {
 	var writes []time.Duration
 	for at := time.Duration(0); at < 2*time.Minute; at += 300 * time.Microsecond {
@@ -62,5 +63,5 @@ func TestPaceOfManyWrites(t *testing.T) {
 	}
 	assert.InDelta(t, 2*time.Minute/busyPause, len(paced(0, writes...)), 0.05*float64(2*time.Minute/busyPause))
 	slow := 20 * time.Millisecond
-	assert.InDelta(t, 2*time.Minute/((1+lookShare)*slow), len(paced(slow, writes...)), 20)
+	assert.InDelta(t, 2*time.Minute/(lookShare*slow), len(paced(slow, writes...)), 20)
 }
