@@ -40,6 +40,9 @@ func goals() []goal {
 		)
 	}
 	return append(all,
+		goal{measure: onSQLite + ", four processes that add: from the return of Add to the POST, p50", mode: "latency", entry: onSQLite + fourApart, value: func(r result) float64 { return r.Hand50 }, most: 5, unit: " ms"},
+		goal{measure: "the same, p99", mode: "latency", entry: onSQLite + fourApart, value: func(r result) float64 { return r.Hand99 }, most: 50, unit: " ms"},
+		goal{measure: "until the answer of Await, p50, beyond that in one process", mode: "latency", entry: onSQLite + fourApart, base: onSQLite + together, beyond: true, value: func(r result) float64 { return r.Answer50 }, most: 5, unit: " ms"},
 		goal{measure: ownPool + ", between two processes: from Add to the POST, p50, of the tuned job queue's", mode: "latency", entry: ownPool + apart, base: tuned + apart, value: func(r result) float64 { return r.Post50 }, most: 1},
 		goal{measure: "the same, p90", mode: "latency", entry: ownPool + apart, base: tuned + apart, value: func(r result) float64 { return r.Post90 }, most: 1},
 	)

@@ -33,7 +33,8 @@ type job struct {
 	Pipelined int           // ours: batches of a lane under way at once; 0 is Serial
 	Waiting   int           // batches that wait in the database already: the job adds none, and awaits N of them
 	Rest      time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
-	Apart     bool          // another process adds them
+	Apart     int           // so many other processes add them; 0: this one does
+	Part      int           // which of these processes this is
 
 	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile
 	// another transaction holds a snapshot, if Snapshot is set.
@@ -119,7 +120,7 @@ func run(ctx context.Context, j job) (r result, err error) {
 	} else {
 		w = newWork(j.Seed, n, j.Lanes, payloadSize)
 	}
-	if j.Apart {
+	if j.Apart > 0 {
 		w.begin = w.begin.Round(0) // without the clock that only this process has
 		j.Began = w.begin
 	}

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // lateWarm is how many of the batches that are added one by one do not count: connections and
@@ -30,7 +34,7 @@ func (r *result) late(w *work) {
 
 // oneByOne adds each batch to an idle queue, awaits its end, and rests.
 func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
-	for _, b := range w.batches {
+	for b := range w.part(j) {
 		m := w.moment(b.ID)
 		m.added = w.now()
 		if err := r.Add(ctx, b); err != nil {
@@ -69,18 +73,44 @@ func sleep(ctx context.Context, d time.Duration) error {
 // told are the moments of a batch that the process knows that adds it.
 type told struct{ Added, Stored, Answered int64 }
 
-// apart lets another process add the batches one by one, and takes over what it tells of them.
+// part yields the batches that this process adds: a lane's batches are all of one process.
+func (w *work) part(j job) iter.Seq[batch.Batch] {
+	return func(yield func(batch.Batch) bool) {
+		for i, b := range w.batches {
+			if i%w.lanes%max(1, j.Apart) == j.Part && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// apart lets other processes add the batches one by one, and takes over what they tell of them.
 func (w *work) apart(ctx context.Context, j job) error {
-	var all []told
-	if err := inProcess(ctx, roleAdds, j, &all); err != nil {
-		return fmt.Errorf("the process that adds: %w", err)
+	parts := make([][]told, j.Apart)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range parts {
+		j := j
+		j.Part = i
+		g.Go(func() error {
+			if err := inProcess(ctx, roleAdds, j, &parts[i]); err != nil {
+				return fmt.Errorf("process %d that adds: %w", i, err)
+			}
+			return nil
+		})
 	}
-	if len(all) != len(w.moments) {
-		return fmt.Errorf("the process that adds tells of %d batches, want %d", len(all), len(w.moments))
+	if err := g.Wait(); err != nil {
+		return err
 	}
-	for i, t := range all {
-		m := &w.moments[i]
-		m.added, m.stored, m.answered = t.Added, t.Stored, t.Answered
+	for i, all := range parts {
+		if len(all) != len(w.moments) {
+			return fmt.Errorf("process %d that adds tells of %d batches, want %d", i, len(all), len(w.moments))
+		}
+		for k, t := range all {
+			if t.Added > 0 {
+				m := &w.moments[k]
+				m.added, m.stored, m.answered = t.Added, t.Stored, t.Answered
+			}
+		}
 	}
 	return nil
 }

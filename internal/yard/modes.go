@@ -34,6 +34,7 @@ const (
 	million   = "1,000,000 waiting"
 	together  = ", same process"
 	apart     = ", another process"
+	fourApart = ", four other processes"
 	isHeld    = ", a snapshot held"
 	ownPool   = "pgx's own pool"
 	overPgx   = "pgx"
@@ -59,7 +60,10 @@ func modes() []mode {
 	}
 	rival := entry{tuned, job{Contender: river, Store: pgx}}
 	late := func(label, contender, store, added string, lanes int) entry {
-		return entry{label + added, job{Contender: contender, Store: store, N: 120, Lanes: lanes, Rest: 100 * time.Millisecond, Apart: added == apart}}
+		processes := map[string]int{apart: 1, fourApart: 4}[added]
+		return entry{label + added, job{
+			Contender: contender, Store: store, N: lateWarm + 100*max(1, processes), Lanes: lanes, Rest: 100 * time.Millisecond, Apart: processes,
+		}}
 	}
 	lates := func(label, store string) []entry {
 		return []entry{late(label, ours, store, together, lateWarm), late(label, ours, store, apart, lateWarm)}
@@ -79,6 +83,7 @@ func modes() []mode {
 			lates(ownPool, native),
 			[]entry{late(ownPool+", a new lane each", ours, native, apart, defaultLanes), late(tuned, river, pgx, apart, 0)},
 			lates(overPgx, pgx), lates(overPQ, pq), lates(pooled, bouncer), lates(onSQLite, sqlite),
+			[]entry{late(onSQLite, ours, sqlite, fourApart, lateWarm)},
 		)},
 		{"backlog", "A process that starts before a backlog, PostgreSQL with pgx", []entry{
 			{nothing, job{Contender: ours, Store: pgx}},

@@ -148,7 +148,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		}
 		go func() {
 			switch {
-			case j.Apart:
+			case j.Apart > 0:
 				failed <- w.apart(ctx, j)
 			case j.Rest > 0:
 				failed <- oneByOne(ctx, j, w, runner)

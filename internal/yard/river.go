@@ -119,7 +119,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 		go func() {
-			if j.Apart {
+			if j.Apart > 0 {
 				failed <- w.apart(ctx, j)
 				return
 			}
@@ -183,7 +183,7 @@ func riverOneByOne(ctx context.Context, j job, w *work) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range w.batches {
+	for b := range w.part(j) {
 		m := w.moment(b.ID)
 		m.added = w.now()
 		if _, err := inserts.Insert(ctx, post{b.Payload}, nil); err != nil {

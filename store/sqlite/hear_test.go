@@ -127,22 +127,35 @@ func startOther(t *testing.T, path string) *other {
 // does lets the process do something, and waits until it has.
 func (o *other) does(line string) {
 	o.t.Helper()
-	_, err := fmt.Fprintln(o.in, line)
-	require.NoError(o.t, err)
+	require.NoError(o.t, o.tell(line))
+}
+
+// tell is does for any goroutine.
+func (o *other) tell(line string) error {
+	if _, err := fmt.Fprintln(o.in, line); err != nil {
+		return err
+	}
 	for o.out.Scan() {
 		if o.out.Text() == "did "+line {
-			return
+			return nil
 		}
 	}
-	require.Fail(o.t, "the other process ended", line)
+	return fmt.Errorf("the other process ended at %q", line)
 }
 
 func (o *other) end() {
 	o.t.Helper()
-	require.NoError(o.t, o.in.Close())
+	require.NoError(o.t, o.close())
+}
+
+// close is end for any goroutine.
+func (o *other) close() error {
+	if err := o.in.Close(); err != nil {
+		return err
+	}
 	for o.out.Scan() {
 	}
-	require.NoError(o.t, o.wait())
+	return o.wait()
 }
 
 // ear is a Hear of a store, with a listener that wants everything.

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+)
+
+// arrivals is a ledger that notes what is submitted.
+type arrivals struct {
+	*ledgermem.Ledger
+	mu   sync.Mutex
+	sent map[batch.ServiceID][]batch.ID
+}
+
+func (a *arrivals) Submit(ctx context.Context, at batch.Attempt) error {
+	a.mu.Lock()
+	a.sent[at.Service] = append(a.sent[at.Service], at.ID)
+	a.mu.Unlock()
+	return a.Ledger.Submit(ctx, at)
+}
+
+// One process sends what four others add at the same time: each batch once, and each lane in the order
+// in which its batches were added, although all five write to one file.
+func TestFourProcessesAdd(t *testing.T) {
+	const adders, lanes, each = 4, 5, 40
+	s, _, path := fresh(t)
+	ledger := &arrivals{Ledger: ledgermem.New(nil), sent: map[batch.ServiceID][]batch.ID{}}
+	finals := make(chan batch.State, adders*each)
+	r, err := dltbatch.New(s, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+		if e.Kind == batch.EventFinal {
+			finals <- e.State
+		}
+	})})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-ended)
+	}()
+
+	want := map[batch.ServiceID][]batch.ID{}
+	var lines [adders][]string
+	for i := range each {
+		for p := range adders {
+			lane := batch.ServiceID(fmt.Sprintf("process%d-lane%d", p, i%lanes))
+			id := batch.ID(fmt.Sprintf("batch%d-%d", p, i))
+			want[lane] = append(want[lane], id)
+			lines[p] = append(lines[p], fmt.Sprintf("add %s %s", lane, id))
+		}
+	}
+	var g errgroup.Group
+	for p := range adders {
+		o := startOther(t, path)
+		g.Go(func() error {
+			for _, line := range lines[p] {
+				if err := o.tell(line); err != nil {
+					return err
+				}
+			}
+			return o.close()
+		})
+	}
+	require.NoError(t, g.Wait())
+	for range adders * each {
+		select {
+		case state := <-finals:
+			require.Equal(t, batch.Committed, state)
+		case <-time.After(time.Minute):
+			require.Fail(t, "some batches are not final")
+		}
+	}
+	ledger.mu.Lock()
+	defer ledger.mu.Unlock()
+	assert.Equal(t, want, ledger.sent)
+}
