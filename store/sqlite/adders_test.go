@@ -33,10 +33,10 @@ func (a *arrivals) Submit(ctx context.Context, at batch.Attempt) error {
 // One process sends what four others add at the same time: each batch once, and each lane in the order
 // in which its batches were added, although all five write to one file.
 func TestFourProcessesAdd(t *testing.T) {
-	const adders, lanes, each = 4, 5, 40
+	const adders, lanes, lines, together = 4, 5, 20, 4
 	s, _, path := fresh(t)
 	ledger := &arrivals{Ledger: ledgermem.New(nil), sent: map[batch.ServiceID][]batch.ID{}}
-	finals := make(chan batch.State, adders*each)
+	finals := make(chan batch.State, adders*lines*together)
 	r, err := dltbatch.New(s, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		if e.Kind == batch.EventFinal {
 			finals <- e.State
@@ -52,20 +52,24 @@ func TestFourProcessesAdd(t *testing.T) {
 	}()
 
 	want := map[batch.ServiceID][]batch.ID{}
-	var lines [adders][]string
-	for i := range each {
+	var tells [adders][]string
+	for i := range lines {
 		for p := range adders {
 			lane := batch.ServiceID(fmt.Sprintf("process%d-lane%d", p, i%lanes))
-			id := batch.ID(fmt.Sprintf("batch%d-%d", p, i))
-			want[lane] = append(want[lane], id)
-			lines[p] = append(lines[p], fmt.Sprintf("add %s %s", lane, id))
+			line := fmt.Sprintf("add %s", lane)
+			for k := range together {
+				id := batch.ID(fmt.Sprintf("batch%d-%d-%d", p, i, k))
+				want[lane] = append(want[lane], id)
+				line += " " + string(id)
+			}
+			tells[p] = append(tells[p], line)
 		}
 	}
 	var g errgroup.Group
 	for p := range adders {
 		o := startOther(t, path)
 		g.Go(func() error {
-			for _, line := range lines[p] {
+			for _, line := range tells[p] {
 				if err := o.tell(line); err != nil {
 					return err
 				}
@@ -74,7 +78,7 @@ func TestFourProcessesAdd(t *testing.T) {
 		})
 	}
 	require.NoError(t, g.Wait())
-	for range adders * each {
+	for range adders * lines * together {
 		select {
 		case state := <-finals:
 			require.Equal(t, batch.Committed, state)
