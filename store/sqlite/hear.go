@@ -123,8 +123,8 @@ func (h *hearing) listen(ctx context.Context) error {
 	}
 }
 
-// wait waits for an event, until a moment at most. While more is written all the time, mostly by this
-// process itself, the next look is soon, and no event wakes it before.
+// wait waits for an event, until a moment at most. While more is written all the time, mostly by
+// this process itself, the next look is soon, and no event wakes it before.
 func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
 	d := time.Until(until)
 	if d <= 0 || d > busyPause {

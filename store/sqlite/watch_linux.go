@@ -112,8 +112,8 @@ func (w *watch) read(b []byte) (s seen) {
 	return s
 }
 
-// touch sets the times of the log, or of the database's file where no connection is open and there is no
-// log: an event, or on some file systems none, as for all that is written there.
+// touch sets the times of the log, or of the database's file where no connection is open and there
+// is no log: an event, or on some file systems none, as for all that is written there.
 func (w *watch) touch() error {
 	now := time.Now()
 	err := os.Chtimes(w.paths[0], now, now)

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A watch loses no event: neither one that comes together with a test's own, nor one that comes after
-// the deadline of a wait in vain.
+// A watch loses no event: neither one that comes together with a test's own, nor one that comes
+// after the deadline of a wait in vain.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
 	f := &files{path: filepath.Join(dir, "q.db")}
