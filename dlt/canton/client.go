@@ -9,6 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
 var _ dlt.Ledger = (*Client)(nil)
@@ -26,6 +27,7 @@ type Client struct {
 	http   *http.Client
 	direct bool // as in wire.Trace
 	at     endpoint
+	header http.Header
 
 	user     string
 	token    func(context.Context) (string, error)
@@ -53,6 +55,7 @@ func New(url string, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	at.secrets = append(at.secrets, redact.HeaderSecrets(c.Header)...)
 	hc := c.httpClient()
 	out := &Client{
 		traits: dlt.Traits{
@@ -74,7 +77,7 @@ func New(url string, o *Options) (*Client, error) {
 			Checks:        true,
 			Prepares:      true,
 		},
-		http: hc, direct: wire.Direct(c.Client), at: at,
+		http: hc, direct: wire.Direct(c.Client), at: at, header: c.Header,
 		user: c.UserID, token: c.Token, period: c.DeduplicationPeriod,
 		lookBack: c.LookBack, idle: c.IdleWait, decided: c.DecidedWithin, silence: c.StreamSilence,
 		maxBody: c.MaxBody, maxReply: c.MaxResponse,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -89,7 +90,10 @@ func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.
 
 // dial opens the socket.
 func (c *Client) dial(ctx context.Context) (*websocket.Conn, secret, error) {
-	h := http.Header{}
+	h := maps.Clone(c.header)
+	if h == nil {
+		h = http.Header{}
+	}
 	token, err := c.authorize(ctx, h, opEvents)
 	if err != nil {
 		return nil, secret{}, err

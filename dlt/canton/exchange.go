@@ -3,6 +3,7 @@ package canton
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -27,16 +28,17 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	if err := req.Context().Err(); err != nil {
 		return reply{}, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
+	maps.Copy(req.Header, c.header)
 	token, err := c.authorize(req.Context(), req.Header, op)
 	if err != nil {
 		return reply{}, err
 	}
-	// A compressed answer cannot be bounded before it is read.
-	req.Header["Accept-Encoding"] = []string{"identity"}
+	wire.AcceptEncoding(req.Header)
 	wire.SendTraceParent(req.Context(), req.Header)
 	ctx, sent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {
+		wire.Decode(resp)
 		return reply{Response: resp, secret: token}, nil
 	}
 	return reply{}, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: token.cause(err)}
@@ -71,7 +73,7 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	return out, nil
 }
 
-// secret is what must not be shown of a request: its token, and the parts of the URL that may be keys.
+// secret is what must not be shown of a request: its token, the parts of the URL that may be keys, and what Options.Header has.
 type secret struct {
 	token string
 	url   []string

@@ -42,6 +42,10 @@ type Options struct {
 	// tokens and its errors are never shown. Defaults to no token.
 	Token func(ctx context.Context) (string, error)
 
+	// Header is sent with every request, for proxies and gateways that want authorization of their own.
+	// Its values never appear in errors. If Token is set, Token sets Authorization. Defaults to none.
+	Header http.Header
+
 	// Client sends the requests; use it for proxies and client certificates. The client works
 	// on a copy that never follows redirects and keeps no cookies. Its timeout, if any, counts
 	// beside the context's, and ends streams too. Defaults to a client with a bound of 5 s on
@@ -147,7 +151,8 @@ func (o *Options) check() error {
 			Field: "Options.UserID", Value: batch.Excerpt(o.UserID, 64), Want: "1 to 128 letters, digits and @^$.!`-#+'~_|:()",
 		}
 	}
-	return wire.CheckTLS(o.Client, o.TLSConfig)
+	o.Header = o.Header.Clone()
+	return cmp.Or(wire.CheckTLS(o.Client, o.TLSConfig), wire.CheckHeader(o.Header, "Upgrade", "Sec-Websocket-Protocol"))
 }
 
 // httpClient makes the client for all requests.

@@ -238,8 +238,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 	maps.Copy(req.Header, c.o.Header)
 	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
-	// A compressed answer cannot be bounded before it is read.
-	req.Header["Accept-Encoding"] = []string{"identity"}
+	wire.AcceptEncoding(req.Header)
 	// No GetBody: net/http must be unable to send it again.
 	req.Body, req.ContentLength = io.NopCloser(body), int64(size)
 	resp, err := c.http.Do(req)
@@ -248,6 +247,7 @@ func (c *Client) post(ctx context.Context, op string, e *endpoint, body io.Reade
 		e.known.forget()
 		return nil, nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Endpoint: e.shown, Err: c.cause(err)}
 	}
+	wire.Decode(resp)
 	return resp, cancel, nil
 }
 

@@ -161,10 +161,11 @@ func (w *Web3Signer) post(ctx context.Context, body []byte) (status int, raw []b
 	maps.Copy(req.Header, w.header)
 	wire.SendTraceParent(ctx, req.Header)
 	req.Header["Content-Type"] = []string{"application/json"}
-	req.Header["Accept-Encoding"] = []string{"identity"}                                // a compressed answer cannot be bounded before it is read
+	wire.AcceptEncoding(req.Header)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body)) // without GetBody: never sent again
 	resp, err := w.http.Do(req)
 	if err == nil {
+		wire.Decode(resp)
 		defer func() { _ = resp.Body.Close() }() // it was read
 		raw, err = io.ReadAll(io.LimitReader(resp.Body, maxSigned+1))
 	}

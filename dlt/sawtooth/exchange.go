@@ -22,8 +22,7 @@ var errNotTried = errors.New("sawtooth: not tried")
 // of the certain kind, or doubt.
 func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) {
 	maps.Copy(req.Header, c.header)
-	// A compressed answer cannot be bounded before it is read.
-	req.Header["Accept-Encoding"] = []string{"identity"}
+	wire.AcceptEncoding(req.Header)
 	if err := req.Context().Err(); err != nil {
 		return nil, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: &redact.Error{Text: err.Error(), Err: errors.Join(errNotTried, err)}}
 	}
@@ -31,6 +30,7 @@ func (c *Client) exchange(req *http.Request, op string) (*http.Response, error) 
 	ctx, sent := wire.Trace(req.Context(), c.direct)
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err == nil {
+		wire.Decode(resp)
 		return resp, nil
 	}
 	return nil, &dlt.Error{Op: op, Kind: wire.Kind(err, sent()), Err: c.cause(err)}

@@ -27,8 +27,7 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	if err := c.prepare(req.Context(), req.Header, op, p); err != nil {
 		return nil, err
 	}
-	// A compressed answer cannot be bounded before it is read.
-	req.Header["Accept-Encoding"] = []string{"identity"}
+	wire.AcceptEncoding(req.Header)
 	visit, after, err := c.gate(p.node).enter(req.Context(), p.id)
 	if err != nil {
 		return nil, passing(op, after, err)
@@ -39,6 +38,7 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 	resp, err := c.sender(p).Do(req.WithContext(ctx))
 	visit.leave(err == nil || sent() == wire.Unsent, gaveUp(ctx, err))
 	if err == nil {
+		wire.Decode(resp)
 		c.answered(p, resp.StatusCode, req.Header)
 		return resp, nil
 	}

@@ -36,8 +36,11 @@ func CheckHeader(h http.Header, own ...string) error {
 		}
 		canonical := http.CanonicalHeaderKey(name)
 		switch canonical {
-		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Accept-Encoding", "Expect", "Connection", "Host", "Cookie":
+		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Expect", "Connection", "Host", "Cookie":
 			return refuse("no header that the client sets itself or never sends")
+		}
+		if canonical == acceptEncoding && (name != canonical || slices.ContainsFunc(values, func(v string) bool { return !acceptable(v) })) {
+			return refuse("Accept-Encoding, and of it gzip or identity")
 		}
 		if slices.Contains(own, canonical) {
 			return refuse("no header that the client sets itself or never sends")

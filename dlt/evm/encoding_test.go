@@ -1,0 +1,47 @@
+package evm_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+)
+
+// A provider that compresses whatever it is asked for: a refusal is read, and a large answer stays bounded.
+func TestProviderThatCompresses(t *testing.T) {
+	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(answer)
+		_ = z.Close()
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(b.Bytes())
+	}))
+	t.Cleanup(server.Close)
+	c, err := evm.New(server.URL, 1337, &evm.Options{MaxResponse: 1 << 20})
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdleConnections)
+	var yielded int
+	stop := assert.AnError
+	err = c.Events(t.Context(), nil, func(dlt.Event) error { yielded++; return stop })
+	require.ErrorIs(t, err, stop, "the number of the last block was read")
+	assert.Equal(t, 1, yielded)
+
+	answer = []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":429,"message":"too many requests"}}`)
+	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
+	assert.Equal(t, batch.KindBusy, dlt.Kind(err), "%v", err)
+
+	answer = bytes.Repeat([]byte(" "), 64<<20)
+	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
+	require.ErrorContains(t, err, "larger than")
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+const acceptEncoding = "Accept-Encoding"
+
+// AcceptEncoding sets what a request asks for: the caller's words, or an answer as it is. Without this
+// header net/http would ask for a compressed one.
+func AcceptEncoding(h http.Header) {
+	if h[acceptEncoding] == nil {
+		h[acceptEncoding] = []string{"identity"}
+	}
+}
+
+// acceptable reports whether a value of Accept-Encoding names nothing but what Decode reads.
+func acceptable(value string) bool {
+	for name := range strings.SplitSeq(value, ",") {
+		name, _, _ = strings.Cut(name, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip", "identity":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Decode replaces the body of an answer that is compressed by gzip, whether it was asked for or not, by what
+// was compressed. So whoever bounds what it reads of the body bounds that. The body of an answer
+// in any other encoding cannot be read, and its error names the encoding.
+func Decode(resp *http.Response) {
+	switch encoding := strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ", ")); encoding {
+	case "", "identity":
+		return
+	case "gzip", "x-gzip":
+		resp.Body = &unzipped{raw: frugal{r: resp.Body}, body: resp.Body}
+	default:
+		resp.Body = &unreadable{resp.Body, fmt.Errorf("the answer has the encoding %.40q, and this client reads gzip", encoding)}
+	}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength, resp.Uncompressed = -1, true
+}
+
+// unzipped reads the header of gzip with the first Read, since that may wait for the server.
+type unzipped struct {
+	raw  frugal
+	z    *gzip.Reader
+	body io.Closer
+	err  error
+}
+
+// Read implements [io.Reader].
+func (u *unzipped) Read(p []byte) (n int, err error) {
+	if u.z == nil && u.err == nil {
+		if u.z, u.err = gzip.NewReader(&u.raw); errors.Is(u.err, io.EOF) && u.raw.all > 0 {
+			u.err = io.ErrUnexpectedEOF
+		}
+	}
+	if u.err != nil {
+		return 0, u.err
+	}
+	if n, err = u.z.Read(p); n > 0 {
+		u.raw.idle = 0
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (u *unzipped) Close() error { return u.body.Close() }
+
+// frugal ends an answer whose bytes have no content for too long, which no bound of the content ends.
+type frugal struct {
+	r         io.Reader
+	all, idle int64
+}
+
+const maxIdle = 1 << 20
+
+var errNoContent = errors.New("the compressed answer goes on without content")
+
+// Read implements [io.Reader].
+func (f *frugal) Read(p []byte) (int, error) {
+	if f.idle > maxIdle {
+		return 0, errNoContent
+	}
+	n, err := f.r.Read(p)
+	f.all, f.idle = f.all+int64(n), f.idle+int64(n)
+	return n, err
+}
+
+type unreadable struct {
+	io.Closer
+	err error
+}
+
+// Read implements [io.Reader].
+func (u *unreadable) Read([]byte) (int, error) { return 0, u.err }

@@ -1,0 +1,100 @@
+package wire_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+)
+
+func zipped(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+// answered returns what a server's answer is to a client that asks for no encoding.
+func answered(t *testing.T, encoding string, body []byte) *http.Response {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, []string{"identity"}, r.Header["Accept-Encoding"])
+		if encoding != "" {
+			w.Header().Set("Content-Encoding", encoding)
+		}
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, nil)
+	require.NoError(t, err)
+	wire.AcceptEncoding(req.Header)
+	resp, err := server.Client().Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	wire.Decode(resp)
+	return resp
+}
+
+// A server that compresses although nobody asked for it is understood; what is read stays bounded, and
+// a fault of the bytes is an error and never a short answer.
+func TestDecode(t *testing.T) {
+	text := []byte(strings.Repeat("all is well ", 1000))
+	z := zipped(t, text)
+	empty := zipped(t, nil)
+	for name, c := range map[string]struct {
+		encoding string
+		body     []byte
+		most     int64
+		want     []byte
+		says     string
+	}{
+		"as it is":        {body: text, most: 1 << 20, want: text},
+		"identity":        {encoding: "identity", body: text, most: 1 << 20, want: text},
+		"gzip":            {encoding: "gzip", body: z, most: 1 << 20, want: text},
+		"capitals":        {encoding: "GZIP", body: z, most: 1 << 20, want: text},
+		"nothing in it":   {encoding: "gzip", body: empty, most: 1 << 20, want: []byte{}},
+		"too much":        {encoding: "gzip", body: z, most: int64(len(text)) - 1, says: "larger than"},
+		"a bomb":          {encoding: "gzip", body: zipped(t, make([]byte, 64<<20)), most: 1 << 20, says: "larger than"},
+		"cut":             {encoding: "gzip", body: z[:len(z)-4], most: 1 << 20, says: "EOF"},
+		"cut in the head": {encoding: "gzip", body: z[:4], most: 1 << 20, says: "EOF"},
+		"not gzip":        {encoding: "gzip", body: text, most: 1 << 20, says: "gzip"},
+		"other":           {encoding: "br", body: text, most: 1 << 20, says: `"br"`},
+		"twice":           {encoding: "gzip, gzip", body: z, most: 1 << 20, says: "gzip, gzip"},
+		"without content": {encoding: "gzip", body: bytes.Repeat(empty, 100_000), most: 1 << 20, says: "without content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := answered(t, c.encoding, c.body)
+			got, err := io.ReadAll(&wire.Bounded{R: resp.Body, Left: c.most})
+			if c.says != "" {
+				require.ErrorContains(t, err, c.says)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+			assert.NotEqual(t, "gzip", resp.Header.Get("Content-Encoding"))
+		})
+	}
+}
+
+// A caller may ask for gzip, and for nothing that no client reads.
+func TestAcceptEncodingOfACaller(t *testing.T) {
+	h := http.Header{"Accept-Encoding": {"gzip"}}
+	wire.AcceptEncoding(h)
+	assert.Equal(t, []string{"gzip"}, h["Accept-Encoding"])
+	for value, ok := range map[string]bool{"gzip": true, "gzip;q=1.0, identity;q=0.5": true, "identity": true, "br": false, "gzip, br": false, "*": false, "": false} {
+		err := wire.CheckHeader(http.Header{"Accept-Encoding": {value}})
+		assert.Equal(t, ok, err == nil, "%q: %v", value, err)
+	}
+	require.ErrorContains(t, wire.CheckHeader(http.Header{"accept-encoding": {"gzip"}}), "Accept-Encoding")
+}
