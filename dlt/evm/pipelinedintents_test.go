@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -58,4 +59,59 @@ func TestSeveralIntentsUnderWay(t *testing.T) {
 		}
 		assert.Equal(t, values, s.paid(from), "each once, in their order")
 	})
+}
+
+// attempt prepares and keeps an intent beside others of its lane.
+func (s *stage) attempt(c *evm.SigningClient, b batch.Batch, lane ...batch.Attempt) batch.Attempt {
+	a := batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
+	for _, other := range lane {
+		a.Lane = append(a.Lane, other.Prepared)
+	}
+	var err error
+	a.Prepared, err = c.Prepare(context.Background(), a)
+	require.NoError(s, err)
+	return a
+}
+
+// A nonce that no open intent of the lane keeps, and that later ones wait for, is closed by a transfer of
+// nothing. One that an open intent keeps is not, however long the others wait.
+func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
+	for name, open := range map[string]bool{"of a batch that was given up": false, "of an open batch": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
+				from, ctx := evmtest.Dev(0), context.Background()
+				s.mine(3)
+				c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.keys(from))
+				all, _ := s.intents(from, 2)
+				first := s.attempt(c, all[0])
+				second := s.attempt(c, all[1], first)
+				nonce, _, _, err := evm.Slot(second.Prepared)
+				require.NoError(t, err)
+				require.EqualValues(t, 1, nonce)
+				if !open {
+					second.Lane = nil
+				}
+				err = c.Submit(ctx, second)
+				require.ErrorIs(t, err, dlt.ErrNotYet)
+				require.Contains(t, err.Error(), "nonce 1, and the account's next is 0")
+				_, pending := s.nonce(from)
+				if open {
+					assert.Zero(t, pending)
+					assert.Contains(t, err.Error(), "the lane's open batches have 0 to 1")
+					require.NoError(t, c.Submit(ctx, first))
+				} else {
+					assert.EqualValues(t, 1, pending)
+					assert.Contains(t, err.Error(), "closed by a transfer of nothing")
+				}
+				require.NoError(t, c.Submit(ctx, second))
+				s.mine(4)
+				want := []int64{0, 2}
+				if open {
+					want[0] = 1
+				}
+				assert.Equal(t, want, s.paid(from))
+			})
+		})
+	}
 }

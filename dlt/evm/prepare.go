@@ -162,8 +162,8 @@ func (p *preparing) deep(ctx context.Context, v view) (view, error) {
 	return v, nil
 }
 
-// nonce returns the account's next one, by [nextNonce].
-func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
+// deepCount returns the account's next nonce after the view's deep block.
+func (p *preparing) deepCount(ctx context.Context, v view) (uint64, error) {
 	at := any("0x0") // block 0 is never taken back
 	if !v.none {
 		at = inBlockOf(v.deep.hash)
@@ -182,6 +182,15 @@ func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (
 		return 0, err
 	}
 	if err := p.c.standsOnParent(opPrepare, v.head, answers[1:]); err != nil {
+		return 0, err
+	}
+	return deep, nil
+}
+
+// nonce returns the account's next one, by [nextNonce].
+func (p *preparing) nonce(ctx context.Context, v view, latest, pending uint64) (uint64, error) {
+	deep, err := p.deepCount(ctx, v)
+	if err != nil {
 		return 0, err
 	}
 	held, err := heldNonces(p.lane)

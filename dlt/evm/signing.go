@@ -189,11 +189,16 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return c.c.broken(opSubmit, a.Key, err)
 	}
+	b := a // the batch's own attempt
 	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(s.last().hash.String()), tx.Encode()
 	return c.c.onPreferred(ctx, key, func(e *endpoint) error {
 		one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
-		return one.submit(ctx)
+		err := one.submit(ctx)
+		if errors.Is(err, errMissing) {
+			return c.closed(ctx, e, b, in, sender, err)
+		}
+		return err
 	})
 }
 

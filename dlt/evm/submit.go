@@ -128,7 +128,7 @@ func (s *sending) mayGo(ctx context.Context, again bool) error {
 		return unposted(&dlt.Error{Op: opSubmit, Kind: kindOfAny(answers), Message: s.show("next nonce: " + err.Error())})
 	}
 	if s.tx.Nonce > count {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrNotYet, Err: errMissing, Message: fmt.Sprintf("nonce %d, and the account's next is %d", s.tx.Nonce, count)}
 	}
 	return nil
 }

@@ -11,5 +11,9 @@
 // kept no bytes; and only if the row's bytes are still the bytes that it saw. A new slot takes its
 // nonce from the deep blocks.
 //
+// A lane is three payments of one account, several of them under way. A nonce follows those that the
+// lane's open rows keep, if each lower one is used in a deep block or kept, and nobody is beyond it. A nonce
+// that no open row keeps, and that later ones wait for, is closed by a transfer of nothing.
+//
 // The tests also break each rule, one at a time, and the search must find the wrong outcome.
 package evmmodel

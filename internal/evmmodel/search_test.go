@@ -9,6 +9,7 @@ import (
 // finding is the result of a search.
 type finding struct {
 	worlds int
+	finals int // of them, at their end
 	ends   map[standing]int
 	wrong  string // "": nothing
 	trace  []string
@@ -25,24 +26,37 @@ type link struct {
 	what string
 }
 
-// search goes through all worlds that can be reached, the nearest first. It stops at the first that
-// breaks a promise. Where none does, it looks for worlds from which no end can be reached any more.
+// search goes through what can happen to one payment.
 func search(r rules, b bounds) finding {
-	f := finding{ends: map[standing]int{}}
-	worlds, links := []world{{}}, []link{{from: -1}}
-	seen := map[world]int32{{}: 0}
+	ends := map[standing]int{}
+	f := explore(world{}, broken, (*world).final, func(w world, emit func(world, string)) {
+		if w.final() {
+			ends[w.row]++
+		}
+		s := steps{rules: r, bounds: b, w: w, emit: emit}
+		s.next()
+	})
+	f.ends = ends
+	return f
+}
+
+// explore goes through all worlds that can be reached, the nearest first. It stops at the first that
+// breaks a promise. Where none does, it looks for worlds from which no end can be reached any more.
+func explore[W comparable](first W, broken func(*W) string, final func(*W) bool, next func(W, func(W, string))) finding {
+	f := finding{}
+	worlds, links := []W{first}, []link{{from: -1}}
+	seen := map[W]int32{first: 0}
 	var arrows [][2]int32 // from one world to the next
 	for at := int32(0); int(at) < len(worlds); at++ {
 		w := worlds[at]
-		if w.final() {
-			f.ends[w.row]++
+		if final(&w) {
+			f.finals++
 		}
 		if f.wrong = broken(&w); f.wrong != "" {
 			f.worlds, f.trace = len(worlds), trace(links, at)
 			return f
 		}
-		s := steps{rules: r, bounds: b, w: w}
-		s.emit = func(to world, what string) {
+		next(w, func(to W, what string) {
 			i, known := seen[to]
 			if !known {
 				i = int32(len(worlds))
@@ -50,11 +64,14 @@ func search(r rules, b bounds) finding {
 				worlds, links = append(worlds, to), append(links, link{at, what})
 			}
 			arrows = append(arrows, [2]int32{at, i})
-		}
-		s.next()
+		})
 	}
 	f.worlds = len(worlds)
-	if at := stuck(worlds, arrows); at >= 0 {
+	ends := make([]bool, len(worlds))
+	for i := range worlds {
+		ends[i] = final(&worlds[i])
+	}
+	if at := stuck(ends, arrows); at >= 0 {
 		f.wrong, f.trace = "no end can be reached", trace(links, at)
 	}
 	return f
@@ -75,12 +92,12 @@ func broken(w *world) string {
 }
 
 // stuck returns a world from which no final one can be reached; -1 for none.
-func stuck(worlds []world, arrows [][2]int32) int32 {
-	first := make([]int32, len(worlds)+1) // of the arrows to each world
+func stuck(ends []bool, arrows [][2]int32) int32 {
+	first := make([]int32, len(ends)+1) // of the arrows to each world
 	for _, a := range arrows {
 		first[a[1]+1]++
 	}
-	for i := range worlds {
+	for i := range ends {
 		first[i+1] += first[i]
 	}
 	before, at := make([]int32, len(arrows)), slices.Clone(first) // where the arrows come from, by where they go
@@ -88,10 +105,10 @@ func stuck(worlds []world, arrows [][2]int32) int32 {
 		before[at[a[1]]] = a[0]
 		at[a[1]]++
 	}
-	can := make([]bool, len(worlds))
+	can := make([]bool, len(ends))
 	var open []int32
-	for i := range worlds {
-		if worlds[i].final() {
+	for i := range ends {
+		if ends[i] {
 			can[i] = true
 			open = append(open, int32(i))
 		}

@@ -1,0 +1,88 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
+)
+
+// errMissing is the cause of a Submit's ErrNotYet where a nonce is missing before the batch's.
+var errMissing = errors.New("a nonce is missing before it")
+
+// close uses a nonce up that no open batch of the lane keeps, and for which the later ones wait: one of a
+// batch that a person has given up, say. It sends a transfer of nothing from the account to itself. That
+// moves nothing whenever and however often it is mined, so it is kept nowhere. It may end the slot of a
+// batch only if the lane has forgotten that slot, and then that batch gets another one, by the proof that is
+// asked for anyhow. It returns an error where nothing was sent.
+func (c *SigningClient) close(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address) (nonce uint64, hash evmtx.Hash, err error) {
+	held, err := heldNonces(append(slices.Clone(a.Lane), a.Prepared))
+	if err != nil {
+		return 0, hash, err
+	}
+	p := preparing{SigningClient: c, e: e, sender: sender, key: a.Key, salt: saltOf(a.Key)}
+	p.in = intent{to: &sender, value: new(big.Int), maxFee: in.maxFee}
+	v, latest, pending, err := p.look(ctx)
+	if err != nil {
+		return 0, hash, err
+	}
+	if v, err = p.deep(ctx, v); err != nil {
+		return 0, hash, err
+	}
+	// Nothing that may yet be taken back has used it, and no transaction of it is in the pool.
+	if nonce, err = p.nonceBelow(ctx, v, latest, pending, held); err != nil {
+		return 0, hash, err
+	}
+	gas, err := p.gas(ctx, false)
+	if err != nil {
+		return 0, hash, err
+	}
+	signed, err := p.sign(ctx, &p, nonce, gas, Fee{Tip: new(big.Int), FeeCap: smallest(new(big.Int).Lsh(p.market.BaseFee, 2), p.in.maxFee)}, p.in.maxFee)
+	if err != nil {
+		return 0, hash, err
+	}
+	s := slot{nonce: nonce, gas: gas, maxFee: p.in.maxFee, entries: []entry{signed}}
+	tx, err := s.tx(signed, p.in, c.c.chain)
+	if err != nil {
+		return 0, hash, err
+	}
+	a.Key.ID, a.Payload = batch.ID(signed.hash.String()), tx.Encode()
+	one := sending{Client: c.c, e: e, a: a, tx: tx, sender: sender, ours: s.hashes(), voids: true}
+	return nonce, signed.hash, one.submit(ctx)
+}
+
+// nonceBelow returns the nonce that is missing before those of the lane.
+func (p *preparing) nonceBelow(ctx context.Context, v view, latest, pending uint64, held []uint64) (uint64, error) {
+	deep, err := p.deepCount(ctx, v)
+	if err != nil {
+		return 0, err
+	}
+	nonce, missing, _ := nextNonce(deep, latest, pending, held)
+	if !missing || nonce != deep || latest != nonce || pending != nonce {
+		return 0, fmt.Errorf("no nonce of the account can be closed now: its next one is %d in block %d, which is deep, %d in the last block and %d with the pool, and %s",
+			deep, v.deep.number, latest, pending, laneText(held))
+	}
+	return nonce, nil
+}
+
+// closed is the error of a batch that waits for a nonce which no batch of its lane has, after the nonce was
+// closed, or could not be closed.
+func (c *SigningClient) closed(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address, waits error) error {
+	nonce, hash, err := c.close(ctx, e, a, in, sender)
+	out, ok := errors.AsType[*dlt.Error](waits)
+	if !ok {
+		return waits
+	}
+	out.Err = nil
+	if err != nil {
+		out.Message += c.c.show("; it is not closed: " + saying(err))
+		return out
+	}
+	out.Message += c.c.show(fmt.Sprintf("; no open batch of the lane keeps nonce %d, and it is closed by a transfer of nothing, %s", nonce, hash))
+	return out
+}
