@@ -113,7 +113,7 @@ func (j job) options() *dltbatch.Options {
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: pollInterval,
 		ScanInterval: 200 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 50 * time.Millisecond, MaxDelay: 500 * time.Millisecond, QuickRetryPause: 50 * time.Millisecond}, Drain: 15 * time.Second,
 	}
-	if j.Ledger == evmSigned {
+	if onChain(j.Ledger) {
 		o.Strategy = queuer.Pipelined(4)
 	}
 	return o
