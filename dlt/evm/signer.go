@@ -38,6 +38,9 @@ type Signer interface {
 	// 28. s may be of either half of the order. A signature is used only if it recovers to the
 	// account; an error, a panic or another account's signature means that nothing is sent now.
 	//
+	// Beside the intents it gets transfers of nothing from the account to itself, which use up a nonce
+	// that no intent has any more: a Signer that checks what it signs lets these pass.
+	//
 	// It may be called again for the same nonce, with higher fees or after a crash, and need not
 	// sign alike. It may be called concurrently, though never twice at once for one account by one
 	// client, and should return soon after ctx is done: until it does, nothing else of the account

@@ -174,7 +174,8 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 
 // Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
 // only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet], and so it
-// is for kept bytes that this client cannot read. nil means that a node has a transaction of the batch in
+// is for kept bytes that this client cannot read. A missing nonce that no open batch of the lane keeps is
+// closed first, by a transfer of nothing from the account to itself. nil means that a node has a transaction of the batch in
 // its pool or in a block, no more. The error is a [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	in, sender, err := c.read(a.Key, a.Payload)
