@@ -98,6 +98,8 @@ func TestWarningsOfTheStore(t *testing.T) {
 		s.set(nil, store.Warning{Name: "log", Err: errLarge})
 		time.Sleep(10 * time.Second)
 		assert.Equal(t, []error{errLarge}, r.Health().Warnings)
+		time.Sleep(20 * time.Second) // its row is written every 15 s
+		assert.Equal(t, []string{"large"}, stats(t, r).Instances[0].Warnings, "for everybody who looks")
 		cancel()
 		require.NoError(t, <-done)
 		assert.Empty(t, r.Health().Warnings, "nobody looks any more")

@@ -109,7 +109,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	}
 	all = append(all, h.Counts.attention(now, staleCounts+h.Rest)...)
 	for _, w := range h.Warnings {
-		add(PartWarnings, time.Time{}, "%v", w)
+		add(PartWarnings, time.Time{}, "%s %v", incident.Warns, w)
 	}
 	return all
 }

@@ -71,7 +71,7 @@ func TestAttention(t *testing.T) {
 			{PartBatches, before(staleCounts + 5*time.Second), "Nobody counts the open batches. For 10m5s"},
 		}},
 		"the store keeps no counts": {func(h *Health) { h.Counts = Counts{} }, nil},
-		"the store warns":           {func(h *Health) { h.Warnings = []error{down} }, []Attention{{PartWarnings, time.Time{}, "down"}}},
+		"the store warns":           {func(h *Health) { h.Warnings = []error{down} }, []Attention{{PartWarnings, time.Time{}, "The database needs care. down"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := Health{Running: true, Store: works, Ledger: works, Streams: works, Loops: map[string]PartHealth{"queuer": works, "monitor": works}}

@@ -34,6 +34,8 @@ const (
 	IncidentPaused IncidentKind = "paused"
 	// IncidentGone: an instance has gone, and batches that it left under way are not final.
 	IncidentGone IncidentKind = "instance_gone"
+	// IncidentStore: the store of an instance has a warning, such as a log that grows.
+	IncidentStore IncidentKind = "store_warns"
 	// IncidentGrowing: more batches come than leave.
 	IncidentGrowing IncidentKind = "growing"
 	// IncidentSetAside: batches were set aside by a policy.
@@ -46,13 +48,13 @@ const (
 // incidentKinds are in their order.
 var incidentKinds = []IncidentKind{
 	IncidentNoInstance, IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy, IncidentDecision, IncidentHalted, IncidentDisagree,
-	IncidentUnserved, IncidentNotRecorded, IncidentHeld, IncidentPaused, IncidentGone, IncidentGrowing, IncidentSetAside, IncidentCountsOld,
+	IncidentUnserved, IncidentNotRecorded, IncidentHeld, IncidentPaused, IncidentGone, IncidentStore, IncidentGrowing, IncidentSetAside, IncidentCountsOld,
 }
 
 // OfInstances reports whether the incident is about the instances, and no batch or lane.
 func (k IncidentKind) OfInstances() bool {
 	switch k {
-	case IncidentNoInstance, IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy, IncidentGone, IncidentCountsOld:
+	case IncidentNoInstance, IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy, IncidentGone, IncidentStore, IncidentCountsOld:
 		return true
 	}
 	return false

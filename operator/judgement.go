@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -99,6 +100,7 @@ func (x *judgement) instances() {
 		}
 		live++
 		rest = max(rest, i.Every)
+		x.warns(i)
 		kind := ledgerKind(i.PausedKind)
 		if !i.Paused || kind == IncidentLedgerBusy && i.PausedFor < busyFor {
 			continue
@@ -126,8 +128,27 @@ func (x *judgement) instances() {
 		s := x.of(IncidentCountsOld)
 		s.Text, s.Since = incident.NoCounts, x.Stats.At
 	}
-	if n := x.Stats.Quarantined; n > 0 {
-		x.of(IncidentSetAside).Text = incident.SetAside(n)
+	if n := x.Stats.Quarantined; n > 0 && x.SetAside.ID != "" {
+		s := x.of(IncidentSetAside)
+		s.Text, s.Since = incident.SetAside(n), x.SetAside.FinalAt
+		if e := x.SetAside.Error; e != nil {
+			s.Why = e.Message
+		}
+	}
+}
+
+// warns takes the warnings of an instance's store. Instances on one database often have the same.
+func (x *judgement) warns(i store.Instance) {
+	if len(i.Warnings) == 0 {
+		return
+	}
+	s := x.of(IncidentStore)
+	s.Text = incident.Warns
+	s.Instances = append(s.Instances, i.Name)
+	for _, w := range i.Warnings {
+		if !strings.Contains(s.Why, w) {
+			s.Why = legible.Sentences(s.Why, w)
+		}
 	}
 }
 

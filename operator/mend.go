@@ -57,6 +57,9 @@ func (i *Incident) mend() {
 		i.Do = "Correct the strategy of the application: it takes nothing from the lane. Nothing here does that."
 		i.Command = command("explain", "", string(e.ID))
 		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+	case IncidentStore:
+		i.Do = "The sentence above says what is to be done. Nothing is lost or wrong yet, and it gets worse by itself."
+		i.Command = "dltbatch doctor"
 	case IncidentGrowing:
 		i.Do = "Nothing here makes it faster. If the queue time alone is long, start more instances, which helps where many lanes wait; if submit time or finality are long, the ledger is slow: ask who runs it, or add less."
 		i.Command, i.Page, i.Link = "dltbatch status", "./#flow", "How it flows"

@@ -33,6 +33,8 @@ type Sight struct {
 	// decision, by the name of the instance. A name that a live instance has is not among them: it
 	// was started again.
 	Left map[string]int `json:"left,omitempty"`
+	// SetAside is the first batch that a policy set aside; its ID is "" where there is none any more.
+	SetAside batch.Record `json:"set_aside,omitzero"`
 	// DecisionSince is since when the example of the batches that need a decision is in doubt.
 	DecisionSince time.Time `json:"decision_since,omitzero"`
 }
@@ -80,6 +82,15 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 	}
 	if s.Left, err = d.left(ctx, s.Stats.Instances); err != nil {
 		return s, err
+	}
+	if s.Stats.Quarantined > 0 { // as it was counted: it may be over since
+		first, _, err := d.store.List(ctx, store.ListQuery{Quarantined: true, Limit: 1})
+		if err != nil {
+			return s, err
+		}
+		if len(first) > 0 {
+			s.SetAside = first[0]
+		}
 	}
 	for _, g := range s.Causes.Groups {
 		if g.Cause != batch.CauseDecision || g.Example.ID == "" {

@@ -204,6 +204,8 @@ type Instance struct {
 	PausedWhy  string          `json:"paused_why,omitzero"`
 	// PausedFor is for how long before Seen it has been Paused.
 	PausedFor time.Duration `json:"paused_for_ns,omitzero"`
+	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most [MaxWarnings].
+	Warnings []string `json:"warnings,omitempty"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
 	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
@@ -216,6 +218,9 @@ type Instance struct {
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`
 }
+
+// MaxWarnings is how many warnings an Instance has at most.
+const MaxWarnings = 8
 
 // maxSettings and maxSetting bound the lists and texts of an Instance.
 const (
@@ -234,7 +239,10 @@ func (i Instance) Validate() error {
 	if len(i.Flows) > MaxFlows {
 		return &batch.InputError{Field: "Instance.Flows", Value: fmt.Sprint(len(i.Flows)), Want: fmt.Sprintf("at most %d", MaxFlows)}
 	}
-	texts := []string{i.Host, i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}
+	if len(i.Warnings) > MaxWarnings {
+		return &batch.InputError{Field: "Instance.Warnings", Value: fmt.Sprint(len(i.Warnings)), Want: fmt.Sprintf("at most %d", MaxWarnings)}
+	}
+	texts := append([]string{i.Host, i.Version, i.Ledger, i.PausedWhy, string(i.PausedKind)}, i.Warnings...)
 	for name, value := range i.Settings {
 		texts = append(texts, name, value)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/dltbatch/dltbatch/console"
 	"github.com/dltbatch/dltbatch/dlt"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/relied"
 	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/queuer"
@@ -125,6 +126,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		command  string
 		explains string
 		ends     []string
+		timeless bool // nobody knows since when
 	}{
 		{
 			name: "the ledger is not reached", kind: operator.IncidentLedgerDown, stage: closed(ledgermem.Unavailable),
@@ -195,6 +197,40 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			says: "Instance two has gone, and left 1 batch under way.", command: "dltbatch instances", explains: "No instance runs.",
 		},
 		{
+			name: "a batch that was set aside", kind: operator.IncidentSetAside,
+			stage: func(s *screen) *dltbatch.Runner {
+				s.runs("one", true, dltbatch.Options{Policy: batch.PolicyQuarantine}, rejected)
+				s.add("s", "b1", "b2")
+				return nil // no batch waits for it, so the application need not know
+			},
+			says: "1 batch was set aside by the policy of a lane.", command: "dltbatch list --quarantined", explains: "set aside by its lane's policy",
+			ends: []string{"acquit", "b1", "--reason", "r", "--yes"},
+		},
+		{
+			name: "instances disagree", kind: operator.IncidentDisagree, timeless: true,
+			stage: func(s *screen) *dltbatch.Runner {
+				s.serves("s")
+				other := relied.Of("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Hour, queuer.Serial())
+				text, err := relied.Record{Settings: relied.Of("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
+				require.NoError(s, err)
+				_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
+				require.NoError(s, err)
+				s.add("s", "b1")
+				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1"})
+				return nil
+			},
+			says: "The instances disagree about the settings of a ledger.", command: "dltbatch agree s --reason WHY", ends: []string{"agree", "s", "--reason", "r", "--yes"},
+		},
+		{
+			name: "the store warns", kind: operator.IncidentStore, timeless: true,
+			stage: func(s *screen) *dltbatch.Runner {
+				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1", Warnings: []string{"the log is large"}})
+				s.shows(store.Instance{ID: "2", Name: "two", Version: "v1", Warnings: []string{"the log is large"}})
+				return nil
+			},
+			says: "The database needs care.", command: "dltbatch doctor",
+		},
+		{
 			name: "nobody runs", kind: operator.IncidentNoInstance,
 			stage: func(s *screen) *dltbatch.Runner {
 				s.serves("s")
@@ -217,7 +253,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			found := now.Incidents[i]
 			require.Equal(t, in.says, found.Text)
 			assert.Equal(t, in.command, found.Command)
-			if in.name != "nobody runs" { // nobody ever ran
+			if in.name != "nobody runs" && !in.timeless { // nobody ever ran
 				assert.False(t, found.Since.IsZero(), "since when?")
 			}
 			count := 0
@@ -271,6 +307,12 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shows writes the row of an instance that runs.
+func (s *screen) shows(i store.Instance) {
+	s.Helper()
+	require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 }
 
 // exec changes the database behind the store's back: time that passes.

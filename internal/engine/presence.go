@@ -158,6 +158,9 @@ func (p *presence) now(ctx context.Context) store.Instance {
 		i.Flows = append(i.Flows, s.Flow)
 	}
 	i.Claims, i.Paused = p.claims(), h.Paused
+	for _, w := range h.Warnings[:min(len(h.Warnings), store.MaxWarnings)] {
+		i.Warnings = append(i.Warnings, batch.Excerpt(w.Error(), 512))
+	}
 	i.Loops = make(map[string]time.Duration, len(h.Loops))
 	for name, l := range h.Loops {
 		if !l.LastSuccess.IsZero() {

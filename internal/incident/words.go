@@ -29,6 +29,9 @@ const (
 	Growing    = "The queue grows faster than it leaves."
 )
 
+// Warns is about the warnings of a store.
+const Warns = "The database needs care."
+
 // Nothing is about instances of which none posts anything.
 func Nothing(kind batch.ErrorKind) string { return "Nothing is posted: " + Closed(kind) + "." }
 
