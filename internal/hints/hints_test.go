@@ -205,6 +205,32 @@ func TestWanted(t *testing.T) {
 	})
 }
 
+// Whoever makes up listeners fills no memory, and takes no hint from those that listen.
+func TestListenersThatAreMadeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Store: memory.New()}
+		runs := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		waits := hints.New(hints.Options{Store: w, Timeout: time.Second})
+		none := func(store.Hint) {}
+		go runs.Hear(t.Context(), store.TopicLanes, none, func() {})
+		time.Sleep(hints.Forget)
+		for i := range 5000 {
+			require.NoError(t, w.Store.Tell(t.Context(), store.Hint{From: fmt.Sprint("forged", i), Hears: store.TopicOrders}))
+		}
+		assert.LessOrEqual(t, runs.Peers(), 1000)
+		ctx, stop := context.WithCancel(t.Context())
+		go waits.Hear(ctx, store.TopicFinals, none, func() {})
+		synctest.Wait()
+		assert.True(t, runs.Wanted(store.TopicFinals))
+		time.Sleep(2 * hints.Forget) // who listens says so each minute
+		assert.True(t, runs.Wanted(store.TopicFinals))
+		assert.False(t, runs.Wanted(store.TopicOrders))
+		stop()
+		time.Sleep(hints.Forget)
+		assert.False(t, runs.Wanted(store.TopicFinals))
+	})
+}
+
 // A store without hints is left alone.
 func TestNoHints(t *testing.T) {
 	n := hints.New(hints.Options{Timeout: time.Second})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -49,6 +50,7 @@ type Node struct {
 
 	mu     sync.Mutex
 	peers  map[peer]time.Time // when each was heard of last
+	crowd  time.Time          // when one more was heard of than are remembered
 	lives  int                // listeners of this node that are live
 	since  time.Time          // when the first of them became so
 	states map[store.Topics]State
@@ -83,21 +85,26 @@ func (n *Node) Wanted(t store.Topics) bool {
 	if n.o.Store == nil {
 		return false
 	}
-	if n.lives == 0 || now.Sub(n.since) < Forget {
+	if n.lives == 0 || now.Sub(n.since) < Forget || now.Sub(n.crowd) < Forget {
 		return true
 	}
-	for p, at := range n.peers {
-		if now.Sub(at) >= Forget {
-			delete(n.peers, p)
-		} else if p.topics&t != 0 {
+	n.forget(now)
+	for p := range n.peers {
+		if p.topics&t != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// maxPeers bounds how many listeners a node remembers: anybody may make them up.
-const maxPeers = 10_000
+// maxPeers bounds how many listeners a node remembers: anybody may make them up. With more it takes it that
+// somebody listens to everything.
+const maxPeers = 1000
+
+// forget drops the listeners that are gone. The caller holds the lock.
+func (n *Node) forget(now time.Time) {
+	maps.DeleteFunc(n.peers, func(_ peer, at time.Time) bool { return now.Sub(at) >= Forget })
+}
 
 // heard takes note of who listens.
 func (n *Node) heard(h store.Hint) {
@@ -106,10 +113,17 @@ func (n *Node) heard(h store.Hint) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := peer{h.From, h.Hears}
-	if _, known := n.peers[p]; known || len(n.peers) < maxPeers {
-		n.peers[p] = time.Now()
+	p, now := peer{h.From, h.Hears}, time.Now()
+	if _, known := n.peers[p]; !known && len(n.peers) >= maxPeers {
+		if now.Sub(n.crowd) < time.Second {
+			return // it was full just now
+		}
+		if n.forget(now); len(n.peers) >= maxPeers {
+			n.crowd = now
+			return
+		}
 	}
+	n.peers[p] = now
 }
 
 // Hear gives hints about these topics to heard until ctx is done. It calls look when what happened

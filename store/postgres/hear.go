@@ -33,8 +33,9 @@ const (
 	deafPause = time.Minute
 )
 
-// errEnded is for a listener that came when the session was about to end.
-var errEnded = errors.New("the session has ended")
+// errStalled is ErrDeaf of a session on which notifications arrived before: the server is slow, say, or the
+// connection was cut without a word.
+var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", testLimit)
 
 // ears share one session among all listeners of a store.
 type ears struct {
@@ -58,6 +59,7 @@ type listening struct {
 	changed chan struct{}              // capacity one: a listener came or went
 	back    chan struct{}              // capacity one: what a listener told has arrived
 	tested  map[introduction]time.Time // when; only the tests use it
+	proven  bool                       // something has arrived; only the tests use it
 }
 
 // introduction is what a listener tells the others of itself.
@@ -96,11 +98,16 @@ func (s *Store) join(l store.Listener) (*ear, error) {
 	}
 	s.ears.all[e] = struct{}{}
 	if s.ears.session == nil {
-		s.ears.session = &listening{changed: make(chan struct{}, 1), back: make(chan struct{}, 1), tested: map[introduction]time.Time{}}
-		go s.listen(s.ears.session)
+		s.open()
 	}
 	poke(s.ears.session.changed)
 	return e, nil
+}
+
+// open begins a session. The caller holds the lock.
+func (s *Store) open() {
+	s.ears.session = &listening{changed: make(chan struct{}, 1), back: make(chan struct{}, 1), tested: map[introduction]time.Time{}}
+	go s.listen(s.ears.session)
 }
 
 func (s *Store) leave(e *ear) {
@@ -125,11 +132,14 @@ func (s *Store) listen(on *listening) {
 	s.ears.mu.Lock()
 	defer s.ears.mu.Unlock()
 	s.ears.session = nil
+	if err == nil { // nobody listened
+		if len(s.ears.all) > 0 { // but somebody has come since
+			s.open()
+		}
+		return
+	}
 	pause := lostPause
-	switch {
-	case err == nil:
-		err, pause = errEnded, 0
-	case errors.Is(err, ErrDeaf), errors.Is(err, conns.ErrNoListener):
+	if errors.Is(err, ErrDeaf) || errors.Is(err, conns.ErrNoListener) {
 		pause = deafPause
 	}
 	s.ears.err, s.ears.closed = err, time.Now().Add(pause)
@@ -251,7 +261,11 @@ func (s *Store) forgetIntroductions() {
 
 // introduce tells of the listeners that have not told yet, and waits until that has arrived.
 func (s *Store) introduce(ctx context.Context, on *listening) error {
-	limit, cancel := context.WithTimeoutCause(ctx, testLimit, ErrDeaf)
+	why := ErrDeaf
+	if on.proven {
+		why = errStalled
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, testLimit, why)
 	defer cancel()
 	var wait []*ear
 	for _, e := range s.strangers() {
@@ -270,6 +284,7 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 		wait = slices.DeleteFunc(wait, func(e *ear) bool {
 			_, listens := s.ears.all[e]
 			if e.back {
+				on.proven = true
 				on.tested[introduction{e.ID, e.Wants}] = e.told
 			}
 			return e.back || !listens

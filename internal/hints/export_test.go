@@ -1,0 +1,8 @@
+package hints
+
+// Peers is how many listeners a node remembers.
+func (n *Node) Peers() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.peers)
+}
