@@ -55,20 +55,21 @@ func (k *keptOnly) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b dri
 	return ctx
 }
 
-// How package native sends the setting of keepPlans, and that of sqlPlanAnew.
-const (
-	nativeKept = "set_config('plan_cache_mode', 'force_generic_plan', true)"
-	nativeAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
-)
+// setAnew is the setting of sqlPlanAnew.
+const setAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
+
+// setting finds a SET.
+var setting = regexp.MustCompile(`(^|; *)SET `)
 
 func (k *keptOnly) see(c *driverpgx.Conn, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	assert.False(k.t, strings.Contains(text, "; ") && setting.MatchString(text), "a router refuses SET beside other statements: %s", text)
 	switch {
-	case strings.Contains(text, k.keep) || strings.Contains(text, nativeKept):
+	case strings.Contains(text, k.keep):
 		k.open[c] = true
 		return
-	case strings.HasSuffix(text, "COMMIT") || text == "ROLLBACK" || strings.HasPrefix(text, "SET LOCAL plan_cache_mode") || strings.Contains(text, nativeAnew):
+	case strings.HasSuffix(text, "COMMIT") || text == "ROLLBACK" || strings.Contains(text, setAnew):
 		delete(k.open, c)
 	}
 	if !k.open[c] {

@@ -309,7 +309,7 @@ func TestKeptPlans(t *testing.T) {
 	for _, method := range []string{"nestloop", "indexscan", "tidscan"} {
 		exec("SET enable_" + method + " = off")
 	}
-	exec(strings.ReplaceAll(settings, "SET LOCAL", "SET"))
+	exec(strings.ReplaceAll(settings, "', true)", "', false)"))
 	all := statements(t)
 	for _, statistics := range []string{"none", "of empty tables"} {
 		if statistics != "none" {

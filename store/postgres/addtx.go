@@ -116,7 +116,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 		}
 	}
 	// The settings made behind a savepoint are undone with it, or below.
-	begin := "SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = force_custom_plan"
+	begin := "SAVEPOINT dltbatch_add; " + sqlCustomPlans
 	if adds {
 		begin += "; " + s.sql(takeNumber)
 	}
@@ -133,6 +133,6 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 			return s.explain(ctx, op, errors.Join(err, undo))
 		}
 	}
-	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SET LOCAL plan_cache_mode = "+plans)
+	_, err = tx.Exec(free, "RELEASE SAVEPOINT dltbatch_add; SELECT set_config('plan_cache_mode', '"+plans+"', true)")
 	return wrap(op, err)
 }

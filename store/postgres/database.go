@@ -60,8 +60,8 @@ func (c *sqlConn) Begun() bool             { return c.begun }
 func (c *sqlConn) Session() *conns.Session { return c.session }
 
 // commit is COMMIT. A server answers COMMIT in a failed transaction with ROLLBACK, and drivers call that a
-// success. The first statement, which changes nothing otherwise, fails there.
-const commit = "SET LOCAL jit = off; " + conns.Commit
+// success. The first statement, which changes nothing, fails there.
+const commit = "SELECT 1; " + conns.Commit
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	if text == conns.Commit {

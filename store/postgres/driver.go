@@ -34,7 +34,7 @@ func (s *Store) driver() sqlstore.Driver {
 }
 
 // beginLook begins a transaction whose statements all see one moment.
-const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + beginLocal + "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off"
+const beginLook = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT " + beginLocal + ", " + planAnew
 
 // snapshot is tx whose statements all see one moment.
 func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
@@ -43,7 +43,7 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 
 // surveying is snapshot for a look at lanes in the order of an index, which no sort improves.
 func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
-	return s.readAs(ctx, op, beginLook+"; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", do)
+	return s.readAs(ctx, op, beginLook+", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)", do)
 }
 
 // delivering is read with plans that the server may keep.

@@ -28,13 +28,17 @@ const (
 	// array_nulls is off, NULL in an array is a text. The settings of [beginLocal] are those of
 	// package pgsettings that a store sets itself. Nothing says READ WRITE, so that
 	// default_transaction_read_only is obeyed.
-	beginAny      = "BEGIN ISOLATION LEVEL READ COMMITTED; " + beginSettings
-	beginLocal    = "SET LOCAL client_encoding = UTF8; SET LOCAL bytea_output = hex; "
-	beginSettings = beginLocal + "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL array_nulls = on; "
+	//
+	// All settings of a beginning are one SELECT, because a router such as PgDog refuses SET beside other
+	// statements, and a driver may take the statements one by one.
+	beginAny      = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + beginSettings
+	beginLocal    = "set_config('client_encoding', 'UTF8', true), set_config('bytea_output', 'hex', true), set_config('jit', 'off', true)"
+	beginSettings = beginLocal + ", set_config('enable_seqscan', 'off', true), set_config('array_nulls', 'on', true), "
 	// beginRead is beginSQL for statements that only read.
-	beginRead = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; " + beginSettings + "SET LOCAL plan_cache_mode = " + customPlans
+	beginRead = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + planAnew
 	// beginSQL makes plans anew each time, for the reason in the package comment.
-	beginSQL = beginAny + "SET LOCAL plan_cache_mode = " + customPlans
+	beginSQL = beginAny + planAnew
+	planAnew = "set_config('plan_cache_mode', '" + customPlans + "', true)"
 	// beginKept is for the few transactions that deliver batches, whose plans the server may
 	// keep: planning is half of the server's cost of a claim or a record of some batches. A
 	// kept plan may date from when the tables were empty, so each of their statements allows
@@ -44,12 +48,12 @@ const (
 	// enabled: a database or a role may have disabled them, and where no plan is allowed the
 	// server takes the plan that costs least while the table is empty.
 	beginKept = beginAny + keepPlans
-	keepPlans = "SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on; " +
-		"SET LOCAL enable_bitmapscan = off; SET LOCAL plan_cache_mode = " + genericPlans
+	keepPlans = "set_config('enable_nestloop', 'on', true), set_config('enable_indexscan', 'on', true), set_config('enable_tidscan', 'on', true), " +
+		"set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', '" + genericPlans + "', true)"
 	// beginDeliver is beginKept for statements that only read.
-	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; " + beginSettings + keepPlans
+	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + keepPlans
 	// A claim waits for a lock only where somebody else has locked a row that it takes. See patience.
-	beginClaim = beginKept + "; SET LOCAL lock_timeout = " + patience
+	beginClaim = beginKept + ", " + waitBriefly
 
 	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
 	// see and a transaction id before it reads the clock and the ends of lanes, in a statement
@@ -122,13 +126,14 @@ const (
 	// The server makes it once, and does not copy the bytes.
 	genericPlans   = "force_generic_plan"
 	customPlans    = "force_custom_plan"
-	sqlCustomPlans = `SET LOCAL plan_cache_mode = ` + customPlans
-	sqlPlanAnew    = sqlCustomPlans + `; SET LOCAL enable_bitmapscan TO DEFAULT`
+	sqlCustomPlans = `SELECT ` + planAnew
+	// NULL is the default of the role, the database or the server.
+	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
 	// Somebody may hold a lock for hours: then this call fails, and its caller takes or writes the
 	// other rows without that row. It waits for longer than deadlock_timeout (1 s), so that a deadlock
 	// is found.
-	patience              = "1500" // milliseconds
-	sqlPlanPatient        = sqlPlanAnew + `; SET LOCAL lock_timeout = ` + patience
+	waitBriefly           = `set_config('lock_timeout', '1500', true)` // milliseconds
+	sqlPlanPatient        = sqlPlanAnew + `, ` + waitBriefly
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	sqlInsertTags = `INSERT INTO {batch_tags} (batch_seq, name, value, created_at)

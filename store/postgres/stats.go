@@ -9,8 +9,8 @@ import (
 
 // beginCount begins a transaction that counts at one moment. It reads tables from end to end, which
 // costs least; in one process, and with the memory for a hundred thousand lanes.
-const beginCount = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + beginLocal + "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL jit = off; " +
-	"SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL work_mem = 32768; SET LOCAL statement_timeout = 10000"
+const beginCount = beginLook + ", set_config('max_parallel_workers_per_gather', '0', true), " +
+	"set_config('work_mem', '32768', true), set_config('statement_timeout', '10000', true)"
 
 // counting is snapshot for a count. The server itself cuts it off after [store.StatsLimit].
 func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {

@@ -172,30 +172,12 @@ func (c *conn) Discard(ctx context.Context) {
 	c.c.Release() // which keeps no closed connection
 }
 
-// statements are the statements of a text, for a protocol that takes them one by one: all settings
-// that follow one another are one of them.
+// statements are the statements of a text, for a protocol that takes them one by one.
 func (p *pool) statements(text string) []string {
 	if known, ok := p.parts.Load(text); ok {
 		return known.([]string)
 	}
-	var list, settings []string
-	settled := func() {
-		if len(settings) > 0 {
-			list = append(list, "SELECT "+strings.Join(settings, ", "))
-			settings = nil
-		}
-	}
-	for s := range strings.SplitSeq(text, "; ") {
-		setting, is := strings.CutPrefix(s, "SET LOCAL ")
-		name, value, plain := strings.Cut(setting, " = ")
-		if is && plain {
-			settings = append(settings, fmt.Sprintf("set_config('%s', '%s', true)", name, value))
-			continue
-		}
-		settled()
-		list = append(list, s)
-	}
-	settled()
+	list := strings.Split(text, "; ")
 	p.parts.Store(text, list)
 	return list
 }
