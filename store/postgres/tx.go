@@ -294,6 +294,9 @@ func (s *Store) look(ctx context.Context, t *session) error {
 	if err == nil {
 		err = s.knows(have)
 	}
+	if err == nil {
+		err = t.atHome(ctx)
+	}
 	if err != nil {
 		return err
 	}
