@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
@@ -113,5 +114,22 @@ func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 				assert.Equal(t, want, s.paid(from))
 			})
 		})
+	}
+}
+
+// Two runs of a lane at once would choose the same nonce.
+func TestSeveralRunsOfALaneAreRefused(t *testing.T) {
+	from := evmtest.Dev(0)
+	for in, refused := range map[int]bool{0: true, 1: false} {
+		signer, err := evm.NewKeySigner(from.Key())
+		require.NoError(t, err)
+		c, err := evm.NewSigner("http://127.0.0.1:1", 1337, signer, &evm.SignerOptions{Options: evm.Options{MaxInFlightPerService: in}})
+		require.NoError(t, err)
+		_, err = dltbatch.New(memory.New(), c, &dltbatch.Options{Strategy: queuer.Parallel(4)})
+		if !refused {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "dlt.Traits.PreparesInOrder")
 	}
 }

@@ -364,3 +364,34 @@ func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 		r.quit()
 	})
 }
+
+// A ledger that prepares in order gets what the lane's other batches keep: as the claim saw it, and as the
+// run has kept it since.
+func TestPreparedBesideTheLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &preparer{prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) { return []byte("of " + a.ID), nil }}
+		var posted [][][]byte
+		r := start(t, func(_ context.Context, a batch.Attempt) error {
+			posted = append(posted, a.Lane)
+			return nil
+		}, func(o *submit.Options, l *ledger) {
+			p.options(o, l)
+			l.traits.PreparesInOrder = true
+		})
+		run := store.ClaimedRun{Service: "s", Prepared: [][]byte{[]byte("ahead")}}
+		for i, id := range []batch.ID{"a", "b"} {
+			run.Batches = append(run.Batches, store.Claim{
+				Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}, Row: int64(i + 1)}, Version: 5, From: batch.Queued, Attempt: 1,
+			})
+		}
+		r.Post(run, [][]byte{[]byte("1"), []byte("2")}, time.Now().Add(far))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := [][][]byte{{[]byte("ahead")}, {[]byte("ahead"), []byte("of a")}}
+		assert.Equal(t, want, posted)
+		for i, a := range p.asked {
+			assert.Equal(t, want[i], a.Lane)
+		}
+		r.quit()
+	})
+}
