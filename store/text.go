@@ -17,6 +17,7 @@ const (
 	TextLedger   TextKind = "ledger"    // the name of the one ledger that the batches belong to; named ""
 	TextServed   TextKind = "served"    // the ledger that serves a service; named as the service
 	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); named as the ledger
+	TextShard    TextKind = "shard"     // the [Shard] that the database is (JSON); named ""
 	TextStats    TextKind = "stats"     // counts of what is open (JSON); named ""
 	TextCauses   TextKind = "causes"    // why batches wait (JSON); named ""
 	TextInstance TextKind = "instance"  // an [Instance] (JSON); named by its ID

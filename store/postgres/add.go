@@ -104,6 +104,9 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
+	if err := t.s.owns(in); err != nil {
+		return err
+	}
 	seqs, err := t.orderKeys(ctx, adding, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
 	if err != nil {
 		return err

@@ -86,6 +86,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 		}
 		return err
 	}, backoff.WithContext(b, ctx))
+	if err == nil {
+		err = s.recordShard(ctx)
+	}
 	s.checked.Store(nil)
 	return wrap("migrate", err)
 }

@@ -21,6 +21,11 @@ type Options struct {
 	Schema string
 	// Prefix of the tables' names, at most 30 bytes, as Schema. Defaults to none.
 	Prefix string
+	// Shard says which shard of a set the schema is (package shards). Migrate records it in a schema without
+	// batches. A schema that is another one, or none, gives [store.ErrOtherShard] from the first call on. In
+	// every process, also where this is not set, a schema that is a shard refuses batches of other lanes
+	// than its own. Defaults to none.
+	Shard store.Shard
 	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of the
 	// server may take back a promise (see the package comment), and local beside synchronous standbys,
 	// under which a failover may. Such a store does not remember
@@ -83,6 +88,7 @@ type Store struct {
 
 	identity  identity
 	witnessed witnessed
+	shard     atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked
 }
 
 // Abilities returns all of them.
@@ -112,6 +118,9 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 	}
 	n, err := newNames(opts)
 	if err != nil {
+		return nil, conns.Adders{}, err
+	}
+	if err := opts.Shard.Validate(); err != nil {
 		return nil, conns.Adders{}, err
 	}
 	lanes := maxPositions

@@ -279,7 +279,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	}
 	err := s.look(ctx, t)
 	switch {
-	case errors.Is(err, store.ErrNewerSchema):
+	case errors.Is(err, store.ErrNewerSchema), errors.Is(err, store.ErrOtherShard):
 		s.checked.Store(nil)
 	case err != nil:
 		s.checked.CompareAndSwap(&looks, was)
@@ -300,6 +300,11 @@ func (s *Store) look(ctx context.Context, t *session) error {
 	if err != nil {
 		return err
 	}
+	shard, err := t.shard(ctx)
+	if err != nil {
+		return err
+	}
+	s.shard.Store(&shard)
 	s.checked.Store(&until)
 	return nil
 }

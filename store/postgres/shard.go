@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
+)
+
+const (
+	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
+	// A schema that has batches, or had some, belongs to nobody else.
+	sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
+		SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
+		WHERE NOT EXISTS (SELECT 1 FROM {services} s) AND NOT EXISTS (SELECT 1 FROM {batches} b) ON CONFLICT DO NOTHING`
+)
+
+// Shard returns Options.Shard.
+func (s *Store) Shard() store.Shard { return s.o.Shard }
+
+// recordShard makes the schema the shard that the options name, if it has no batches yet.
+func (s *Store) recordShard(ctx context.Context) error {
+	if s.o.Shard == (store.Shard{}) {
+		return nil
+	}
+	body, err := json.Marshal(s.o.Shard)
+	if err != nil {
+		return err
+	}
+	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
+		if _, err := t.Exec(ctx, sqlRecordShard, string(body)); err != nil {
+			return err
+		}
+		_, err := t.shard(ctx)
+		return err
+	})
+}
+
+// shard reads which shard the schema is, and compares it with the options.
+func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
+	body, found, err := sqlstore.Get[string](ctx, t, sqlShard)
+	if err != nil {
+		return have, err
+	}
+	if found {
+		if err := json.Unmarshal([]byte(body), &have); err != nil {
+			return have, t.s.names.in(fmt.Errorf("the record of its shard: %w", err))
+		}
+		if err := have.Validate(); err != nil {
+			return have, t.s.names.in(fmt.Errorf("the record of its shard: %w", err))
+		}
+	}
+	if want := t.s.o.Shard; want != (store.Shard{}) && want != have {
+		return have, t.s.names.in(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
+	}
+	return have, nil
+}
+
+// owns returns an error if one of these lanes belongs to another shard.
+func (s *Store) owns(in []addition) error {
+	have := s.shard.Load()
+	if have == nil {
+		return nil
+	}
+	for i := range in {
+		if err := have.Has(in[i].Service); err != nil {
+			return s.names.in(err)
+		}
+	}
+	return nil
+}
