@@ -25,15 +25,21 @@ const (
 // each higher number is one event without statuses: everything under way is asked about together.
 // Several numbers at once are one event. A lower number is no event, since the nodes behind one
 // address differ in their heads. Where no answer for some time comes up to the highest number, that
-// one was wrong, and the others count again. It ignores services. The stream ends with a
+// one was wrong, and the others count again. With Options.HeadSocket the node tells of new blocks, and is asked
+// only where it has told of none for Options.HeadInterval. It ignores services. The stream ends with a
 // [*dlt.Error] when no node answers.
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
-	tick := time.NewTicker(cmp.Or(c.o.HeadInterval, defaultHeadInterval))
+	interval := cmp.Or(c.o.HeadInterval, defaultHeadInterval)
+	listening, stop := context.WithCancel(ctx)
+	socket := c.listen(listening, interval)
+	defer socket.done.Wait()
+	defer stop()
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var last uint64
 	below := 0 // answers in a row
+	head, err := c.head(ctx)
 	for live := true; ; {
-		head, err := c.head(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -52,7 +58,12 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		select {
 		case <-ctx.Done():
 			return nil
+		case head = <-socket.heads:
+			tick.Reset(interval)
 		case <-tick.C:
+			if head, err = c.head(ctx); err == nil {
+				socket.missed(head)
+			}
 		}
 	}
 }

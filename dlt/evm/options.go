@@ -86,6 +86,12 @@ type Options struct {
 	// between blocks is a good value. Defaults to 0: no such questions.
 	HeadInterval time.Duration
 
+	// HeadSocket is the ws: or wss: address at which a node tells of new blocks (eth_subscribe newHeads).
+	// It needs HeadInterval, and the time between blocks is a good value of that: the node is asked only
+	// where it has told of no block for so long. If there is a new one then, the socket was quiet, and another
+	// connection is opened. Client and Header are used for it, too. Defaults to "": no socket.
+	HeadSocket string
+
 	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the same
 	// nonce, with higher fees, goes out: the next one of [Alternatives], or a replacement of an
 	// intent's. At least LateArrival passes before that. Defaults to 3.
@@ -129,6 +135,9 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 			return c, &batch.InputError{Field: "Options.Genesis", Value: batch.Excerpt(c.Genesis, 80), Want: "0x and 64 hex digits"}
 		}
 	}
+	if err := c.checkSocket(); err != nil {
+		return c, err
+	}
 	if len(c.Fallbacks) > maxFallbacks {
 		return c, &batch.InputError{Field: "Options.Fallbacks", Value: strconv.Itoa(len(c.Fallbacks)), Want: "63 at most"}
 	}
@@ -137,6 +146,21 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 }
 
 const maxFallbacks = 63
+
+// checkSocket refuses an address that is none of a WebSocket; the error shows its host only.
+func (o *Options) checkSocket() error {
+	if o.HeadSocket == "" {
+		return nil
+	}
+	u, err := url.Parse(o.HeadSocket)
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" {
+		return &batch.InputError{Field: "Options.HeadSocket", Want: "ws: or wss: and a host, such as ws://localhost:8546"}
+	}
+	if o.HeadInterval == 0 {
+		return &batch.InputError{Field: "Options.HeadInterval", Value: "0", Want: "the time between blocks, because HeadSocket is set"}
+	}
+	return nil
+}
 
 // parseURL reads a node's address. The error shows its host only: keys stand in all other parts.
 func parseURL(field, s string) (*url.URL, error) {

@@ -1,0 +1,123 @@
+package evm_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+)
+
+// tower is a node that tells of heads over a WebSocket, and answers what its last block is.
+type tower struct {
+	head           atomic.Uint64
+	polls, sockets atomic.Int64
+	deaf           atomic.Bool // connections stay open and tell nothing
+	fresh          chan struct{}
+}
+
+func (w *tower) serve(rw http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") == "" {
+		w.polls.Add(1)
+		_, _ = fmt.Fprintf(rw, `{"jsonrpc":"2.0","id":1,"result":"0x%x"}`, w.head.Load())
+		return
+	}
+	conn, err := websocket.Accept(rw, r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.CloseNow() }()
+	_, asked, err := conn.Read(r.Context())
+	if err != nil || !strings.Contains(string(asked), "newHeads") {
+		return
+	}
+	_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":"0xcd0c3e8af590364c09d0fa6a1210faf5"}`))
+	w.sockets.Add(1)
+	ctx := conn.CloseRead(r.Context())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.fresh:
+			if !w.deaf.Load() {
+				_ = conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xcd","result":{"number":"0x%x"}}}`, w.head.Load()))
+			}
+		}
+	}
+}
+
+// follow makes the events of a client.
+func (w *tower) follow(t *testing.T, interval time.Duration) <-chan dlt.Event {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(server.Close)
+	c, err := evm.New(server.URL, 1337, &evm.Options{HeadInterval: interval, HeadSocket: "ws" + strings.TrimPrefix(server.URL, "http")})
+	require.NoError(t, err)
+	events := make(chan dlt.Event, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Events(ctx, nil, func(e dlt.Event) error { events <- e; return nil })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-done)
+	})
+	return events
+}
+
+// The node tells of each block, and is not asked.
+func TestHeadsBySocket(t *testing.T) {
+	w := &tower{fresh: make(chan struct{})}
+	w.head.Store(100)
+	events := w.follow(t, time.Hour)
+	assert.True(t, (<-events).Live)
+	for range 5 {
+		w.head.Add(1)
+		w.fresh <- struct{}{}
+		assert.False(t, (<-events).Live)
+	}
+	assert.EqualValues(t, 1, w.polls.Load(), "it was asked once, at the start")
+}
+
+// A socket that goes quiet costs no block: the question beside it finds the next one, and another
+// connection is opened, which tells again.
+func TestQuietSocket(t *testing.T) {
+	w := &tower{fresh: make(chan struct{})}
+	w.head.Store(100)
+	events := w.follow(t, 50*time.Millisecond)
+	<-events
+	w.head.Add(1)
+	w.fresh <- struct{}{}
+	<-events
+	opened := w.sockets.Load()
+	w.deaf.Store(true)
+	w.head.Add(1) // and nobody says so
+	<-events
+	w.deaf.Store(false)
+	require.Eventually(t, func() bool { return w.sockets.Load() > opened }, 10*time.Second, time.Millisecond)
+}
+
+func TestHeadSocketIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		o    evm.Options
+		says string
+	}{
+		{evm.Options{HeadSocket: "http://localhost", HeadInterval: time.Second}, "Options.HeadSocket"},
+		{evm.Options{HeadSocket: "ws://", HeadInterval: time.Second}, "Options.HeadSocket"},
+		{evm.Options{HeadSocket: "ws://localhost"}, "Options.HeadInterval"},
+	} {
+		_, err := evm.New("http://localhost:8545", 1, &c.o)
+		require.ErrorContains(t, err, c.says)
+	}
+}
