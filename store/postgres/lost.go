@@ -85,14 +85,11 @@ func (w *witnessed) committed(writes []witness) {
 	}
 }
 
-// prove keeps a proof. One that comes from a claim adds nothing to an earlier one that still stands.
-func (w *witnessed) prove(proof []string, now time.Time, claimed bool) {
+// prove keeps a proof. tell makes the next claim report it.
+func (w *witnessed) prove(proof []string, now time.Time, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if claimed && w.lost != nil && now.Sub(w.at) < lostFor {
-		return
-	}
-	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, true
+	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
 }
 
 // news is the proof that no claim has reported.
@@ -184,7 +181,7 @@ func (t *session) witness(ctx context.Context) error {
 		}
 	}
 	if len(proof) > 0 {
-		w.prove(proof, now, false)
+		w.prove(proof, now, true)
 	}
 	w.mu.Lock()
 	w.last = nil
@@ -229,8 +226,10 @@ func (s *Store) contradicted(outcomes []store.Outcome) {
 			proof = append(proof, fmt.Sprintf("batch %s had been attempted %s before", o.Key, o.ForgottenFor.Round(time.Second)))
 		}
 	}
-	if len(proof) > 0 {
-		s.witnessed.prove(proof, time.Now(), true)
+	// The engine has reported each of these batches, so that a claim has to fail only where it pauses
+	// everything. An earlier proof says the same.
+	if now := time.Now(); len(proof) > 0 && s.witnessed.standing(now) == nil {
+		s.witnessed.prove(proof, now, s.o.PauseOnLostCommits)
 	}
 }
 
