@@ -2,6 +2,7 @@ package dltbatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
@@ -180,4 +181,68 @@ func Example_evmIntent() {
 		fmt.Println(err)
 	}
 	// Output: invoice 4711 committed in a block: true for 21000 gas
+}
+
+// Several payments of one account are under way at once, each with the next nonce.
+func Example_evmSeveralIntents() {
+	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	if err := payAll(context.Background(), memory.New(), node, evmtest.Dev(0).Key(), evmtest.Dev(1).Address()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// invoice 1 committed
+	// invoice 2 committed
+	// invoice 3 committed
+	// the account's next nonce: 3
+}
+
+func payAll(ctx context.Context, st store.Store, node *evmtest.Node, key []byte, to string) error {
+	signer, err := evm.NewKeySigner(key)
+	if err != nil {
+		return err
+	}
+	ledger, err := evm.NewSigner(node.URL(), 1337, signer, &evm.SignerOptions{
+		Options: evm.Options{Genesis: node.Blocks()[0].Hash, Finality: evm.After(3)},
+	})
+	if err != nil {
+		return err
+	}
+	defer ledger.CloseIdleConnections()
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- runner.Run(ctx) }()
+	var keys []batch.Key
+	for i := range 3 {
+		payment := evm.Intent{To: to, Value: big.NewInt(1_000_000)}
+		b, err := payment.Batch(batch.ID(fmt.Sprint("invoice ", i+1)), signer.Accounts()[0])
+		if err == nil {
+			err = runner.Add(ctx, b)
+		}
+		if err != nil {
+			stop()
+			return errors.Join(err, <-done)
+		}
+		keys = append(keys, b.Key())
+	}
+	for _, k := range keys {
+		rec, err := runner.Await(ctx, k)
+		if err != nil {
+			stop()
+			return errors.Join(err, <-done)
+		}
+		fmt.Println(k.ID, rec.State)
+	}
+	next, _ := node.Nonce(signer.Accounts()[0])
+	fmt.Println("the account's next nonce:", next)
+	stop()
+	return <-done
 }

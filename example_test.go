@@ -265,7 +265,7 @@ func TestReadmeSnippets(t *testing.T) {
 		text = append(text, read...)
 	}
 	var code []byte
-	for _, file := range []string{"example_test.go", "example_evm_test.go", "batch/autobatch/page_test.go", "example_operate_test.go", "example_store_test.go", "operator/example_test.go", "console/example_test.go", "examples/toystore/store_test.go", "store/example_test.go", "internal/integration/layers_test.go", "monitor/traits_test.go", "dlt/evm/internal/kms/aws.go", "dlt/evm/internal/kms/google.go", "dlt/evm/internal/kms/azure.go", "dlt/evm/internal/kms/pkcs11.go"} {
+	for _, file := range []string{"example_test.go", "example_evm_test.go", "batch/autobatch/page_test.go", "example_operate_test.go", "example_shards_test.go", "example_store_test.go", "operator/example_test.go", "console/example_test.go", "examples/toystore/store_test.go", "store/example_test.go", "internal/integration/layers_test.go", "monitor/traits_test.go", "dlt/evm/internal/kms/aws.go", "dlt/evm/internal/kms/google.go", "dlt/evm/internal/kms/azure.go", "dlt/evm/internal/kms/pkcs11.go"} {
 		read, err := os.ReadFile(file)
 		require.NoError(t, err)
 		code = append(code, read...)

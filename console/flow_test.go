@@ -57,7 +57,7 @@ func TestFlow(t *testing.T) {
 	assert.Equal(t, "45 s ago", from)
 	rates, _ = addedRates(append(s.Earlier, s.OpenAt()), cells[len(cells)-1:], 0)
 	assert.True(t, math.IsNaN(rates[0]) && math.IsNaN(rates[1]), "nobody has shown what became final then: %v", rates)
-	assert.Equal(t, 6.0, rates[2])
+	assert.InDelta(t, 6, rates[2], 0)
 
 	b = newFlow(staged(190, 130, 100, 100))
 	assert.Equal(t, "4.0/s", numbers(b)["Added"])

@@ -31,7 +31,7 @@ const MaxShards = 1024
 // its service, as a big-endian number, modulo the number of shards.
 func ShardOf(service batch.ServiceID, of int) int {
 	sum := sha256.Sum256([]byte(service))
-	return int(binary.BigEndian.Uint64(sum[:]) % uint64(of)) //nolint:gosec // less than of
+	return int(binary.BigEndian.Uint64(sum[:]) % uint64(of))
 }
 
 // Has returns an [ErrOtherShard] if a lane does not belong to this shard.

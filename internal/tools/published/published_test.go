@@ -163,9 +163,12 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// linked returns the modules, with their folders, whose packages the library and the command link.
+// linked returns the modules, with their folders, whose packages the library and the command link, with
+// cgo and without.
 func linked(t *testing.T) []string {
-	d := json.NewDecoder(strings.NewReader(output(t, "go", "list", "-deps", "-json=Module", "./...")))
+	const list = "go list -deps -json=Module ./..."
+	both := output(t, "env", "CGO_ENABLED=1", "sh", "-c", list) + output(t, "env", "CGO_ENABLED=0", "sh", "-c", list)
+	d := json.NewDecoder(strings.NewReader(both))
 	seen := map[string]bool{}
 	for {
 		var p struct {

@@ -20,14 +20,14 @@ type Client struct {
 }
 
 // GetPublicKeyInput names a key.
-type GetPublicKeyInput struct{ KeyId *string }
+type GetPublicKeyInput struct{ KeyId *string } //nolint:staticcheck // the SDK's name
 
 // GetPublicKeyOutput has the DER of a SubjectPublicKeyInfo.
 type GetPublicKeyOutput struct{ PublicKey []byte }
 
 // SignInput asks for a signature.
 type SignInput struct {
-	KeyId            *string
+	KeyId            *string //nolint:staticcheck // the SDK's name
 	Message          []byte
 	MessageType      types.MessageType
 	SigningAlgorithm types.SigningAlgorithmSpec

@@ -11,7 +11,7 @@ import (
 )
 
 // CallOption is gax.CallOption.
-type CallOption interface{}
+type CallOption any
 
 // KeyManagementClient has one key.
 type KeyManagementClient struct {

@@ -1,0 +1,66 @@
+package dltbatch_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt"
+	"github.com/dltbatch/dltbatch/shards"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// Shard is what docs/scale.md calls so.
+type Shard = shards.Shard[*pgxpool.Pool, *native.Store]
+
+// addToShard is the snippets of docs/scale.md.
+func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *dltbatch.Options, b batch.Batch) error {
+	set, err := shards.New(func(s Shard) (*dltbatch.Runner, error) { return dltbatch.New(s.Store, ledger, options) }, list...)
+	if err != nil {
+		return err
+	}
+	add := func() error {
+		s := set.Of(b.Service)
+		err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+			// ... the application's own rows
+			return s.Runner.AddTx(ctx, s.Store.Tx(tx), b)
+		})
+		set.Wake(b.Service)
+		return err
+	}
+	return add()
+}
+
+// Sixteen schemas on one server share one pool. It needs PostgreSQL, so that it is compiled and not
+// run here.
+func Example_shards() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/payments")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer pool.Close()
+	var list []Shard
+	for i := range 16 {
+		st, err := native.New(pool, &postgres.Options{Schema: fmt.Sprintf("pay_%02d", i), Shard: store.Shard{Set: "pay", Number: i, Of: 16}})
+		if err == nil {
+			err = st.Migrate(ctx)
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		list = append(list, Shard{DB: pool, Store: st})
+	}
+	var ledger dlt.Ledger // yours
+	if err := addToShard(ctx, list, ledger, nil, batch.Batch{Service: "customer 17", ID: "b-1", Payload: []byte("signed")}); err != nil {
+		fmt.Println(err)
+	}
+}
