@@ -106,8 +106,8 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// unsalted is a store whose rows count their writes in their versions. It counts the outcomes that it
-// is to record.
+// unsalted is a store whose rows count their writes in their versions. It counts the outcomes that
+// it is to record.
 type unsalted struct {
 	store.Store
 	outcomes *atomic.Int64

@@ -9,14 +9,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// AddTx is Add in the application's own transaction: tx is what the Tx method of the Runner's store
-// makes of it, st.Tx(tx). [store.Tx] lists the kinds of transactions. A nil tx, and the Tx of another
-// store, give a [*batch.InputError]. AddTx checks batches locally, as the
+// AddTx is Add in the application's own transaction: tx is what the Tx method of the Runner's
+// store makes of it, st.Tx(tx). [store.Tx] lists the kinds of transactions. A nil tx, and the Tx
+// of another store, give a [*batch.InputError]. AddTx checks batches locally, as the
 // ledger would. The Tx method's documentation states the rules for the transaction. After an error
 // nothing of this call is part of the transaction.
 //
-// Call Wake after the commit, so that the batches leave at once. Without it they are looked for once,
-// Options.ScanInterval after AddTx, and found later by a scan (docs/design.md#idle).
+// Call Wake after the commit, so that the batches leave at once. Without it they are looked for
+// once, Options.ScanInterval after AddTx, and found later by a scan (docs/design.md#idle).
 func (r *Runner) AddTx(ctx context.Context, tx store.Tx, batches ...batch.Batch) error {
 	if isnil.Is(tx) {
 		return fmt.Errorf("add in a transaction: %w", badTx("nil"))

@@ -97,8 +97,8 @@ func TestAddTxInMemory(t *testing.T) {
 	})
 }
 
-// An application that commits a transaction, and tells nobody, does not wait for a Runner that rests: a
-// second after AddTx the lane is looked at, in this process or in the one that delivers.
+// An application that commits a transaction, and tells nobody, does not wait for a Runner that
+// rests: a second after AddTx the lane is looked at, in this process or in the one that delivers.
 func TestAddTxWithoutWake(t *testing.T) {
 	for _, by := range []string{"this process", "another process"} {
 		t.Run(by, func(t *testing.T) {

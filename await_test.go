@@ -137,8 +137,8 @@ func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []b
 	return final, missing, err
 }
 
-// An Await that begins while a question about its batch is under way does not get the answer to that
-// question, which may be older than the Add or the Requeue before it.
+// An Await that begins while a question about its batch is under way does not get the answer to
+// that question, which may be older than the Add or the Requeue before it.
 func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool

@@ -24,8 +24,8 @@ func steps() []time.Duration {
 }
 
 // The database's clock steps while batches are on each of their ways, and is put right after ten
-// seconds, while the process runs: all batches are final soon, and nobody is called. A step back that is
-// put right does the same.
+// seconds, while the process runs: all batches are final soon, and nobody is called. A step back
+// that is put right does the same.
 func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 	for _, size := range steps() {
 		for _, by := range []time.Duration{size, -size} {
@@ -72,8 +72,8 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 	}
 }
 
-// A process claims a batch while the clock is ahead, and dies. The claim ends soon after the clock was put
-// right, by the time that it was made for.
+// A process claims a batch while the clock is ahead, and dies. The claim ends soon after the clock
+// was put right, by the time that it was made for.
 func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 	for _, by := range steps() {
 		synctest.Test(t, func(t *testing.T) {

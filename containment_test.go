@@ -124,8 +124,8 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 	}
 }
 
-// panickyStore is a store whose methods panic after their work, until it is told to stop. It has no
-// hints, so that an idle Runner calls each of them often.
+// panickyStore is a store whose methods panic after their work, until it is told to stop. It has
+// no hints, so that an idle Runner calls each of them often.
 type panickyStore struct {
 	noHints
 	in     string
@@ -173,8 +173,9 @@ func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
 	return nil, nil
 }
 
-// A panic of a store is contained, logged with its stack, and counts as a failure of the call, which may have
-// done its work. Once the panics stop the batches end final, each executed once, in order.
+// A panic of a store is contained, logged with its stack, and counts as a failure of the call,
+// which may have done its work. Once the panics stop the batches end final, each executed once, in
+// order.
 func TestAStoreThatPanicsIsContained(t *testing.T) {
 	for _, method := range []string{"Lanes", "Claim", "Payloads", "Record", "Pending", "Upkeep"} {
 		t.Run(method, func(t *testing.T) {
@@ -310,8 +311,8 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	}
 }
 
-// A strategy's bad answer is reported after the claim, so that the observer may call the store: inside of
-// the claim it would wait for that claim.
+// A strategy's bad answer is reported after the claim, so that the observer may call the store:
+// inside of the claim it would wait for that claim.
 func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, sulks := memory.New(), &atomic.Bool{}
@@ -339,7 +340,8 @@ type strict struct{ *panicky }
 
 func (strict) Check(batch.Batch) error { return nil }
 
-// An observer that hears of a panic in Traits may call the Runner, which asks for the traits again.
+// An observer that hears of a panic in Traits may call the Runner, which asks for the traits
+// again.
 func TestAnObserverOfAPanicInTraitsMayAskForThem(t *testing.T) {
 	ledger := strict{&panicky{Ledger: ledgermem.New(nil), in: "Traits"}}
 	var r *dltbatch.Runner

@@ -43,8 +43,8 @@ func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A request that outlives its Run says nothing about the next Run: its late answer closes a gate that
-// nobody uses any more, and no Health is paused for it.
+// A request that outlives its Run says nothing about the next Run: its late answer closes a gate
+// that nobody uses any more, and no Health is paused for it.
 func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

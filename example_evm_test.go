@@ -96,7 +96,8 @@ func payWithAlternatives(ctx context.Context, runner *dltbatch.Runner, cheap, de
 	return err
 }
 
-// A payment that is signed three times, with rising fees: the lowest that pays the price of the chain is sent.
+// A payment that is signed three times, with rising fees: the lowest that pays the price of the
+// chain is sent.
 func Example_evmAlternatives() {
 	node, err := evmtest.Listen(&evmtest.Options{BlockTime: 20 * time.Millisecond}) // or a node of your own
 	if err != nil {

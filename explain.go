@@ -10,8 +10,8 @@ import (
 
 // Explain returns why a batch does not move and how it would. It works in any process, whether
 // or not Run runs there. It reads and changes nothing; its answer was true at one moment, and
-// assumes this Runner's strategy. While its Run posts nothing, because of the ledger, it says so of a
-// batch that waits for that. Explain returns [batch.ErrNotFound] or the store's error, which
+// assumes this Runner's strategy. While its Run posts nothing, because of the ledger, it says so
+// of a batch that waits for that. Explain returns [batch.ErrNotFound] or the store's error, which
 // is [store.ErrUnsupported] where the store lacks [store.CanInspect].
 func (r *Runner) Explain(ctx context.Context, key batch.Key) (batch.Explanation, error) {
 	q := r.engine.ClaimQuery()

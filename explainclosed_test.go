@@ -14,7 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A Runner that posts nothing says why of each batch that waits for that, and no more once it posts again.
+// A Runner that posts nothing says why of each batch that waits for that, and no more once it
+// posts again.
 func TestExplainSaysThatNothingIsPosted(t *testing.T) {
 	for kind, says := range map[ledgermem.FaultKind]string{
 		ledgermem.Unavailable: "Nothing is posted: the ledger is not reached.", ledgermem.Misconfigured: "Nothing is posted: the ledger refuses this client.",

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rewound is a store that can be put back to an earlier state, while no Runner runs: the database after
-// a failover that lost commits, or after the restore of a backup.
+// rewound is a store that can be put back to an earlier state, while no Runner runs: the database
+// after a failover that lost commits, or after the restore of a backup.
 type rewound struct{ *memory.Store }
 
 // rewind puts the store back to the moment after these batches were added.
@@ -45,8 +45,8 @@ func (s *troubles) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// keepsBytes is a ledger whose client prepares bytes and finds a batch by them alone: without bytes it says
-// that nothing was sent, and that the batch is void.
+// keepsBytes is a ledger whose client prepares bytes and finds a batch by them alone: without
+// bytes it says that nothing was sent, and that the batch is void.
 type keepsBytes struct{ *ledgermem.Ledger }
 
 func (l keepsBytes) Traits(s batch.ServiceID) dlt.Traits {
@@ -74,8 +74,9 @@ func (l keepsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attemp
 	return all, nil
 }
 
-// TestWhatTheDatabaseForgotIsNotPosted puts the database back to a state in which nothing was claimed,
-// while the ledger works on three batches, and when they are final. The ledger executes duplicates.
+// TestWhatTheDatabaseForgotIsNotPosted puts the database back to a state in which nothing was
+// claimed, while the ledger works on three batches, and when they are final. The ledger executes
+// duplicates.
 func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -147,7 +148,8 @@ func (l refusesFirst) Submit(ctx context.Context, a batch.Attempt) error {
 	return l.Ledger.Submit(ctx, a)
 }
 
-// TestAnOutcomeWithoutAnAnswerIsHeld loses the store's answer to the outcome that makes a batch final.
+// TestAnOutcomeWithoutAnAnswerIsHeld loses the store's answer to the outcome that makes a batch
+// final.
 func TestAnOutcomeWithoutAnAnswerIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := &unanswered{rewound: &rewound{memory.New()}}, &troubles{}
@@ -173,8 +175,9 @@ func serveFor(t *testing.T, r *dltbatch.Runner, d time.Duration) {
 	require.NoError(t, r.Run(ctx))
 }
 
-// TestTheDoubtIsAsOldAsTheForgottenAttempt lets the time in which a resend is harmless end after the first
-// attempt, not after the claim that the database took for the first. The ledger forgets what it did.
+// TestTheDoubtIsAsOldAsTheForgottenAttempt lets the time in which a resend is harmless end after
+// the first attempt, not after the claim that the database took for the first. The ledger forgets
+// what it did.
 func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
@@ -197,8 +200,8 @@ func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 	})
 }
 
-// TestTheLedgerIsAskedAboutTheBytesThatWereSent lets the database forget nothing but the prepared bytes: the
-// process that has sent them asks about them, not about none.
+// TestTheLedgerIsAskedAboutTheBytesThatWereSent lets the database forget nothing but the prepared
+// bytes: the process that has sent them asks about them, not about none.
 func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
@@ -224,8 +227,8 @@ func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	})
 }
 
-// endsBytes is a ledger on which the bytes of the first attempt are void: another transaction has used up what they
-// need.
+// endsBytes is a ledger on which the bytes of the first attempt are void: another transaction has
+// used up what they need.
 type endsBytes struct{ keepsBytes }
 
 func (l endsBytes) Submit(ctx context.Context, a batch.Attempt) error {
@@ -249,9 +252,9 @@ func (l endsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempt
 	return all, nil
 }
 
-// TestAnotherProcessEndsTheBytes lets another process find that the bytes are void, claim the batch again and
-// die before it keeps new ones. The process that has sent the bytes still holds them, and asks about them. What it
-// finds counts for the row, though the database keeps no bytes.
+// TestAnotherProcessEndsTheBytes lets another process find that the bytes are void, claim the
+// batch again and die before it keeps new ones. The process that has sent the bytes still holds
+// them, and asks about them. What it finds counts for the row, though the database keeps no bytes.
 func TestAnotherProcessEndsTheBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)
@@ -283,9 +286,9 @@ func TestAnotherProcessEndsTheBytes(t *testing.T) {
 	})
 }
 
-// TestOtherBytesAreNotTheBytesThatWereSent puts the database back to the bytes of the first attempt, which are void.
-// The bytes of the second one were executed, and are in the database no more: the end of the first ones says nothing
-// about them, so the batch is not prepared anew.
+// TestOtherBytesAreNotTheBytesThatWereSent puts the database back to the bytes of the first
+// attempt, which are void. The bytes of the second one were executed, and are in the database no
+// more: the end of the first ones says nothing about them, so the batch is not prepared anew.
 func TestOtherBytesAreNotTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)

@@ -54,8 +54,8 @@ func TestTombstonesGoByService(t *testing.T) {
 	})
 }
 
-// A claim of a ledger that prepares before each POST needs time for both requests: otherwise a slow
-// preparation puts the batch back each time, without an error. Where bytes are kept, they are
+// A claim of a ledger that prepares before each POST needs time for both requests: otherwise a
+// slow preparation puts the batch back each time, without an error. Where bytes are kept, they are
 // prepared once.
 func TestAClaimHasTimeForBothRequests(t *testing.T) {
 	const least = 7 * time.Second // twice RequestTimeout, and the margin of a third of it

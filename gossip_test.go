@@ -31,8 +31,8 @@ const (
 	misspeaks  trick = "another word"
 )
 
-// gossip is a proxy before a node that reveals secrets: it puts the Authorization header and the path into
-// every answer of its own. Its own path is a key.
+// gossip is a proxy before a node that reveals secrets: it puts the Authorization header and the
+// path into every answer of its own. Its own path is a key.
 type gossip struct {
 	node  http.Handler
 	addr  string

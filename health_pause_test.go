@@ -25,8 +25,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A pause that changes its reason is reported with the new one, in an event and in Health: "busy" needs
-// patience, and "this client is refused" needs a person.
+// A pause that changes its reason is reported with the new one, in an event and in Health: "busy"
+// needs patience, and "this client is refused" needs a person.
 func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuses atomic.Bool
@@ -65,8 +65,8 @@ func TestAPauseThatChangesItsReasonIsReported(t *testing.T) {
 	})
 }
 
-// A Runner whose last batch is gone does not stay paused until somebody adds another: once its pause is
-// over, nobody knows.
+// A Runner whose last batch is gone does not stay paused until somebody adds another: once its
+// pause is over, nobody knows.
 func TestAnIdleRunnerDoesNotStayPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -117,8 +117,8 @@ func (s *standby) SwapTexts(ctx context.Context, texts ...store.Text) (bool, err
 	return s.Store.SwapTexts(ctx, texts...)
 }
 
-// A database that answers reads and takes no writes is failing while there is work: a read that succeeds
-// does not hide it. The first write that succeeds ends it.
+// A database that answers reads and takes no writes is failing while there is work: a read that
+// succeeds does not hide it. The first write that succeeds ends it.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &standby{Store: memory.New()}
@@ -167,7 +167,8 @@ func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-// An idle Runner notices, too, that its database takes no writes: it writes nothing but its own row.
+// An idle Runner notices, too, that its database takes no writes: it writes nothing but its own
+// row.
 func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &standby{Store: memory.New()}
@@ -194,8 +195,8 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 	})
 }
 
-// A batch about which a person has to decide, and batches of which none moves, are causes in the verdict of
-// every instance; a pause that a person made is none.
+// A batch about which a person has to decide, and batches of which none moves, are causes in the
+// verdict of every instance; a pause that a person made is none.
 func TestAttentionToBatches(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -49,8 +49,8 @@ type noHints struct{ *memory.Store }
 
 func (noHints) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
-// Without hints a scan a second answers for the monitor, too, while nothing is open. An Add of another
-// process is seen as soon as ever.
+// Without hints a scan a second answers for the monitor, too, while nothing is open. An Add of
+// another process is seen as soon as ever.
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := noHints{memory.New()}, &opCounts{by: map[string]int{}}
@@ -78,8 +78,8 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 	})
 }
 
-// While hints arrive and nothing is open, an idle Runner sends less than 0.2 statements a second; a
-// hint, and an Add without one, are found all the same. A store that cannot be heard any more is
+// While hints arrive and nothing is open, an idle Runner sends less than 0.2 statements a second;
+// a hint, and an Add without one, are found all the same. A store that cannot be heard any more is
 // looked at as often as without hints, at once.
 func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 	tier.Hints(t)
@@ -155,8 +155,8 @@ func (m *muffled) cut() {
 	}
 }
 
-// With Options.Rest a database is left alone for as long, and what happens then happens within a short
-// time. What this process adds leaves at once.
+// With Options.Rest a database is left alone for as long, and what happens then happens within a
+// short time. What this process adds leaves at once.
 func TestADatabaseMaySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &opTimes{}
@@ -208,8 +208,8 @@ func (a *opTimes) forget() []time.Time {
 	return at
 }
 
-// A scan leaves out the lanes that are paused. So the monitor looks by itself now and then, and finds
-// what a process that died has left in them.
+// A scan leaves out the lanes that are paused. So the monitor looks by itself now and then, and
+// finds what a process that died has left in them.
 func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, st := t.Context(), memory.New()
@@ -227,8 +227,8 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 	})
 }
 
-// A process that cannot send what it has taken tells the others, which rest: while its ledger is not
-// reached, and when it stops.
+// A process that cannot send what it has taken tells the others, which rest: while its ledger is
+// not reached, and when it stops.
 func TestOthersHearWhatOneCannotSend(t *testing.T) {
 	tier.Hints(t)
 	for phase := range 4 { // of the others' scans, 15 s apart

@@ -133,8 +133,9 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// The ground floor imports only the standard library; cgo, testing, drivers, pgx and OpenTelemetry's
-// API and sqlx reach only their own users, and its SDK nobody. The command's library reaches the command alone.
+// The ground floor imports only the standard library; cgo, testing, drivers, pgx and
+// OpenTelemetry's API and sqlx reach only their own users, and its SDK nobody. The command's
+// library reaches the command alone.
 func TestWhatImportersGet(t *testing.T) {
 	tier.Plain(t)
 	standard := map[string]bool{}

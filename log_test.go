@@ -89,8 +89,8 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 	})
 }
 
-// A batch that ends badly leaves a line with the reason, and each thing is said once: in the log, in the
-// record and in the explanation.
+// A batch that ends badly leaves a line with the reason, and each thing is said once: in the log,
+// in the record and in the explanation.
 func TestTheLogOfARefusedBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, st := &journal{}, memory.New()
@@ -154,7 +154,8 @@ func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 	})
 }
 
-// When the database is gone, each part says so at once, then once a minute, and once when it is over.
+// When the database is gone, each part says so at once, then once a minute, and once when it is
+// over.
 func TestTroublesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const minutes = 10
@@ -220,8 +221,8 @@ func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 	})
 }
 
-// A ledger that is busy is no reason to look. One that cannot be reached is, and one that refuses this
-// client is a fault.
+// A ledger that is busy is no reason to look. One that cannot be reached is, and one that refuses
+// this client is a fault.
 func TestTheLogOfPauses(t *testing.T) {
 	for want, kind := range map[string]error{"INFO": dlt.ErrBusy, "WARN": dlt.ErrUnavailable, "ERROR": dlt.ErrMisconfigured} {
 		t.Run(want, func(t *testing.T) {
@@ -268,8 +269,8 @@ func TestTheLogOfAStop(t *testing.T) {
 	})
 }
 
-// Outcomes that could not be written before the stop had to end are named, and a Run that is not at
-// rest is an error.
+// Outcomes that could not be written before the stop had to end are named, and a Run that is not
+// at rest is an error.
 func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}

@@ -172,8 +172,8 @@ func TestAnInvalidThatCommitsIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// The ledger cannot take a batch for too long, and the store's reply to the outcome that says so is
-// lost: a person is asked all the same.
+// The ledger cannot take a batch for too long, and the store's reply to the outcome that says so
+// is lost: a person is asked all the same.
 func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
@@ -196,8 +196,8 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// cutOff is a process's way to the store. It is cut after the first write whose answer the test chooses:
-// that answer is lost, and nothing gets through until it is mended.
+// cutOff is a process's way to the store. It is cut after the first write whose answer the test
+// chooses: that answer is lost, and nothing gets through until it is mended.
 type cutOff struct {
 	store.Store
 	after func(store.Applied) bool
@@ -239,8 +239,8 @@ func (c *cutOff) Pending(ctx context.Context, q store.PendingQuery) ([]store.InF
 	return c.Store.Pending(ctx, q)
 }
 
-// A batch needs a decision, the store's reply to that is lost, and another process goes on with the
-// batch before the write is repeated: a person is asked all the same.
+// A batch needs a decision, the store's reply to that is lost, and another process goes on with
+// the batch before the write is repeated: a person is asked all the same.
 func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -266,8 +266,8 @@ func TestADecisionIsReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	})
 }
 
-// A batch ends and halts its lane, the store's reply is lost, and a person requeues the batch before
-// the write is repeated: both are reported.
+// A batch ends and halts its lane, the store's reply is lost, and a person requeues the batch
+// before the write is repeated: both are reported.
 func TestAnEndAndAHaltAreReportedAlthoughTheBatchMovedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()

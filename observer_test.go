@@ -115,7 +115,8 @@ func TestObserverGetsTheValuesOfADecision(t *testing.T) {
 	})
 }
 
-// ailing is a ledger that is misconfigured at first, and that names itself to all services but one.
+// ailing is a ledger that is misconfigured at first, and that names itself to all services but
+// one.
 type ailing struct {
 	*ledgermem.Ledger
 	until time.Time

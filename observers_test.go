@@ -227,7 +227,8 @@ func TestObserversGetContextsThatLast(t *testing.T) {
 	})
 }
 
-// The Runner goes on once Options.Observer has returned: that one misses nothing, however slow it is.
+// The Runner goes on once Options.Observer has returned: that one misses nothing, however slow it
+// is.
 func TestTheFirstObserverIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, others := &events{}, make([]batch.Observer, 3)

@@ -21,27 +21,29 @@ import (
 // After the store's error the act may have been done or not. A second call with the same
 // record is harmless, and gives ErrMovedOn if the first one took effect.
 
-// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt (else
-// [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being submitted.
+// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt
+// (else [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being
+// submitted.
 func (r *Runner) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.desk.Cancel(ctx, seen, by)
 }
 
 // Requeue puts an Invalid or Rejected batch back into its old place in its lane. The batch leaves
-// again once the ledger's ResendQuiet has passed since its last POST. If the batch halted its lane,
-// the lane stays halted. Where another ledger than this Runner's serves the service the error is
-// [ErrOtherLedger], and nothing is done.
+// again once the ledger's ResendQuiet has passed since its last POST. If the batch halted its
+// lane, the lane stays halted. Where another ledger than this Runner's serves the service the
+// error is [ErrOtherLedger], and nothing is done.
 func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return r.desk.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It is for a batch that
-// needs a decision (EventDecision, [Runner.Explain]), and for a waiting batch that Cancel refuses.
-// The batch's claim must have expired, else the error is [batch.ErrInDoubt]. The decision is about
-// the attempt that seen shows: a later attempt is another doubt and gives [batch.ErrMovedOn]. A
-// wrong ruling breaks the promise "at most once in effect", or loses the batch. Where prepared
-// bytes may be sent again for ever (dlt.Forever), [batch.NotExecutedSendAgain] only sends them
-// again, and [batch.NotExecutedReject] is for good: such a batch is not requeued.
+// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It is for a batch
+// that needs a decision (EventDecision, [Runner.Explain]), and for a waiting batch that Cancel
+// refuses. The batch's claim must have expired, else the error is [batch.ErrInDoubt]. The decision
+// is about the attempt that seen shows: a later attempt is another doubt and gives
+// [batch.ErrMovedOn]. A wrong ruling breaks the promise "at most once in effect", or loses the
+// batch. Where prepared bytes may be sent again for ever (dlt.Forever),
+// [batch.NotExecutedSendAgain] only sends them again, and [batch.NotExecutedReject] is for good:
+// such a batch is not requeued.
 func (r *Runner) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return r.desk.Decide(ctx, seen, ruling, by)
 }

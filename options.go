@@ -35,10 +35,10 @@ type Options struct {
 	// other instances ask the ledger about them. It must be longer than RequestTimeout plus a
 	// margin of a third of it (at least 100 ms, at most 5 s), and longer than twice RequestTimeout
 	// plus that margin where the ledger prepares before each POST (dlt.Traits.Renews). Defaults to
-	// 60 s. A claim itself takes a part of that time. If no request fits into the rest, the batches
-	// are put back, and batch.EventTrouble reports it. With a shorter time the lanes of an instance
-	// that died go on sooner. But less is claimed at once, and fewer quick retries fit into a
-	// claim.
+	// 60 s. A claim itself takes a part of that time. If no request fits into the rest, the
+	// batches are put back, and batch.EventTrouble reports it. With a shorter time the lanes of an
+	// instance that died go on sooner. But less is claimed at once, and fewer quick retries fit
+	// into a claim.
 	ClaimTTL time.Duration
 	// FirstPoll is the time from acceptance to the first status query about a batch. The pause
 	// doubles up to PollInterval. Defaults to 10 ms. A longer time suits a ledger that commits in
@@ -46,7 +46,8 @@ type Options struct {
 	FirstPoll time.Duration
 	// PollInterval is the longest time between two status queries about a batch, and between two
 	// looks of Await at the database. Defaults to 1 s. A shorter one sees slow commits, and what
-	// other processes have done, sooner; it costs requests to the ledger and reads of the database.
+	// other processes have done, sooner; it costs requests to the ledger and reads of the
+	// database.
 	PollInterval time.Duration
 	// ScanInterval is how often the Runner looks for lanes that no hint named, such as the Adds of
 	// other processes: up to 5,000 lanes each time. Defaults to 1 s. A shorter one finds them
@@ -58,8 +59,8 @@ type Options struct {
 
 	// Retry says how often a batch is tried again, and after which pauses: see its fields.
 	Retry RetryPolicy
-	// RetryOf returns what differs from Retry for a service: the fields that are not zero. It must be
-	// pure and quick, and may be called concurrently. Defaults to no differences.
+	// RetryOf returns what differs from Retry for a service: the fields that are not zero. It must
+	// be pure and quick, and may be called concurrently. Defaults to no differences.
 	RetryOf func(batch.ServiceID) RetryPolicy
 	// Policy decides how a lane without its own policy (Runner.SetPolicy) goes on when one of
 	// its batches ends Invalid or Rejected. Defaults to [batch.PolicyContinue]. Choose
@@ -110,13 +111,13 @@ type Options struct {
 	// The batch goes on. Defaults to 1 h. A shorter one calls a person sooner, also where the
 	// ledger would have taken or decided the batch a little later.
 	StuckAfter time.Duration
-	// Rest lets a database sleep that does so while nobody asks it anything. While nothing is open the
-	// Runner asks once in so long, all at once, and does not listen to other processes. So what others
-	// add is found up to Rest later; what this process adds leaves at once. Instances that died, and a
-	// database that takes no writes, are seen later, too. Defaults to 0, and an idle Runner sends less
-	// than 0.2 statements a second where it hears hints, and two elsewhere (docs/design.md#idle). Set
-	// it, to 10 min or more, where the process that adds also delivers. The pool must close idle
-	// connections (SetConnMaxIdleTime).
+	// Rest lets a database sleep that does so while nobody asks it anything. While nothing is open
+	// the Runner asks once in so long, all at once, and does not listen to other processes. So
+	// what others add is found up to Rest later; what this process adds leaves at once. Instances
+	// that died, and a database that takes no writes, are seen later, too. Defaults to 0, and an
+	// idle Runner sends less than 0.2 statements a second where it hears hints, and two elsewhere
+	// (docs/design.md#idle). Set it, to 10 min or more, where the process that adds also delivers.
+	// The pool must close idle connections (SetConnMaxIdleTime).
 	Rest time.Duration
 	// Observer receives every event, before the Runner goes on: none is lost. Defaults to none.
 	// An observer that may be slow belongs into Observers.
@@ -130,8 +131,8 @@ type Options struct {
 	// nothing.
 	Calls batch.CallObserver
 	// TraceParent returns the trace context of a caller of Add or AddTx, which is stored with the
-	// batches that have none of their own ([batch.Batch].TraceParent), or "". It must be quick, and
-	// may be called concurrently. otelbatch.TraceParent is one. A text that is no context
+	// batches that have none of their own ([batch.Batch].TraceParent), or "". It must be quick,
+	// and may be called concurrently. otelbatch.TraceParent is one. A text that is no context
 	// ([batch.ValidTraceParent]) and a panic count in [health.Health].DroppedTraces, and the batch
 	// is added all the same. Defaults to none, which costs nothing.
 	TraceParent func(ctx context.Context) string

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A process whose route of a service leads to another ledger, which it cannot even serve, asks that
-// ledger nothing about the batches in flight: its answers would end their doubts.
+// A process whose route of a service leads to another ledger, which it cannot even serve, asks
+// that ledger nothing about the batches in flight: its answers would end their doubts.
 func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -67,8 +67,8 @@ func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // Where the route changes between a claim and its request, the other ledger prepares nothing: its
-// bytes would be kept with the batch, and go out with it later. What the gate refuses is no call, and counts
-// as none: neither Calls nor Health hears of it.
+// bytes would be kept with the batch, and go out with it later. What the gate refuses is no call,
+// and counts as none: neither Calls nor Health hears of it.
 func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved atomic.Bool
@@ -98,7 +98,8 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	})
 }
 
-// A requeue goes by the quiet time of the ledger that serves the service. A process without it refuses.
+// A requeue goes by the quiet time of the ledger that serves the service. A process without it
+// refuses.
 func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -131,8 +132,8 @@ func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 	})
 }
 
-// A process removes the old batches of a service that another ledger serves, and keeps their tombstones:
-// its own ledger's traits say nothing of that one.
+// A process removes the old batches of a service that another ledger serves, and keeps their
+// tombstones: its own ledger's traits say nothing of that one.
 func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
@@ -143,7 +144,8 @@ func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
 		_, err := r.Await(t.Context(), one("s", "a").Key())
 		require.NoError(t, err)
 		require.NoError(t, stop())
-		// Another instance, whose route for s has changed: it holds s, and removes its old batches.
+		// Another instance, whose route for s has changed: it holds s, and removes its old
+		// batches.
 		second := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "s" {
 				t.Name, t.ResendHarmlessFor, t.AddAgainHarmless = "other", dlt.Forever, true

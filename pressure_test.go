@@ -231,12 +231,14 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 	})
 }
 
-// Promise 7: after an outage, requests of services that hang do not keep the place of a healthy one.
+// Promise 7: after an outage, requests of services that hang do not keep the place of a healthy
+// one.
 //
-// At the end of the outage the gate's pause lasts for 18 s at most: 15 s, and a fifth for jitter. Then one
-// request after the other leaves, each 1 s after the last, since that one hangs (`hangsAfter` in `internal/submit`), and the queuer
-// looks each 20 ms. The healthy lane was added last, behind 40 others, and whatever goes again stands behind
-// it: 18 s and 40 times 1.02 s are less than a minute.
+// At the end of the outage the gate's pause lasts for 18 s at most: 15 s, and a fifth for jitter.
+// Then one request after the other leaves, each 1 s after the last, since that one hangs
+// (`hangsAfter` in `internal/submit`), and the queuer looks each 20 ms. The healthy lane was added
+// last, behind 40 others, and whatever goes again stands behind it: 18 s and 40 times 1.02 s are
+// less than a minute.
 func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)

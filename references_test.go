@@ -167,8 +167,8 @@ func prose(page string) iter.Seq[string] {
 	}
 }
 
-// The table "Where it is decided" names files, and functions in them. A function that is renamed or
-// moved must not leave it wrong.
+// The table "Where it is decided" names files, and functions in them. A function that is renamed
+// or moved must not leave it wrong.
 func TestTableOfDecisions(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("docs/architecture.md")
@@ -267,7 +267,8 @@ func decisions(table string, code map[string]string) (wrong []string, named int)
 	return wrong, named
 }
 
-// docs/field.md names code and tests as the table of decisions does: its rows must not outlive them.
+// docs/field.md names code and tests as the table of decisions does: its rows must not outlive
+// them.
 func TestFieldPage(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("docs/field.md")

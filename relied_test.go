@@ -262,8 +262,8 @@ func TestADifferenceIsReportedOnce(t *testing.T) {
 	})
 }
 
-// A Run reads and writes the record for as many services as that names, and once for all that differ from
-// the recorded one.
+// A Run reads and writes the record for as many services as that names, and once for all that
+// differ from the recorded one.
 func TestTheRecordCostsLittle(t *testing.T) {
 	for special, most := range map[batch.ServiceID]int{"": 2 * 17, "b": 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,8 @@ func (k *keeps) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 	return k.Store.SwapTexts(ctx, all...)
 }
 
-// A record names few services. Where these are alike it holds for all, until a Runner meets one that
-// differs.
+// A record names few services. Where these are alike it holds for all, until a Runner meets one
+// that differs.
 func TestTheRecordNamesFewOfManyServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &record{T: t, Store: memory.New()}

@@ -141,9 +141,9 @@ func TestRetentionKeepsUp(t *testing.T) {
 	}
 }
 
-// Where an Add of an old id may take effect again, the ids of all batches are kept, however they ended: a
-// caller that repeats its Add after retention gets the first outcome, or an error that says how the batch
-// ended. That the kept bytes may be sent again for ever says nothing about it.
+// Where an Add of an old id may take effect again, the ids of all batches are kept, however they
+// ended: a caller that repeats its Add after retention gets the first outcome, or an error that
+// says how the batch ended. That the kept bytes may be sent again for ever says nothing about it.
 func TestAddAgainAfterRetention(t *testing.T) {
 	for name, traits := range map[string]dlt.Traits{
 		"nothing is said":                     {Name: "test"},
@@ -193,8 +193,8 @@ func TestAddAgainAfterRetention(t *testing.T) {
 	}
 }
 
-// A ledger whose client would prepare other bytes for a forgotten batch, or that forgets ids, does not
-// take an old id for ever.
+// A ledger whose client would prepare other bytes for a forgotten batch, or that forgets ids, does
+// not take an old id for ever.
 func TestContradictingTraitsAreRefused(t *testing.T) {
 	for name, traits := range map[string]dlt.Traits{
 		"prepares":                {Name: "test", ResendHarmlessFor: dlt.Forever, AddAgainHarmless: true, Prepares: true},

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// An intent of an EVM chain is paid once, also where its caller adds it again long after retention has
-// removed it: the forgotten bytes named the nonce, and a new attempt would get another one.
+// An intent of an EVM chain is paid once, also where its caller adds it again long after retention
+// has removed it: the forgotten bytes named the nonce, and a new attempt would get another one.
 func TestAnIntentIsPaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, err := evmtest.Listen(&evmtest.Options{InMemory: true, ChainID: 1337, BlockTime: 2 * time.Second})

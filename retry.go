@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// RetryPolicy says how often the Runner tries a batch again, and after which pauses. A field that is zero
-// has its default: in Options.Retry the one that it names, in an answer of Options.RetryOf that of Options.Retry.
+// RetryPolicy says how often the Runner tries a batch again, and after which pauses. A field that
+// is zero has its default: in Options.Retry the one that it names, in an answer of Options.RetryOf
+// that of Options.Retry.
 type RetryPolicy struct {
 	// Budget limits the attempts of batches without a budget of their own ([batch.Budget]). A
 	// batch that uses it up is Rejected, with the reason, once no attempt is in doubt.
@@ -21,7 +22,8 @@ type RetryPolicy struct {
 	// doubles up to MaxDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
 	// delay spares a ledger that is often busy, and slows the lane.
 	Delay time.Duration
-	// MaxDelay limits Delay. Defaults to 15 s. After a long outage a lane goes on within this time.
+	// MaxDelay limits Delay. Defaults to 15 s. After a long outage a lane goes on within this
+	// time.
 	MaxDelay time.Duration
 	// QuickRetries is how often a busy or unreachable ledger is tried again at once, within one
 	// claim. Defaults to 3; negative means never. They hide short failures from the lane without
@@ -33,7 +35,8 @@ type RetryPolicy struct {
 	QuickRetryPause time.Duration
 }
 
-// or fills the zero fields of p in from another policy. A longest delay below the first follows it.
+// or fills the zero fields of p in from another policy. A longest delay below the first follows
+// it.
 func (p RetryPolicy) or(other RetryPolicy) RetryPolicy {
 	p.Budget = cmp.Or(p.Budget, other.Budget)
 	p.QuickRetries = cmp.Or(p.QuickRetries, other.QuickRetries)

@@ -128,9 +128,10 @@ func TestNoRoute(t *testing.T) {
 	})
 }
 
-// A route whose answer changes while a Run lives, against its contract, executes nothing twice: the batch in
-// doubt at one ledger is neither asked about nor sent at another, and neither is a batch that the first
-// ledger has accepted. Their services are held and reported until the old route is back.
+// A route whose answer changes while a Run lives, against its contract, executes nothing twice:
+// the batch in doubt at one ledger is neither asked about nor sent at another, and neither is a
+// batch that the first ledger has accepted. Their services are held and reported until the old
+// route is back.
 func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved, down atomic.Bool

@@ -86,10 +86,10 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // start, a restart and a takeover from an instance that died.
 //
 // It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error about
-// the ledger's traits, the store's error if the first look at the database fails, or [ErrDrain]. It
-// reports and retries all other failures of the store, the ledger and the caller's code. While the
-// first look finds a database that takes no writes ([store.ErrReadOnly]), as during a failover, Run
-// reports that (EventTrouble, [health.Health].Trouble) and looks again.
+// the ledger's traits, the store's error if the first look at the database fails, or [ErrDrain].
+// It reports and retries all other failures of the store, the ledger and the caller's code. While
+// the first look finds a database that takes no writes ([store.ErrReadOnly]), as during a
+// failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
 func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
 // Add checks batches locally, as the ledger would (dlt.Ledger.Check), and stores all of them or
@@ -108,9 +108,9 @@ func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// Wake announces that a service may have a batch to send, for example after the commit of an AddTx.
-// Without it the next scans find the batch. A name that no store takes ([batch.Batch].Validate) is
-// passed over: no batch can have it.
+// Wake announces that a service may have a batch to send, for example after the commit of an
+// AddTx. Without it the next scans find the batch. A name that no store takes
+// ([batch.Batch].Validate) is passed over: no batch can have it.
 func (r *Runner) Wake(service batch.ServiceID) {
 	if (batch.Key{Service: service, ID: "any"}).Validate() != nil {
 		return // nobody would ever forget the name

@@ -310,7 +310,8 @@ func (silentGet) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
 	return batch.Record{}, ctx.Err()
 }
 
-// A database that does not answer holds an Await back for half a second, and its caller's cancel for no time.
+// A database that does not answer holds an Await back for half a second, and its caller's cancel
+// for no time.
 func TestAwaitAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, silentGet{memory.New()}, ledgermem.New(nil), nil)
@@ -379,8 +380,8 @@ func (s *slowClaims) Claim(ctx context.Context, q store.ClaimQuery, f store.Choo
 	return s.Store.Claim(ctx, q, f)
 }
 
-// A claim that takes so long that no request fits into its rest is put back. That is reported, and the
-// lane rests, instead of being claimed again at once and in silence.
+// A claim that takes so long that no request fits into its rest is put back. That is reported, and
+// the lane rests, instead of being claimed again at once and in silence.
 func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		o     dltbatch.Options

@@ -65,8 +65,8 @@ func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
 	return s
 }
 
-// Of several Runners one at a time counts for all, and each shows itself. A Runner that does not run
-// reads the same.
+// Of several Runners one at a time counts for all, and each shows itself. A Runner that does not
+// run reads the same.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

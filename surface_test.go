@@ -186,9 +186,9 @@ func surface(t *testing.T) (all []string) {
 	return all
 }
 
-// exported lists, in order, what a package exports: its names, the methods of its types, also those
-// that they have from embedded types which are not exported or internal, and the interfaces that an
-// interface embeds. Fields are not listed.
+// exported lists, in order, what a package exports: its names, the methods of its types, also
+// those that they have from embedded types which are not exported or internal, and the interfaces
+// that an interface embeds. Fields are not listed.
 func exported(pkg *types.Package) (all []string) {
 	base := strings.TrimPrefix(pkg.Path(), module+"/")
 	if pkg.Path() == module {

@@ -20,8 +20,8 @@ const (
 	callersTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-// A batch keeps its own trace context, or else the caller's. What is no context is dropped and counted,
-// and the batch is added all the same.
+// A batch keeps its own trace context, or else the caller's. What is no context is dropped and
+// counted, and the batch is added all the same.
 func TestTraceContextsOfABatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		own     string
@@ -57,8 +57,8 @@ func TestTraceContextsOfABatch(t *testing.T) {
 	}
 }
 
-// A TraceRequest gets the contexts of the batches in a POST; one that panics, or returns nothing, keeps
-// no batch back. Both are contained in what the POST does.
+// A TraceRequest gets the contexts of the batches in a POST; one that panics, or returns nothing,
+// keeps no batch back. Both are contained in what the POST does.
 func TestTraceRequest(t *testing.T) {
 	type key struct{}
 	for name, c := range map[string]struct {
@@ -113,7 +113,8 @@ func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {
 	return p.Ledger.Submit(ctx, a)
 }
 
-// A TraceRequest that returns a context with a later deadline does not let the POST outlive its time.
+// A TraceRequest that returns a context with a later deadline does not let the POST outlive its
+// time.
 func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan time.Duration, 1)

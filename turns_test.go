@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Questions about several services, of which one at a time finds a free hand, do not bring one another
-// along without a pause, however soon each is to be asked again.
+// Questions about several services, of which one at a time finds a free hand, do not bring one
+// another along without a pause, however soon each is to be asked again.
 func TestQuestionsTakeTurnsAtOneHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

@@ -8,14 +8,15 @@ type Attempt struct {
 	// Payload is nil for a status query. It must not be changed, nor kept after the call that
 	// received it.
 	Payload []byte
-	// Prepared is what the client's dlt.Ledger.Prepare has returned for this batch and the store has
-	// kept, byte for byte, in submissions and in status queries. It is nil where the client
-	// prepares nothing, and where nothing was kept. It must not be changed, nor kept after the call
-	// that received it.
+	// Prepared is what the client's dlt.Ledger.Prepare has returned for this batch and the store
+	// has kept, byte for byte, in submissions and in status queries. It is nil where the client
+	// prepares nothing, and where nothing was kept. It must not be changed, nor kept after the
+	// call that received it.
 	Prepared []byte
-	// Lane has the prepared bytes of the other open batches of the lane, as the claim saw them, and of
-	// those that were prepared since in the same run; in any order. It is nil in status queries, and
-	// where the client does not declare dlt.Traits.PreparesInOrder. Like Prepared it must not be changed.
+	// Lane has the prepared bytes of the other open batches of the lane, as the claim saw them,
+	// and of those that were prepared since in the same run; in any order. It is nil in status
+	// queries, and where the client does not declare dlt.Traits.PreparesInOrder. Like Prepared it
+	// must not be changed.
 	Lane [][]byte
 	// Committed says, in a status query, that the commit of the batch is recorded, and only its
 	// receipts are asked for: no verdict waits for the answer. A client without the trait Receipts

@@ -61,7 +61,8 @@ func (b Batch) Key() Key { return Key{Service: b.Service, ID: b.ID} }
 func (b Batch) Hash() [sha256.Size]byte { return sha256.Sum256(b.Payload) }
 
 // Validate reports whether the batch can be stored. It checks the needs of every ledger, not
-// the rules of a particular one (its client's dlt.Ledger.Check knows those). The error is an [*InputError].
+// the rules of a particular one (its client's dlt.Ledger.Check knows those). The error is an
+// [*InputError].
 func (b Batch) Validate() error {
 	err := b.validate()
 	var in *InputError

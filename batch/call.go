@@ -11,9 +11,9 @@ type Call struct {
 	// Part is "store" or "ledger".
 	Part string
 	// Op is the operation. Of the ledger: prepare, resolve, statuses, submit, submit_list. Of the
-	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, count_open, decide, finals,
-	// get, history, keep_prepared, lane_history, lanes, list, list_texts, look, payloads, pending,
-	// prune, read_texts, record, requeue, steer, swap_texts, tell, upkeep, witnesses.
+	// store: acquit, add, add_tx, attempts, cancel, checked, claim, control, count_open, decide,
+	// finals, get, history, keep_prepared, lane_history, lanes, list, list_texts, look, payloads,
+	// pending, prune, read_texts, record, requeue, steer, swap_texts, tell, upkeep, witnesses.
 	Op string
 	// Items is the number of things in the call. For claim (batches), lanes, list, pending, prune,
 	// list_texts, upkeep (warnings) and witnesses it is the number returned; for the others
@@ -26,9 +26,9 @@ type Call struct {
 	Err error
 }
 
-// CallObserver observes calls (dltbatch.Options.Calls). ObserveCall is called after each call, by the goroutine that made
-// it and with its context, from several goroutines at once. It must be quick. A panic in it is
-// contained and logged.
+// CallObserver observes calls (dltbatch.Options.Calls). ObserveCall is called after each call, by
+// the goroutine that made it and with its context, from several goroutines at once. It must be
+// quick. A panic in it is contained and logged.
 type CallObserver interface {
 	ObserveCall(ctx context.Context, c Call)
 }

@@ -36,10 +36,10 @@ var (
 	ErrForgotten = errors.New("dltbatch: the database has forgotten an attempt")
 )
 
-// EndedError means that an added batch was added before, under this id or this DataChangeID, and that
-// retention removed it after it had ended as Rejected or Invalid. Nothing of the call was stored.
-// Whoever still wants the effect adds a batch under a new id: that is a decision, because a person
-// may have cancelled the first one. It wraps [ErrEnded].
+// EndedError means that an added batch was added before, under this id or this DataChangeID, and
+// that retention removed it after it had ended as Rejected or Invalid. Nothing of the call was
+// stored. Whoever still wants the effect adds a batch under a new id: that is a decision, because
+// a person may have cancelled the first one. It wraps [ErrEnded].
 type EndedError struct {
 	// Record is what is kept of the removed batch.
 	Record Record `json:"record"`

@@ -22,8 +22,9 @@ const (
 	EventFinal EventKind = "final"
 	// EventInDoubt: an attempt ended, and its outcome is not known.
 	EventInDoubt EventKind = "in_doubt"
-	// EventDecision: a person is called, because the batch cannot go on by itself, or has not moved for
-	// dltbatch.Options.StuckAfter. Err says why. It comes once until the batch moves or a person acts.
+	// EventDecision: a person is called, because the batch cannot go on by itself, or has not
+	// moved for dltbatch.Options.StuckAfter. Err says why. It comes once until the batch moves or
+	// a person acts.
 	EventDecision EventKind = "needs_decision"
 	// EventOrderBreach: a batch that was final was committed after all; later batches may have
 	// gone ahead. Where the strategy relies on the ledger to keep the order of submission,
@@ -35,8 +36,8 @@ const (
 	// EventVanished: the ledger no longer has a batch that it had committed (a fork).
 	// The batch stays Committed; Err says what the ledger says now.
 	EventVanished EventKind = "vanished"
-	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while. EventPaused
-	// comes again, without an EventResumed before, if the kind of reason changes.
+	// EventPaused and EventResumed: nothing is posted for Service (or at all) for a while.
+	// EventPaused comes again, without an EventResumed before, if the kind of reason changes.
 	EventPaused  EventKind = "paused"
 	EventResumed EventKind = "resumed"
 	// EventHalted: nothing leaves a lane until an operator releases it. Key is a batch that

@@ -96,8 +96,8 @@ type Explanation struct {
 	ClaimLeft time.Duration `json:"claim_left_ns,omitzero"`
 	// LastError is the error of the last attempt that failed.
 	LastError *SubmissionError `json:"last_error,omitzero"`
-	// Decision is why a person was called; "" where nobody was. The batch may go on by itself all the
-	// same, as Cause says. With CauseUnserved it is the fault of the ledger or the options.
+	// Decision is why a person was called; "" where nobody was. The batch may go on by itself all
+	// the same, as Cause says. With CauseUnserved it is the fault of the ledger or the options.
 	Decision string `json:"decision,omitzero"`
 	// Attempts is the number of attempts so far.
 	Attempts int `json:"attempts"`

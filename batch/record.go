@@ -32,7 +32,8 @@ type Record struct {
 
 	// Error is the last submission error, and the reason why the batch is Rejected or Invalid.
 	Error *SubmissionError `json:"error,omitzero"`
-	// Decision is why a person was called about the batch, since it moved last; "" where nobody was.
+	// Decision is why a person was called about the batch, since it moved last; "" where nobody
+	// was.
 	Decision string `json:"decision,omitzero"`
 	// Receipts are the results of the transactions that the ledger named.
 	Receipts []Receipt `json:"receipts,omitzero"`
@@ -95,8 +96,8 @@ func (e *SubmissionError) Error() string {
 	return string(e.Kind) + ": " + e.Message
 }
 
-// Sanitised returns a copy that any database takes: valid UTF-8, no control characters, bounded. It is
-// nil for nil.
+// Sanitised returns a copy that any database takes: valid UTF-8, no control characters, bounded.
+// It is nil for nil.
 func (e *SubmissionError) Sanitised() *SubmissionError {
 	if e == nil {
 		return nil

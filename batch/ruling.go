@@ -1,18 +1,19 @@
 package batch
 
 // Ruling is what a person states about a batch in doubt, after a look at the ledger, and with that
-// what becomes of the batch. The words are stored, and are the same in the command and the console.
+// what becomes of the batch. The words are stored, and are the same in the command and the
+// console.
 type Ruling string
 
 // The rulings.
 const (
 	// WasCommitted makes the batch Committed.
 	WasCommitted Ruling = "committed"
-	// NotExecutedSendAgain makes the batch Unknown, and it is sent again. If the ledger has executed
-	// it, or still executes what was sent, it may be executed twice.
+	// NotExecutedSendAgain makes the batch Unknown, and it is sent again. If the ledger has
+	// executed it, or still executes what was sent, it may be executed twice.
 	NotExecutedSendAgain Ruling = "not_executed_send_again"
-	// NotExecutedReject makes the batch Rejected. If the ledger has executed it, or still does, the
-	// application takes for void what has happened.
+	// NotExecutedReject makes the batch Rejected. If the ledger has executed it, or still does,
+	// the application takes for void what has happened.
 	NotExecutedReject Ruling = "not_executed_reject"
 )
 

@@ -53,8 +53,8 @@ type Status struct {
 	// Receipts are the results of the failed transactions, where the ledger names them.
 	Receipts []Receipt
 	// Message is the reason, for ReportedInvalid, ReportedFailed and ReportedVoid. For
-	// ReportedPending, ReportedStalled and ReportedValid it says what the batch waits for, where the ledger knows: the text of a decision
-	// has it then.
+	// ReportedPending, ReportedStalled and ReportedValid it says what the batch waits for, where
+	// the ledger knows: the text of a decision has it then.
 	Message string
 	// Endpoint names the node that gave this answer itself, if Submit uses the same node at
 	// present; "" if not, or if not known. At most 200 bytes. Each node may have a memory of

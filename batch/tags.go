@@ -14,8 +14,8 @@ const (
 )
 
 // Tags are what the application calls a batch, such as {"invoice": "4711", "customer": "77"}, so
-// that people find it: values by name. The store keeps them with the batch and has an index of them;
-// they are not sent to the ledger. A secret does not belong there: tags show in lists.
+// that people find it: values by name. The store keeps them with the batch and has an index of
+// them; they are not sent to the ledger. A secret does not belong there: tags show in lists.
 //
 // Tags are no part of what makes two batches the same: a batch that is added again with other tags
 // counts as stored, and the stored batch keeps its tags. They cannot be changed, and go with the
@@ -67,7 +67,8 @@ func ParseTag(s string) (Tag, error) {
 }
 
 // Validate reports whether a batch can have the tag: a name of at most [MaxTagName] bytes without
-// "=", and a value of 1 to [MaxTagValue] bytes, both printable text. The error is an [*InputError].
+// "=", and a value of 1 to [MaxTagValue] bytes, both printable text. The error is an
+// [*InputError].
 func (t Tag) Validate() error {
 	if err := CheckText("Tags", t.Name, MaxTagName); err != nil {
 		return err

@@ -4,9 +4,9 @@ package batch
 const traceParentLen = 55
 
 // ValidTraceParent reports whether s is the value of a traceparent header of W3C Trace Context,
-// version 00: "00-", the trace id, "-", the parent id, "-" and the flags, in lower-case hexadecimal
-// digits, and neither id all zeros. A value of a later version is not valid here: its meaning is not
-// known yet. ValidTraceParent allocates nothing.
+// version 00: "00-", the trace id, "-", the parent id, "-" and the flags, in lower-case
+// hexadecimal digits, and neither id all zeros. A value of a later version is not valid here: its
+// meaning is not known yet. ValidTraceParent allocates nothing.
 func ValidTraceParent(s string) bool {
 	const traceID, parentID, flags = 3, 36, 53
 	if len(s) != traceParentLen || s[:traceID] != "00-" || s[parentID-1] != '-' || s[flags-1] != '-' {

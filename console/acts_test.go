@@ -26,7 +26,8 @@ func reason(more ...string) map[string]string {
 	return words
 }
 
-// done says that the last act upon a lane, or a batch, was this one, by ada, alone or as part of a bulk action.
+// done says that the last act upon a lane, or a batch, was this one, by ada, alone or as part of a
+// bulk action.
 func (p *person) done(acts []batch.Act, err error, action batch.Action) {
 	p.Helper()
 	require.NoError(p, err)
@@ -103,8 +104,8 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
-// Each act of the page of a batch is done to what was seen; an act that its state does not allow is
-// greyed with the reason.
+// Each act of the page of a batch is done to what was seen; an act that its state does not allow
+// is greyed with the reason.
 func TestActsUponABatch(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")

@@ -84,7 +84,8 @@ func TestASelectionComesBack(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// TestTooManyFields refuses forms and addresses with more fields than any page has, before they are parsed.
+// TestTooManyFields refuses forms and addresses with more fields than any page has, before they
+// are parsed.
 func TestTooManyFields(t *testing.T) {
 	fields := strings.Repeat("a&", 1<<20)
 	form := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(fields))

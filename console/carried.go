@@ -19,8 +19,8 @@ const (
 	keptEnds    = 100         // reasons why an action ended early
 )
 
-// carried are the bulk actions that this process carries out: each in a goroutine, which outlives the
-// request that began it and keeps its progress in the store.
+// carried are the bulk actions that this process carries out: each in a goroutine, which outlives
+// the request that began it and keeps its progress in the store.
 type carried struct {
 	mu     sync.Mutex
 	closed bool
@@ -84,7 +84,8 @@ func (u *carried) close() {
 	u.all.Wait()
 }
 
-// carryOut lets this process go on with a kept action. It returns after the end, or after a moment.
+// carryOut lets this process go on with a kept action. It returns after the end, or after a
+// moment.
 func (v *visit) carryOut(ctx context.Context, token string, by batch.By) error {
 	c := v.Console // not the visit, which ends before
 	ended, err := c.carried.start(ctx, token, func(ctx context.Context) string {

@@ -2,22 +2,22 @@
 // reason, and the remedy, and lets a person act. It is one [net/http.Handler], which needs a store
 // and nothing else, no ledger client. The command "dltbatch console" serves it.
 //
-// The pages are HTML, and every file comes from the handler itself. The one script is small: it switches
-// the theme, copies ids, suggests what a search may mean, and keeps the first page up to date; nothing
-// needs it. Nothing is loaded from elsewhere, no cookie is set, and no session is kept: any number of replicas may
-// answer. Mount it where only operators look, at a pattern that ends in a slash, behind the
-// application's own authentication: the console asks for no password. All links are relative, so
-// that it works below any prefix.
+// The pages are HTML, and every file comes from the handler itself. The one script is small: it
+// switches the theme, copies ids, suggests what a search may mean, and keeps the first page up to
+// date; nothing needs it. Nothing is loaded from elsewhere, no cookie is set, and no session is
+// kept: any number of replicas may answer. Mount it where only operators look, at a pattern that
+// ends in a slash, behind the application's own authentication: the console asks for no password.
+// All links are relative, so that it works below any prefix.
 //
 // A GET changes nothing. An act is a POST of a form, from the same origin
-// ([net/http.CrossOriginProtection]). It has a reason, and is upon the version that its person saw.
-// [Options].Actor names this person. Dangerous acts want a word typed. Pages never show a payload,
-// and no error that may quote a data source name: such an error is in the log
+// ([net/http.CrossOriginProtection]). It has a reason, and is upon the version that its person
+// saw. [Options].Actor names this person. Dangerous acts want a word typed. Pages never show a
+// payload, and no error that may quote a data source name: such an error is in the log
 // (docs/operations.md#the-console).
 //
-// A bulk action outlives the request that begins it. The process of the console carries it out, and
-// the store keeps its progress ([operator.Bulks]), so that any replica shows the progress, cancels the
-// action, or goes on with it after a crash.
+// A bulk action outlives the request that begins it. The process of the console carries it out,
+// and the store keeps its progress ([operator.Bulks]), so that any replica shows the progress,
+// cancels the action, or goes on with it after a crash.
 package console
 
 import (
@@ -57,21 +57,22 @@ type Options struct {
 	// with a name that [batch.By] does not take, this request may look and not act; the error is
 	// logged and not shown.
 	Actor func(*http.Request) (string, error)
-	// Title is the product and the environment that each page names, such as "payments, production":
-	// whoever has several consoles open sees which one this is. Defaults to dltbatch.
+	// Title is the product and the environment that each page names, such as "payments,
+	// production": whoever has several consoles open sees which one this is. Defaults to dltbatch.
 	Title string
-	// Describe returns what a person who looks at a batch may know of it, such as {"invoice", "4711"} and
-	// {"amount", "5 EUR"}: the console itself never shows a payload. Every visitor sees the answer,
-	// whoever may act. It gets a copy of what was added, without Transactions, SignerPublicKey and Trace,
-	// and may be called concurrently. A page waits for it for a second. A panic is contained, and
-	// logged without its value. The first 30 fields are shown. Nothing is described by default.
+	// Describe returns what a person who looks at a batch may know of it, such as {"invoice",
+	// "4711"} and {"amount", "5 EUR"}: the console itself never shows a payload. Every visitor
+	// sees the answer, whoever may act. It gets a copy of what was added, without Transactions,
+	// SignerPublicKey and Trace, and may be called concurrently. A page waits for it for a second.
+	// A panic is contained, and logged without its value. The first 30 fields are shown. Nothing
+	// is described by default.
 	Describe func(batch.Batch) []Field
 	// Logger gets the errors of the store and of Actor. Silent by default.
 	Logger *slog.Logger
 }
 
-// New returns the console of a store. It does no I/O and starts nothing. [Console.Close] ends what its
-// visitors have started. A store that lacks
+// New returns the console of a store. It does no I/O and starts nothing. [Console.Close] ends what
+// its visitors have started. A store that lacks
 // abilities ([store.Abilities]) has pages that say so. nil options mean a console that changes
 // nothing. The error is a [*batch.InputError] where there is no store.
 func New(s store.Store, o *Options) (*Console, error) {
@@ -128,11 +129,11 @@ type Console struct {
 	live     live
 }
 
-// Close ends the streams of pages that are kept up to date. It stops the bulk actions that this process carries
-// out, each after the batch that it is at, and returns once they have stopped. They stay open in the store, and go on by a click in another process. No
-// further bulk action begins here; the pages go on to answer. Call it when the server shuts down:
-// [http.Server.RegisterOnShutdown] is the place,
-// since [http.Server.Shutdown] waits for streams.
+// Close ends the streams of pages that are kept up to date. It stops the bulk actions that this
+// process carries out, each after the batch that it is at, and returns once they have stopped.
+// They stay open in the store, and go on by a click in another process. No further bulk action
+// begins here; the pages go on to answer. Call it when the server shuts down:
+// [http.Server.RegisterOnShutdown] is the place, since [http.Server.Shutdown] waits for streams.
 func (c *Console) Close() {
 	c.live.end.Do(func() { close(c.live.done) })
 	c.carried.close()

@@ -12,7 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Field is one thing that a person may know about a batch: a name, such as "invoice", and its value.
+// Field is one thing that a person may know about a batch: a name, such as "invoice", and its
+// value.
 type Field struct{ Name, Value string }
 
 // Bounds of a description.
@@ -82,8 +83,8 @@ func (d *describer) of(ctx context.Context, s store.Store, l store.Look) (fields
 
 var errNoPayload = errors.New("console: the payload was not read")
 
-// failed logs why there is no description. The value of a panic may quote the payload: its type and
-// its place have to do.
+// failed logs why there is no description. The value of a panic may quote the payload: its type
+// and its place have to do.
 func (d *describer) failed(ctx context.Context, l store.Look, err error) {
 	attrs := []slog.Attr{slog.String("service", string(l.Ref.Key.Service)), slog.String("batch", string(l.Ref.Key.ID))}
 	if p, is := errors.AsType[*loop.PanicError](err); is {

@@ -13,8 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// The application says what a person may see of a batch; the payload itself stays hidden. A description
-// that panics, hangs or is hostile costs its own page a little, and nobody else anything.
+// The application says what a person may see of a batch; the payload itself stays hidden. A
+// description that panics, hangs or is hostile costs its own page a little, and nobody else
+// anything.
 func TestDescribe(t *testing.T) {
 	st := memory.New()
 	hang := make(chan struct{})

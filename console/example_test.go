@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// mount adds the console of a store to a server, behind the application's own authentication: logIn
-// returns the name of the person who makes a request.
+// mount adds the console of a store to a server, behind the application's own authentication:
+// logIn returns the name of the person who makes a request.
 func mount(mux *http.ServeMux, st store.Store, logIn func(*http.Request) (string, error)) (*console.Console, error) {
 	pages, err := console.New(st, &console.Options{Actor: logIn})
 	if err != nil {
@@ -47,8 +47,8 @@ func Example() {
 	// Output: 200 true
 }
 
-// An application stores tags with a batch, by which people find it, and says what they may see of its
-// payload.
+// An application stores tags with a batch, by which people find it, and says what they may see of
+// its payload.
 func ExampleOptions() {
 	st := memory.New()
 	invoice := batch.Batch{

@@ -42,8 +42,8 @@ func (v *visit) failed(ctx context.Context, err error) *answer {
 	return &answer{status: r.status, page: "fail", title: r.title, body: f}
 }
 
-// explained puts an error into words. An error that this package does not know is not shown: it may
-// quote the address of a database.
+// explained puts an error into words. An error that this package does not know is not shown: it
+// may quote the address of a database.
 func explained(err error) (refused, failure) {
 	const nothing = "Nothing was done"
 	var f failure

@@ -81,8 +81,8 @@ func TestFlowUnknown(t *testing.T) {
 	require.NotPanics(t, func() { newFlow(s) })
 }
 
-// A line goes from the left to the right, from 0 up to a round number. A value that is not known leaves a gap
-// that the line bridges.
+// A line goes from the left to the right, from 0 up to a round number. A value that is not known
+// leaves a gap that the line bridges.
 func TestLine(t *testing.T) {
 	name := func(v float64) string { return fmt.Sprint(v) }
 	var p plot

@@ -11,8 +11,8 @@ import (
 // frontShown is how many attempted batches of a lane its picture has, and as many that wait.
 const frontShown = 12
 
-// front is the picture of a lane's front: a row of text for each batch, and beside the rows a drawing
-// that shows with lines who waits for whom. The rows say all that the drawing shows.
+// front is the picture of a lane's front: a row of text for each batch, and beside the rows a
+// drawing that shows with lines who waits for whom. The rows say all that the drawing shows.
 type front struct {
 	operator.Front
 	Lines           []frontLine

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Lanes are listed by age, depth, state or name, and by what holds them; each list is an address, and goes on
-// where the heads of its columns, its form, and its next page lead.
+// Lanes are listed by age, depth, state or name, and by what holds them; each list is an address,
+// and goes on where the heads of its columns, its form, and its next page lead.
 func TestLanesSortAndFilter(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "deep", "old", "paused", "doubt")

@@ -17,8 +17,8 @@ func named(text string) (batch.ServiceID, error) {
 	return s, batch.Only(s).Validate()
 }
 
-// only returns the service that a list is about; nil is all. A link names one exactly, a form leaves
-// its field empty for all.
+// only returns the service that a list is about; nil is all. A link names one exactly, a form
+// leaves its field empty for all.
 func only(q url.Values) (*batch.ServiceID, error) {
 	text := q.Get("service")
 	if q.Has("lane") {

@@ -22,8 +22,8 @@ const (
 	liveRetry = 30 * time.Second // before a browser whose stream has ended asks again
 )
 
-// keep lets pages beside the first be kept up to date. A page with forms reads itself again by the script alone,
-// which leaves it as it is once somebody fills a form in.
+// keep lets pages beside the first be kept up to date. A page with forms reads itself again by the
+// script alone, which leaves it as it is once somebody fills a form in.
 func (v *visit) keep(a *answer) {
 	var script bool
 	switch a.page {
@@ -53,10 +53,11 @@ type live struct {
 	end  sync.Once
 }
 
-// serveLive streams an event "look" for each new look that all visitors share. A page that is kept up to date
-// reads itself again then: within seconds of an act, and else every half a minute. All streams together cost no
-// more than one page. The newest look is repeated as a sign of life. An event "fails" says that the store begins
-// to fail, and "over" that the browser should ask again at once.
+// serveLive streams an event "look" for each new look that all visitors share. A page that is kept
+// up to date reads itself again then: within seconds of an act, and else every half a minute. All
+// streams together cost no more than one page. The newest look is repeated as a sign of life. An
+// event "fails" says that the store begins to fail, and "over" that the browser should ask again
+// at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	if c.live.open.Add(1) > liveMost {
 		c.live.open.Add(-1)

@@ -45,8 +45,8 @@ func (p *person) listens() (events <-chan string) {
 	return all
 }
 
-// A page that is kept up to date learns of a new look within seconds of an act. The streams end with the
-// console, and there are only so many.
+// A page that is kept up to date learns of a new look within seconds of an act. The streams end
+// with the console, and there are only so many.
 func TestLive(t *testing.T) {
 	p := newPerson(t)
 	page := p.get("?keep=1")
@@ -98,8 +98,8 @@ func (f *flushed) Write(b []byte) (int, error) {
 
 func (f *flushed) Flush() {}
 
-// Fifty streams together look no oftener than one page that is kept up to date. A silent one gives signs of
-// life, and each ends after a while, so that the browser is asked again who it is.
+// Fifty streams together look no oftener than one page that is kept up to date. A silent one gives
+// signs of life, and each ends after a while, so that the browser is asked again who it is.
 func TestStreamsAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A name that no store takes is a wrong request, on every page and in every form: no store is asked.
+// A name that no store takes is a wrong request, on every page and in every form: no store is
+// asked.
 func TestANameThatNoStoreTakesIsAWrongRequest(t *testing.T) {
 	inStores(t, func(p *person) {
 		p.serves(nil, "s")

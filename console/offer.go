@@ -153,7 +153,8 @@ func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 	return ready(v.denied, offers, fields, first)
 }
 
-// askUnknown has a word typed before any act upon a lane that nobody knows: its name may be a typing error.
+// askUnknown has a word typed before any act upon a lane that nobody knows: its name may be a
+// typing error.
 func (v *visit) askUnknown(ctx context.Context, lane batch.ServiceID, offers []offer) error {
 	known, err := v.desk.KnowsLane(ctx, lane)
 	if known || err != nil {

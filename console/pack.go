@@ -15,8 +15,8 @@ import (
 // maxPacked bounds a selection that is unpacked, in bytes: 10,000 of the longest names are less.
 const maxPacked = 16 << 20
 
-// pack writes a selection for the field of a form. So no process keeps it, and any replica may go on.
-// It leaves out the parts that are for people only.
+// pack writes a selection for the field of a form. So no process keeps it, and any replica may go
+// on. It leaves out the parts that are for people only.
 func pack(s operator.Selection) (string, error) {
 	s.First, s.Causes = nil, nil
 	var b bytes.Buffer
@@ -53,8 +53,9 @@ func unpack(text string) (s operator.Selection, err error) {
 // maxBulkText bounds the bulk action of a selection, which names filters, in bytes.
 const maxBulkText = 64 << 10
 
-// decode reads a selection value by value: a short text may stand for millions of small values, which take
-// a hundred times the memory of their text. The parts that are for people only must be empty.
+// decode reads a selection value by value: a short text may stand for millions of small values,
+// which take a hundred times the memory of their text. The parts that are for people only must be
+// empty.
 func decode(d *json.Decoder) (s operator.Selection, err error) {
 	if err := expect(d, '{'); err != nil {
 		return s, err

@@ -202,8 +202,8 @@ func TestEmptyStore(t *testing.T) {
 	})
 }
 
-// A list is a hundred on a page, with a link on; all of them are reached. One of ten thousand is no
-// longer than the others.
+// A list is a hundred on a page, with a link on; all of them are reached. One of ten thousand is
+// no longer than the others.
 func TestLongLists(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", names(10_000)...)
@@ -324,8 +324,8 @@ func TestManyVisitors(t *testing.T) {
 	})
 }
 
-// Fifty pages that are kept up to date, each every half a minute, look at the lanes every half a minute at
-// most, whoever asks when. A person who reloads sees the present.
+// Fifty pages that are kept up to date, each every half a minute, look at the lanes every half a
+// minute at most, whoever asks when. A person who reloads sees the present.
 func TestPagesKeptUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New()}
@@ -363,8 +363,8 @@ func TestPagesKeptUpToDate(t *testing.T) {
 	})
 }
 
-// Where a look takes long, the consoles of all processes read one that was kept; an act makes the next
-// visitor look again.
+// Where a look takes long, the consoles of all processes read one that was kept; an act makes the
+// next visitor look again.
 func TestALookThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &counting{Store: memory.New(), takes: time.Second}
@@ -417,8 +417,8 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	}
 }
 
-// A batch and an order are found by their ids and their callers' keys, and a lane by its name: by the whole,
-// or by the beginning.
+// A batch and an order are found by their ids and their callers' keys, and a lane by its name: by
+// the whole, or by the beginning.
 func TestSearch(t *testing.T) {
 	inStores(t, func(p *person) {
 		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))

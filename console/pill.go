@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mark is a state as people see it: a word, with an icon and a tone. The tone alone says nothing that the
-// word does not say.
+// mark is a state as people see it: a word, with an icon and a tone. The tone alone says nothing
+// that the word does not say.
 type mark struct{ Tone, Icon, Word string }
 
 // Tones of marks and of notes: classes of the style sheet.

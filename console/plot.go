@@ -22,8 +22,8 @@ type plot struct {
 	Top, Half, From string
 }
 
-// line draws values from the left to the right, from 0 up to a round number that is not below any of them.
-// NaN is a value that is not known. The words of the scale are name's.
+// line draws values from the left to the right, from 0 up to a round number that is not below any
+// of them. NaN is a value that is not known. The words of the scale are name's.
 func (p *plot) line(values []float64, from string, name func(float64) string) {
 	known := 0
 	for _, v := range values {
@@ -62,8 +62,8 @@ func highest(values []float64) (most float64) {
 	return most
 }
 
-// roundUp is the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the half of it
-// is as short.
+// roundUp is the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the half
+// of it is as short.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -49,8 +49,8 @@ func (s *slow) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batc
 	return s.Store.Cancel(ctx, seen, by)
 }
 
-// slowly is a person whose console stops before the 150th batch of 250, until go on is closed or the
-// console is.
+// slowly is a person whose console stops before the 150th batch of 250, until go on is closed or
+// the console is.
 func slowly(t *testing.T) (p *person, goOn chan struct{}) {
 	goOn = make(chan struct{})
 	st := memory.New()
@@ -100,7 +100,8 @@ func (p *person) until(s sheet, words string) sheet {
 	return s
 }
 
-// A bulk action outlives its request: the page shows how far it has come, and at the end what was not done.
+// A bulk action outlives its request: the page shows how far it has come, and at the end what was
+// not done.
 func TestBulkUnderWay(t *testing.T) {
 	p, goOn := slowly(t)
 	preview := p.get("bulk?action=cancel")
@@ -133,8 +134,8 @@ func TestBulkUnderWay(t *testing.T) {
 	assert.Contains(t, p.ask(http.MethodGet, p.url+"progress", nil).text(), "30 days")
 }
 
-// Where the console's process dies, nothing goes on by itself. A person goes on in another process, and no
-// batch is acted upon twice.
+// Where the console's process dies, nothing goes on by itself. A person goes on in another
+// process, and no batch is acted upon twice.
 func TestBulkAfterACrash(t *testing.T) {
 	p, _ := slowly(t)
 	page := p.begins(p.get("bulk?action=cancel"))
@@ -175,8 +176,8 @@ func TestBulkCancelledInABrowser(t *testing.T) {
 	assert.Equal(t, batch.Queued, p.see("s", names(250)[200]).State)
 }
 
-// Where the store fails, or it or its driver panics, the action ends and not the process. The page says
-// so, and not how, and a person goes on.
+// Where the store fails, or it or its driver panics, the action ends and not the process. The page
+// says so, and not how, and a person goes on.
 func TestBulkEndsEarly(t *testing.T) {
 	const broken = "dial postgres://ada:" + secret + "@db: refused"
 	for name, c := range map[string]struct {

@@ -28,9 +28,9 @@ type searchBody struct {
 	More    bool // others begin so, too
 }
 
-// search finds batches and orders by their ids and their callers' keys, and lanes by their names: whole, or
-// by the beginning. The one batch that has the words as its whole name is shown at once, and so is all
-// that is found alone.
+// search finds batches and orders by their ids and their callers' keys, and lanes by their names:
+// whole, or by the beginning. The one batch that has the words as its whole name is shown at once,
+// and so is all that is found alone.
 func search(ctx context.Context, v *visit) (*answer, error) {
 	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
 	b.Asked = b.Q != ""

@@ -182,8 +182,8 @@ func TestAtTheRoot(t *testing.T) {
 	}
 }
 
-// A name that a stranger chose adds nothing to the address that an act, or a search, leads to, and no
-// header. One that would end a header is no name.
+// A name that a stranger chose adds nothing to the address that an act, or a search, leads to, and
+// no header. One that would end a header is no name.
 func TestNamesInAddresses(t *testing.T) {
 	p := newPerson(t)
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -13,8 +13,9 @@ const (
 	shareLazy = 30 * time.Second // at least, with pages that read themselves again
 )
 
-// shared is an answer of the store that all visitors share, so that many open consoles cost no more
-// than one: once it is old, one visitor reads it again while the others wait. Nobody changes a value.
+// shared is an answer of the store that all visitors share, so that many open consoles cost no
+// more than one: once it is old, one visitor reads it again while the others wait. Nobody changes
+// a value.
 type shared[T any] struct {
 	read func(context.Context) (T, error)
 	turn chan struct{} // has an element while nobody holds kept

@@ -62,8 +62,8 @@ func stepMark(s operator.Step) mark {
 	return m
 }
 
-// neighbours are the batches right before and behind a batch in its lane, final ones too; nil where there
-// is none, and where the store has no lists.
+// neighbours are the batches right before and behind a batch in its lane, final ones too; nil
+// where there is none, and where the store has no lists.
 func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *batch.Record, err error) {
 	q := store.ListQuery{Service: &r.Service, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
 	for _, to := range []struct {

@@ -84,8 +84,8 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	return do(ctx, v)
 }
 
-// storable refuses a name that no store takes, before any store is asked: databases refuse some of them by
-// an error of their own, which would look like a failure.
+// storable refuses a name that no store takes, before any store is asked: databases refuse some of
+// them by an error of their own, which would look like a failure.
 func storable(values url.Values) error {
 	for field, all := range values {
 		for _, text := range all {
@@ -176,8 +176,9 @@ type frame struct {
 	Body                 any
 }
 
-// liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script shows it.
-// The page has what there was at the look of this number, or more: with the next one it is read again.
+// liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script
+// shows it. The page has what there was at the look of this number, or more: with the next one it
+// is read again.
 type liveLink struct {
 	On     bool
 	To     string

@@ -136,7 +136,8 @@ func least(n int, more bool) string {
 	return fmt.Sprint(n)
 }
 
-// failed shows an error beside a state, which says already that a batch was rejected or is invalid.
+// failed shows an error beside a state, which says already that a batch was rejected or is
+// invalid.
 func failed(e *batch.SubmissionError) string {
 	switch {
 	case e == nil:

@@ -3,5 +3,6 @@
 //
 // Clients for Sawtooth and others live in the folders below. A client of your own begins as a
 // struct that embeds [Unimplemented] and has three methods: Submit, BatchStatuses and Traits. The
-// public suite dlt/dlttest checks any client against this contract; examples/customledger has both.
+// public suite dlt/dlttest checks any client against this contract; examples/customledger has
+// both.
 package dlt

@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// The ways in which an attempt can fail. They stand in the middle of clients' errors, and so do not
-// begin with the name of this module. Any error that wraps none of the first five is doubt.
+// The ways in which an attempt can fail. They stand in the middle of clients' errors, and so do
+// not begin with the name of this module. Any error that wraps none of the first five is doubt.
 var (
 	// ErrRejected: the ledger refuses this batch for good.
 	ErrRejected = errors.New("batch refused by the ledger")
@@ -123,8 +123,8 @@ func Kind(err error) batch.ErrorKind {
 	return kind
 }
 
-// Reason is what a record, an event and a log keep of the error of a client: its [Kind], and its text without
-// the words of the kind, which would say the same again. It is nil without an error.
+// Reason is what a record, an event and a log keep of the error of a client: its [Kind], and its
+// text without the words of the kind, which would say the same again. It is nil without an error.
 func Reason(err error) *batch.SubmissionError {
 	if err == nil {
 		return nil

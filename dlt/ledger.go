@@ -17,8 +17,8 @@ const MaxPrepared = 4096
 // [Unimplemented] for the others, and its Traits declare those that it has: the engine calls
 // no method that the traits of a service deny. The suite dlt/dlttest finds a method that is
 // declared and missing, and one that is there and not declared. A wrapper is a struct that
-// embeds the Ledger. A wrapper of Submit also wraps SubmitList, or sets Traits.MaxList to 1: otherwise
-// the batches of a list pass it by.
+// embeds the Ledger. A wrapper of Submit also wraps SubmitList, or sets Traits.MaxList to 1:
+// otherwise the batches of a list pass it by.
 type Ledger interface {
 	Submitter
 	BatchStatusReader
@@ -54,8 +54,8 @@ type Ledger interface {
 	// It is called after the claim and before the first POST of a batch. The engine stores the
 	// result, at most [MaxPrepared] bytes, with the claim's version, and posts nothing unless that
 	// write was applied. From then on every Submit and BatchStatuses, also of later attempts, has
-	// it in batch.Attempt.Prepared. An empty or nil result stores nothing: the batch is posted, and
-	// Prepare is called again before its next attempt. More than [MaxPrepared] bytes count as
+	// it in batch.Attempt.Prepared. An empty or nil result stores nothing: the batch is posted,
+	// and Prepare is called again before its next attempt. More than [MaxPrepared] bytes count as
 	// ErrMisconfigured.
 	//
 	// Once bytes are kept, Prepare is called again only where Traits.Renews says so: before each

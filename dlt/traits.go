@@ -24,20 +24,21 @@ const (
 )
 
 // Traits are the properties that the engine relies on. They also declare which of the methods of
-// [Unimplemented] the client has: Resolves, Streams, Checks, Prepares, and MaxList above 1. A method
-// that the traits deny is never called.
+// [Unimplemented] the client has: Resolves, Streams, Checks, Prepares, and MaxList above 1. A
+// method that the traits deny is never called.
 type Traits struct {
 	// Name of the ledger. Run records it in the database, and refuses another ledger's.
 	Name string
 	// ResendHarmlessFor is how long after the first attempt the same batch may be sent again
 	// without taking effect twice: 0 means never, [Forever] means always.
 	ResendHarmlessFor time.Duration
-	// AddAgainHarmless says that a batch may be added again under its old id at any time, also after
-	// the store has forgotten it, without taking effect twice: the ledger itself takes each id once
-	// for ever. Where it is false, retention keeps the id of each batch for ever, so false is always
-	// safe. It is more than ResendHarmlessFor, which is about the bytes that the store keeps: a client
-	// that prepares bytes would prepare others for a batch that the store has forgotten. So true is
-	// refused beside Prepares, and where ResendHarmlessFor is not [Forever] ([Traits.Validate]).
+	// AddAgainHarmless says that a batch may be added again under its old id at any time, also
+	// after the store has forgotten it, without taking effect twice: the ledger itself takes each
+	// id once for ever. Where it is false, retention keeps the id of each batch for ever, so false
+	// is always safe. It is more than ResendHarmlessFor, which is about the bytes that the store
+	// keeps: a client that prepares bytes would prepare others for a batch that the store has
+	// forgotten. So true is refused beside Prepares, and where ResendHarmlessFor is not [Forever]
+	// ([Traits.Validate]).
 	AddAgainHarmless bool
 	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
@@ -77,9 +78,9 @@ type Traits struct {
 	// means never. Whether a ledger forks depends on its consensus: Sawtooth's PBFT and Raft
 	// do not, its developer mode does with two or more validators.
 	Vanish time.Duration
-	// Receipts means that the answer about each Committed batch has receipts, unless the client could
-	// not get them in time. The monitor asks once more about a batch whose commit was recorded without
-	// receipts ([batch.Attempt].Committed).
+	// Receipts means that the answer about each Committed batch has receipts, unless the client
+	// could not get them in time. The monitor asks once more about a batch whose commit was
+	// recorded without receipts ([batch.Attempt].Committed).
 	Receipts bool
 	// Resolves means that the client has Resolve.
 	Resolves bool
@@ -92,18 +93,18 @@ type Traits struct {
 	// Renews means that Prepare is called before each attempt, also where bytes are kept. It
 	// counts beside Prepares only.
 	Renews bool
-	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it, such
-	// as the next number of an account: Prepare and Submit get batch.Attempt.Lane. Only strategies with
-	// one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined, unless
-	// MaxInFlightPerService is 1. It counts beside Prepares only.
+	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it,
+	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. Only
+	// strategies with one run of a lane at a time can be used then, queuer.Serial and
+	// queuer.Pipelined, unless MaxInFlightPerService is 1. It counts beside Prepares only.
 	PreparesInOrder bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. The client is asked for the traits again
 	// before each claim, POST and question: a service whose Name has changed is held. A [Router]
 	// sets it.
 	Routed bool
-	// Ledgers are the names of all of them, as people read them: "sawtooth, besu". It is "" for a client
-	// of one ledger.
+	// Ledgers are the names of all of them, as people read them: "sawtooth, besu". It is "" for a
+	// client of one ledger.
 	Ledgers string
 }
 

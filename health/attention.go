@@ -43,10 +43,11 @@ const (
 const (
 	// standstill is how long batches may wait without a sign that any of them moves.
 	standstill = 10 * time.Minute
-	// staleCounts is how old the counts of the database may be: longer than the pause after a count
-	// that took as long as it may.
+	// staleCounts is how old the counts of the database may be: longer than the pause after a
+	// count that took as long as it may.
 	staleCounts = 10 * time.Minute
-	// loopSilence is how long the loops that look at the database all the time may show no success.
+	// loopSilence is how long the loops that look at the database all the time may show no
+	// success.
 	loopSilence = 10 * time.Minute
 )
 
@@ -114,8 +115,8 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 	return all
 }
 
-// fails reports whether the part that a loop needs fails. The loops "submitter" and "statuses" need the
-// ledger, and the others the database.
+// fails reports whether the part that a loop needs fails. The loops "submitter" and "statuses"
+// need the ledger, and the others the database.
 func (h Health) fails(loop string) bool {
 	if loop == "submitter" || loop == "statuses" {
 		return h.Ledger.Condition == ConditionFailing
@@ -149,8 +150,8 @@ func someServices(all []batch.ServiceID) string {
 	return strings.Join(names, ", ")
 }
 
-// Counts are what a Runner knows of all batches of the database: it reads the counts that the store
-// keeps every 15 s ([store.Stats]).
+// Counts are what a Runner knows of all batches of the database: it reads the counts that the
+// store keeps every 15 s ([store.Stats]).
 type Counts struct {
 	// ReadAt is when they were read, on this process's clock, and Age how old they were then.
 	// ReadAt is zero where nobody has counted yet, or the store lacks [store.CanCountOpen].
@@ -161,9 +162,9 @@ type Counts struct {
 	Waiting   int `json:"waiting,omitzero"`
 	Undecided int `json:"undecided,omitzero"`
 	Halted    int `json:"halted,omitzero"`
-	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and none
-	// of the whole database moves: the ledger has none in hand, and no instance saw one become
-	// final, nor this one have one accepted.
+	// StandingSince is since when batches wait, in lanes that nobody has paused or halted, and
+	// none of the whole database moves: the ledger has none in hand, and no instance saw one
+	// become final, nor this one have one accepted.
 	StandingSince time.Time `json:"standing_since,omitzero"`
 }
 

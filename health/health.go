@@ -54,8 +54,8 @@ func (c *Condition) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ErrNoAnswer is the error of a part in [Health] whose calls to the database have had no answer for
-// seconds, and are still under way.
+// ErrNoAnswer is the error of a part in [Health] whose calls to the database have had no answer
+// for seconds, and are still under way.
 var ErrNoAnswer = errors.New("no answer")
 
 // PartHealth is the health of one part. Times are this process's.
@@ -85,9 +85,9 @@ const Memory = 5 * time.Minute
 // sentences, is [Health.Attention].
 //
 // An idle Runner looks at the store every Options.ScanInterval, which keeps Store current, and its
-// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed call
-// makes a part ConditionFailing until the next success. To ignore short failures, look at the age
-// of FailingSince.
+// monitor every 5 s, or PollInterval if that is longer; it asks the ledger nothing. One failed
+// call makes a part ConditionFailing until the next success. To ignore short failures, look at the
+// age of FailingSince.
 type Health struct {
 	Running bool `json:"running"`
 	// Paused means that nothing is posted at present: the ledger is busy, unreachable, or
@@ -97,20 +97,21 @@ type Health struct {
 	Paused         bool              `json:"paused"`
 	PausedServices []batch.ServiceID `json:"paused_services,omitempty"`
 	PausedSince    time.Time         `json:"paused_since,omitzero"` // since when Paused
-	// PausedBecause is the last reason for the pause of all, which may have changed since it began.
+	// PausedBecause is the last reason for the pause of all, which may have changed since it
+	// began.
 	PausedBecause error `json:"-"` // in JSON its text, as paused_because
 	// HaltedServices are the services whose lanes this Runner halted because the ledger
 	// executed a batch and took it back, again and again (see [batch.Control].HaltReason). A
 	// service leaves the list once the ledger accepts or commits something of it again.
 	HaltedServices []batch.ServiceID `json:"halted_services,omitempty"`
 	// HeldServices are the services that this Run does not serve: options, ledger and store do not
-	// fit, or another ledger has them. A lane held for another reason is not among them. Explain of
-	// a batch and batch.EventLaneHeld give the reason.
+	// fit, or another ledger has them. A lane held for another reason is not among them. Explain
+	// of a batch and batch.EventLaneHeld give the reason.
 	HeldServices []batch.ServiceID `json:"held_services,omitempty"`
 	// Store is the database, as all loops see it: any successful call clears a failure, but only a
 	// write clears the failure of a write. While nothing is to be done, no loop writes, but the
-	// Runner writes its own row every 15 s, or each minute while Hints are live (where the store has [store.CanCountOpen] and
-	// [store.CanKeepTexts]), which counts alike.
+	// Runner writes its own row every 15 s, or each minute while Hints are live (where the store
+	// has [store.CanCountOpen] and [store.CanKeepTexts]), which counts alike.
 	Store PartHealth `json:"store"`
 	// Ledger covers submissions and status queries. Busy, or a refusal of a batch, counts as
 	// an answer. An unreachable ledger, a refusal of this client and no answer count as
@@ -134,11 +135,11 @@ type Health struct {
 	Claims int `json:"claims,omitzero"`
 	// OpenStreams is how many streams of the ledger's events it follows, without LostStreams.
 	OpenStreams int `json:"open_streams,omitzero"`
-	// Hints say whether this Runner hears what other processes do, so that it looks at once. Otherwise
-	// it finds that by scans (Options.ScanInterval).
+	// Hints say whether this Runner hears what other processes do, so that it looks at once.
+	// Otherwise it finds that by scans (Options.ScanInterval).
 	Hints Hints `json:"hints,omitzero"`
-	// Rest is Options.Rest: while nothing is open its loops, and whoever counts, look once in so long, so
-	// their silence is judged by it.
+	// Rest is Options.Rest: while nothing is open its loops, and whoever counts, look once in so
+	// long, so their silence is judged by it.
 	Rest time.Duration `json:"rest,omitzero"`
 	// Counts are what this Runner read last of all batches of the database.
 	Counts Counts `json:"counts,omitzero"`
@@ -169,8 +170,8 @@ type Use struct {
 type Hints struct {
 	Live  bool      `json:"live"`
 	Since time.Time `json:"since,omitzero"` // since when it is so
-	// Err is why no hints arrive; nil while Live, and while the Runner finds out. In JSON it is the
-	// text, as error.
+	// Err is why no hints arrive; nil while Live, and while the Runner finds out. In JSON it is
+	// the text, as error.
 	Err error `json:"-"`
 }
 

@@ -26,10 +26,10 @@ func (d *data) next() time.Duration {
 	return min(max(d.f.PostedAgo, d.r.FirstPoll), d.r.PollInterval)
 }
 
-// forgotten reports whether the node that a resend goes to has shown this attempt, or another batch
-// that was under way with it, and now has no trace of it. The node's memory of the bytes is gone
-// then, and it does not ignore a resend; docs/resend.md has the proof. The word of another node, or
-// about an earlier attempt, does not show that.
+// forgotten reports whether the node that a resend goes to has shown this attempt, or another
+// batch that was under way with it, and now has no trace of it. The node's memory of the bytes is
+// gone then, and it does not ignore a resend; docs/resend.md has the proof. The word of another
+// node, or about an earlier attempt, does not show that.
 func (d *data) forgotten() bool {
 	st := d.k.Status
 	return d.k.Forgotten || d.f.Seen != "" && st.Reported == batch.ReportedUnknown && st.Endpoint == d.f.Seen
@@ -73,8 +73,9 @@ func (d *data) ended() time.Duration {
 	return min(d.f.PostedAgo, seen)
 }
 
-// resendLeft is how long a resend stays harmless. If this process has known the row for longer than
-// the row is old by the database's clock, that clock has stepped back, and there is less time left.
+// resendLeft is how long a resend stays harmless. If this process has known the row for longer
+// than the row is old by the database's clock, that clock has stepped back, and there is less time
+// left.
 func (d *data) resendLeft() time.Duration {
 	const forEver = 100 * 365 * 24 * time.Hour // and more
 	back := d.k.Seen - d.f.PostedAgo

@@ -45,8 +45,8 @@ var waitings = map[string]struct {
 	"decided beforehand to resend": {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.CannotTell)}, r: func(_ *dlt.Traits, r *monitor.Rules) { r.AssumeNotCommitted = true }},
 }
 
-// Promise 6: whatever the ledger says, and whatever else is decided, a batch that has not moved for
-// StuckAfter calls a person, once, with a cause.
+// Promise 6: whatever the ledger says, and whatever else is decided, a batch that has not moved
+// for StuckAfter calls a person, once, with a cause.
 func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 	for name, c := range waitings {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 }
 
 // After a stop that lasted longer than StuckAfter, a ledger that does not answer is given ten
-// minutes: it may start a little later than the service. The row keeps that, so that a process that
-// is started again and again calls a person, too.
+// minutes: it may start a little later than the service. The row keeps that, so that a process
+// that is started again and again calls a person, too.
 func TestTheDeadlineAfterALongStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuck), LastPost: now.Add(-100 * stuck), AskedAt: now.Add(-99 * stuck)}

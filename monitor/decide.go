@@ -57,8 +57,8 @@ type Verdict struct {
 }
 
 // Decide turns a row and the knowledge about it into a verdict. It is the table of
-// docs/design.md#doubt, behind the deadline of docs/design.md#deadlines. Without a clear answer the
-// row waits.
+// docs/design.md#doubt, behind the deadline of docs/design.md#deadlines. Without a clear answer
+// the row waits.
 func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	if f.Budget == (batch.Budget{}) && r.Budget != nil {
 		f.Budget = r.Budget(f.Key.Service)
@@ -366,8 +366,8 @@ func (d *decider) stalled() Verdict {
 }
 
 // void handles the end of what was prepared, which are the bytes that the ledger was asked about:
-// the row may keep others by now. They may be more than the store kept when the row was read, where
-// it has forgotten some, or where another process has found them void already.
+// the row may keep others by now. They may be more than the store kept when the row was read,
+// where it has forgotten some, or where another process has found them void already.
 func (d *decider) void() Verdict {
 	if d.f.State == batch.Invalid {
 		return d.settle()
@@ -448,9 +448,9 @@ func (d *decider) cannotTell(cause string) Verdict {
 	return d.callPerson(cause)
 }
 
-// maxRollbacks is the number of executions in a row that were taken back at which a lane is halted.
-// One may come of a crash; two of one batch, with Traits.LateArrival between them, show that the
-// ledger's nodes disagree, and each further one may do harm.
+// maxRollbacks is the number of executions in a row that were taken back at which a lane is
+// halted. One may come of a crash; two of one batch, with Traits.LateArrival between them, show
+// that the ledger's nodes disagree, and each further one may do harm.
 const maxRollbacks = 2
 
 // countRollback counts an execution that was taken back, once for each attempt. The count is the

@@ -24,8 +24,9 @@ const (
 	keptLanes = 10_000 // lanes whose reasons a look remembers, about: it looks at others again
 )
 
-// Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and a list that is
-// empty and not nil, are a [*batch.InputError]: as no condition they would select what nobody meant.
+// Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and
+// a list that is empty and not nil, are a [*batch.InputError]: as no condition they would select
+// what nobody meant.
 type Filter struct {
 	Service *batch.ServiceID `json:"service,omitzero"`
 	// Tag is as in [store.ListQuery]; the zero value is no condition.
@@ -96,8 +97,8 @@ type Count struct {
 }
 
 // Selection holds the batches to which a bulk action would be done: those matched at one preview,
-// and no others. It is JSON as it is, so that a person may look at it in one process and [Desk.Run] may
-// carry it out in another.
+// and no others. It is JSON as it is, so that a person may look at it in one process and
+// [Desk.Run] may carry it out in another.
 type Selection struct {
 	Bulk Bulk `json:"bulk"`
 	// At is when the preview began, on the database's clock.
@@ -266,8 +267,8 @@ func (l laneReasons) of(rec batch.Record) Reason {
 	return l.rest
 }
 
-// reasons adds the reasons of the lanes in which open batches of a page are. It first forgets all, if
-// these are many.
+// reasons adds the reasons of the lanes in which open batches of a page are. It first forgets all,
+// if these are many.
 func (v *view) reasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
 	if len(known) > keptLanes {
 		clear(known)
@@ -335,8 +336,8 @@ func (s Selection) check() error {
 //
 // Run ends early when ctx is done, or the store fails. The report then comes beside the error, and
 // Next is the place where another Run goes on: in any process that has the selection. The act
-// at Next may have been done. Nobody goes on by itself. Run keeps nothing: see [Bulks] for an action
-// that another process can go on with by its token alone.
+// at Next may have been done. Nobody goes on by itself. Run keeps nothing: see [Bulks] for an
+// action that another process can go on with by its token alone.
 func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions) (Report, error) {
 	if o == nil {
 		o = &RunOptions{}

@@ -219,8 +219,8 @@ func TestBulkInput(t *testing.T) {
 	})
 }
 
-// A condition that excludes nothing, such as an age below 0, is refused: without it a bulk action would be about
-// the whole store.
+// A condition that excludes nothing, such as an age below 0, is refused: without it a bulk action
+// would be about the whole store.
 func TestFilterThatExcludesNothing(t *testing.T) {
 	o := newOffice(t, memory.New())
 	o.lane("s", 1)

@@ -12,11 +12,11 @@ import (
 // cancelTries is how often Cancel tries to be faster than the process that carries the action out.
 const cancelTries = 20
 
-// Cancel ends an action: the process that carries it out stops after the batches that it is at, 100
-// at most. Acts that were done stay done. Where a process ended before it kept its progress, Cancel
-// counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for an
-// action that is over; a further Cancel of a cancelled action counts again, which helps where the
-// store failed in the first one.
+// Cancel ends an action: the process that carries it out stops after the batches that it is at,
+// 100 at most. Acts that were done stay done. Where a process ended before it kept its progress,
+// Cancel counts its acts by the histories of these batches. The error is [batch.ErrNotAllowed] for
+// an action that is over; a further Cancel of a cancelled action counts again, which helps where
+// the store failed in the first one.
 func (s *Bulks) Cancel(ctx context.Context, token string, by batch.By) (Progress, error) {
 	p, err := s.cancel(ctx, token, by)
 	if err != nil {

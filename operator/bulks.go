@@ -21,8 +21,8 @@ const listedBulks = 100
 // After a crash of the process that carries one out, nothing goes on by itself: a person lets
 // another process go on, by the token of the selection. Its methods may be called concurrently.
 // They return [store.ErrUnsupported] where the store lacks [store.CanKeepTexts],
-// [batch.ErrNotFound] for a token that is not known, or not any more (an action is kept for 30 days
-// after its last change), and the store's error.
+// [batch.ErrNotFound] for a token that is not known, or not any more (an action is kept for 30
+// days after its last change), and the store's error.
 type Bulks struct{ d *Desk }
 
 // NewBulks returns the bulk actions of a desk's store.
@@ -160,8 +160,8 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	return b.progress(), nil
 }
 
-// late keeps the progress that a call made while somebody cancelled the action; moved is the error.
-// Where somebody else goes on, that call counts these batches.
+// late keeps the progress that a call made while somebody cancelled the action; moved is the
+// error. Where somebody else goes on, that call counts these batches.
 func (s *Bulks) late(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
 	for try := 1; ; try++ {
 		now, err := s.get(ctx, was.Name)
@@ -243,8 +243,8 @@ func (s *Bulks) Get(ctx context.Context, token string) (Progress, error) {
 	return b.progress(), nil
 }
 
-// Report returns the batches to which nothing was done, each with the reason, of all that had their
-// turn.
+// Report returns the batches to which nothing was done, each with the reason, of all that had
+// their turn.
 func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	b, err := s.get(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}

@@ -35,8 +35,8 @@ func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress
 	return s, p
 }
 
-// A kept action is carried out by its token, and leaves a report. What has changed since the preview
-// is skipped, and what matches since is left out.
+// A kept action is carried out by its token, and leaves a report. What has changed since the
+// preview is skipped, and what matches since is left out.
 func TestBulks(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")
@@ -225,7 +225,8 @@ func TestBulksGoOn(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
-// forgetful is a store that cancels a batch without an answer, once, and that cannot read histories for a while.
+// forgetful is a store that cancels a batch without an answer, once, and that cannot read
+// histories for a while.
 type forgetful struct {
 	store.Store
 	left  int
@@ -249,8 +250,8 @@ func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, er
 	return s.Store.History(ctx, key)
 }
 
-// A history that cannot be read does not say that nothing was done: the action stops, and the report of the next call
-// is right.
+// A history that cannot be read does not say that nothing was done: the action stops, and the
+// report of the next call is right.
 func TestBulksWithoutHistories(t *testing.T) {
 	reset := errors.New("connection reset")
 	st := &forgetful{Store: memory.New(), left: 5}
@@ -270,8 +271,8 @@ func TestBulksWithoutHistories(t *testing.T) {
 	o.once(bs, p.Token)
 }
 
-// An action is cancelled after its process ended in the middle of a part: what was done there is counted, and what was
-// skipped there is reported.
+// An action is cancelled after its process ended in the middle of a part: what was done there is
+// counted, and what was skipped there is reported.
 func TestBulksCancelledAfterACrash(t *testing.T) {
 	inStores(t, func(o *office) {
 		broken := errors.New("broken")
@@ -339,7 +340,8 @@ func TestBulksOfAGoneBatch(t *testing.T) {
 	assert.True(t, report.NotDone[0].Changed)
 }
 
-// bulkChild names the database, the token and the number of acts of a process that TestBulksKilled starts.
+// bulkChild names the database, the token and the number of acts of a process that TestBulksKilled
+// starts.
 const bulkChild = "DLTBATCH_TEST_BULK"
 
 // bulkProcess carries an action out, and is killed before one of its acts.

@@ -39,7 +39,8 @@ type CausesQuery struct {
 	// Within is how long the look may take. Lanes that were not reached by then are left out,
 	// and the report is marked incomplete. Defaults to 10 s.
 	Within time.Duration
-	// Kept says that a look which another process has kept will do, Within aside. Causes.Age is its age.
+	// Kept says that a look which another process has kept will do, Within aside. Causes.Age is
+	// its age.
 	Kept bool
 }
 
@@ -97,8 +98,8 @@ type Group struct {
 	// Oldest is the time since the oldest of them was added. Where nobody looked at the batch
 	// itself, but at the one before it, it is the age of that.
 	Oldest time.Duration `json:"oldest_ns"`
-	// Attempts is the most that one of them has made; of batches in whose way others are, the most that
-	// a batch of their lanes has made.
+	// Attempts is the most that one of them has made; of batches in whose way others are, the most
+	// that a batch of their lanes has made.
 	Attempts int `json:"attempts,omitzero"`
 	// Example explains one of the batches. Its ID is "" where the store was not asked for one,
 	// or the batches have moved on meanwhile.
@@ -196,8 +197,8 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 	}
 }
 
-// attempts are those of the item at a place, which is the place of its row; of a batch behind others,
-// the most in its lane.
+// attempts are those of the item at a place, which is the place of its row; of a batch behind
+// others, the most in its lane.
 func attempts(l store.LaneSurvey, place int, behind bool) int {
 	most := 0
 	for i := range l.Rows {

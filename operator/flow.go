@@ -10,8 +10,8 @@ import (
 // FlowCell is the length of one [Cell].
 const FlowCell = 15 * time.Second
 
-// When the queue grows: so many counts are each above the one before, and by more than 1/growShare of
-// what becomes final.
+// When the queue grows: so many counts are each above the one before, and by more than 1/growShare
+// of what becomes final.
 const (
 	growCounts = 4
 	growShare  = 20
@@ -24,8 +24,8 @@ type Cell struct {
 	Queue, Flight, Finality store.Times
 }
 
-// Cells puts the stretches of all instances into cells, the earliest first. A stretch is in the cell of
-// its middle, and its rate goes with its own length. The last cell ends now.
+// Cells puts the stretches of all instances into cells, the earliest first. A stretch is in the
+// cell of its middle, and its rate goes with its own length. The last cell ends now.
 // Cells before the first that somebody has shown are left out.
 func Cells(instances []store.Instance) []Cell {
 	cells := make([]Cell, store.MaxFlows)
@@ -54,15 +54,16 @@ func Cells(instances []store.Instance) []Cell {
 	return cells
 }
 
-// Flow is how batches flow now. It is of the last stretch that each live instance has written, which
-// began half a minute ago or less: means of minutes show a flow for long after it has stopped.
+// Flow is how batches flow now. It is of the last stretch that each live instance has written,
+// which began half a minute ago or less: means of minutes show a flow for long after it has
+// stopped.
 type Flow struct {
-	// Known says that an instance lives and has written a stretch. Final is how many batches become
-	// final a second.
+	// Known says that an instance lives and has written a stretch. Final is how many batches
+	// become final a second.
 	Known bool    `json:"known"`
 	Final float64 `json:"final"`
-	// Added is how many are added a second: Final, and the growth between the last two counts. It has
-	// the requeued ones, too. AddedKnown says that there are two counts.
+	// Added is how many are added a second: Final, and the growth between the last two counts. It
+	// has the requeued ones, too. AddedKnown says that there are two counts.
 	Added      float64 `json:"added"`
 	AddedKnown bool    `json:"added_known"`
 	// Queue, Flight and Finality are the times of [store.Flow] in these stretches.

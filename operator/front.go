@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Front is the front of a lane at one moment: the batches under way, the first that wait, and which
-// batch each waits for.
+// Front is the front of a lane at one moment: the batches under way, the first that wait, and
+// which batch each waits for.
 type Front struct {
 	Service batch.ServiceID `json:"service"`
 	At      time.Time       `json:"at"` // the database's clock
@@ -32,8 +32,8 @@ type FrontRow struct {
 	Tone Tone `json:"tone"`
 	// Word is how the batch stands, in a word or two.
 	Word string `json:"word"`
-	// Blocked is the place in Rows of the batch that this one waits for; -1 where it waits for none,
-	// or for one that is not in Rows.
+	// Blocked is the place in Rows of the batch that this one waits for; -1 where it waits for
+	// none, or for one that is not in Rows.
 	Blocked int       `json:"blocked"`
 	Created time.Time `json:"created"`
 }
@@ -41,13 +41,14 @@ type FrontRow struct {
 // The bounds of a [Front].
 const (
 	maxFront = 100
-	// frontWindow is how many waiting batches are read at least, so that the answer rests on as much
-	// as a claim usually sees.
+	// frontWindow is how many waiting batches are read at least, so that the answer rests on as
+	// much as a claim usually sees.
 	frontWindow = 50
 )
 
-// Front returns the front of a lane: at most n batches that were attempted, and as many that wait; n
-// is at most 100. A lane without open batches has no Rows. It needs a store with [store.CanSurvey].
+// Front returns the front of a lane: at most n batches that were attempted, and as many that wait;
+// n is at most 100. A lane without open batches has no Rows. It needs a store with
+// [store.CanSurvey].
 func (d *Desk) Front(ctx context.Context, service batch.ServiceID, n int) (Front, error) {
 	n = min(max(n, 1), maxFront)
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(n, frontWindow)}.Bounded()

@@ -13,8 +13,8 @@ type IncidentKind string
 const (
 	// IncidentNoInstance: no instance runs, so that nothing moves.
 	IncidentNoInstance IncidentKind = "no_instance"
-	// IncidentLedgerRefuses, IncidentLedgerDown and IncidentLedgerBusy: instances post nothing, or nothing
-	// of some lanes, because the ledger refuses this client, is not reached, or is busy.
+	// IncidentLedgerRefuses, IncidentLedgerDown and IncidentLedgerBusy: instances post nothing, or
+	// nothing of some lanes, because the ledger refuses this client, is not reached, or is busy.
 	IncidentLedgerRefuses IncidentKind = "ledger_refuses"
 	IncidentLedgerDown    IncidentKind = "ledger_down"
 	IncidentLedgerBusy    IncidentKind = "ledger_busy"
@@ -60,29 +60,30 @@ func (k IncidentKind) OfInstances() bool {
 	return false
 }
 
-// Incident is one thing that is wrong. It has one sentence, which is the same wherever the incident is
-// shown, and it is not there any more once it is over.
+// Incident is one thing that is wrong. It has one sentence, which is the same wherever the
+// incident is shown, and it is not there any more once it is over.
 type Incident struct {
 	Kind IncidentKind `json:"kind"`
 	// Text is the sentence. Why are the words of others about it: of the ledger, of the person who
 	// paused, of a batch's explanation; "" for none.
 	Text string `json:"text"`
 	Why  string `json:"why,omitzero"`
-	// Since is when it began, on the database's clock, or as early as is known; zero where nothing is.
-	// Of lanes that are halted or paused it is the example's, as Why and Command are.
+	// Since is when it began, on the database's clock, or as early as is known; zero where nothing
+	// is. Of lanes that are halted or paused it is the example's, as Why and Command are.
 	// For is the time since then.
 	Since time.Time     `json:"since,omitzero"`
 	For   time.Duration `json:"for_ns,omitzero"`
-	// Do is what a person does about it, in words. Command does it, or shows more; Page is the console's
-	// relative address that does, under the name Link. Both may be "": nothing here mends it then.
+	// Do is what a person does about it, in words. Command does it, or shows more; Page is the
+	// console's relative address that does, under the name Link. Both may be "": nothing here
+	// mends it then.
 	Do      string `json:"do"`
 	Command string `json:"command,omitzero"`
 	Page    string `json:"page,omitzero"`
 	Link    string `json:"link,omitzero"`
 	// ByItself says that it ends without a person.
 	ByItself bool `json:"by_itself,omitzero"`
-	// Batches are the open batches concerned, in Lanes; Behind of them only wait behind others of them.
-	// AtLeast and Sampled are as in [Group]. Oldest is the age of the oldest.
+	// Batches are the open batches concerned, in Lanes; Behind of them only wait behind others of
+	// them. AtLeast and Sampled are as in [Group]. Oldest is the age of the oldest.
 	Batches int           `json:"batches,omitzero"`
 	Behind  int           `json:"behind,omitzero"`
 	Lanes   int           `json:"lanes,omitzero"`
@@ -91,8 +92,8 @@ type Incident struct {
 	Oldest  time.Duration `json:"oldest_ns,omitzero"`
 	// Instances are the names of the instances concerned.
 	Instances []string `json:"instances,omitempty"`
-	// Example explains one of the batches, and Blocker the batch that halted its lane; the ID is "" where
-	// there is none.
+	// Example explains one of the batches, and Blocker the batch that halted its lane; the ID is
+	// "" where there is none.
 	Example batch.Explanation `json:"example,omitzero"`
 	Blocker batch.Explanation `json:"blocker,omitzero"`
 }

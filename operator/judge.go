@@ -57,7 +57,8 @@ func (j *judge) behind(created time.Time, n int) item {
 	return it
 }
 
-// blocked fills in the reason of a batch that others block, from its blocker to the end of the row.
+// blocked fills in the reason of a batch that others block, from its blocker to the end of the
+// row.
 func (j *judge) blocked(it *item, by batch.Key) {
 	for range j.rows { // each batch waits for an earlier one
 		i := slices.IndexFunc(j.rows, func(r store.LaneRow) bool { return r.Key == by })

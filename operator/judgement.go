@@ -15,11 +15,11 @@ import (
 
 // Bounds of a judgement.
 const (
-	// busyFor is how long an instance posts nothing before a busy ledger is an incident: a shorter pause
-	// is over before its row is written again.
+	// busyFor is how long an instance posts nothing before a busy ledger is an incident: a shorter
+	// pause is over before its row is written again.
 	busyFor = 15 * time.Second
-	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an incident:
-	// one failed attempt is over with the next.
+	// laneTries is how many attempts a batch has made in vain before its lane's ledger is an
+	// incident: one failed attempt is over with the next.
 	laneTries = 3
 	// meetFor is how old a batch may be that no instance has met: it is met with the next scan.
 	meetFor = time.Minute
@@ -183,7 +183,8 @@ func (x *judgement) controls() {
 	}
 }
 
-// control makes a pause or a halt the example. What is said of it, and the command, are about the same one.
+// control makes a pause or a halt the example. What is said of it, and the command, are about the
+// same one.
 func (i *Incident) control(c batch.Control) {
 	switch {
 	case i.Kind == IncidentHalted && !c.HaltedAt.IsZero():
@@ -234,8 +235,8 @@ func (x *judgement) groups() {
 	}
 }
 
-// counts judges what was counted and not seen: the look at all lanes did not reach it, or is older, or
-// more lanes are held than were read.
+// counts judges what was counted and not seen: the look at all lanes did not reach it, or is
+// older, or more lanes are held than were read.
 func (x *judgement) counts() {
 	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
 		s := x.of(IncidentDecision)

@@ -28,8 +28,8 @@ type keptLook struct {
 // batches that wait in each. The lanes are not looked at in one moment. It needs a store with
 // [store.CanSurvey].
 //
-// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all processes
-// read it for fifty times as long as it took, while one process at a time looks again
+// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all
+// processes read it for fifty times as long as it took, while one process at a time looks again
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {

@@ -68,8 +68,8 @@ func (w *wide) desk(t *testing.T) *operator.Desk {
 	return d
 }
 
-// A look that takes long is kept: other processes read it at once, with its age, for fifty times as long.
-// One of them looks again then, while the others read on.
+// A look that takes long is kept: other processes read it at once, with its age, for fifty times
+// as long. One of them looks again then, while the others read on.
 func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wide{Store: memory.New(), takes: 2 * time.Second}
@@ -133,8 +133,9 @@ func TestCausesKept(t *testing.T) {
 	})
 }
 
-// The database's clock steps back. A look from before is not of the past, and nobody knows its age: it does
-// not count, in any process, and the next look replaces it. A look that is older than the step goes on.
+// The database's clock steps back. A look from before is not of the past, and nobody knows its
+// age: it does not count, in any process, and the next look replaces it. A look that is older than
+// the step goes on.
 func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()

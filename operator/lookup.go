@@ -40,11 +40,11 @@ type Hit struct {
 	Lane  *batch.ServiceID `json:"lane,omitempty"`
 }
 
-// Lookup returns what a text may name: batches by their ids and their callers' keys, orders by theirs,
-// and lanes; whole or by the beginning, and batches by a whole tag, as "invoice=4711" or by its value
-// alone; up to limit of each kind (0 is 10, at most 100). Batches and
-// orders may be open, final or, for batches, removed by retention. Upper and lower case differ. It needs
-// a store with [store.CanFind], and its cost grows with the limit, not with what is stored.
+// Lookup returns what a text may name: batches by their ids and their callers' keys, orders by
+// theirs, and lanes; whole or by the beginning, and batches by a whole tag, as "invoice=4711" or
+// by its value alone; up to limit of each kind (0 is 10, at most 100). Batches and
+// orders may be open, final or, for batches, removed by retention. Upper and lower case differ. It
+// needs a store with [store.CanFind], and its cost grows with the limit, not with what is stored.
 func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, error) {
 	found := Lookup{Hits: []Hit{}}
 	if text == "" {
@@ -105,8 +105,8 @@ func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *L
 	return nil
 }
 
-// wholeAndBegun finds batches by a whole text and by its beginning. With many that begin so, the store need
-// not see the whole one.
+// wholeAndBegun finds batches by a whole text and by its beginning. With many that begin so, the
+// store need not see the whole one.
 func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
 	whole, more, err := d.store.Find(ctx, q)
 	if err != nil {
@@ -173,8 +173,8 @@ func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lo
 	return nil
 }
 
-// AmbiguousError is the [batch.ErrInvalidInput] of a text that names more than one thing: by the beginning
-// of its name, or by its caller's key.
+// AmbiguousError is the [batch.ErrInvalidInput] of a text that names more than one thing: by the
+// beginning of its name, or by its caller's key.
 type AmbiguousError struct {
 	What  string   // "batch" or "lane"
 	Text  string   // that was given
@@ -202,9 +202,10 @@ func (e *AmbiguousError) Error() string {
 // Unwrap returns [batch.ErrInvalidInput].
 func (*AmbiguousError) Unwrap() error { return batch.ErrInvalidInput }
 
-// Batch returns the batch that a text names: its whole id, or a caller's whole key that one batch has, or
-// the beginning of its id and of no other. A text that is the key of one batch and begins the id of
-// another names neither. Otherwise the error is [batch.ErrNotFound] or an [*AmbiguousError].
+// Batch returns the batch that a text names: its whole id, or a caller's whole key that one batch
+// has, or the beginning of its id and of no other. A text that is the key of one batch and begins
+// the id of another names neither. Otherwise the error is [batch.ErrNotFound] or an
+// [*AmbiguousError].
 func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
 	var found []batch.Record
 	e := &AmbiguousError{What: "batch", Text: text}
@@ -237,9 +238,9 @@ func (d *Desk) Batch(ctx context.Context, text string) (batch.Record, error) {
 	return batch.Record{}, fmt.Errorf("%w: no id is %s or begins so, and no caller's key is it", batch.ErrNotFound, batch.Excerpt(text, 64))
 }
 
-// Lane returns the lane that a text names: one that anybody knows ([Desk.KnowsLane]) by its whole name,
-// or by the beginning of its name and of no other. known is false, and the lane is the text, where no
-// name begins so; an [*AmbiguousError] says that several do.
+// Lane returns the lane that a text names: one that anybody knows ([Desk.KnowsLane]) by its whole
+// name, or by the beginning of its name and of no other. known is false, and the lane is the text,
+// where no name begins so; an [*AmbiguousError] says that several do.
 func (d *Desk) Lane(ctx context.Context, text string) (lane batch.ServiceID, known bool, err error) {
 	lane = batch.ServiceID(text)
 	if known, err = d.KnowsLane(ctx, lane); known || err != nil || text == "" {
@@ -262,9 +263,9 @@ func (d *Desk) Lane(ctx context.Context, text string) (lane batch.ServiceID, kno
 	return lane, false, e
 }
 
-// KnowsLane reports whether anybody knows the lane: it has batches or orders, open or final, a control
-// that was set, or a ledger on record. A lane that nobody knows may be new, and its name may be a
-// typing error.
+// KnowsLane reports whether anybody knows the lane: it has batches or orders, open or final, a
+// control that was set, or a ledger on record. A lane that nobody knows may be new, and its name
+// may be a typing error.
 func (d *Desk) KnowsLane(ctx context.Context, lane batch.ServiceID) (bool, error) {
 	if !d.store.Abilities().Has(store.CanFind) {
 		return true, nil // nobody can tell

@@ -130,8 +130,8 @@ func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 	return h.Store.Find(ctx, q)
 }
 
-// The beginning of an id is never preferred to a caller's whole key: whoever gives the key of one batch must
-// not act upon another.
+// The beginning of an id is never preferred to a caller's whole key: whoever gives the key of one
+// batch must not act upon another.
 func TestAWholeKeyAndABeginning(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.add(one("s", "4711f00d"), keyed("s", "b", "4711"), keyed("s", "99beef", "99"), keyed("s", "c", "b"))

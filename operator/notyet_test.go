@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A batch that the ledger could not take yet is claimed again, and its process dies. The monitor has
-// not asked yet: nothing needs a decision.
+// A batch that the ledger could not take yet is claimed again, and its process dies. The monitor
+// has not asked yet: nothing needs a decision.
 func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 	inStores(t, func(o *office) {
 		o.serves(traits, queuer.Serial(), "s")

@@ -69,8 +69,9 @@ func (d *Desk) tell(ctx context.Context, h store.Hint) {
 	_ = d.store.Tell(ctx, h) // the act is done either way
 }
 
-// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt (else
-// [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being submitted.
+// Cancel makes a waiting batch Rejected: Queued, Delayed or Unknown, with no attempt in doubt
+// (else [batch.ErrInDoubt]; Decide may end that). It does not touch a batch that is being
+// submitted.
 func (d *Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return d.acts.Cancel(ctx, seen, by)
 }
@@ -83,10 +84,12 @@ func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (bat
 	return d.acts.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It also ends a waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
+// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It also ends a
+// waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. A wrong ruling breaks the promise "at most once in effect", or loses the
-// batch. Where prepared bytes may be sent again for ever (dlt.Forever), [batch.NotExecutedSendAgain] only
-// sends them again, and [batch.NotExecutedReject] is for good: such a batch is not requeued.
+// batch. Where prepared bytes may be sent again for ever (dlt.Forever),
+// [batch.NotExecutedSendAgain] only sends them again, and [batch.NotExecutedReject] is for good:
+// such a batch is not requeued.
 func (d *Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return d.acts.Decide(ctx, seen, ruling, by)
 }
@@ -131,8 +134,8 @@ func (d *Desk) Controls(ctx context.Context, q store.ControlsQuery) ([]batch.Con
 	return d.store.ControlsOf(ctx, q)
 }
 
-// Get returns the record of a batch, or [batch.ErrNotFound]. Of a batch that retention removed, the record
-// is what is kept of it, with PrunedAt.
+// Get returns the record of a batch, or [batch.ErrNotFound]. Of a batch that retention removed,
+// the record is what is kept of it, with PrunedAt.
 func (d *Desk) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := d.store.Get(ctx, key)
 	if err != nil {
@@ -190,9 +193,9 @@ func (d *Desk) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act,
 	return d.acts.LaneHistory(ctx, scope)
 }
 
-// Acts returns the acts of operators upon all batches, lanes and everything, the newest first, and the
-// cursor for the next page, "" at the end. It needs a store with [store.CanListActs]. What people did with a
-// bulk action as a whole is in [Progress].Events.
+// Acts returns the acts of operators upon all batches, lanes and everything, the newest first, and
+// the cursor for the next page, "" at the end. It needs a store with [store.CanListActs]. What
+// people did with a bulk action as a whole is in [Progress].Events.
 func (d *Desk) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store.Cursor, error) {
 	acts, next, err := d.store.Acts(ctx, q)
 	if err != nil {

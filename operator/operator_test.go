@@ -333,7 +333,8 @@ func (o *office) relied(s batch.ServiceID) operator.Relied {
 	return r
 }
 
-// The record has the settings of one service. They hold for another one once a Runner has compared it, or has found none that differs among many.
+// The record has the settings of one service. They hold for another one once a Runner has compared
+// it, or has found none that differs among many.
 func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
 	inStores(t, func(o *office) {
 		b := one("s", "a")

@@ -15,10 +15,11 @@ import (
 // Errors of a Desk that has to know what Runners rely on. A [*SettingsError] wraps one of them.
 var (
 	// ErrNotRecorded: no Runner has recorded its settings, or the record does not hold for the
-	// service. A Runner that serves the service records it, or compares its own traits of the service with the recorded ones and says so. Where
-	// it has done so for 17 services and none differed, the record holds for every service.
-	// Where traits differ by service, the record holds for the services that it names alone. A
-	// Runner's own Explain and Requeue need no record.
+	// service. A Runner that serves the service records it, or compares its own traits of the
+	// service with the recorded ones and says so. Where it has done so for 17 services and none
+	// differed, the record holds for every service. Where traits differ by service, the record
+	// holds for the services that it names alone. A Runner's own Explain and Requeue need no
+	// record.
 	ErrNotRecorded = errors.New("operator: not on record")
 	// ErrDisagree: Runners recorded different settings. [Desk.Relied] shows them. Once no
 	// process has the other settings any more, [Desk.Agree] says so.

@@ -22,10 +22,11 @@ const (
 type Sight struct {
 	Causes Causes      `json:"causes"`
 	Stats  store.Stats `json:"stats"`
-	// Counted says that the store keeps counts and instances; Stats is the zero value where it does not.
+	// Counted says that the store keeps counts and instances; Stats is the zero value where it
+	// does not.
 	Counted bool `json:"counted"`
-	// Everything is the control of all lanes. Held are the lanes with a control of their own: 10,000 at
-	// most, and HeldMore says that there are more.
+	// Everything is the control of all lanes. Held are the lanes with a control of their own:
+	// 10,000 at most, and HeldMore says that there are more.
 	Everything batch.Control   `json:"everything,omitzero"`
 	Held       []batch.Control `json:"held"`
 	HeldMore   bool            `json:"held_more,omitzero"`
@@ -33,7 +34,8 @@ type Sight struct {
 	// decision, by the name of the instance. A name that a live instance has is not among them: it
 	// was started again.
 	Left map[string]int `json:"left,omitempty"`
-	// SetAside is the first batch that a policy set aside; its ID is "" where there is none any more.
+	// SetAside is the first batch that a policy set aside; its ID is "" where there is none any
+	// more.
 	SetAside batch.Record `json:"set_aside,omitzero"`
 	// DecisionSince is since when the example of the batches that need a decision is in doubt.
 	DecisionSince time.Time `json:"decision_since,omitzero"`
@@ -45,8 +47,8 @@ type Situation struct {
 	State State `json:"state"`
 	// Incidents come with the worst first.
 	Incidents []Incident `json:"incidents"`
-	// Itself are the batches that move by themselves and that no incident is about, by their cause, with
-	// the batches behind them.
+	// Itself are the batches that move by themselves and that no incident is about, by their
+	// cause, with the batches behind them.
 	Itself []Moving `json:"itself"`
 }
 
@@ -57,8 +59,8 @@ type Moving struct {
 	Behind int `json:"behind,omitzero"`
 }
 
-// Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes that
-// are held. A store that keeps no counts has no incidents about instances.
+// Situation says what is wrong. It reads what [Desk.Causes] and [Desk.Stats] read, and the lanes
+// that are held. A store that keeps no counts has no incidents about instances.
 func (d *Desk) Situation(ctx context.Context, q CausesQuery) (Situation, error) {
 	s, err := d.sight(ctx, q)
 	if err != nil {
@@ -110,7 +112,8 @@ func (d *Desk) sight(ctx context.Context, q CausesQuery) (s Sight, err error) {
 	return s, nil
 }
 
-// held reads the lanes with a control of their own, page by page, and whether there may be more of them.
+// held reads the lanes with a control of their own, page by page, and whether there may be more of
+// them.
 func (d *Desk) held(ctx context.Context) (all []batch.Control, more bool, err error) {
 	q := store.ControlsQuery{Start: true, Limit: 1000}
 	for len(all) < heldLanes {
@@ -135,8 +138,8 @@ func (d *Desk) counted(ctx context.Context) (store.Stats, bool, error) {
 	return s, err == nil, err
 }
 
-// left counts the batches that instances which have gone were submitting, that are not final yet and
-// need no decision.
+// left counts the batches that instances which have gone were submitting, that are not final yet
+// and need no decision.
 func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string]int, error) {
 	left := map[string]int{}
 	for _, i := range instances {

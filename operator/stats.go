@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Stats returns the counts of open batches and orders, with their age, and the instances. A running
-// Runner counts for all, every 15 s at most (docs/design.md#counting-what-is-open).
+// Stats returns the counts of open batches and orders, with their age, and the instances. A
+// running Runner counts for all, every 15 s at most (docs/design.md#counting-what-is-open).
 func (d *Desk) Stats(ctx context.Context) (store.Stats, error) {
 	s, err := texts.Stats(ctx, d.store)
 	if err != nil {

@@ -41,14 +41,15 @@ const (
 
 // Step is one thing in the life of a batch.
 type Step struct {
-	// At is when it happened, or is due, on the database's clock. It is zero where that is not known:
-	// the step stands in its place.
+	// At is when it happened, or is due, on the database's clock. It is zero where that is not
+	// known: the step stands in its place.
 	At   time.Time `json:"at,omitzero"`
 	Kind StepKind  `json:"kind"`
 	Tone Tone      `json:"tone"`
 	// Title says what happened, in a few words.
 	Title string `json:"title"`
-	// Text is what the ledger answered, or the reason that a person gave. It may come from outside.
+	// Text is what the ledger answered, or the reason that a person gave. It may come from
+	// outside.
 	Text string `json:"text,omitzero"`
 	// By is the instance, or the person.
 	By string `json:"by,omitzero"`
@@ -61,9 +62,9 @@ type Step struct {
 	Took       time.Duration `json:"took_ns,omitzero"`
 }
 
-// Timeline tells the life of a batch, the oldest step first, from what a store keeps of it: its record,
-// the reports of its attempts, and its history. now is the database's clock; what is due after it
-// comes last. It does no I/O.
+// Timeline tells the life of a batch, the oldest step first, from what a store keeps of it: its
+// record, the reports of its attempts, and its history. now is the database's clock; what is due
+// after it comes last. It does no I/O.
 //
 // A store keeps no report of an attempt that went well at once, and so many of the others
 // ([batch.MaxReports]); the steps say where something is missing.
@@ -87,7 +88,8 @@ type timeline struct {
 	r     batch.Record
 	now   time.Time
 	steps []Step
-	// untimed says that nobody knows when the attempt of a StepDoubt was sent; its time is only its place.
+	// untimed says that nobody knows when the attempt of a StepDoubt was sent; its time is only
+	// its place.
 	untimed bool
 }
 
@@ -201,8 +203,9 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})
 }
 
-// unreported adds the last attempt, of which there is no report. The record has the time of the last POST,
-// which may be that of an earlier attempt: a report is never older than the POST that it is about.
+// unreported adds the last attempt, of which there is no report. The record has the time of the
+// last POST, which may be that of an earlier attempt: a report is never older than the POST that
+// it is about.
 func (t *timeline) unreported(reports []batch.Report) {
 	r := t.r
 	s := Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt}
@@ -229,7 +232,8 @@ func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 		return
 	}
 	s := Step{At: r.FinalAt, Kind: StepOutcome, Tone: ToneBad}
-	// The report of the attempt that ended it is written in the same breath, and may have the later time.
+	// The report of the attempt that ended it is written in the same breath, and may have the
+	// later time.
 	if n := len(reports); n > 0 && reports[n-1].At.Sub(s.At) > 0 && reports[n-1].At.Sub(s.At) < time.Second {
 		s.At = reports[n-1].At
 	}
@@ -253,9 +257,9 @@ func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 	t.add(s)
 }
 
-// missing says between which steps attempts have no report. All the attempts after a failed one are
-// reported, so these were claims that ended without a POST, or processes that died, or the bound on
-// reports.
+// missing says between which steps attempts have no report. All the attempts after a failed one
+// are reported, so these were claims that ended without a POST, or processes that died, or the
+// bound on reports.
 func (t *timeline) missing(reports []batch.Report) {
 	for i := 1; i < len(reports); i++ {
 		first, last := reports[i-1].Attempt+1, reports[i].Attempt-1
@@ -273,8 +277,8 @@ func (t *timeline) missing(reports []batch.Report) {
 	}
 }
 
-// Origin is where the step comes from, in one line for people: the person or the instance, the endpoint,
-// its answer's numbers, and how long it took.
+// Origin is where the step comes from, in one line for people: the person or the instance, the
+// endpoint, its answer's numbers, and how long it took.
 func (s Step) Origin() string {
 	var parts []string
 	if s.By != "" {
@@ -295,7 +299,8 @@ func (s Step) Origin() string {
 	return strings.Join(parts, ", ")
 }
 
-// took shows how long an attempt took: in milliseconds below a second, and with a unit apart, as in prose.
+// took shows how long an attempt took: in milliseconds below a second, and with a unit apart, as
+// in prose.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

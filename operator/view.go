@@ -64,8 +64,8 @@ func (v *view) page(ctx context.Context, q store.SurveyQuery, take func(time.Tim
 	return len(s.Lanes), last, nil
 }
 
-// several reports whether footprints count in a lane: more than one batch may leave at once, or more
-// than one was attempted.
+// several reports whether footprints count in a lane: more than one batch may leave at once, or
+// more than one was attempted.
 func several(u rules, l store.LaneSurvey) bool {
 	tried := 0
 	for i := range l.Rows {

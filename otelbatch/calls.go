@@ -56,7 +56,8 @@ var ledgerKinds = []string{
 	string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured), string(batch.KindDoubt),
 }
 
-// ledgerError classifies the error of a call to the ledger as [dlt.Kind] does: "doubt" is any other.
+// ledgerError classifies the error of a call to the ledger as [dlt.Kind] does: "doubt" is any
+// other.
 func ledgerError(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return canceled

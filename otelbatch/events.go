@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// nowhere is the context of what the Runner does by itself. A meter looks in a context for a span, to
-// name it as an example. Here that would be a span around Run: it says nothing, and each look costs an
-// allocation.
+// nowhere is the context of what the Runner does by itself. A meter looks in a context for a span,
+// to name it as an example. Here that would be a span around Run: it says nothing, and each look
+// costs an allocation.
 var nowhere = context.Background()
 
 // event counts an event.

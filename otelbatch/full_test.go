@@ -121,8 +121,8 @@ func TestFullDatabase(t *testing.T) {
 	f.goesOn(t)
 }
 
-// The same on a disk that is full: a file system of 8 MiB in memory, where the system lets a test mount
-// one. Each Add that is tried meanwhile counts, too, and the database can be read.
+// The same on a disk that is full: a file system of 8 MiB in memory, where the system lets a test
+// mount one. Each Add that is tried meanwhile counts, too, and the database can be read.
 func TestFullDisk(t *testing.T) {
 	tier.Plain(t)
 	dir, resize, err := tmpfs(t, 8<<20)
@@ -158,7 +158,8 @@ func TestFullDisk(t *testing.T) {
 	f.goesOn(t)
 }
 
-// stayFull collects while the application goes on trying, and has promtool say which alert is first.
+// stayFull collects while the application goes on trying, and has promtool say which alert is
+// first.
 func (f *fullRig) stayFull(t *testing.T, seen *scrapes, quiet int) {
 	t.Helper()
 	for end := time.Now().Add(*fullFor); time.Now().Before(end); {

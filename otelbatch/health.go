@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/health"
 )
 
-// collect observes the counters, and the present state of all Runners: numbers are added up, and of
-// times the longest counts. Of each store it reads the counts that are kept there, and no others: it
-// reads them last, so that a database which is gone takes only them.
+// collect observes the counters, and the present state of all Runners: numbers are added up, and
+// of times the longest counts. Of each store it reads the counts that are kept there, and no
+// others: it reads them last, so that a database which is gone takes only them.
 func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	m.mu.Lock()
 	runners, engines := m.runners, m.engines

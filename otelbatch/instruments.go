@@ -91,9 +91,9 @@ func (s series[O]) known(k key) key {
 	return k
 }
 
-// counter counts in this process's memory, and is observed when somebody collects: to count costs an
-// atomic addition and no allocation, and a series begins at 0, so that an alert on an increase sees
-// the first one.
+// counter counts in this process's memory, and is observed when somebody collects: to count costs
+// an atomic addition and no allocation, and a series begins at 0, so that an alert on an increase
+// sees the first one.
 type counter struct {
 	gauge
 	counts map[key]*atomic.Int64

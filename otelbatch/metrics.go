@@ -37,10 +37,10 @@ type runner interface {
 	Stats(ctx context.Context) (store.Stats, error)
 }
 
-// NewMetrics makes the instruments of docs/metrics.md. Call it once for a provider: all Runners of a
-// process share one Metrics, which adds them up. The error is a [*batch.InputError] for a nil
-// provider, or the provider's own; then nothing is measured, and it is for the application to decide
-// whether it goes on without.
+// NewMetrics makes the instruments of docs/metrics.md. Call it once for a provider: all Runners of
+// a process share one Metrics, which adds them up. The error is a [*batch.InputError] for a nil
+// provider, or the provider's own; then nothing is measured, and it is for the application to
+// decide whether it goes on without.
 func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
 	if p == nil {
 		return nil, fmt.Errorf("metrics: %w", &batch.InputError{Field: "provider", Want: "a MeterProvider"})
@@ -61,8 +61,9 @@ func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
 	return m, nil
 }
 
-// NewRunner is [dltbatch.New] of a Runner that is measured. The Observer and the Calls of the options
-// get everything, too, after the Metrics. The Metrics keeps the Runner as long as it lives.
+// NewRunner is [dltbatch.New] of a Runner that is measured. The Observer and the Calls of the
+// options get everything, too, after the Metrics. The Metrics keeps the Runner as long as it
+// lives.
 func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, error) {
 	var with dltbatch.Options
 	if o != nil {
@@ -77,8 +78,8 @@ func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*
 	return r, nil
 }
 
-// WatchEngine adds the trace contexts that an Engine has dropped to dltbatch.traces.dropped. Call it once for
-// each Engine: the Metrics keeps it as long as it lives.
+// WatchEngine adds the trace contexts that an Engine has dropped to dltbatch.traces.dropped. Call
+// it once for each Engine: the Metrics keeps it as long as it lives.
 func (m *Metrics) WatchEngine(e *autobatch.Engine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

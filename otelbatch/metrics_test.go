@@ -79,8 +79,8 @@ func delivered(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys
 	return keys
 }
 
-// The counters of two instances agree with the store and with the ledger, to the batch, whatever goes
-// wrong. Nothing names a batch or a lane.
+// The counters of two instances agree with the store and with the ledger, to the batch, whatever
+// goes wrong. Nothing names a batch or a lane.
 func TestCountersAreExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lanes, each = 40, 15
@@ -221,8 +221,8 @@ func definitions(t *testing.T) []definition {
 	return b.defs
 }
 
-// Meters that panic hinder nobody: the batches are delivered, and the application's own observers get
-// everything.
+// Meters that panic hinder nobody: the batches are delivered, and the application's own observers
+// get everything.
 func TestMetersThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, seen := newBook(), newCounted()
@@ -279,7 +279,8 @@ func (f fixed) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{}, store.ErrUnsupported
 }
 
-// The gauges are the Healths of all Runners: numbers are added up, and of times the longest counts.
+// The gauges are the Healths of all Runners: numbers are added up, and of times the longest
+// counts.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
@@ -366,8 +367,8 @@ type keeps struct {
 
 func (k keeps) Stats(context.Context) (store.Stats, error) { return k.stats, k.err }
 
-// The gauges of the database are its own counts, once for each database, however many Runners of this
-// process read it, and nothing where one cannot be read.
+// The gauges of the database are its own counts, once for each database, however many Runners of
+// this process read it, and nothing where one cannot be read.
 func TestGaugesOfStores(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := store.Stats{

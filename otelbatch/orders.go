@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 )
 
-// TraceBatch is [autobatch.Options].TraceBatch: it makes the span in whose trace the batch's spans are.
-// That is a child of the first order's context that was sampled, with a link to each of them. Where no
-// order was sampled, the batch has no context.
+// TraceBatch is [autobatch.Options].TraceBatch: it makes the span in whose trace the batch's spans
+// are. That is a child of the first order's context that was sampled, with a link to each of them.
+// Where no order was sampled, the batch has no context.
 func (t *Traces) TraceBatch(_ context.Context, orders []order.Order) string {
 	var links []trace.Link
 	for _, o := range orders {
@@ -27,9 +27,10 @@ func (t *Traces) TraceBatch(_ context.Context, orders []order.Order) string {
 	return TraceParent(ctx)
 }
 
-// ObserveOrders is [autobatch.Options].Observer: it makes a span of each order that has become final, from
-// Add to now, with a link to its batch's context, which an order that expired before it was part of a
-// batch lacks. The database's clock says when the order was added, this process's when it ended.
+// ObserveOrders is [autobatch.Options].Observer: it makes a span of each order that has become
+// final, from Add to now, with a link to its batch's context, which an order that expired before
+// it was part of a batch lacks. The database's clock says when the order was added, this process's
+// when it ended.
 func (t *Traces) ObserveOrders(e autobatch.OrderEvent) {
 	if e.Kind != autobatch.EventSettled && e.Kind != autobatch.EventRefused && e.Kind != autobatch.EventExpired {
 		return

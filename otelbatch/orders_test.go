@@ -24,9 +24,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// One process adds orders, and ends. Another one makes a batch of them and delivers it. The span of each
-// order is in the trace of who added it, and has a link to its batch; the batch's span has a link to each
-// order that was sampled, and the spans of its way are its children.
+// One process adds orders, and ends. Another one makes a batch of them and delivers it. The span
+// of each order is in the trace of who added it, and has a link to its batch; the batch's span has
+// a link to each order that was sampled, and the spans of its way are its children.
 func TestSpansOfOrders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	made := &spans{}

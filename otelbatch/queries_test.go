@@ -24,8 +24,8 @@ var (
 	word  = regexp.MustCompile(`^[A-Za-z_]`)
 )
 
-// names returns the metrics and the labels that a query names. What is wrong with its grammar is for
-// promtool to say.
+// names returns the metrics and the labels that a query names. What is wrong with its grammar is
+// for promtool to say.
 func names(query string) (metrics, labels []string) {
 	tokens := token.FindAllString(query, -1)
 	inBraces, inGrouping := false, false
@@ -88,8 +88,8 @@ func exported(t *testing.T) map[string]map[string][]string {
 
 var matcher = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"([^"]*)"`)
 
-// checkQuery fails if a query names a metric, a label or a value that does not exist. All values of a
-// label are in a list of this package, so no id and no lane is among them.
+// checkQuery fails if a query names a metric, a label or a value that does not exist. All values
+// of a label are in a list of this package, so no id and no lane is among them.
 func checkQuery(t *testing.T, all map[string]map[string][]string, where, query string) (metrics []string) {
 	t.Helper()
 	metrics, labels := names(query)

@@ -11,17 +11,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// Request is [dltbatch.Options].TraceRequest. A POST of several batches gets a span of its own where
-// one of them was sampled: a child of the first sampled context, with a link to each of them. For a
-// POST of one batch there is the span of the attempt, and Request makes none.
+// Request is [dltbatch.Options].TraceRequest. A POST of several batches gets a span of its own
+// where one of them was sampled: a child of the first sampled context, with a link to each of
+// them. For a POST of one batch there is the span of the attempt, and Request makes none.
 func (t *Traces) Request(ctx context.Context, traceParents []string) (context.Context, func(error)) {
 	_, end := t.request(traceParents)
 	return ctx, end
 }
 
 // SendRequest is Request, and also lets the ledger's client send the header traceparent
-// ([dlt.WithTraceParent]): the context of the request's span, or else of the one batch. A ledger is
-// a foreign party: it learns which requests belong together.
+// ([dlt.WithTraceParent]): the context of the request's span, or else of the one batch. A ledger
+// is a foreign party: it learns which requests belong together.
 func (t *Traces) SendRequest(ctx context.Context, traceParents []string) (context.Context, func(error)) {
 	if len(traceParents) == 1 {
 		if parent := traceParents[0]; batch.ValidTraceParent(parent) {

@@ -57,8 +57,8 @@ func (p *posts) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return p.Ledger.SubmitList(ctx, list)
 }
 
-// listed posts four batches with the four contexts in one request, and returns what was sent and the
-// spans of the request.
+// listed posts four batches with the four contexts in one request, and returns what was sent and
+// the spans of the request.
 func listed(t *testing.T, request func(*Traces) func(context.Context, []string) (context.Context, func(error))) (sent []string, requests []span) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -63,10 +63,10 @@ func (b *builder) stored(g gauge) gauge {
 	return g
 }
 
-// collect observes the counts of the stores of these Runners, each store's once. A store that keeps
-// no counts is passed over. If one could not be read, nothing is observed, rather than a part: that
-// is no error, since an exporter would then send no metric at all, not even the application's own.
-// The call to the store is measured like any other.
+// collect observes the counts of the stores of these Runners, each store's once. A store that
+// keeps no counts is passed over. If one could not be read, nothing is observed, rather than a
+// part: that is no error, since an exporter would then send no metric at all, not even the
+// application's own. The call to the store is measured like any other.
 func (g storeGauges) collect(ctx context.Context, runners []runner, o metric.Observer) {
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()

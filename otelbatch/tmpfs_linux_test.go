@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// tmpfs mounts a file system of so many bytes, and returns its folder and how to give it another size.
-// The error is the system's: mostly, that only root may mount.
+// tmpfs mounts a file system of so many bytes, and returns its folder and how to give it another
+// size. The error is the system's: mostly, that only root may mount.
 func tmpfs(t *testing.T, bytes int) (dir string, resize func(bytes int) error, err error) {
 	t.Helper()
 	dir = t.TempDir()

@@ -25,8 +25,8 @@ const (
 	spanOrder   = "dltbatch order"
 )
 
-// TraceParent returns the context of the span in ctx as a traceparent of W3C Trace Context, or "" where
-// there is no span. It is made for [dltbatch.Options].TraceParent.
+// TraceParent returns the context of the span in ctx as a traceparent of W3C Trace Context, or ""
+// where there is no span. It is made for [dltbatch.Options].TraceParent.
 func TraceParent(ctx context.Context) string {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {
@@ -35,15 +35,16 @@ func TraceParent(ctx context.Context) string {
 	return "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()
 }
 
-// Traces makes the spans of docs/operations.md#traces, of batches whose trace context was sampled. It is
-// a [batch.Observer] for [dltbatch.Options].Observers: then an exporter that blocks delays nobody, and the
-// spans of events that were lost are missing. Request, TraceBatch and ObserveOrders are called before the
-// Runner or the Engine goes on: there a provider has to batch its spans, as the SDK's does with
-// WithBatcher. One serves all Runners and Engines of a process, and its methods may be called concurrently.
+// Traces makes the spans of docs/operations.md#traces, of batches whose trace context was sampled.
+// It is a [batch.Observer] for [dltbatch.Options].Observers: then an exporter that blocks delays
+// nobody, and the spans of events that were lost are missing. Request, TraceBatch and
+// ObserveOrders are called before the Runner or the Engine goes on: there a provider has to batch
+// its spans, as the SDK's does with WithBatcher. One serves all Runners and Engines of a process,
+// and its methods may be called concurrently.
 type Traces struct{ tracer trace.Tracer }
 
-// NewTraces returns a Traces that makes its spans with a provider, which the application brings. The
-// error is a [*batch.InputError] for a nil provider.
+// NewTraces returns a Traces that makes its spans with a provider, which the application brings.
+// The error is a [*batch.InputError] for a nil provider.
 func NewTraces(p trace.TracerProvider) (*Traces, error) {
 	if p == nil {
 		return nil, fmt.Errorf("traces: %w", &batch.InputError{Field: "provider", Want: "a TracerProvider"})
@@ -124,8 +125,8 @@ func (t *Traces) final(caller trace.SpanContext, e batch.Event) {
 		attribute.Int("dltbatch.attempt", e.Attempt), attribute.String("dltbatch.state", e.State.String()), attribute.String("dltbatch.by", e.By.String())))
 }
 
-// span makes a span. It is a child of the caller's span, so that every sampler does as the caller's did,
-// and has a link to it, because the caller has usually ended long before.
+// span makes a span. It is a child of the caller's span, so that every sampler does as the
+// caller's did, and has a link to it, because the caller has usually ended long before.
 func (t *Traces) span(caller trace.SpanContext, name string, from, to time.Time, failure string, more ...trace.SpanStartOption) {
 	ctx := trace.ContextWithRemoteSpanContext(nowhere, caller)
 	_, s := t.tracer.Start(ctx, name, append(more, trace.WithTimestamp(from), trace.WithLinks(trace.Link{SpanContext: caller}))...)

@@ -123,7 +123,8 @@ func runs(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	}
 }
 
-// belong checks that all spans belong to the caller's, and that no attribute names a batch or a lane.
+// belong checks that all spans belong to the caller's, and that no attribute names a batch or a
+// lane.
 func belong(t *testing.T, all map[string]span, sc trace.SpanContext, secrets ...string) {
 	t.Helper()
 	for name, s := range all {
@@ -178,7 +179,8 @@ func (l slowToSay) BatchStatuses(ctx context.Context, s batch.ServiceID, all []b
 	return l.Ledger.BatchStatuses(ctx, s, all)
 }
 
-// The spans of a batch say when it was posted, when its outcome was found, and how long it took in all.
+// The spans of a batch say when it was posted, when its outcome was found, and how long it took in
+// all.
 func TestSpansOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const post, commit, write, query = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second, 200 * time.Millisecond
@@ -244,8 +246,8 @@ func TestSamplingIsTheParents(t *testing.T) {
 	})
 }
 
-// An instance posts a batch and dies before it writes the outcome. Another one finds it: its spans belong
-// to the trace of the caller that added the batch to the first one.
+// An instance posts a batch and dies before it writes the outcome. Another one finds it: its spans
+// belong to the trace of the caller that added the batch to the first one.
 func TestSpansAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staged{Store: memory.New()}

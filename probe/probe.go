@@ -1,7 +1,7 @@
-// Package probe answers whether a process that runs a Runner is alive, and whether it is ready, over
-// HTTP: for Kubernetes, for a load balancer, for curl. It looks at [health.Health], so that an answer
-// costs no call to the database or the ledger, and changes with the Runner's own work. With
-// [Options].Oldest it also reads the counts of the database.
+// Package probe answers whether a process that runs a Runner is alive, and whether it is ready,
+// over HTTP: for Kubernetes, for a load balancer, for curl. It looks at [health.Health], so that
+// an answer costs no call to the database or the ledger, and changes with the Runner's own work.
+// With [Options].Oldest it also reads the counts of the database.
 package probe
 
 import (
@@ -70,23 +70,24 @@ func (o *Options) withDefaults() Options {
 }
 
 // Live answers 200 as long as a restart would not help: the loops make progress, or fail and try
-// again, or have nothing to do because Run does not run. It answers 503 if a loop has stopped, or if
-// a call to the database ignores its deadline. A database or a ledger that is down is no reason to
-// restart. nil options mean the defaults.
+// again, or have nothing to do because Run does not run. It answers 503 if a loop has stopped, or
+// if a call to the database ignores its deadline. A database or a ledger that is down is no reason
+// to restart. nil options mean the defaults.
 //
-// The body is JSON: ok, why (a list of sentences, if it is not), health ([health.Health]), and attention
-// (the whole verdict, [health.Health.Attention], which may have more than why). It names services and
-// hosts, so serve it where only operators look.
+// The body is JSON: ok, why (a list of sentences, if it is not), health ([health.Health]), and
+// attention (the whole verdict, [health.Health.Attention], which may have more than why). It names
+// services and hosts, so serve it where only operators look.
 func Live(s Source, o *Options) http.Handler {
 	c := o.withDefaults()
 	c.Oldest = 0 // a restart would not help
 	return handler{s, c, live}
 }
 
-// Ready answers 200 while Run runs, has reached the database (with a schema that its code knows), and
-// neither the database (which also has to take writes) nor the ledger nor any of its streams of events has
-// failed for longer than the options allow, as [health.Health.Attention] says, nor a batch been open for longer; else 503. It answers 200 again as soon as they work. The body is that of [Live]. nil
-// options mean the defaults.
+// Ready answers 200 while Run runs, has reached the database (with a schema that its code knows),
+// and neither the database (which also has to take writes) nor the ledger nor any of its streams
+// of events has failed for longer than the options allow, as [health.Health.Attention] says, nor a
+// batch been open for longer; else 503. It answers 200 again as soon as they work. The body is
+// that of [Live]. nil options mean the defaults.
 func Ready(s Source, o *Options) http.Handler {
 	return handler{s, o.withDefaults(), ready}
 }
@@ -166,8 +167,8 @@ func live(h health.Health, o Options, now time.Time) (why []string) {
 	return why
 }
 
-// ready is the verdict of Health about the parts whose patience the options give. The other causes are no
-// reason to send requests elsewhere.
+// ready is the verdict of Health about the parts whose patience the options give. The other causes
+// are no reason to send requests elsewhere.
 func ready(h health.Health, o Options, now time.Time) (why []string) {
 	may := map[string]time.Duration{
 		health.PartRun: 0, health.PartDatabase: o.Store, health.PartLedger: o.Ledger, health.PartStreams: o.Streams,

@@ -168,8 +168,8 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	}
 }
 
-// Over a socket: not ready before Run; ready; not while the database, the ledger or a stream is gone;
-// ready by itself when it is back; not ready after Run. It stays alive all the time.
+// Over a socket: not ready before Run; ready; not while the database, the ledger or a stream is
+// gone; ready by itself when it is back; not ready after Run. It stays alive all the time.
 func TestOverASocket(t *testing.T) {
 	db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
 	r := newRunner(t, db, ledger, &dltbatch.Options{
@@ -286,8 +286,8 @@ func TestReadyIsPatient(t *testing.T) {
 	}
 }
 
-// A database that refuses for hours is no reason to restart. A call that ignores its deadline is, and
-// no longer when it ends.
+// A database that refuses for hours is no reason to restart. A call that ignores its deadline is,
+// and no longer when it ends.
 func TestLive(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -343,8 +343,8 @@ type fixed health.Health
 
 func (f fixed) Health() health.Health { return health.Health(f) }
 
-// A loop that makes no call any more has stopped, even if its last call went well. A loop that waits
-// for work has not.
+// A loop that makes no call any more has stopped, even if its last call went well. A loop that
+// waits for work has not.
 func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, ok := time.Now().Add(-time.Hour), health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}

@@ -1,5 +1,5 @@
-// Package queuer decides which batches leave next. A [Strategy] is data with a pure function over one
-// lane. The Runner goes round the lanes that may have work, lets the store claim the batches
+// Package queuer decides which batches leave next. A [Strategy] is data with a pure function over
+// one lane. The Runner goes round the lanes that may have work, lets the store claim the batches
 // that the strategy picks, and posts them.
 //
 // [Serial] sends one batch of a lane at a time. [Parallel] sends every batch that no earlier

@@ -10,15 +10,16 @@ const DefaultQueued = 1000
 // of the other are prefixes of one another), and depends on no batch by name. Of batches that
 // conflict, the next leaves only when the one before is final, as with [Serial]. A batch that
 // must wait holds up the later batches that conflict with it, so no batch is overtaken for
-// ever. A batch without a footprint conflicts with every batch. [batch.Footprints] decides what conflicts.
+// ever. A batch without a footprint conflicts with every batch. [batch.Footprints] decides what
+// conflicts.
 //
 // Parallel is right where a ledger confines batches to the state that they declare, as
 // Sawtooth does. Scabbard does not compare a transaction's accesses with its declaration
 // (docs/ledgers/splinter.md#order): use Serial there.
 //
-// It looks at queued waiting batches of a lane: a larger number finds more batches that may leave, and
-// makes every claim read more. 0 is [DefaultQueued]. The strategy may be used by several goroutines and
-// for several Runners at once.
+// It looks at queued waiting batches of a lane: a larger number finds more batches that may leave,
+// and makes every claim read more. 0 is [DefaultQueued]. The strategy may be used by several
+// goroutines and for several Runners at once.
 func Parallel(queued int) Strategy {
 	if queued <= 0 {
 		queued = DefaultQueued

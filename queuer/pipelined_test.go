@@ -16,7 +16,8 @@ import (
 )
 
 // standing makes a lane of a ledger that keeps order: q queued, d delayed and u unknown,
-// all ready; f like d, and n not ready, of an attempt that failed; s submitting, p pending, v valid, i invalid.
+// all ready; f like d, and n not ready, of an attempt that failed; s submitting, p pending, v
+// valid, i invalid.
 func standing(states string) batch.Lane {
 	l := batch.Lane{Service: "s", KeepsOrder: true}
 	for i, c := range states {

@@ -10,13 +10,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Strategy picks the batches that may leave a lane: data and pure functions. [Serial], [Pipelined] and
-// [Parallel] make the strategies of this package; one of your own is a Strategy with its own name. The
-// functions are quick, and may be called concurrently. They run inside the claiming transaction, and must
-// not call the store.
+// Strategy picks the batches that may leave a lane: data and pure functions. [Serial], [Pipelined]
+// and [Parallel] make the strategies of this package; one of your own is a Strategy with its own
+// name. The functions are quick, and may be called concurrently. They run inside the claiming
+// transaction, and must not call the store.
 type Strategy struct {
-	// Name is for logs, errors and the record of an instance's settings. It is not the name of a strategy of
-	// this package.
+	// Name is for logs, errors and the record of an instance's settings. It is not the name of a
+	// strategy of this package.
 	Name string
 	// Window is how many queued batches of a lane Select wants to see, at least 1.
 	Window int
@@ -24,13 +24,15 @@ type Strategy struct {
 	// would break the lane's order holds the lane and is reported.
 	Select func(lane batch.Lane) []batch.Run
 	// Wants returns how many waiting batches Select can use beside the lane's attempted
-	// batches, which Select always sees, so that the store reads no more than that. Select picks the
-	// same whether it sees this many or more, up to Window. Waiting batches need not come last: an
-	// attempted batch that waits again keeps its old place. nil means always the whole window.
+	// batches, which Select always sees, so that the store reads no more than that. Select picks
+	// the same whether it sees this many or more, up to Window. Waiting batches need not come
+	// last: an attempted batch that waits again keeps its old place. nil means always the whole
+	// window.
 	Wants func(attempted batch.Lane) int
-	// ReliesOnOrder says that batches may leave before the batches ahead of them are final, because the
-	// ledger keeps the order of submission. The lanes that Select sees say whether their ledger does
-	// (batch.Lane.KeepsOrder). The queuer leaves a lane alone until every batch of its last run has an answer.
+	// ReliesOnOrder says that batches may leave before the batches ahead of them are final,
+	// because the ledger keeps the order of submission. The lanes that Select sees say whether
+	// their ledger does (batch.Lane.KeepsOrder). The queuer leaves a lane alone until every batch
+	// of its last run has an answer.
 	ReliesOnOrder bool
 
 	own own
@@ -49,8 +51,8 @@ func made(s Strategy) Strategy {
 	return s
 }
 
-// ours reports whether Select is this package's. A copy of its strategies may have got another one,
-// about which nothing is known.
+// ours reports whether Select is this package's. A copy of its strategies may have got another
+// one, about which nothing is known.
 func (s Strategy) ours() bool {
 	return s.own.code != 0 && s.own.code == reflect.ValueOf(s.Select).Pointer()
 }
@@ -78,8 +80,8 @@ const (
 	nameParallel  = "parallel"
 )
 
-// Named returns the strategy of this package with a name and a window, as another process recorded them;
-// ok is false for any other name.
+// Named returns the strategy of this package with a name and a window, as another process recorded
+// them; ok is false for any other name.
 func Named(name string, window int) (s Strategy, ok bool) {
 	switch {
 	case window < 1:

@@ -13,11 +13,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Number is the number of the shard, of s, to which a lane belongs, for ever: the first 8 bytes of the
-// SHA-256 of its service, as a big-endian number, modulo s.
+// Number is the number of the shard, of s, to which a lane belongs, for ever: the first 8 bytes of
+// the SHA-256 of its service, as a big-endian number, modulo s.
 func Number(service batch.ServiceID, s int) int { return store.ShardOf(service, s) }
 
-// Store is a store that knows which shard it is: store/postgres and store/postgres/native have them.
+// Store is a store that knows which shard it is: store/postgres and store/postgres/native have
+// them.
 type Store interface {
 	store.Store
 	// Shard returns the shard as which the store was opened.
@@ -26,8 +27,8 @@ type Store interface {
 
 // Shard is one shard, as a process uses it.
 type Shard[DB any, S Store] struct {
-	// DB is what the application opens its transactions in: a *pgxpool.Pool, or an *sql.DB. Shards on one
-	// server may share it.
+	// DB is what the application opens its transactions in: a *pgxpool.Pool, or an *sql.DB. Shards
+	// on one server may share it.
 	DB    DB
 	Store S
 	// Runner serves the shard. [New] makes it.
@@ -37,9 +38,9 @@ type Shard[DB any, S Store] struct {
 // Set is all shards. Its methods may be called concurrently.
 type Set[DB any, S Store] struct{ list []Shard[DB, S] }
 
-// New returns the set of these shards, which are all shards of one set in the order of their numbers. It calls
-// runner for each, to make its Runner over its Store. It does no I/O itself. A shard that is missing or
-// twice, or out of its place, gives a [*batch.InputError].
+// New returns the set of these shards, which are all shards of one set in the order of their
+// numbers. It calls runner for each, to make its Runner over its Store. It does no I/O itself. A
+// shard that is missing or twice, or out of its place, gives a [*batch.InputError].
 func New[DB any, S Store](runner func(Shard[DB, S]) (*dltbatch.Runner, error), list ...Shard[DB, S]) (*Set[DB, S], error) {
 	if len(list) == 0 {
 		return nil, &batch.InputError{Field: "shards", Value: "none", Want: "all shards of a set"}
@@ -60,8 +61,9 @@ func New[DB any, S Store](runner func(Shard[DB, S]) (*dltbatch.Runner, error), l
 	return s, nil
 }
 
-// Of returns the shard of a lane. Its Runner has the methods that are about one batch or one lane, such as
-// Explain, Cancel, Decide and Pause, and AddTx: begin the transaction in its DB, and pass it through its Store.
+// Of returns the shard of a lane. Its Runner has the methods that are about one batch or one lane,
+// such as Explain, Cancel, Decide and Pause, and AddTx: begin the transaction in its DB, and pass
+// it through its Store.
 func (s *Set[DB, S]) Of(service batch.ServiceID) Shard[DB, S] {
 	return s.list[Number(service, len(s.list))]
 }
@@ -69,8 +71,8 @@ func (s *Set[DB, S]) Of(service batch.ServiceID) Shard[DB, S] {
 // All returns all shards, in the order of their numbers.
 func (s *Set[DB, S]) All() []Shard[DB, S] { return append([]Shard[DB, S](nil), s.list...) }
 
-// Add is [dltbatch.Runner.Add]. All batches of a call belong to one shard, because it stores all of them or none; else
-// it stores nothing and returns a [*batch.InputError].
+// Add is [dltbatch.Runner.Add]. All batches of a call belong to one shard, because it stores all
+// of them or none; else it stores nothing and returns a [*batch.InputError].
 func (s *Set[DB, S]) Add(ctx context.Context, batches ...batch.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -105,8 +107,8 @@ func (s *Set[DB, S]) Idle(ctx context.Context) error {
 	return s.each(ctx, func(ctx context.Context, one Shard[DB, S]) error { return one.Runner.Idle(ctx) })
 }
 
-// Find looks in all shards for batches by an id, a data change id, or the beginning of one. more says that
-// there are more in some shard than q.Limit.
+// Find looks in all shards for batches by an id, a data change id, or the beginning of one. more
+// says that there are more in some shard than q.Limit.
 func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
 	lists, mores := make([][]batch.Record, len(s.list)), make([]bool, len(s.list))
 	err = s.each(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
@@ -140,10 +142,11 @@ func (s *Set[DB, S]) each(ctx context.Context, do func(ctx context.Context, one 
 // runAgain is how long a Run that has failed rests.
 const runAgain = 5 * time.Second
 
-// Run runs the Runners of all shards until ctx is done. Where one fails, as while its server is down at the
-// start, the others go on: Run calls failed, which may be nil, and runs it again after 5 s. It ends all
-// of them, and returns the error, where no later try can help: [store.ErrOtherShard], [dltbatch.ErrOtherLedger],
-// [dltbatch.ErrRunning], and [dltbatch.ErrDrain].
+// Run runs the Runners of all shards until ctx is done. Where one fails, as while its server is
+// down at the start, the others go on: Run calls failed, which may be nil, and runs it again after
+// 5 s. It ends all of them, and returns the error, where no later try can help:
+// [store.ErrOtherShard], [dltbatch.ErrOtherLedger], [dltbatch.ErrRunning], and
+// [dltbatch.ErrDrain].
 func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)) error {
 	return s.each(ctx, func(ctx context.Context, one Shard[DB, S]) error {
 		for {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Abilities is a set of abilities: groups of methods that a [Store] has beside those of [Delivery].
-// It is written as in CanList|CanPrune. docs/stores.md says what is lost without each, and
-// [Abilities.Losses] says so in a few words.
+// Abilities is a set of abilities: groups of methods that a [Store] has beside those of
+// [Delivery]. It is written as in CanList|CanPrune. docs/stores.md says what is lost without each,
+// and [Abilities.Losses] says so in a few words.
 type Abilities uint32
 
 // The abilities of a store, each with its methods.

@@ -25,8 +25,8 @@ func (q ActsQuery) Bounded() ActsQuery {
 	return q
 }
 
-// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts of
-// one moment acts upon lanes come first; all that decides after that is up to the store.
+// ActPlace is the place of an act in the list that [Store].Acts returns, for stores. Of two acts
+// of one moment acts upon lanes come first; all that decides after that is up to the store.
 type ActPlace struct {
 	At       int64  `json:"at"` // microseconds since 1970
 	Lane     bool   `json:"lane,omitzero"`

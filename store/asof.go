@@ -7,18 +7,18 @@ import (
 )
 
 // AsOf returns the row as it counts at now. It is the one rule about stored times that cannot be
-// true: the database's clock was ahead when they were written, and was put right since. A time that
-// has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of now
-// shows that. Then no time of the row counts for longer than the rule that has set it:
+// true: the database's clock was ahead when they were written, and was put right since. A time
+// that has passed by its meaning, such as the last POST, and is more than [ClockSlack] ahead of
+// now shows that. Then no time of the row counts for longer than the rule that has set it:
 //
 //   - A claim lasts for its ClaimTTL at most, from now on. Its process may still be posting, so it
 //     is not over at once.
 //   - LastPost, AskedAt and MovedAt are now.
 //   - NotBefore is over: a claim does not write the rows that it passes over, so a wait that began
 //     anew would never end.
-//   - Nobody knows how long a doubt has lasted. A resend is not harmless any more, except where it is
-//     for ever. A doubt that began ahead of now began at an unknown time, which is longer ago than any log
-//     reaches; any other doubt began earlier by what the clock was ahead.
+//   - Nobody knows how long a doubt has lasted. A resend is not harmless any more, except where it
+//     is for ever. A doubt that began ahead of now began at an unknown time, which is longer ago
+//     than any log reaches; any other doubt began earlier by what the clock was ahead.
 //
 // NextCheck is bounded by [PendingQuery].Ahead, and SettlesAt by [Outcome].Settle, since the row
 // does not know these rules. All methods of a row read it so. A store writes it back where a
@@ -66,8 +66,8 @@ func (r Row) AsOf(now time.Time) Row {
 // transactions that overlap read the clock at different times.
 const ClockSlack = 5 * time.Second
 
-// Ahead reports whether a time of the row shows that the clock was ahead of now: [Row.AsOf] changes
-// the row.
+// Ahead reports whether a time of the row shows that the clock was ahead of now: [Row.AsOf]
+// changes the row.
 func (r Row) Ahead(now time.Time) bool { return r.latest().Sub(now) > ClockSlack }
 
 // claimAhead reports whether the row has a live claim that lasts for longer than a claim that

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What a row says holds for any sequence of findings, by a clock that steps by seconds to a year either way: no
-// time counts for longer than its rule allows, nothing changes without a step, and a resend that is harmless for
-// a limited time is not harmless after a step that the row shows.
+// What a row says holds for any sequence of findings, by a clock that steps by seconds to a year
+// either way: no time counts for longer than its rule allows, nothing changes without a step, and
+// a resend that is harmless for a limited time is not harmless after a step that the row shows.
 func TestAsOf(t *testing.T) {
 	const ttl = 45 * time.Second
 	steps := []time.Duration{time.Second, 3 * time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}

@@ -40,8 +40,8 @@ type ClaimQuery struct {
 	// version (see [Store].Claim). 0 is for callers that wait for the claim to expire
 	// instead.
 	Salt uint32
-	// StuckAfter is how long a batch may be open without moving: a claim puts the deadline off of a
-	// batch that nobody could claim for long. 0 is for ever.
+	// StuckAfter is how long a batch may be open without moving: a claim puts the deadline off of
+	// a batch that nobody could claim for long. 0 is for ever.
 	StuckAfter time.Duration
 	// Resend returns the lane's declaration, asked once for each lane; nil means that no
 	// resend is ever harmless.

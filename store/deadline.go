@@ -58,8 +58,9 @@ func (r Row) putOff(now time.Time, after time.Duration) Row {
 	return r
 }
 
-// waited returns the row as a claim at now finds it. If nobody could claim it for long, because its
-// lane was paused or halted, its ledger rested, or no process ran, that does not count against it.
+// waited returns the row as a claim at now finds it. If nobody could claim it for long, because
+// its lane was paused or halted, its ledger rested, or no process ran, that does not count against
+// it.
 func (r Row) waited(now time.Time, after time.Duration) Row {
 	if r.MovedAt.IsZero() || r.Called() {
 		return r
@@ -99,9 +100,9 @@ func (r Row) Undecided() bool {
 // waits for a person.
 func (r *Row) moved(now time.Time) { r.MovedAt, r.Decision = now, "" }
 
-// call sets the row's decision where the outcome that has led to the row calls a person, or where a
-// person was called about it before: an attempt has ended or begun since, and the decision is not
-// about the present one. was is the row before the outcome.
+// call sets the row's decision where the outcome that has led to the row calls a person, or where
+// a person was called about it before: an attempt has ended or begun since, and the decision is
+// not about the present one. was is the row before the outcome.
 func (r *Row) call(was Row, o Outcome, now time.Time) {
 	switch {
 	case r.Final(), o.Finding == Undecidable, o.Finding == PutOff:

@@ -36,8 +36,8 @@ func TestDeadlineOf(t *testing.T) {
 // stuckAfter is the deadline of these tests.
 const stuckAfter = time.Hour
 
-// A loop of attempts that never succeed calls a person once, StuckAfter after the first claim, whatever
-// the loop is made of. What begins the count anew is the first acceptance, and a person.
+// A loop of attempts that never succeed calls a person once, StuckAfter after the first claim,
+// whatever the loop is made of. What begins the count anew is the first acceptance, and a person.
 func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 	kinds := map[string]func(r store.Row) []store.Outcome{
 		"busy":        func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindBusy)} },
@@ -104,8 +104,8 @@ func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []
 	return all
 }
 
-// The count begins anew with the first acceptance, and with an act of a person; a claim after a long time
-// in which nobody could make one leaves ten minutes.
+// The count begins anew with the first acceptance, and with an act of a person; a claim after a
+// long time in which nobody could make one leaves ten minutes.
 func TestWhatBeginsTheDeadlineAnew(t *testing.T) {
 	ever := store.Resend{HarmlessFor: 1000 * time.Hour}
 	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }

@@ -48,7 +48,8 @@ type Hint struct {
 	Finals, OrderFinals []uint64
 }
 
-// Listener hears hints ([Store].Hear). Its functions must be quick, and may be called concurrently.
+// Listener hears hints ([Store].Hear). Its functions must be quick, and may be called
+// concurrently.
 type Listener struct {
 	ID    string // who listens: it gets no hint that is [Hint].From it
 	Wants Topics // what it listens to; others get to know of it ([Hint].Hears)
@@ -60,8 +61,8 @@ type Listener struct {
 }
 
 // KeyHash is a short number for a batch (its service and its id) or an order (its id). Another
-// one may have the same number: that costs a look. It is the 64-bit FNV-1a of the parts, each ended
-// by a byte 0, so that every process and every version computes the same.
+// one may have the same number: that costs a look. It is the 64-bit FNV-1a of the parts, each
+// ended by a byte 0, so that every process and every version computes the same.
 func KeyHash(parts ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, which allocates
 	sum := uint64(offset)

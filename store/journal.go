@@ -6,10 +6,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Stream is the state that a store keeps of one stream beside its ids. Its methods are the rules of
-// LeaseStream, AppendStream and FindStream as pure functions, so that all drivers behave the same:
-// they return the next stream. now is always the database's clock. The zero value is a stream that
-// nobody has leased.
+// Stream is the state that a store keeps of one stream beside its ids. Its methods are the rules
+// of LeaseStream, AppendStream and FindStream as pure functions, so that all drivers behave the
+// same: they return the next stream. now is always the database's clock. The zero value is a
+// stream that nobody has leased.
 type Stream struct {
 	Holder string
 	Epoch  int64

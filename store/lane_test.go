@@ -54,8 +54,8 @@ func TestPlanLaneShowsTheLane(t *testing.T) {
 	assert.Equal(t, store.Plan{NextReady: 59 * time.Second}, p)
 }
 
-// TestPlanLaneShowsWhichFailed: a batch that failed must not follow accepted ones, unless the ledger
-// has said that it is up and cannot take the batch now.
+// TestPlanLaneShowsWhichFailed: a batch that failed must not follow accepted ones, unless the
+// ledger has said that it is up and cannot take the batch now.
 func TestPlanLaneShowsWhichFailed(t *testing.T) {
 	delayed := standings(t)["delayed"]
 	for kind, want := range map[batch.ErrorKind]bool{
@@ -130,8 +130,8 @@ func TestPlanLaneLimit(t *testing.T) {
 	}
 }
 
-// A claim goes on until its batches or its bytes are used up. It names the lanes that a bound cut short, and
-// the shortest of their waits.
+// A claim goes on until its batches or its bytes are used up. It names the lanes that a bound cut
+// short, and the shortest of their waits.
 func TestClaimedAdd(t *testing.T) {
 	run := store.ClaimedRun{Service: "a"}
 	for name, c := range map[string]struct {

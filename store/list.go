@@ -18,8 +18,8 @@ type ListQuery struct {
 	// at least OlderThan, and less than NewerThan. 0 is no bound.
 	OlderThan, NewerThan time.Duration
 	// Tag selects the batches that were added with this tag, by an index; without a name, the
-	// batches with this value under any name. The cost grows with the batches that have the tag, and
-	// with no others. The zero value selects all; a bad tag gives a [*batch.InputError].
+	// batches with this value under any name. The cost grows with the batches that have the tag,
+	// and with no others. The zero value selects all; a bad tag gives a [*batch.InputError].
 	Tag batch.Tag
 	// NewestFirst lists the latest order keys first; a cursor then goes on to earlier ones.
 	NewestFirst bool
@@ -44,8 +44,8 @@ func (q ListQuery) Validate() error {
 	return q.Tag.Validate()
 }
 
-// MaxListReceipts is how many receipts the records of one page of a list have at most, beside those
-// of its first record: with [MaxReceiptData] this bounds a page in bytes.
+// MaxListReceipts is how many receipts the records of one page of a list have at most, beside
+// those of its first record: with [MaxReceiptData] this bounds a page in bytes.
 const MaxListReceipts = 1000
 
 // Cut returns how many records at the front of a list make one page, where they have these numbers

@@ -123,11 +123,12 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 	return r, nil
 }
 
-// sameBytesForEver reports whether each further attempt sends what the attempts in doubt have sent,
-// on a ledger that never executes it twice. A person's word about such a doubt is not needed for a
-// resend, and is not trusted: the doubt ends with the ledger's word only. Otherwise a batch whose
-// budget is used up afterwards would be rejected, its kept bytes forgotten, and the same effect
-// made again under other bytes, while the first may still come (docs/design.md#prepared-bytes).
+// sameBytesForEver reports whether each further attempt sends what the attempts in doubt have
+// sent, on a ledger that never executes it twice. A person's word about such a doubt is not needed
+// for a resend, and is not trusted: the doubt ends with the ledger's word only. Otherwise a batch
+// whose budget is used up afterwards would be rejected, its kept bytes forgotten, and the same
+// effect made again under other bytes, while the first may still come
+// (docs/design.md#prepared-bytes).
 func (r Row) sameBytesForEver() bool {
 	return r.Prepared != nil && r.harmlessForEver()
 }

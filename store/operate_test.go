@@ -63,8 +63,9 @@ func TestRequeue(t *testing.T) {
 	assert.True(t, next.Ready(start), "it was never posted")
 }
 
-// Where each attempt sends the same kept bytes, for ever, a person's word does not end a doubt, and
-// what is given up does not come back: its bytes are forgotten, and others would make its effect twice.
+// Where each attempt sends the same kept bytes, for ever, a person's word does not end a doubt,
+// and what is given up does not come back: its bytes are forgotten, and others would make its
+// effect twice.
 func TestAPersonsWordAboutKeptBytes(t *testing.T) {
 	now := start.Add(time.Hour)
 	for name, c := range map[string]struct {

@@ -114,8 +114,8 @@ type Outcome struct {
 	// Check is the time until the monitor asks (again).
 	Check time.Duration
 	// Settle is how long an IsInvalid may still become Committed. With a Settled it is the most
-	// that the row's SettlesAt may be ahead: a later time was written by a clock that was put right
-	// since.
+	// that the row's SettlesAt may be ahead: a later time was written by a clock that was put
+	// right since.
 	Settle time.Duration
 	// Prepared are the bytes that a monitor asked the ledger about, nil for none. With an IsVoid
 	// they are the ones that the row kept when it was read: the version alone does not fence it,

@@ -85,8 +85,8 @@ func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
 	}
 }
 
-// A batch that goes on by itself needs no decision about the attempt that is over. The call is remembered
-// until it moves: nobody is called twice.
+// A batch that goes on by itself needs no decision about the attempt that is over. The call is
+// remembered until it moves: nobody is called twice.
 func TestACallIsAboutItsAttempt(t *testing.T) {
 	for _, f := range []store.Finding{store.Failed, store.IsInvalid, store.IsPending, store.IsValid, store.NoTrace, store.NotCommitted} {
 		r := store.NewRow().Claim(start, ttl, hour)
@@ -231,8 +231,8 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 	}
 }
 
-// TestRollbacksAreCountedOnceAnAttempt: an execution that was taken back is counted when it is seen, and
-// not again when the attempt is resolved, whatever the ledger has forgotten by then.
+// TestRollbacksAreCountedOnceAnAttempt: an execution that was taken back is counted when it is
+// seen, and not again when the attempt is resolved, whatever the ledger has forgotten by then.
 func TestRollbacksAreCountedOnceAnAttempt(t *testing.T) {
 	row := store.NewRow()
 	at := start

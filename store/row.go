@@ -48,8 +48,8 @@ type Row struct {
 	// MovedAt is when the batch last moved towards a final state: its first claim since it was
 	// added, requeued or decided about, or later the first time that the ledger took it. Nothing
 	// else moves it, so that no loop of attempts is endless without a person. It is zero where
-	// there was no claim since, or where that is not known, and cleared when the row becomes final.
-	// A deadline that [PutOff] puts off brings it forward.
+	// there was no claim since, or where that is not known, and cleared when the row becomes
+	// final. A deadline that [PutOff] puts off brings it forward.
 	MovedAt time.Time
 	// Rollbacks counts executions in a row that the ledger took back.
 	Rollbacks int
@@ -59,8 +59,8 @@ type Row struct {
 	// SeenEndpoint is the endpoint that reported it as under way, at most [MaxEndpointLen] bytes,
 	// or [TakenBack] for an attempt that is counted in Rollbacks.
 	SeenEndpoint string
-	// OrdersSettled says that the batch was made of orders (auto-batching), and that these may join
-	// other batches. Only a final row has it.
+	// OrdersSettled says that the batch was made of orders (auto-batching), and that these may
+	// join other batches. Only a final row has it.
 	OrdersSettled bool
 
 	Error    *batch.SubmissionError

@@ -28,8 +28,8 @@ type Schema struct {
 }
 
 // Check is the rule for rolling deploys: code of schema version n works on versions n and n+1,
-// because a migration only adds (docs/migrations.md). It returns [ErrNotMigrated], [ErrNewerSchema]
-// or nil.
+// because a migration only adds (docs/migrations.md). It returns [ErrNotMigrated],
+// [ErrNewerSchema] or nil.
 func (s Schema) Check() error {
 	switch {
 	case s.Have < s.Want:

@@ -9,12 +9,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrOtherShard means that a database is not the shard as which it was opened, or that a batch's lane
-// belongs to another shard than this one. Package shards has the rule.
+// ErrOtherShard means that a database is not the shard as which it was opened, or that a batch's
+// lane belongs to another shard than this one. Package shards has the rule.
 var ErrOtherShard = errors.New("dltbatch: another shard")
 
-// Shard is one of the schemas over which the lanes of an application are divided (package shards). The zero
-// value is no shard.
+// Shard is one of the schemas over which the lanes of an application are divided (package shards).
+// The zero value is no shard.
 type Shard struct {
 	// Set is the name of all of them together, such as "payments".
 	Set string `json:"set"`
@@ -27,8 +27,8 @@ type Shard struct {
 // MaxShards is the largest Shard.Of.
 const MaxShards = 1024
 
-// ShardOf is the number of the shard that a lane belongs to, for ever: the first 8 bytes of the SHA-256 of
-// its service, as a big-endian number, modulo the number of shards.
+// ShardOf is the number of the shard that a lane belongs to, for ever: the first 8 bytes of the
+// SHA-256 of its service, as a big-endian number, modulo the number of shards.
 func ShardOf(service batch.ServiceID, of int) int {
 	sum := sha256.Sum256([]byte(service))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(of))

@@ -67,8 +67,8 @@ type StatsTurn struct {
 }
 
 // Due reports whether to count now. What comes from before the clock stepped back does not matter:
-// kept counts that are ahead of the clock, with the rest after them, and a rest that is ahead of it
-// by more than any rule sets it.
+// kept counts that are ahead of the clock, with the rest after them, and a rest that is ahead of
+// it by more than any rule sets it.
 func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	if t.At.After(now) {
 		return true
@@ -174,12 +174,12 @@ type Instance struct {
 	// are printable text of at most [batch.MaxInstanceLen] bytes.
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Since and Seen are when its row was written first and last, on the database's clock; they are
-	// set where instances are read.
+	// Since and Seen are when its row was written first and last, on the database's clock; they
+	// are set where instances are read.
 	Since time.Time `json:"since,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Every is the pause after which it is seen again: 15 s, and longer while nothing is open and it
-	// hears hints.
+	// Every is the pause after which it is seen again: 15 s, and longer while nothing is open and
+	// it hears hints.
 	Every time.Duration `json:"every,omitzero"`
 	// Host is the name of its machine; "" where the machine has none.
 	Host string `json:"host,omitempty"`
@@ -204,7 +204,8 @@ type Instance struct {
 	PausedWhy  string          `json:"paused_why,omitzero"`
 	// PausedFor is for how long before Seen it has been Paused.
 	PausedFor time.Duration `json:"paused_for_ns,omitzero"`
-	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most [MaxWarnings].
+	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most
+	// [MaxWarnings].
 	Warnings []string `json:"warnings,omitempty"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
@@ -212,8 +213,8 @@ type Instance struct {
 	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or
-	// until Seen where the clock was put back. Live: it was seen within three times Every, 45 s at least. Shared: another
-	// instance had its name at the same time.
+	// until Seen where the clock was put back. Live: it was seen within three times Every, 45 s at
+	// least. Shared: another instance had its name at the same time.
 	Unseen time.Duration `json:"unseen"`
 	Live   bool          `json:"live"`
 	Shared bool          `json:"shared"`
@@ -257,9 +258,9 @@ func (i Instance) Validate() error {
 	return cmp.Or(checkWho("Instance.ID", i.ID), checkWho("Instance.Name", i.Name))
 }
 
-// AsOf returns the stats as they are read at now, on the database's clock: with ages, which a clock
-// that stepped back does not make negative, and in order. An instance that was seen far ahead of
-// now does not count as live.
+// AsOf returns the stats as they are read at now, on the database's clock: with ages, which a
+// clock that stepped back does not make negative, and in order. An instance that was seen far
+// ahead of now does not count as live.
 func (s Stats) AsOf(now time.Time) Stats {
 	if !s.At.IsZero() {
 		s.Age = max(0, now.Sub(s.At))

@@ -28,12 +28,12 @@ type Store interface {
 
 	// Outcomes of many batches at once: [CanReadFinals].
 
-	// Finals returns the records of all keys whose batches are final, or what their tombstones keep
-	// ([Remains]), and separately the keys of which nothing is stored; the other batches are open.
-	// The order is any; each key comes once, even if keys repeats it. All waiting for outcomes in a
-	// process uses this method: its cost grows with len(keys), not with the backlog and not with
-	// history. A driver asks for [MaxKeys] in one statement, so more keys than that are not read at
-	// one moment.
+	// Finals returns the records of all keys whose batches are final, or what their tombstones
+	// keep ([Remains]), and separately the keys of which nothing is stored; the other batches are
+	// open. The order is any; each key comes once, even if keys repeats it. All waiting for
+	// outcomes in a process uses this method: its cost grows with len(keys), not with the backlog
+	// and not with history. A driver asks for [MaxKeys] in one statement, so more keys than that
+	// are not read at one moment.
 	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
 
 	// Lists: [CanList].
@@ -102,10 +102,10 @@ type Store interface {
 
 	// Acts that a person may do to a stored batch: [CanOperate].
 	//
-	// Each method takes the record that the person saw. Where the batch has another version by now,
-	// the method does nothing, and the error is a [*batch.MovedOnError] with the present record.
-	// Otherwise a decision about one attempt might hit the next attempt, which the person never
-	// saw. Of the record Key and Version count; and CreatedAt where it is set, since it
+	// Each method takes the record that the person saw. Where the batch has another version by
+	// now, the method does nothing, and the error is a [*batch.MovedOnError] with the present
+	// record. Otherwise a decision about one attempt might hit the next attempt, which the person
+	// never saw. Of the record Key and Version count; and CreatedAt where it is set, since it
 	// distinguishes a removed batch from a batch added again under its id. A caller that has only
 	// key and version may pass those. The version covers everything that a decision rests on; the
 	// monitor's questions about the batch do not raise it.
@@ -124,9 +124,9 @@ type Store interface {
 	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
 	// Decide ends a doubt by what a person found ([batch.Ruling]). The claim must have expired; a
-	// Pending or Valid batch must stand as needing a decision. A waiting batch (Delayed or Unknown)
-	// may be decided while an earlier attempt is in doubt. No policy follows. Where kept bytes may
-	// be sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
+	// Pending or Valid batch must stand as needing a decision. A waiting batch (Delayed or
+	// Unknown) may be decided while an earlier attempt is in doubt. No policy follows. Where kept
+	// bytes may be sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
 	// [batch.NotExecutedReject] is for good (docs/design.md#prepared-bytes).
 	Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error)
 	// Acquit ends the quarantine of a batch, which stays final as it is.
@@ -170,8 +170,8 @@ type Store interface {
 	// Acts returns the acts of operators upon batches, lanes and everything, the newest first by
 	// the database's clock, and the cursor for the next call, "" at the end. It has what History
 	// and LaneHistory have. Its cost grows with q.Limit, not with the number of acts; on a schema
-	// from before its index, and in memory, with all acts. A cursor that Acts of this store did not
-	// return gives a [*batch.InputError].
+	// from before its index, and in memory, with all acts. A cursor that Acts of this store did
+	// not return gives a [*batch.InputError].
 	Acts(ctx context.Context, q ActsQuery) ([]batch.Act, Cursor, error)
 
 	// Counts of open batches and orders, for dashboards, metrics and alerts: [CanCountOpen]. The
@@ -186,21 +186,21 @@ type Store interface {
 	// All lanes at once, for people who ask which batches stand still and why: [CanSurvey]. These
 	// methods change nothing.
 
-	// Survey looks at lanes that have open batches, closed ones included, in byte order of services
-	// after q.After, or in the order of q.Services. Fewer lanes than q.Limit mean that there are no
-	// more; a lane that became empty meanwhile may be among them. Its cost grows with the lanes
-	// returned, with the batches in flight in them, with Window and Cap, never with the backlog or
-	// with history. It locks nothing.
+	// Survey looks at lanes that have open batches, closed ones included, in byte order of
+	// services after q.After, or in the order of q.Services. Fewer lanes than q.Limit mean that
+	// there are no more; a lane that became empty meanwhile may be among them. Its cost grows with
+	// the lanes returned, with the batches in flight in them, with Window and Cap, never with the
+	// backlog or with history. It locks nothing.
 	Survey(ctx context.Context, q SurveyQuery) (Survey, error)
 
 	// Search, for people who have part of a name in hand: [CanFind]. These methods change nothing.
 
-	// Find returns the records of the batches that q names, open or final, or what their tombstones
-	// keep ([Remains]). They are in byte order of what was asked for. more says that other batches
-	// may match, too: there are more than q.Limit, or more ids begin alike than the store compares
-	// for one question. Nothing found is no error. What [FindQuery.Validate] refuses gives its
-	// [*batch.InputError]. The cost grows with q.Limit, not with the number of batches; in memory
-	// it does.
+	// Find returns the records of the batches that q names, open or final, or what their
+	// tombstones keep ([Remains]). They are in byte order of what was asked for. more says that
+	// other batches may match, too: there are more than q.Limit, or more ids begin alike than the
+	// store compares for one question. Nothing found is no error. What [FindQuery.Validate]
+	// refuses gives its [*batch.InputError]. The cost grows with q.Limit, not with the number of
+	// batches; in memory it does.
 	Find(ctx context.Context, q FindQuery) (found []batch.Record, more bool, err error)
 	// FindLanes returns lanes in byte order: those that have batches or orders, open or final, a
 	// control that was set, or a ledger on record ([TextServed]). Its cost grows with the lanes
@@ -234,18 +234,18 @@ type Store interface {
 	// transactions that it is about: not in one of them, since it may cost all writers of the
 	// database a little. After an error some may have got it. Nobody tries it again.
 	Tell(ctx context.Context, h Hint) error
-	// Hear gives the hints of others to a listener until ctx is done, and returns ctx's error then.
-	// It returns another error once hints do not arrive any more, or where a test shows that they
-	// never do; the caller calls it again later. It tests the way from Tell to Heard at first, and
-	// about once a minute.
+	// Hear gives the hints of others to a listener until ctx is done, and returns ctx's error
+	// then. It returns another error once hints do not arrive any more, or where a test shows that
+	// they never do; the caller calls it again later. It tests the way from Tell to Heard at
+	// first, and about once a minute.
 	Hear(ctx context.Context, l Listener) error
 
-	// Transactions of the application. They are no ability, since a Tx method is of the store's own
-	// kind and no part of this interface.
+	// Transactions of the application. They are no ability, since a Tx method is of the store's
+	// own kind and no part of this interface.
 
-	// Owns reports whether the Tx method of this store made tx. It does no I/O. A store without a Tx
-	// method says false. Runner.AddTx asks before it adds anything, since the Tx of another store
-	// would store the batches where no Runner looks for them.
+	// Owns reports whether the Tx method of this store made tx. It does no I/O. A store without a
+	// Tx method says false. Runner.AddTx asks before it adds anything, since the Tx of another
+	// store would store the batches where no Runner looks for them.
 	Owns(tx Tx) bool
 
 	// Care of the store itself. It is no ability: a store that needs no care returns nothing.
@@ -260,24 +260,25 @@ type Store interface {
 // Delivery is the part of a [Store] without which no batch is delivered.
 type Delivery interface {
 	// Add stores all batches of the call, or none, in the order of the slice. nil promises that
-	// they are durable. Adds of a service that do not overlap keep their order. A batch whose id is
-	// stored with the same service and payload counts as stored, and the stored batch stays as it
-	// is; with another service or payload the error is [batch.ErrConflict]. A batch that a Prune
-	// removed and of which it kept a tombstone counts as stored if it was Committed; otherwise the
-	// error is a [*batch.EndedError] ([AddedAgain]), and with another service or payload
-	// [batch.ErrConflict]. A DataChangeID other than "" is the caller's own key, unique in its
-	// service for as long as the batch is stored or has a tombstone. Where a stored batch, or an
-	// earlier batch that this call stores, has the same key and the same payload, this batch counts
-	// as stored, even under another id, and the earlier batch stays; with another payload the error
-	// is [batch.ErrConflict], too. Two Adds of one id or one key wait for each other; if the first
-	// fails, the second is stored. The trace context is kept with the batch: [Ref].TraceParent. It
-	// is no part of what makes two batches the same; the context of the stored batch stays. The
-	// same holds for Tags, which the batch's record has. An invalid batch gives a [*batch.InputError]. Any other error leaves open whether the call was
-	// stored: add again, it is harmless. Add does not keep the slice. A store knows no ledger: a
-	// Runner's Add and AddTx check whether the ledger can read a batch.
+	// they are durable. Adds of a service that do not overlap keep their order. A batch whose id
+	// is stored with the same service and payload counts as stored, and the stored batch stays as
+	// it is; with another service or payload the error is [batch.ErrConflict]. A batch that a
+	// Prune removed and of which it kept a tombstone counts as stored if it was Committed;
+	// otherwise the error is a [*batch.EndedError] ([AddedAgain]), and with another service or
+	// payload [batch.ErrConflict]. A DataChangeID other than "" is the caller's own key, unique in
+	// its service for as long as the batch is stored or has a tombstone. Where a stored batch, or
+	// an earlier batch that this call stores, has the same key and the same payload, this batch
+	// counts as stored, even under another id, and the earlier batch stays; with another payload
+	// the error is [batch.ErrConflict], too. Two Adds of one id or one key wait for each other; if
+	// the first fails, the second is stored. The trace context is kept with the batch:
+	// [Ref].TraceParent. It is no part of what makes two batches the same; the context of the
+	// stored batch stays. The same holds for Tags, which the batch's record has. An invalid batch
+	// gives a [*batch.InputError]. Any other error leaves open whether the call was stored: add
+	// again, it is harmless. Add does not keep the slice. A store knows no ledger: a Runner's Add
+	// and AddTx check whether the ledger can read a batch.
 	Add(ctx context.Context, batches ...batch.Batch) error
-	// Get returns the record of a batch, open or final, or what its tombstone keeps ([Remains]), or
-	// [batch.ErrNotFound].
+	// Get returns the record of a batch, open or final, or what its tombstone keeps ([Remains]),
+	// or [batch.ErrNotFound].
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	// Lanes lists services that have open batches and are not closed by a control ([CanControl]),
 	// in byte order after q.After: the queuer's rotating scan reads them. It locks nothing.

@@ -22,11 +22,12 @@ type SurveyQuery struct {
 	// Cap bounds the count of waiting batches in each lane. Defaults to 1,000, at most
 	// 100,000.
 	Cap int
-	// Brief asks for no more of a row than decides whether it waits, which costs less for very many
-	// lanes. Window is 1 then, and Limit at most 10,000. A store may leave out the IDs, budgets and
-	// footprints of Rows, their versions, the text of an error without a decision, and what only
-	// counts attempts; it may show the first waiting row at the time of the batch before it; and it
-	// may look at some lanes later than at others. Rows without an ID have their own Ref.Row.
+	// Brief asks for no more of a row than decides whether it waits, which costs less for very
+	// many lanes. Window is 1 then, and Limit at most 10,000. A store may leave out the IDs,
+	// budgets and footprints of Rows, their versions, the text of an error without a decision, and
+	// what only counts attempts; it may show the first waiting row at the time of the batch before
+	// it; and it may look at some lanes later than at others. Rows without an ID have their own
+	// Ref.Row.
 	Brief bool
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Retention removes an order and its batch, whose tombstone stays. The order is a new order when it
-// is added again, and must not wait for ever because its builder derives the same id.
+// Retention removes an order and its batch, whose tombstone stays. The order is a new order when
+// it is added again, and must not wait for ever because its builder derives the same id.
 func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var troubles []error

@@ -78,8 +78,9 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 	c.o.Logger.LogAttrs(ctx, level, "auto-batch "+string(ev.Kind), as...)
 }
 
-// logBad writes a line about each order that ended badly, with the reason: a person who looks for an order finds
-// it here, and a batch that was refused is tried in parts, so that a line about the batch would not name it.
+// logBad writes a line about each order that ended badly, with the reason: a person who looks for
+// an order finds it here, and a batch that was refused is tried in parts, so that a line about the
+// batch would not name it.
 func (c *core) logBad(ctx context.Context, ev OrderEvent) {
 	if !c.o.Logger.Enabled(ctx, slog.LevelInfo) {
 		return

@@ -88,8 +88,8 @@ func TestSettle(t *testing.T) {
 									w.state = order.Quarantined
 								}
 							case state == batch.Rejected && (kind == batch.KindCancelled || kind == batch.KindGivenUp || kind == "" || kind == "of tomorrow"):
-								// Above all not put back: what was given up may yet be executed, and another batch would
-								// have the orders' effect once more.
+								// Above all not put back: what was given up may yet be executed,
+								// and another batch would have the orders' effect once more.
 								w.state = order.Failed
 							case state == batch.Rejected:
 								w.state = order.Queued

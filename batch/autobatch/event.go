@@ -34,8 +34,8 @@ type OrderEvent struct {
 	Batch  batch.ID
 	Count  int             // number of orders
 	Orders []order.Verdict // in EventPrepared with State Dequeued; must not be changed
-	// TraceParent is the trace context of Batch ([batch.Batch].TraceParent). Each of Orders has its
-	// own.
+	// TraceParent is the trace context of Batch ([batch.Batch].TraceParent). Each of Orders has
+	// its own.
 	TraceParent string
 	Err         error
 }

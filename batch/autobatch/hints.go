@@ -38,13 +38,14 @@ func (c *core) tellFinals(ids []order.ID) {
 	c.hints.Tell(h)
 }
 
-// hearFinals gives the hashes of orders that other processes settled to heard, until ctx is done. It
-// calls look when some may have been missed.
+// hearFinals gives the hashes of orders that other processes settled to heard, until ctx is done.
+// It calls look when some may have been missed.
 func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
 	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.Many.Has(store.TopicOrderFinals)) }, look)
 }
 
-// hearOrders looks for idle parties where another process tells that orders wait, until ctx is done.
+// hearOrders looks for idle parties where another process tells that orders wait, until ctx is
+// done.
 func (e *Engine) hearOrders(ctx context.Context) error {
 	look := func() { loop.Poke(e.look) }
 	e.hints.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
@@ -52,9 +53,9 @@ func (e *Engine) hearOrders(ctx context.Context) error {
 	return nil
 }
 
-// hearOutcomes reads verdicts where another process tells of final batches, until ctx is done. Where a
-// Runner of this process reports to this Engine it need not: then each process with a Runner has an
-// Engine, too, which settles what that Runner has finished.
+// hearOutcomes reads verdicts where another process tells of final batches, until ctx is done.
+// Where a Runner of this process reports to this Engine it need not: then each process with a
+// Runner has an Engine, too, which settles what that Runner has finished.
 func (e *Engine) hearOutcomes(ctx context.Context) error {
 	hearing, stop := context.WithCancel(ctx)
 	defer stop()

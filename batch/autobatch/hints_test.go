@@ -23,8 +23,9 @@ type silent struct{ *memory.Store }
 
 func (silent) Tell(context.Context, store.Hint) error { return nil }
 
-// One process adds an order, a second makes its batch and delivers it, and a third awaits the order.
-// Nobody waits for the interval of another; and where all hints are lost, for no more than that.
+// One process adds an order, a second makes its batch and delivers it, and a third awaits the
+// order. Nobody waits for the interval of another; and where all hints are lost, for no more than
+// that.
 func TestOrdersBetweenProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
 		store func(*memory.Store) order.Store

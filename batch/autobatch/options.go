@@ -93,25 +93,26 @@ type Options struct {
 	// it is reported, and the party's orders wait. Without Check, a batch that the ledger
 	// cannot read is stored, and blocks its party until a person cancels it. Defaults to none.
 	Check func(batch.Batch) error
-	// Wake is called for every party with a new batch. Use Runner.Wake, for a Runner that runs in this
-	// process or another. It must not block. Defaults to a hint for the Runners of other processes:
-	// a Runner of this process then finds the batch in its next scan.
+	// Wake is called for every party with a new batch. Use Runner.Wake, for a Runner that runs in
+	// this process or another. It must not block. Defaults to a hint for the Runners of other
+	// processes: a Runner of this process then finds the batch in its next scan.
 	Wake func(party batch.ServiceID)
 	// Drain is how long a stop may take. At least BuildTimeout and StoreTimeout.
 	// Defaults to 30 s. Give the process as long before it is killed.
 	Drain time.Duration
-	// TraceParent returns the trace context of a caller of Add, which is stored with the orders that
-	// have none of their own ([order.Order].TraceParent), or "". It must be quick, and may be called
-	// concurrently. otelbatch.TraceParent is one. A text that is no context ([batch.ValidTraceParent])
-	// and a panic count in [Engine.DroppedTraces], and the order is added all the same. Defaults to
-	// none.
+	// TraceParent returns the trace context of a caller of Add, which is stored with the orders
+	// that have none of their own ([order.Order].TraceParent), or "". It must be quick, and may be
+	// called concurrently. otelbatch.TraceParent is one. A text that is no context
+	// ([batch.ValidTraceParent]) and a panic count in [Engine.DroppedTraces], and the order is
+	// added all the same. Defaults to none.
 	TraceParent func(ctx context.Context) string
-	// TraceBatch returns the trace context of a new batch for which the Builder gave none, or "". It
-	// must be quick, must not keep orders, and may be called concurrently. otelbatch.Traces has one.
-	// Bad texts and panics count as those of TraceParent. Defaults to none: the batch has no context.
+	// TraceBatch returns the trace context of a new batch for which the Builder gave none, or "".
+	// It must be quick, must not keep orders, and may be called concurrently. otelbatch.Traces has
+	// one. Bad texts and panics count as those of TraceParent. Defaults to none: the batch has no
+	// context.
 	TraceBatch func(ctx context.Context, orders []order.Order) string
-	// Observer receives an [OrderEvent] for each change that this Engine makes. Where the store makes
-	// a change and its answer is lost, the event is lost, too. Defaults to none.
+	// Observer receives an [OrderEvent] for each change that this Engine makes. Where the store
+	// makes a change and its answer is lost, the event is lost, too. Defaults to none.
 	Observer func(OrderEvent)
 	// Logger is silent by default.
 	Logger *slog.Logger

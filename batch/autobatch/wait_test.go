@@ -31,7 +31,8 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 	})
 }
 
-// A clock that steps back delays no order: its key is ahead of the clock, and nobody knows its age.
+// A clock that steps back delays no order: its key is ahead of the clock, and nobody knows its
+// age.
 func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, builder{}, nil, nil)

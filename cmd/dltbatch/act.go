@@ -48,8 +48,8 @@ func (t *consent) who() (batch.By, error) {
 	return t.by, nil
 }
 
-// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done. Without a question
-// nobody is asked.
+// confirm shows the batches or lanes of an act, and waits for the typed word until ctx is done.
+// Without a question nobody is asked.
 func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
 	if question == "" || t.yes {
 		return nil
@@ -255,7 +255,8 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			return &batch.MovedOnError{Seen: seen, Control: control}
 		}
 		if s.nothing != nil {
-			// A name with a typing error must not pass for done: the lane that was meant is still held.
+			// A name with a typing error must not pass for done: the lane that was meant is still
+			// held.
 			if why := s.nothing(control); why != "" {
 				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows what is held", batch.ErrNotAllowed, why)
 			}
@@ -274,8 +275,9 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 	})
 }
 
-// lane is the lane of an act, and what to ask about its name: a lane that nobody knows may be a typing error, and a
-// beginning stands for the one lane that begins so. With --yes, where nobody is asked, a name is the whole name.
+// lane is the lane of an act, and what to ask about its name: a lane that nobody knows may be a
+// typing error, and a beginning stands for the one lane that begins so. With --yes, where nobody
+// is asked, a name is the whole name.
 func (t *consent) lane(ctx context.Context, db *database, text string) (lane batch.ServiceID, question string, err error) {
 	if t.yes {
 		return batch.ServiceID(text), "", nil

@@ -99,7 +99,8 @@ func TestActsUponLanes(t *testing.T) {
 	})
 }
 
-// An act that ends no pause and no halt is not done: after a typing error the lane that was meant is still held.
+// An act that ends no pause and no halt is not done: after a typing error the lane that was meant
+// is still held.
 func TestNothingToEnd(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("lane-1", "b1")
@@ -114,7 +115,8 @@ func TestNothingToEnd(t *testing.T) {
 	})
 }
 
-// A lane that nobody knows is a question, and wants --yes in a pipe. A beginning is asked about, too.
+// A lane that nobody knows is a question, and wants --yes in a pipe. A beginning is asked about,
+// too.
 func TestALaneThatNobodyKnows(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.add("payments", "b1")

@@ -165,7 +165,8 @@ func (a *app) fail(err error, code int) {
 	a.tell("  " + legible.Sentences(advice))
 }
 
-// tell writes a line on the error output. It ignores the write's error, since it has no other output.
+// tell writes a line on the error output. It ignores the write's error, since it has no other
+// output.
 func (a *app) tell(line string) { _, _ = fmt.Fprintln(a.err, line) }
 
 type failure struct {

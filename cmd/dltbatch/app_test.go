@@ -152,8 +152,8 @@ func (s *screen) ends(service batch.ServiceID, f store.Finding) {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// A word that a group of commands does not know must not pass for help that was asked for: a script
-// would go on.
+// A word that a group of commands does not know must not pass for help that was asked for: a
+// script would go on.
 func TestWrongCommandsAreWrongUse(t *testing.T) {
 	s := &screen{T: t, st: memory.New()}
 	for _, args := range [][]string{{"migrate", "upp"}, {"migrate"}, {"bulk", "prevew", "cancel"}, {"bulk"}, {"statsu"}} {

@@ -15,7 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A preview changes nothing. A run is about what the person saw, and reports what has changed since.
+// A preview changes nothing. A run is about what the person saw, and reports what has changed
+// since.
 func TestBulk(t *testing.T) {
 	inStores(t, func(s *screen) {
 		s.serves("s")
@@ -103,7 +104,8 @@ func TestBulkResume(t *testing.T) {
 	})
 }
 
-// A filter that excludes nothing is wrong use: a script with an empty variable must not act upon the whole store.
+// A filter that excludes nothing is wrong use: a script with an empty variable must not act upon
+// the whole store.
 func TestFiltersThatExcludeNothing(t *testing.T) {
 	s := &screen{T: t, st: memory.New()}
 	s.serves("s")
@@ -149,7 +151,8 @@ func TestHistoryOfABulkActIsOneRow(t *testing.T) {
 	})
 }
 
-// A bulk act and a search select by a tag, and by the beginning of a lane's name; a beginning of several is an error.
+// A bulk act and a search select by a tag, and by the beginning of a lane's name; a beginning of
+// several is an error.
 func TestSelectsByTagAndBeginning(t *testing.T) {
 	inStores(t, func(s *screen) {
 		for _, b := range []batch.Batch{

@@ -171,8 +171,8 @@ func (x *exam) server(ctx context.Context) error {
 	return nil
 }
 
-// serverSettings looks at the settings that decide whether a store keeps its promises, by the list that the
-// store itself goes by.
+// serverSettings looks at the settings that decide whether a store keeps its promises, by the list
+// that the store itself goes by.
 func (x *exam) serverSettings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Doctor, false)
 	var version, number string
@@ -212,8 +212,8 @@ func (x *exam) clock(ctx context.Context) error {
 	return nil
 }
 
-// pooler finds a pooler: when a connection begins, a server names its process, and PgBouncer a number
-// of its own.
+// pooler finds a pooler: when a connection begins, a server names its process, and PgBouncer a
+// number of its own.
 func (x *exam) pooler(ctx context.Context) error {
 	conn, err := x.db.pool.Acquire(ctx)
 	if err != nil {

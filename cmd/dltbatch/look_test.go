@@ -136,7 +136,8 @@ func TestSearchForAText(t *testing.T) {
 	})
 }
 
-// On a terminal tables have less than 100 columns, and ids that a person can type; in a pipe they are whole.
+// On a terminal tables have less than 100 columns, and ids that a person can type; in a pipe they
+// are whole.
 func TestShortIDsOnATerminal(t *testing.T) {
 	inStores(t, func(s *screen) {
 		long := batch.ID(strings.Repeat("0123456789abcdef", 8))

@@ -1,6 +1,6 @@
 // Command dltbatch shows and mends the batches in a store of dltbatch: the waiting batches and the
-// cause, the acts of operators upon them, and every act that a person may do. It needs the database and no
-// ledger.
+// cause, the acts of operators upon them, and every act that a person may do. It needs the
+// database and no ledger.
 //
 //	go install github.com/dltbatch/dltbatch/cmd/dltbatch@latest
 //

@@ -41,15 +41,15 @@ type page struct {
 	width  int // of the terminal; 0: no terminal, where everything is written whole
 }
 
-// The least columns of a terminal that a table takes, and how much of an id of random digits it shows: enough to
-// name the one batch.
+// The least columns of a terminal that a table takes, and how much of an id of random digits it
+// shows: enough to name the one batch.
 const (
 	terminalWidth = 100
 	shortID       = 12
 )
 
-// id is an id as it is shown: on a terminal the beginning of one of many random digits, which every command takes
-// in place of the whole.
+// id is an id as it is shown: on a terminal the beginning of one of many random digits, which
+// every command takes in place of the whole.
 func (p *page) id(id string) string {
 	if digits := strings.TrimPrefix(id, "0x"); p.width > 0 && longID.FindString(digits) == digits && digits != "" {
 		return id[:len(id)-len(digits)+shortID]
@@ -60,8 +60,8 @@ func (p *page) id(id string) string {
 // longID is an id of many random digits.
 var longID = regexp.MustCompile(`\b[0-9a-fA-F]{40,}\b|\b0x[0-9a-fA-F]{40,}\b`)
 
-// ids is a sentence with its ids as they are shown. A command in it would not do: it takes whole ids alone
-// with --yes.
+// ids is a sentence with its ids as they are shown. A command in it would not do: it takes whole
+// ids alone with --yes.
 func (p *page) ids(sentence string) string { return longID.ReplaceAllStringFunc(sentence, p.id) }
 
 // line writes a line. Texts of others in it are made safe by clean.
@@ -199,7 +199,8 @@ func lane(s batch.ServiceID) string {
 // quote writes a word as a shell reads it back.
 func quote(s string) string { return incident.Quote(s) }
 
-// failed shows an error beside a state, which says already that a batch was rejected or is invalid.
+// failed shows an error beside a state, which says already that a batch was rejected or is
+// invalid.
 func failed(e *batch.SubmissionError) string {
 	switch {
 	case e == nil:

@@ -73,8 +73,9 @@ func known[T ~string](what string, all []T, words []string) (list []T, err error
 	return list, nil
 }
 
-// filters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or --state= with an empty
-// variable of a script. Without the filter the command, such as a bulk action, would be about the whole store.
+// filters refuses a filter that was given and excludes nothing, such as --older-than=-24h, or
+// --state= with an empty variable of a script. Without the filter the command, such as a bulk
+// action, would be about the whole store.
 func filters(c *cobra.Command) error {
 	f := c.Flags()
 	for _, name := range []string{"older-than", "newer-than"} {
@@ -95,9 +96,9 @@ func filters(c *cobra.Command) error {
 	return nil
 }
 
-// names refuses an argument or a flag that no store takes as a name, before any store is asked: databases
-// refuse some of them by an error of their own, which would look like a failure (exit code 1). FILE of a
-// bulk run is no name, and a bad cursor of --after is refused by every store.
+// names refuses an argument or a flag that no store takes as a name, before any store is asked:
+// databases refuse some of them by an error of their own, which would look like a failure (exit
+// code 1). FILE of a bulk run is no name, and a bad cursor of --after is refused by every store.
 func names(c *cobra.Command, args []string) error {
 	for i, arg := range args {
 		if strings.Contains(c.Use, "FILE") || arg == "" {

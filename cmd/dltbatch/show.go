@@ -27,7 +27,8 @@ func (n *naming) flags(c *cobra.Command) {
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
 
-// stored is find for a command about what retention removes with a batch, or that acts upon the batch.
+// stored is find for a command about what retention removes with a batch, or that acts upon the
+// batch.
 func (n *naming) stored(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	rec, err := n.find(ctx, db, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
@@ -37,8 +38,8 @@ func (n *naming) stored(ctx context.Context, db *database, args []string) (batch
 	return rec, err
 }
 
-// find returns the batch that the first of args, or flags, name, or what is kept of it after retention
-// removed it (PrunedAt).
+// find returns the batch that the first of args, or flags, name, or what is kept of it after
+// retention removed it (PrunedAt).
 func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
@@ -72,15 +73,15 @@ func (n *naming) find(ctx context.Context, db *database, args []string) (batch.R
 	return recs[0], nil
 }
 
-// lane is the lane that a text names, whole or by the beginning of its name and of no other; a text that names
-// none is taken as it stands, and the answer about it is empty.
+// lane is the lane that a text names, whole or by the beginning of its name and of no other; a
+// text that names none is taken as it stands, and the answer about it is empty.
 func (db *database) lane(ctx context.Context, text string) (batch.ServiceID, error) {
 	lane, _, err := db.desk.Lane(ctx, text)
 	return lane, err
 }
 
-// only is the lane of a flag that selects by one; nil where the flag was not given. Where the text is the
-// beginning of its name, people are told which lane it is.
+// only is the lane of a flag that selects by one; nil where the flag was not given. Where the text
+// is the beginning of its name, people are told which lane it is.
 func (a *app) only(ctx context.Context, db *database, c *cobra.Command, flag string) (*batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
@@ -203,8 +204,8 @@ func (p *page) record(r batch.Record) {
 	t.end()
 }
 
-// acts shows acts, those of one bulk action in one row; of many lanes says that a batch has to be named with
-// its lane, and more that other acts follow.
+// acts shows acts, those of one bulk action in one row; of many lanes says that a batch has to be
+// named with its lane, and more that other acts follow.
 func (p *page) acts(acts []batch.Act, ofMany, more bool) {
 	t := p.table("AT", "ACTOR", "ACTION", "UPON", "CHANGE", "REASON")
 	rows := operator.ActRows(acts)

@@ -88,9 +88,9 @@ func (s *screen) page(address string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(w.Body.String(), " "))), " ")
 }
 
-// Each incident has one sentence, and whoever is called reads the same one everywhere: in causes, status,
-// doctor, instances, explain, the console and the health of the instance itself. No surface says
-// otherwise, and once it is over none has it any more.
+// Each incident has one sentence, and whoever is called reads the same one everywhere: in causes,
+// status, doctor, instances, explain, the console and the health of the instance itself. No
+// surface says otherwise, and once it is over none has it any more.
 func TestSurfacesSayTheSame(t *testing.T) {
 	rejected := func(a batch.Attempt) ledgermem.Fault {
 		if a.ID == "b1" {
@@ -121,8 +121,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		kind  operator.IncidentKind
 		stage func(s *screen) *dltbatch.Runner // nil where none runs
 		says  string
-		// command mends it, or shows more; explains is what explain says of b1 beside; ends is the act that
-		// ends it, where there is one in the store.
+		// command mends it, or shows more; explains is what explain says of b1 beside; ends is the
+		// act that ends it, where there is one in the store.
 		command  string
 		explains string
 		ends     []string

@@ -12,8 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// What a person typed wrong is wrong use, whichever database it is, and is refused before the database is
-// asked: some databases refuse such a name by an error of their own, which would look like a failure.
+// What a person typed wrong is wrong use, whichever database it is, and is refused before the
+// database is asked: some databases refuse such a name by an error of their own, which would look
+// like a failure.
 func TestWrongNamesAreWrongUse(t *testing.T) {
 	long, bad := strings.Repeat("x", 300), "a\xff"
 	for _, name := range []string{long, bad, "a\x01b"} {

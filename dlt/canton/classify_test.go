@@ -222,7 +222,8 @@ func TestSubmissionIDs(t *testing.T) {
 	assert.LessOrEqual(t, len(submissionID(batch.ID(make([]byte, maxID)), 1<<62)), maxLedgerString)
 }
 
-// The client's own fields are at the top, whatever the payload says, and the payload's are as they were.
+// The client's own fields are at the top, whatever the payload says, and the payload's are as they
+// were.
 func TestSubmission(t *testing.T) {
 	c, err := New("http://localhost", &Options{UserID: "app", DeduplicationPeriod: 90500 * time.Millisecond})
 	assert.NoError(t, err)

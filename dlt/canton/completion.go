@@ -93,8 +93,8 @@ func parseElement(b []byte) (element, error) {
 	return element{}, nil
 }
 
-// decodeElements reads a list as it comes and passes on each element, which has most bytes at most.
-// It goes on after an unusable element, and returns the number of elements.
+// decodeElements reads a list as it comes and passes on each element, which has most bytes at
+// most. It goes on after an unusable element, and returns the number of elements.
 func decodeElements(r io.Reader, most int64, each func(element)) (n int, err error) {
 	list := wire.NewStream(r, most)
 	var first error

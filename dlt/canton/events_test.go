@@ -107,8 +107,8 @@ type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The application's HTTP client opens the stream, too: its proxy and its certificates are needed there
-// as well.
+// The application's HTTP client opens the stream, too: its proxy and its certificates are needed
+// there as well.
 func TestEventsComeThroughTheClientOfTheOptions(t *testing.T) {
 	r := newRig(t, nil, nil)
 	var opened atomic.Int64

@@ -42,8 +42,9 @@ type Options struct {
 	// tokens and its errors are never shown. Defaults to no token.
 	Token func(ctx context.Context) (string, error)
 
-	// Header is sent with every request, for proxies and gateways that want authorization of their own.
-	// Its values never appear in errors. If Token is set, Token sets Authorization. Defaults to none.
+	// Header is sent with every request, for proxies and gateways that want authorization of their
+	// own. Its values never appear in errors. If Token is set, Token sets Authorization. Defaults
+	// to none.
 	Header http.Header
 
 	// Client sends the requests; use it for proxies and client certificates. The client works
@@ -104,8 +105,8 @@ type Options struct {
 	// MaxBody is the largest request in bytes: the command and the client's own fields.
 	// Defaults to 10 MiB (docs/ledgers/canton.md#limits).
 	MaxBody int
-	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of a stream, in bytes. An
-	// answer may have any number of pieces, and is not kept.
+	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of
+	// a stream, in bytes. An answer may have any number of pieces, and is not kept.
 	// Defaults to 10 MiB.
 	MaxResponse int64
 }

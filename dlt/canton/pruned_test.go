@@ -106,8 +106,8 @@ func TestPrunedCompletionsAreReported(t *testing.T) {
 	assert.Equal(t, 4, errors, "but for the two calls that read")
 }
 
-// A batch that only an operator can judge is read again and again from the same offset. It holds up no
-// other batch, however many completions are behind that offset.
+// A batch that only an operator can judge is read again and again from the same offset. It holds
+// up no other batch, however many completions are behind that offset.
 func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
 	list := []string{comp("A", 1, 1, 15, "data loss")}
 	for i := 2; i <= 201; i++ {

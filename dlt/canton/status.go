@@ -67,8 +67,8 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 }
 
 // apart divides questions into those that are read together. Completions that only an operator can
-// judge are read again from the same offset each time: each of these is read alone and after the others,
-// which would wait for as many completions as there are behind that offset.
+// judge are read again from the same offset each time: each of these is read alone and after the
+// others, which would wait for as many completions as there are behind that offset.
 func apart(questions map[string]*question) (parts []map[string]*question) {
 	others := map[string]*question{}
 	for id, q := range questions {

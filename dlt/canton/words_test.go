@@ -26,8 +26,8 @@ func (f failure) in(definite string) batch.Reported {
 	return f.reported()
 }
 
-// Each word of the tables: its meaning is what both a POST and a completion are judged by, and only
-// a refusal is final, if it is definite.
+// Each word of the tables: its meaning is what both a POST and a completion are judged by, and
+// only a refusal is final, if it is definite.
 func TestWords(t *testing.T) {
 	kinds := map[meaning]batch.ErrorKind{
 		unclear: batch.KindDoubt, duplicate: "", inFlight: batch.KindDoubt, transient: batch.KindBusy,
@@ -59,8 +59,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A word that stands in no table is a doubt: never a refusal, never a success, and never the end of a
-// batch.
+// A word that stands in no table is a doubt: never a refusal, never a success, and never the end
+// of a batch.
 func TestUnknownWordsEndNothing(t *testing.T) {
 	for category := -3; category <= 40; category++ {
 		if _, known := categoryWords[category]; known {

@@ -15,8 +15,8 @@ type Harness struct {
 	Ledger dlt.Ledger
 
 	// Batch makes a new batch that the backend commits. Its payload contains content,
-	// unchanged or in lower-case hex digits: letters and digits, up to 20 bytes. Batch is called after Set, so that
-	// [Decided] and [Refused] may depend on the batch.
+	// unchanged or in lower-case hex digits: letters and digits, up to 20 bytes. Batch is called
+	// after Set, so that [Decided] and [Refused] may depend on the batch.
 	Batch func(service batch.ServiceID, content string) batch.Batch
 
 	// Set makes the backend behave as the fault says from now on, for every client; [None]

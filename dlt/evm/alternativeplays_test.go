@@ -42,8 +42,8 @@ func TestAlternativePlays(t *testing.T) {
 	playAll(t, alternativePlays, false)
 }
 
-// TestPlaysOfAlternatives plays what is played with single transactions. Every promise about these is one
-// about alternatives, too.
+// TestPlaysOfAlternatives plays what is played with single transactions. Every promise about these
+// is one about alternatives, too.
 func TestPlaysOfAlternatives(t *testing.T) {
 	tier.Plain(t)
 	playAll(t, plays, true)
@@ -64,8 +64,8 @@ func (s *stage) waiting(strategy queuer.Strategy, o evm.Options, fees ...evm.Fee
 // paidBy returns the values that the account of a batch has paid, in order, as the chain says.
 func (s *stage) paidBy(b batch.Batch) []int64 { return s.paidFrom(string(b.Service)) }
 
-// turns returns the places of the alternatives that went out, as the last attempt knew them, and all
-// hashes.
+// turns returns the places of the alternatives that went out, as the last attempt knew them, and
+// all hashes.
 func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string) {
 	t.Helper()
 	all := k.all(b)
@@ -78,7 +78,8 @@ func (k *slots) turns(t testing.TB, b batch.Batch) (turns []int, hashes []string
 	return turns, hashes
 }
 
-// risen makes blocks of a base fee until an alternative goes out; what is in the pool then is in no block.
+// risen makes blocks of a base fee until an alternative goes out; what is in the pool then is in
+// no block.
 func (p *playing) risen(k *slots, b batch.Batch, at int, baseFee int64) {
 	p.Helper()
 	for range 300 {
@@ -106,8 +107,8 @@ func (p *playing) executedAs(b batch.Batch, at int) {
 	}
 }
 
-// The price leaps: the next alternative that pays it goes out, and is executed. Fees rise without a key.
-// The commit stays one while it may vanish.
+// The price leaps: the next alternative that pays it goes out, and is executed. Fees rise without
+// a key. The commit stays one while it may vanish.
 func alternativesRise(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 20), feeOf(.8, 200))
 	turns, _ := k.turns(s, b)
@@ -124,7 +125,8 @@ func alternativesRise(s *stage) {
 	assert.Empty(s, p.seen.of(batch.EventDecision))
 }
 
-// Several of an account are under way when the price leaps: all rise, and are executed in their order.
+// Several of an account are under way when the price leaps: all rise, and are executed in their
+// order.
 func alternativesInALane(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -159,7 +161,8 @@ func lowMined(s *stage) {
 	p.executedAs(b, 0)
 }
 
-// One that the library has not sent is mined, since somebody else had it: that is the payment, too.
+// One that the library has not sent is mined, since somebody else had it: that is the payment,
+// too.
 func unsentMined(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	s.foreign(s.alone(b, 2))
@@ -187,8 +190,8 @@ func alternativesCrash(s *stage) {
 	})
 }
 
-// Somebody else uses the nonce: once that is deep the batch ends Rejected with the other's hash, whichever
-// of its alternatives were sent, and its lane goes on.
+// Somebody else uses the nonce: once that is deep the batch ends Rejected with the other's hash,
+// whichever of its alternatives were sent, and its lane goes on.
 func foreignTakesAlternatives(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6), feeOf(.4, 100))
 	from := s.made[len(s.made)-1]
@@ -209,8 +212,8 @@ func foreignTakesAlternatives(s *stage) {
 	}
 }
 
-// None of them pays the price: the batch waits, and after StuckAfter a person hears why. Once the price
-// falls the payment is made.
+// None of them pays the price: the batch waits, and after StuckAfter a person hears why. Once the
+// price falls the payment is made.
 func alternativesTooLow(s *stage) {
 	p, k, b := s.waiting(queuer.Serial(), afterTwo().Options, feeOf(.1, 3), feeOf(.2, 6))
 	for range 5000 {
@@ -259,8 +262,8 @@ func poolForgetsAlternatives(s *stage) {
 	p.executedAs(b, 1)
 }
 
-// What a node holds back from its blocks is replaced by the next one, which waits for its time. Where there
-// is none, the status says so.
+// What a node holds back from its blocks is replaced by the next one, which waits for its time.
+// Where there is none, the status says so.
 func TestHeldBackAlternative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})
@@ -320,7 +323,8 @@ func TestAlternativesAreKeptFirst(t *testing.T) {
 	assert.Empty(t, kept, "one transaction keeps nothing")
 }
 
-// Each hash of the payload is looked for, whichever was sent; what is executed decides, and nothing else.
+// Each hash of the payload is looked for, whichever was sent; what is executed decides, and
+// nothing else.
 func TestAllAlternativesAreLookedFor(t *testing.T) {
 	all := three(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
@@ -367,7 +371,8 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 			found, err := cl.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
 			require.NoError(t, err)
 			assert.Equal(t, c.proof, found, "%s, %d", name, at)
-			// "Nonce too low" and "underpriced" are no reason for anything, while the node has one of them.
+			// "Nonce too low" and "underpriced" are no reason for anything, while the node has one
+			// of them.
 			for _, text := range []string{"nonce too low", "replacement transaction underpriced", "insufficient funds"} {
 				s.on("eth_sendRawTransaction", func([]any) (any, string) { return nil, text })
 				a.Number = 2
@@ -382,9 +387,9 @@ func TestAllAlternativesAreLookedFor(t *testing.T) {
 	}
 }
 
-// A deep block with one of the alternatives is no proof against the batch, where the receipts are behind: it
-// is the payment. With another transaction it is one, and only then a refusal. "Nonce too low" by itself is
-// doubt.
+// A deep block with one of the alternatives is no proof against the batch, where the receipts are
+// behind: it is the payment. With another transaction it is one, and only then a refusal. "Nonce
+// too low" by itself is doubt.
 func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 	all := three(nil)
 	b, err := evm.NewBatch(payloadOf(t, all))
@@ -432,7 +437,8 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 	}
 }
 
-// Which alternative may be sent follows from what is kept and what the node says of blocks, price and nonce.
+// Which alternative may be sent follows from what is kept and what the node says of blocks, price
+// and nonce.
 func TestPrepareChoosesTheAlternative(t *testing.T) {
 	b, err := evm.NewBatch(payloadOf(t, three(nil))) // of nonce 4, and at most 1000, 1100 and 1210 wei
 	require.NoError(t, err)

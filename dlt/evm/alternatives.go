@@ -19,12 +19,12 @@ const MaxAlternatives = 16
 // with 0xc0 or above (EIP-2718).
 const listMark = 0xa2
 
-// Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions, of
-// which the chain executes one at most: [NewBatch] makes the batch. They have the same account, chain,
-// nonce and type, and everything else is the same, too, except the fees: so the batch has one
-// meaning, whichever of them is executed. The fees rise from each to the next, both of them by a
-// tenth at least, or nodes would not let the next one replace it. A [Client] begins with the first
-// one that pays the base fee, and goes on to the next one when that has waited for too long
+// Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
+// of which the chain executes one at most: [NewBatch] makes the batch. They have the same account,
+// chain, nonce and type, and everything else is the same, too, except the fees: so the batch has
+// one meaning, whichever of them is executed. The fees rise from each to the next, both of them by
+// a tenth at least, or nodes would not let the next one replace it. A [Client] begins with the
+// first one that pays the base fee, and goes on to the next one when that has waited for too long
 // (docs/evm.md#alternatives). The error is a [*batch.InputError] that names the place in the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
 	payload := append([]byte{listMark}, evmtx.EncodeStrings(signed)...)
@@ -59,7 +59,8 @@ func splitPayload(payload []byte) ([][]byte, error) {
 	return raws, nil
 }
 
-// agree refuses alternatives that are not one payment: all but the fees is the same, and these rise.
+// agree refuses alternatives that are not one payment: all but the fees is the same, and these
+// rise.
 func (p *payment) agree() error {
 	first := p.txs[0]
 	for i, tx := range p.txs[1:] {
@@ -119,7 +120,8 @@ func recipient(tx *evmtx.Tx) string {
 	return tx.To.String()
 }
 
-// body is everything of a transaction but its fees and its signature, with or without authorizations.
+// body is everything of a transaction but its fees and its signature, with or without
+// authorizations.
 func body(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	same := *tx
 	same.Tip, same.FeeCap = nil, nil
@@ -129,8 +131,8 @@ func body(tx *evmtx.Tx, auths bool) evmtx.Hash {
 	return same.SigningHash()
 }
 
-// replacing returns the lowest fee that may replace this one: nodes ask for a tenth more, of both fees
-// (docs/ledgers/evm.md#21-replacement).
+// replacing returns the lowest fee that may replace this one: nodes ask for a tenth more, of both
+// fees (docs/ledgers/evm.md#21-replacement).
 func replacing(v *big.Int) *big.Int {
 	out := new(big.Int).Mul(v, big.NewInt(11))
 	out.Quo(out.Add(out, big.NewInt(9)), big.NewInt(10))

@@ -75,8 +75,8 @@ func TestAlternativesAreOneBatch(t *testing.T) {
 	}
 }
 
-// Each mistake is named with its place, its field, the value and what was expected, before anything is
-// stored.
+// Each mistake is named with its place, its field, the value and what was expected, before
+// anything is stored.
 func TestAlternativesRefuse(t *testing.T) {
 	from, other := evmtest.Dev(0), evmtest.Dev(1)
 	low := rawOf(from, paying(100, 1000))
@@ -194,8 +194,8 @@ func TestCheckOfAlternatives(t *testing.T) {
 	}
 }
 
-// FuzzAlternatives: a payload is refused as bad input, or it is the one encoding of what it holds, and no
-// transaction.
+// FuzzAlternatives: a payload is refused as bad input, or it is the one encoding of what it holds,
+// and no transaction.
 func FuzzAlternatives(f *testing.F) {
 	c := newClient(f, "http://localhost:8545", nil)
 	f.Add(payloadOf(f, three(nil)))

@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// line is a run of blocks, each of which names the next lower one as its parent. Behind one address
-// may be several nodes, and each question may go to another one. So a height and a hash prove
-// nothing: a node that stands still on a fork shows an orphan at a height that is deep for its
-// neighbour. The hashes of parents prove it, whichever node shows them.
+// line is a run of blocks, each of which names the next lower one as its parent. Behind one
+// address may be several nodes, and each question may go to another one. So a height and a hash
+// prove nothing: a node that stands still on a fork shows an orphan at a height that is deep for
+// its neighbour. The hashes of parents prove it, whichever node shows them.
 type line struct {
 	top    uint64       // the height of the first hash
 	hashes []evmtx.Hash // from the top down, without a gap
@@ -92,8 +92,8 @@ func (a *ancestry) join(l *line) {
 }
 
 // keep remembers a line that has one link at least. A higher one replaces the line that is
-// remembered, and one of the same blocks lengthens it. A single block is not remembered: its height
-// is one node's word.
+// remembered, and one of the same blocks lengthens it. A single block is not remembered: its
+// height is one node's word.
 func (a *ancestry) keep(l *line) {
 	if len(l.hashes) < 2 {
 		return

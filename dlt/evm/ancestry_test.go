@@ -20,8 +20,8 @@ import (
 
 const sibling = "0x3333333333333333333333333333333333333333333333333333333333333333"
 
-// nodeWith is a node with a head and a block 99 of this hash, which has a transaction of the first account with
-// nonce 0.
+// nodeWith is a node with a head and a block 99 of this hash, which has a transaction of the first
+// account with nonce 0.
 func nodeWith(head uint64, hash99, tx string) *script {
 	from := evmtest.Dev(0).Address()
 	at := func(tag any) uint64 {
@@ -91,9 +91,10 @@ func balanced(t *testing.T, a, b *script) (url string) {
 	return server.URL
 }
 
-// Behind one address are two nodes, one of which is behind, by a block that is a sibling of its neighbour's.
-// By the neighbour's head the sibling would be deep. No finding is made in it, however the questions are
-// spread: else a payment would be reported as made that is not, or be made a second time.
+// Behind one address are two nodes, one of which is behind, by a block that is a sibling of its
+// neighbour's. By the neighbour's head the sibling would be deep. No finding is made in it,
+// however the questions are spread: else a payment would be reported as made that is not, or be
+// made a second time.
 func TestASiblingOfANodeThatIsBehindProvesNothing(t *testing.T) {
 	tier.Plain(t)
 	priceless, url := newScript(t)

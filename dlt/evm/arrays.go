@@ -12,8 +12,9 @@ const maxArray = 100
 // arrayGrows is how long an endpoint has to take its arrays before they get twice as long.
 const arrayGrows = time.Minute
 
-// arrays says how many requests an endpoint takes in one array. A refused array is halved. The length
-// grows again, because a refusal may come from a node that is gone, or may not be about the length.
+// arrays says how many requests an endpoint takes in one array. A refused array is halved. The
+// length grows again, because a refusal may come from a node that is gone, or may not be about the
+// length.
 type arrays struct {
 	mu      sync.Mutex
 	most    int // 0 is maxArray

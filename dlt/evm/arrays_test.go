@@ -57,8 +57,8 @@ func TestAThrottledArrayIsNotHalved(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// An answer to an array that is larger than the bound is asked for in parts: one large answer hides no
-// other.
+// An answer to an array that is larger than the bound is asked for in parts: one large answer
+// hides no other.
 func TestAnAnswerThatIsTooLargeIsHalved(t *testing.T) {
 	_, url := newScript(t)
 	for _, most := range []int64{0, 700} {

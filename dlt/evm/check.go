@@ -14,10 +14,10 @@ import (
 // maxSize is the longest transaction that nodes take, in bytes.
 const maxSize = 128 << 10
 
-// NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives] has
-// made: its id is the hash of the transaction, or of the first one, and its service the account that
-// signed, both as 0x and lower-case hex. It keeps the slice. The error is a [*batch.InputError]. What
-// depends on the chain, [Client.Check] tests.
+// NewBatch returns the batch of a payload, which is a signed transaction or what [Alternatives]
+// has made: its id is the hash of the transaction, or of the first one, and its service the
+// account that signed, both as 0x and lower-case hex. It keeps the slice. The error is a
+// [*batch.InputError]. What depends on the chain, [Client.Check] tests.
 func NewBatch(payload []byte) (batch.Batch, error) {
 	p, err := parse(payload)
 	if err != nil {
@@ -28,8 +28,8 @@ func NewBatch(payload []byte) (batch.Batch, error) {
 
 func service(a evmtx.Address) batch.ServiceID { return batch.ServiceID(a.String()) }
 
-// payment is a payload that was read: one transaction, or alternatives whose fees rise, of which the
-// chain executes one at most.
+// payment is a payload that was read: one transaction, or alternatives whose fees rise, of which
+// the chain executes one at most.
 type payment struct {
 	raws    [][]byte
 	txs     []*evmtx.Tx
@@ -38,8 +38,8 @@ type payment struct {
 	sender  evmtx.Address
 }
 
-// id is the hash of the first transaction. So a transaction that is a batch by itself already cannot
-// begin another batch of the store.
+// id is the hash of the first transaction. So a transaction that is a batch by itself already
+// cannot begin another batch of the store.
 func (p *payment) id() batch.ID { return batch.ID(p.hashes[0].String()) }
 
 // parse reads a payload and recovers its sender.
@@ -94,8 +94,9 @@ func decode(raw []byte) (*evmtx.Tx, error) {
 	return evmtx.Decode(raw)
 }
 
-// senders remembers who signed some payloads, by their hashes: to recover that from a signature costs
-// more than all else that a process does for a send, and Add has done it a moment before Submit.
+// senders remembers who signed some payloads, by their hashes: to recover that from a signature
+// costs more than all else that a process does for a send, and Add has done it a moment before
+// Submit.
 type senders struct {
 	mu sync.Mutex
 	by map[evmtx.Hash]evmtx.Address
@@ -130,10 +131,10 @@ func (s *senders) parse(payload []byte) (*payment, error) {
 }
 
 // Check implements [dlt.Ledger]. It refuses every batch whose payload is neither the canonical
-// encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0 with a
-// chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or the first one's
-// hash; and which the chain could never execute: a priority fee above the fee cap, or less gas
-// than the transaction itself costs. The error is a [*batch.InputError].
+// encoding of one signed transaction nor the result of [Alternatives], of this chain, of type 0
+// with a chain id, 1, 2 or 4, by the account that the service names; whose id is not the hash, or
+// the first one's hash; and which the chain could never execute: a priority fee above the fee cap,
+// or less gas than the transaction itself costs. The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
 	_, err := c.read(b.Key(), b.Payload)
 	return err

@@ -54,7 +54,8 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-// Each mistake is told of by its field, the value and what was expected, before anything is stored.
+// Each mistake is told of by its field, the value and what was expected, before anything is
+// stored.
 func TestCheckRefuses(t *testing.T) {
 	c := newClient(t, "http://localhost:8545", nil)
 	order, _ := new(big.Int).SetString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16)

@@ -52,7 +52,8 @@ var words = []struct {
 		"below current base fee", "less than block base fee", "underpriced", "gas price below", "fee too low", "feetoolow",
 		"intrinsic gas too high", "exceeds block gas limit", "gas limit reached", "oversized data",
 		"exceeds the configured cap", "fee cap exceeded", "type not supported",
-		// Check has made sure of what every chain asks for. A layer asks for the price of its data on L1, too.
+		// Check has made sure of what every chain asks for. A layer asks for the price of its data
+		// on L1, too.
 		"intrinsic gas", "floor data gas", "failed to decode", "rlp:", "not an eoa",
 	}},
 	{classNever, []string{

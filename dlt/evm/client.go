@@ -94,7 +94,8 @@ func traits(o Options) dlt.Traits {
 		Resolves:      true,
 		Streams:       o.HeadInterval > 0,
 		Checks:        true,
-		// Of alternatives all hashes are kept, and which may be sent. One transaction keeps nothing.
+		// Of alternatives all hashes are kept, and which may be sent. One transaction keeps
+		// nothing.
 		Prepares: true,
 		Renews:   true,
 	}

@@ -15,11 +15,11 @@ import (
 // errMissing is the cause of a Submit's ErrNotYet where a nonce is missing before the batch's.
 var errMissing = errors.New("a nonce is missing before it")
 
-// close uses a nonce up that no open batch of the lane keeps, and for which the later ones wait: one of a
-// batch that a person has given up, say. It sends a transfer of nothing from the account to itself. That
-// moves nothing whenever and however often it is mined, so it is kept nowhere. It may end the slot of a
-// batch only if the lane has forgotten that slot, and then that batch gets another one, by the proof that is
-// asked for anyhow. It returns an error where nothing was sent.
+// close uses a nonce up that no open batch of the lane keeps, and for which the later ones wait:
+// one of a batch that a person has given up, say. It sends a transfer of nothing from the account
+// to itself. That moves nothing whenever and however often it is mined, so it is kept nowhere. It
+// may end the slot of a batch only if the lane has forgotten that slot, and then that batch gets
+// another one, by the proof that is asked for anyhow. It returns an error where nothing was sent.
 func (c *SigningClient) close(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address) (nonce uint64, hash evmtx.Hash, err error) {
 	held, err := heldNonces(append(slices.Clone(a.Lane), a.Prepared))
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *preparing) nonceBelow(ctx context.Context, v view, latest, pending uint
 	return nonce, nil
 }
 
-// closed is the error of a batch that waits for a nonce which no batch of its lane has, after the nonce was
-// closed, or could not be closed.
+// closed is the error of a batch that waits for a nonce which no batch of its lane has, after the
+// nonce was closed, or could not be closed.
 func (c *SigningClient) closed(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address, waits error) error {
 	nonce, hash, err := c.close(ctx, e, a, in, sender)
 	out, ok := errors.AsType[*dlt.Error](waits)

@@ -43,8 +43,8 @@ type door struct {
 	lost  batch.ID            // somebody else uses its nonce once the client looks for who did
 	named map[string]batch.ID // by their data
 
-	// intents says that the batches are intents: nobody needs to fill gaps, since the client leaves
-	// none.
+	// intents says that the batches are intents: nobody needs to fill gaps, since the client
+	// leaves none.
 	intents bool
 	lists   bool // the batches are alternatives
 }
@@ -208,8 +208,8 @@ func (d *door) id(raw []byte) batch.ID {
 	return d.named[string(tx.Data)]
 }
 
-// keeping is the store and the lanes around a client: it prepares before each post, keeps that, and
-// sends one at a time of an account where the nonces are not chosen yet.
+// keeping is the store and the lanes around a client: it prepares before each post, keeps that,
+// and sends one at a time of an account where the nonces are not chosen yet.
 type keeping struct {
 	client dlt.Ledger
 	serial bool
@@ -384,8 +384,8 @@ func (d *door) statuses(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
-// A provider's backends disagree about the last block, which this suite takes for a broken promise:
-// see the tests of lanes for one.
+// A provider's backends disagree about the last block, which this suite takes for a broken
+// promise: see the tests of lanes for one.
 func TestConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		node  evmtest.Personality

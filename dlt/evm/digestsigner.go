@@ -14,14 +14,15 @@ import (
 )
 
 // DigestSigner is a [Signer] of one account, whose key is where digests are signed and keys do not
-// come out: a KMS, or an HSM. docs/evm.md#keys-in-a-kms-or-hsm has four of them in a few lines each.
+// come out: a KMS, or an HSM. docs/evm.md#keys-in-a-kms-or-hsm has four of them in a few lines
+// each.
 type DigestSigner struct {
 	account evmtx.Address
 	sign    func(ctx context.Context, digest [32]byte) ([]byte, error)
 }
 
-// NewDigestSigner returns the signer of an account, 0x and 40 hex digits ([AddressOfKey] makes them
-// of the public key). sign returns the ECDSA signature of a digest by the account's key on
+// NewDigestSigner returns the signer of an account, 0x and 40 hex digits ([AddressOfKey] makes
+// them of the public key). sign returns the ECDSA signature of a digest by the account's key on
 // secp256k1, as it was made: the DER of r and s, or r and s of 32 bytes each, which one more byte
 // may follow. s may be of either half of the order. sign is called as [Signer].Sign is. It has to
 // sign the digest as it is: a service that hashes it once more signs other bytes. The error is a
@@ -40,8 +41,8 @@ func NewDigestSigner(account string, sign func(ctx context.Context, digest [32]b
 // Account returns the account, 0x and 40 lower-case hex digits.
 func (s *DigestSigner) Account() string { return s.account.String() }
 
-// Sign implements [Signer]. It has an error for every other account, and for a signature that is not of
-// this account and this transaction.
+// Sign implements [Signer]. It has an error for every other account, and for a signature that is
+// not of this account and this transaction.
 func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (sig [65]byte, err error) {
 	if account != s.Account() {
 		return sig, fmt.Errorf("no key of account %s, only of %s", batch.Excerpt(account, 80), s.account)
@@ -56,8 +57,8 @@ func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (s
 // maxDER is the length of the longest signature in DER.
 const maxDER = 72
 
-// completed makes of a signature without a parity one that an EVM chain takes: s in the lower half of
-// the order, and the parity with which the account is recovered.
+// completed makes of a signature without a parity one that an EVM chain takes: s in the lower half
+// of the order, and the parity with which the account is recovered.
 func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
 	all := readings(made)
 	for _, read := range all {
@@ -80,8 +81,8 @@ func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byt
 	return [65]byte{}, fmt.Errorf("its signature is not of account %s, or of another digest: the service must not hash the digest once more", account)
 }
 
-// readings returns what a signature may mean. Bytes that are r and s may be DER, too, by chance: the
-// account decides.
+// readings returns what a signature may mean. Bytes that are r and s may be DER, too, by chance:
+// the account decides.
 func readings(made []byte) (all []*ecdsa.Signature) {
 	if len(made) == 64 || len(made) == 65 {
 		var r, s secp256k1.ModNScalar
@@ -99,17 +100,17 @@ func readings(made []byte) (all []*ecdsa.Signature) {
 
 // What stands before the 65 bytes of a public key's point.
 const (
-	// beforePoint is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return, and which
-	// crypto/x509 does not read.
+	// beforePoint is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return, and
+	// which crypto/x509 does not read.
 	beforePoint = "3056301006072a8648ce3d020106052b8104000a034200"
 	// beforeOctets is of the OCTET STRING in which PKCS#11 has a point.
 	beforeOctets = "0441"
 )
 
-// AddressOfKey returns the account of a public key on secp256k1, 0x and 40 lower-case hex digits. The
-// key is the DER of a SubjectPublicKeyInfo, as AWS and Google have it (without the armour of PEM); the
-// OCTET STRING of a PKCS#11 token's CKA_EC_POINT; or the point alone, of 33 or 65 bytes. The error is a
-// [*batch.InputError].
+// AddressOfKey returns the account of a public key on secp256k1, 0x and 40 lower-case hex digits.
+// The key is the DER of a SubjectPublicKeyInfo, as AWS and Google have it (without the armour of
+// PEM); the OCTET STRING of a PKCS#11 token's CKA_EC_POINT; or the point alone, of 33 or 65 bytes.
+// The error is a [*batch.InputError].
 func AddressOfKey(key []byte) (string, error) {
 	point := key
 	for _, before := range [...]string{beforePoint, beforeOctets} {

@@ -22,9 +22,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// vault signs digests as a service does that knows nothing of a chain. Each signature is in its next
-// form: the DER of r and s, r and s, r and s with another byte, and each of them with s in the other
-// half of the order.
+// vault signs digests as a service does that knows nothing of a chain. Each signature is in its
+// next form: the DER of r and s, r and s, r and s with another byte, and each of them with s in
+// the other half of the order.
 type vault struct {
 	key  *secp256k1.PrivateKey
 	next atomic.Uint32
@@ -56,7 +56,8 @@ func signatureIn(form uint32, key *secp256k1.PrivateKey, digest [32]byte) []byte
 	return append(raw, 0xff)
 }
 
-// der is the DER of two numbers, also where s is in the upper half, which ecdsa.Signature never writes.
+// der is the DER of two numbers, also where s is in the upper half, which ecdsa.Signature never
+// writes.
 func der(numbers ...[]byte) []byte {
 	var body []byte
 	for _, n := range numbers {
@@ -178,7 +179,8 @@ func TestAddressOfKey(t *testing.T) {
 	}
 }
 
-// Any bytes: the signer has an error, or a signature that recovers to the account; it never panics.
+// Any bytes: the signer has an error, or a signature that recovers to the account; it never
+// panics.
 func FuzzDigestSigner(f *testing.F) {
 	from := evmtest.Dev(0)
 	key := secp256k1.PrivKeyFromBytes(from.Key())

@@ -15,7 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// A provider that compresses whatever it is asked for: a refusal is read, and a large answer stays bounded.
+// A provider that compresses whatever it is asked for: a refusal is read, and a large answer stays
+// bounded.
 func TestProviderThatCompresses(t *testing.T) {
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

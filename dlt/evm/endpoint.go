@@ -50,9 +50,10 @@ func (c *Client) behind(op, format string, args ...any) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errElsewhere}
 }
 
-// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where the
-// error is the endpoint's, or the endpoint has left the batch in doubt again and again, another one
-// is for submissions from then on, and RetryAfter is the time until that one may be asked.
+// onPreferred asks the endpoint for submissions about a batch, and names it in the error. Where
+// the error is the endpoint's, or the endpoint has left the batch in doubt again and again,
+// another one is for submissions from then on, and RetryAfter is the time until that one may be
+// asked.
 func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *endpoint) error) error {
 	e, late := c.endpoints[c.preferred.Load()], ctx.Err() != nil
 	err := dlt.At(e.shown, ask(e))
@@ -67,8 +68,8 @@ func (c *Client) onPreferred(ctx context.Context, key batch.Key, ask func(e *end
 	return err
 }
 
-// leave puts an endpoint aside. If it was the one for submissions, the next that is not aside is, or the one
-// that is aside for the shortest time.
+// leave puts an endpoint aside. If it was the one for submissions, the next that is not aside is,
+// or the one that is aside for the shortest time.
 func (c *Client) leave(e *endpoint, err error) {
 	now := time.Now()
 	e.aside.Store(now.Add(asideFor(err)).UnixNano())
@@ -96,9 +97,10 @@ func asideFor(err error) time.Duration {
 	return asideSilent
 }
 
-// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was not reached,
-// it is busy, it refuses this client, its proxy fails, or nobody has answered within the time limit. A node's
-// word about a transaction is not, and a call that was stopped says nothing.
+// isEndpoints reports whether an error is the endpoint's, so that another may do better: it was
+// not reached, it is busy, it refuses this client, its proxy fails, or nobody has answered within
+// the time limit. A node's word about a transaction is not, and a call that was stopped says
+// nothing.
 func isEndpoints(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false

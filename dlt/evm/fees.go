@@ -17,12 +17,12 @@ type Fee struct {
 type Market struct {
 	Account string   // that pays, 0x and 40 lower-case hex digits
 	BaseFee *big.Int // of the last block, in wei; where Legacy is set, the gas price that the node suggests
-	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0, its gas
-	// price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
+	// Legacy: the chain's blocks have no base fee (EIP-1559). Then the transaction is of type 0,
+	// its gas price is Fee.FeeCap, all of which is paid, and Fee.Tip does not count.
 	Legacy bool
 	Tip    *big.Int // that the node suggests, in wei; nil where it suggests none
-	// Last are the fees that did not suffice; the zero value for the first transaction of a batch, and where
-	// no node has the last one, so that nobody knows whether its fees suffice.
+	// Last are the fees that did not suffice; the zero value for the first transaction of a batch,
+	// and where no node has the last one, so that nobody knows whether its fees suffice.
 	Last Fee
 
 	history func(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error)
@@ -39,18 +39,18 @@ func (m Market) own() Market {
 }
 
 // Fees chooses fees, in wei, for a new transaction or for a replacement. A [SigningClient] lowers
-// them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth of it
-// at most (docs/evm.md#the-salt-of-an-intent), and raises the fees of a replacement to an eighth above Last at
-// least, because nodes take no lower one. An error, or a panic, means that nothing is signed now.
-// It may be called concurrently, and should return soon after ctx is done.
+// them to the limit of the batch, takes the batch's salt from the fee cap's reserve, a thousandth
+// of it at most (docs/evm.md#the-salt-of-an-intent), and raises the fees of a replacement to an
+// eighth above Last at least, because nodes take no lower one. An error, or a panic, means that
+// nothing is signed now. It may be called concurrently, and should return soon after ctx is done.
 type Fees func(ctx context.Context, m Market) (Fee, error)
 
 // defaultTip is for nodes that suggest none.
 const defaultTip = 1e9
 
 // DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
-// twice the base fee beside it: enough for six full blocks one after another. On a chain without a base
-// fee it pays the gas price that the node suggests, and an eighth more.
+// twice the base fee beside it: enough for six full blocks one after another. On a chain without a
+// base fee it pays the gas price that the node suggests, and an eighth more.
 func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	if m.Legacy {
 		return Fee{Tip: new(big.Int), FeeCap: raised(m.BaseFee)}, nil
@@ -63,8 +63,8 @@ func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	return Fee{Tip: tip, FeeCap: limit.Add(limit, tip)}, nil
 }
 
-// fits returns f within the limit, and at least as high as least (the zero value asks for nothing).
-// ok is false for fees that nobody can pay: missing, negative, or least above the limit.
+// fits returns f within the limit, and at least as high as least (the zero value asks for
+// nothing). ok is false for fees that nobody can pay: missing, negative, or least above the limit.
 func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
 	if f.Tip == nil || f.FeeCap == nil || f.Tip.Sign() < 0 || f.FeeCap.Sign() < 0 {
 		return Fee{}, false
@@ -81,7 +81,8 @@ func (f Fee) fits(least Fee, limit *big.Int) (Fee, bool) {
 	return out, true
 }
 
-// pays reports whether a block after this head may take the fees: not where the base fee is higher.
+// pays reports whether a block after this head may take the fees: not where the base fee is
+// higher.
 func (f Fee) pays(head block) bool { return head.baseFee == nil || f.FeeCap.Cmp(head.baseFee) >= 0 }
 
 func largest(a, b *big.Int) *big.Int {

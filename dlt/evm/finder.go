@@ -35,7 +35,8 @@ func (f *finder) fail(format string, args ...any) error {
 }
 
 // countAt returns the account's next nonce after the block that a node has at a height. It shows
-// where to look for the user of a nonce, and proves nothing: the next answer may be another node's.
+// where to look for the user of a nonce, and proves nothing: the next answer may be another
+// node's.
 func (f *finder) countAt(ctx context.Context, height uint64) (uint64, error) {
 	a, err := f.one(ctx, "eth_getTransactionCount", f.sender.String(), hexQuantity(height))
 	if err != nil {
@@ -70,8 +71,8 @@ func (f *finder) countOf(a answer, height uint64) (uint64, error) {
 	return n, nil
 }
 
-// errNoState: a node says that it cannot tell an account's nonce after a block. Many keep the state
-// of the last 128 only.
+// errNoState: a node says that it cannot tell an account's nonce after a block. Many keep the
+// state of the last 128 only.
 var errNoState = errors.New("no state of that block")
 
 // counter returns the account's next nonce after a block of a height.
@@ -164,9 +165,9 @@ func (f *finder) heightByName(ctx context.Context) (height uint64, found bool, e
 	return height, found, nil
 }
 
-// read reads the whole block at a height and says who used the nonce there. It is the block that is
-// linked to the view: what another one shows is no finding. Where it shows no user, what led there
-// is forgotten.
+// read reads the whole block at a height and says who used the nonce there. It is the block that
+// is linked to the view: what another one shows is no finding. Where it shows no user, what led
+// there is forgotten.
 func (f *finder) read(ctx context.Context, v view, height uint64) (u usage, err error) {
 	var a answer
 	found := false

@@ -47,8 +47,8 @@ func finalizedBy(s *script, final uint64) *script {
 }
 
 // behindOneAddress is a fleet in which some nodes stand still at block 99, which is an orphan
-// there, and the others are so many blocks above. ours is executed in block 99 of the others, or in
-// the orphan, where somebody else's transaction has its nonce on the other side.
+// there, and the others are so many blocks above. ours is executed in block 99 of the others, or
+// in the orphan, where somebody else's transaction has its nonce on the other side.
 func behindOneAddress(t *testing.T, random *rand.Rand, above uint64, most int, ours string, onChain bool) (url, drawn string) {
 	there, orphan := ours, someone
 	if !onChain {

@@ -49,8 +49,8 @@ func atItsLimit(s *stage, budget batch.Budget) (from evmtest.Account, p *playing
 	return from, p, b
 }
 
-// An intent that a person has given up may still be executed. It is not requeued, before nor after: it
-// would get the next nonce.
+// An intent that a person has given up may still be executed. It is not requeued, before nor
+// after: it would get the next nonce.
 func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	tier.Plain(t)
 	for name, executed := range map[string]bool{"in the pool": false, "executed": true} {
@@ -78,8 +78,8 @@ func TestAGivenUpIntentIsNotRequeued(t *testing.T) {
 	}
 }
 
-// A person's wrong "not committed", and then no node until the budget is used up: the batch stays in
-// doubt, and ends with the ledger's word.
+// A person's wrong "not committed", and then no node until the budget is used up: the batch stays
+// in doubt, and ends with the ledger's word.
 func TestAWrongNotCommittedPaysOnce(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {

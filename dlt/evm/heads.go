@@ -21,13 +21,13 @@ const (
 )
 
 // Events implements [dlt.Ledger], which the engine uses where Options.HeadInterval is set. It
-// asks for the number of the last block, first the node for submissions and then the fallbacks, and
-// each higher number is one event without statuses: everything under way is asked about together.
-// Several numbers at once are one event. A lower number is no event, since the nodes behind one
-// address differ in their heads. Where no answer for some time comes up to the highest number, that
-// one was wrong, and the others count again. With Options.HeadSocket the node tells of new blocks, and is asked
-// only where it has told of none for Options.HeadInterval. It ignores services. The stream ends with a
-// [*dlt.Error] when no node answers.
+// asks for the number of the last block, first the node for submissions and then the fallbacks,
+// and each higher number is one event without statuses: everything under way is asked about
+// together. Several numbers at once are one event. A lower number is no event, since the nodes
+// behind one address differ in their heads. Where no answer for some time comes up to the highest
+// number, that one was wrong, and the others count again. With Options.HeadSocket the node tells
+// of new blocks, and is asked only where it has told of none for Options.HeadInterval. It ignores
+// services. The stream ends with a [*dlt.Error] when no node answers.
 func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	interval := cmp.Or(c.o.HeadInterval, defaultHeadInterval)
 	listening, stop := context.WithCancel(ctx)

@@ -31,8 +31,8 @@ func heads(s *script, numbers ...string) {
 
 var errEnough = errors.New("enough")
 
-// Each higher number is an event that asks. A backend that is behind the others is none: its number
-// comes again and again.
+// Each higher number is an event that asks. A backend that is behind the others is none: its
+// number comes again and again.
 func TestEachNewBlockIsAnEvent(t *testing.T) {
 	s, url := newScript(t)
 	asked := 0
@@ -55,8 +55,8 @@ func TestEachNewBlockIsAnEvent(t *testing.T) {
 	assert.Equal(t, []int{1, 3, 7}, at)
 }
 
-// The next node is asked where one fails, and where none is left the stream ends with an error that
-// shows no key.
+// The next node is asked where one fails, and where none is left the stream ends with an error
+// that shows no key.
 func TestTheStreamOfHeadsEnds(t *testing.T) {
 	s, url := newScript(t)
 	heads(s, "0x1")
@@ -113,8 +113,8 @@ func TestHeadsCauseQuestions(t *testing.T) {
 	})
 }
 
-// Asking for the last block pays where many payments are under way, and costs where few are: so it is
-// off by default. docs/evm.md#a-lane-is-an-account has the figures.
+// Asking for the last block pays where many payments are under way, and costs where few are: so it
+// is off by default. docs/evm.md#a-lane-is-an-account has the figures.
 func TestHeadsPayForMany(t *testing.T) {
 	tier.Plain(t)
 	type load struct {
@@ -164,7 +164,8 @@ func TestHeadsPayForMany(t *testing.T) {
 			if l == few {
 				assert.Less(t, off.requests, on.requests)
 			} else {
-				// About as many. Who asks together with whom is the scheduler's: 1.3 times as many was seen.
+				// About as many. Who asks together with whom is the scheduler's: 1.3 times as many
+				// was seen.
 				assert.Less(t, on.calls, 1.5*off.calls+1)
 			}
 		}

@@ -10,8 +10,9 @@ import (
 	"github.com/coder/websocket"
 )
 
-// headSocket hears of new blocks over a WebSocket (eth_subscribe), as long as one call of Events lasts. It
-// opens another connection for one that has ended or was quiet. Polling finds what it misses.
+// headSocket hears of new blocks over a WebSocket (eth_subscribe), as long as one call of Events
+// lasts. It opens another connection for one that has ended or was quiet. Polling finds what it
+// misses.
 type headSocket struct {
 	heads chan uint64
 	last  atomic.Uint64 // the last number that it heard
@@ -42,8 +43,8 @@ func (c *Client) listen(ctx context.Context, pause time.Duration) *headSocket {
 	return s
 }
 
-// missed tells the socket of a head that another question has found. If the socket has not heard of it,
-// its connection is dropped.
+// missed tells the socket of a head that another question has found. If the socket has not heard
+// of it, its connection is dropped.
 func (s *headSocket) missed(head uint64) {
 	if head <= s.last.Load() {
 		return

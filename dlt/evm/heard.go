@@ -3,8 +3,8 @@ package evm
 import "sync"
 
 // heard remembers refusals that would end a batch for good, by what was refused, and at which head
-// of the chain they were heard first. One word of one node ends nothing: the node may be behind, or
-// at odds with itself.
+// of the chain they were heard first. One word of one node ends nothing: the node may be behind,
+// or at odds with itself.
 type heard struct {
 	mu sync.Mutex
 	by map[string]uint64

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Speed says how much [HistoryFees] pays beside the base fee: a percentile of what transactions of the
-// last blocks have paid.
+// Speed says how much [HistoryFees] pays beside the base fee: a percentile of what transactions of
+// the last blocks have paid.
 type Speed float64
 
 // The speeds.
@@ -26,12 +26,12 @@ const (
 // historyBlocks is how many of the last blocks count.
 const historyBlocks = 20
 
-// HistoryFees chooses fees by the last 20 blocks (eth_feeHistory). The tip is the one that this part of
-// a block's gas has paid, in percent, in half of the blocks that were not empty; where all were empty
-// it is the node's own suggestion. The fee cap is twice the base fee of the next block, and the tip. On
-// a chain without a base fee, whose transactions have one gas price, it chooses as [DefaultFees]
-// does. It asks the node once more for each transaction that is signed. The error is a
-// [*batch.InputError] where the speed is not from 1 to 100.
+// HistoryFees chooses fees by the last 20 blocks (eth_feeHistory). The tip is the one that this
+// part of a block's gas has paid, in percent, in half of the blocks that were not empty; where all
+// were empty it is the node's own suggestion. The fee cap is twice the base fee of the next block,
+// and the tip. On a chain without a base fee, whose transactions have one gas price, it chooses as
+// [DefaultFees] does. It asks the node once more for each transaction that is signed. The error is
+// a [*batch.InputError] where the speed is not from 1 to 100.
 func HistoryFees(s Speed) (Fees, error) {
 	if !(s >= 1 && s <= 100) {
 		return nil, &batch.InputError{Field: "speed", Value: strconv.FormatFloat(float64(s), 'g', -1, 64), Want: "a percentile from 1 to 100, such as evm.Normal"}
@@ -60,15 +60,16 @@ func median(v []*big.Int) *big.Int {
 	return slices.SortedFunc(slices.Values(v), (*big.Int).Cmp)[(len(v)-1)/2]
 }
 
-// historyDoc is the answer of eth_feeHistory. BaseFees has one more than there are blocks: the next one's.
+// historyDoc is the answer of eth_feeHistory. BaseFees has one more than there are blocks: the
+// next one's.
 type historyDoc struct {
 	BaseFees []string   `json:"baseFeePerGas"`
 	Used     []float64  `json:"gasUsedRatio"`
 	Rewards  [][]string `json:"reward"`
 }
 
-// history asks the node for tips of its last blocks, without empty ones, and for the base fee of the
-// next block.
+// history asks the node for tips of its last blocks, without empty ones, and for the base fee of
+// the next block.
 func (p *preparing) history(ctx context.Context, s Speed) (tips []*big.Int, next *big.Int, err error) {
 	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_feeHistory", []any{hexQuantity(historyBlocks), "latest", []float64{float64(s)}}}})
 	if err != nil {

@@ -38,8 +38,8 @@ func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
 	return number(doc.Tip), number(doc.Cap), doc.Type
 }
 
-// The three speeds pay what the slow, the middle and the fast part of the last blocks have paid, and a
-// fee cap that leaves room for a rise of the base fee. Limits count as ever.
+// The three speeds pay what the slow, the middle and the fast part of the last blocks have paid,
+// and a fee cap that leaves room for a rise of the base fee. Limits count as ever.
 func TestHistoryFees(t *testing.T) {
 	for speed, gwei := range map[evm.Speed]int64{evm.Slow: 1, evm.Normal: 5, evm.Fast: 9} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,8 @@ func TestHistoryFeesRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "no node to ask")
 }
 
-// Answers of eth_feeHistory that do not fit together are no fees: nothing is signed, and the lane says why.
+// Answers of eth_feeHistory that do not fit together are no fees: nothing is signed, and the lane
+// says why.
 func TestHistoryFeesOfStrangeAnswers(t *testing.T) {
 	for name, result := range map[string]string{
 		"nothing": `null`, "no object": `[]`, "no tips": `{"baseFeePerGas":["0x1","0x2"],"gasUsedRatio":[0.5]}`,
@@ -109,8 +110,8 @@ func TestHistoryFeesOfStrangeAnswers(t *testing.T) {
 	assert.Equal(t, big.NewInt(3), next)
 }
 
-// A chain without a base fee: intents are transactions of type 0, whose gas price is the node's and an
-// eighth more; a higher one of the node leads to a replacement; two equal intents stay two.
+// A chain without a base fee: intents are transactions of type 0, whose gas price is the node's
+// and an eighth more; a higher one of the node leads to a replacement; two equal intents stay two.
 func TestIntentsWithoutABaseFee(t *testing.T) {
 	history, err := evm.HistoryFees(evm.Fast)
 	require.NoError(t, err)
@@ -138,7 +139,8 @@ func TestIntentsWithoutABaseFee(t *testing.T) {
 	}
 }
 
-// A transaction of type 0 that waits is replaced at its nonce, and the kept bytes say which type it has.
+// A transaction of type 0 that waits is replaced at its nonce, and the kept bytes say which type
+// it has.
 func TestReplacementWithoutABaseFee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1, NoBaseFee: true})

@@ -38,9 +38,9 @@ type Intent struct {
 }
 
 // Batch returns the batch of an intent. The id is the caller's own, unique in the store: the chain
-// sees no more of it than a salt (docs/evm.md#the-salt-of-an-intent). The account signs and pays, 0x and 40 hex digits as of To; the batch's service
-// is its lower-case form. The error is a [*batch.InputError]. What depends on the client's options,
-// [SigningClient.Check] tests.
+// sees no more of it than a salt (docs/evm.md#the-salt-of-an-intent). The account signs and pays,
+// 0x and 40 hex digits as of To; the batch's service is its lower-case form. The error is a
+// [*batch.InputError]. What depends on the client's options, [SigningClient.Check] tests.
 func (i Intent) Batch(id batch.ID, account string) (batch.Batch, error) {
 	from, err := evmtx.ParseAddress(account)
 	if err != nil {

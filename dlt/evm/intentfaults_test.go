@@ -27,8 +27,8 @@ import (
 )
 
 // TestIntentFaults executes intents while everything goes wrong: as TestFaults, and somebody else
-// uses the keys, prices leap, and signers fail. At the end the chain says, block by block, that each
-// intent was executed once.
+// uses the keys, prices leap, and signers fail. At the end the chain says, block by block, that
+// each intent was executed once.
 func TestIntentFaults(t *testing.T) {
 	for seed := range *seeds {
 		p := []evmtest.Personality{evmtest.Geth, evmtest.Anvil, evmtest.Provider}[seed%3]

@@ -221,8 +221,8 @@ func intentsInOrder(s *stage) {
 	assert.Equal(s, []int64{20, 21, 22, 23}, s.paid(other))
 }
 
-// Somebody else uses the nonce: once that is deep the batch gets another one, and is executed once.
-// (rrelayer 36 said "nonce too low" for ever.)
+// Somebody else uses the nonce: once that is deep the batch gets another one, and is executed
+// once. (rrelayer 36 said "nonce too low" for ever.)
 func intentForeignTakesNonce(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -294,7 +294,8 @@ func nonceAboveUnfinal(s *stage) {
 	assert.Equal(s, []int64{20}, s.paid(other))
 }
 
-// A lost answer, mined, and sent again: "nonce too low" is no reason for another nonce. (Alto 747.)
+// A lost answer, mined, and sent again: "nonce too low" is no reason for another nonce. (Alto
+// 747.)
 func intentNonceTooLow(s *stage) {
 	sent := 0
 	s.fault(func(p evmtest.Point) evmtest.Fault {
@@ -328,7 +329,8 @@ func intentNonceTooLow(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// What waits too long is replaced at the same nonce, with both fees higher. (Rundler 550 raised one.)
+// What waits too long is replaced at the same nonce, with both fees higher. (Rundler 550 raised
+// one.)
 func bumpBothFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -352,8 +354,9 @@ func bumpBothFees(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A signer refuses higher fees, and the batch waits with its words as long as the node has the last
-// transaction. Once all nodes have forgotten it, it goes out again as it was, though Fees asks for more.
+// A signer refuses higher fees, and the batch waits with its words as long as the node has the
+// last transaction. Once all nodes have forgotten it, it goes out again as it was, though Fees
+// asks for more.
 func noHigherFees(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -465,8 +468,8 @@ func usedNonceIsDoubt(s *stage) {
 	}
 }
 
-// The receipts of a node are behind its counts: a deep block has the payment itself, and that is no
-// proof against it. (OpenZeppelin 817.)
+// The receipts of a node are behind its counts: a deep block has the payment itself, and that is
+// no proof against it. (OpenZeppelin 817.)
 func voidKnowsItsOwn(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -511,8 +514,9 @@ func (w withoutReceipts) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var byHash = regexp.MustCompile(`"method":"(eth_getTransactionReceipt|eth_getTransactionByHash)","params":\["0x[0-9a-f]{64}"\]`)
 
-// A node has lost the lists and receipts of its blocks, and has their headers and the state: the account's
-// nonce is used, by nobody that it shows. That is no proof, and the payment is made once.
+// A node has lost the lists and receipts of its blocks, and has their headers and the state: the
+// account's nonce is used, by nobody that it shows. That is no proof, and the payment is made
+// once.
 func blocksWithoutLists(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -534,7 +538,8 @@ func blocksWithoutLists(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// withoutLists makes a node that knows of no transaction by its hash, and whose whole blocks are empty.
+// withoutLists makes a node that knows of no transaction by its hash, and whose whole blocks are
+// empty.
 type withoutLists struct {
 	http.RoundTripper
 	on *atomic.Bool
@@ -727,9 +732,9 @@ func intentUnmined(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// What a node holds back from its blocks it never gives up by itself, and the same bytes again move
-// nothing. An intent is replaced at the same nonce. The status of a signed transaction says so, for the
-// person who sends another one of the nonce.
+// What a node holds back from its blocks it never gives up by itself, and the same bytes again
+// move nothing. An intent is replaced at the same nonce. The status of a signed transaction says
+// so, for the person who sends another one of the nonce.
 func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Anvil, SlotsInAnEpoch: 1})

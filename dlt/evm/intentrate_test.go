@@ -46,8 +46,8 @@ func (c rateCase) depth() uint64 {
 	return 3
 }
 
-// TestIntentsAndALoop compares a Runner with a loop that counts nonces in memory, and has as many under
-// way: both until the last payment is deep, in virtual time.
+// TestIntentsAndALoop compares a Runner with a loop that counts nonces in memory, and has as many
+// under way: both until the last payment is deep, in virtual time.
 func TestIntentsAndALoop(t *testing.T) {
 	cases := []rateCase{{1, 12 * time.Second, false, 4}, {1, 2 * time.Second, false, 16}}
 	if *rates {
@@ -156,8 +156,8 @@ func (c rateCase) runner(t *testing.T, each int) time.Duration {
 	return took
 }
 
-// A loop that counts nonces in memory pays twice where an answer is lost, and stands still where a node
-// forgets a transaction. A Runner with four under way does neither.
+// A loop that counts nonces in memory pays twice where an answer is lost, and stands still where a
+// node forgets a transaction. A Runner with four under way does neither.
 func TestWhatALoopDoesUnderFaults(t *testing.T) {
 	const each = 8
 	for name, c := range map[string]struct {

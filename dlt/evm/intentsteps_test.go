@@ -58,9 +58,9 @@ func (t *trap) springs(at step) bool {
 	return false
 }
 
-// process is a Runner of its own. Once it has stopped, nothing of it goes on, in the store or on the
-// chain, until it is thawed: before that it is a process that was killed, and then one that was frozen,
-// whose next write or POST comes late.
+// process is a Runner of its own. Once it has stopped, nothing of it goes on, in the store or on
+// the chain, until it is thawed: before that it is a process that was killed, and then one that
+// was frozen, whose next write or POST comes late.
 type process struct {
 	stops   func(step) bool
 	stopped atomic.Bool
@@ -121,8 +121,8 @@ type crew struct {
 	adds      *dltbatch.Runner
 }
 
-// signers is what the processes of an account's intents have: its keys. Each chooses other fees, so that
-// no two sign the same bytes.
+// signers is what the processes of an account's intents have: its keys. Each chooses other fees,
+// so that no two sign the same bytes.
 func (s *stage) signers(from evmtest.Account) func(i int64) dlt.Ledger {
 	return func(i int64) dlt.Ledger {
 		o := afterTwo()
@@ -218,8 +218,8 @@ func (c *crew) state(b batch.Batch) batch.State {
 	return rec.State
 }
 
-// oneSlot makes sure that everything that was posted is of one nonce, and each slot the beginning of the
-// longest.
+// oneSlot makes sure that everything that was posted is of one nonce, and each slot the beginning
+// of the longest.
 func (c *crew) oneSlot(b batch.Batch) {
 	all := c.k.all(b)
 	slices.SortFunc(all, func(x, y []byte) int { return len(x) - len(y) })
@@ -228,8 +228,8 @@ func (c *crew) oneSlot(b batch.Batch) {
 	}
 }
 
-// Three processes sign other bytes for one row, and none has kept its own yet: one slot is kept, and only
-// that is posted. (In OpenZeppelin 836 two workers gave one record two nonces.)
+// Three processes sign other bytes for one row, and none has kept its own yet: one slot is kept,
+// and only that is posted. (In OpenZeppelin 836 two workers gave one record two nonces.)
 func twoPreparesOneSlot(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -257,8 +257,9 @@ func twoPreparesOneSlot(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A process ends at each step, on the way to the first transaction and on the way to a replacement; the
-// others go on. Then it wakes up, and its late write and its late POST change nothing.
+// A process ends at each step, on the way to the first transaction and on the way to a
+// replacement; the others go on. Then it wakes up, and its late write and its late POST change
+// nothing.
 func crashAtEveryStep(s *stage) { crashes(s, s.signers, s.intent) }
 
 // crashes is crashAtEveryStep for payments of a kind.
@@ -339,8 +340,8 @@ func intentPoolForgets(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A node answers with the hash and forgets the transaction, again and again: the same slot goes out
-// again, and the payment is made once.
+// A node answers with the hash and forgets the transaction, again and again: the same slot goes
+// out again, and the payment is made once.
 func intentAcceptedAndDropped(s *stage) {
 	from := s.account()
 	s.mine(4)
@@ -364,9 +365,9 @@ func intentAcceptedAndDropped(s *stage) {
 	assert.Equal(s, []int64{10}, s.paid(from))
 }
 
-// A person ends an intent for good: its lane is paused, a transaction to oneself uses the nonce, and once
-// that is deep the intent is cancelled, or decided where it is still in doubt. Nothing of it is ever
-// executed.
+// A person ends an intent for good: its lane is paused, a transaction to oneself uses the nonce,
+// and once that is deep the intent is cancelled, or decided where it is still in doubt. Nothing of
+// it is ever executed.
 func intentEndedByAPerson(s *stage) {
 	from := s.account()
 	s.mine(4)

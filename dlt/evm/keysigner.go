@@ -13,7 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// KeySigner is a [Signer] with keys in the memory of this process. A reader of that memory has them: accounts of value belong behind a service that signs.
+// KeySigner is a [Signer] with keys in the memory of this process. A reader of that memory has
+// them: accounts of value belong behind a service that signs.
 type KeySigner struct {
 	keys map[string]*secp256k1.PrivateKey
 }

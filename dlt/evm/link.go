@@ -12,14 +12,15 @@ func blockRequest(height uint64) request {
 	return request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}
 }
 
-// linking is one question's way down a line. Beside a line it has the blocks that were read and are
-// not linked yet: those above them may come from another node, with the next answer.
+// linking is one question's way down a line. Beside a line it has the blocks that were read and
+// are not linked yet: those above them may come from another node, with the next answer.
 type linking struct {
 	*line
 	read map[evmtx.Hash]block
 }
 
-// take links what the answers show, and reports whether they show a block that was not read before.
+// take links what the answers show, and reports whether they show a block that was not read
+// before.
 func (l *linking) take(answers []answer) (isNew bool) {
 	for _, a := range answers {
 		b, err := decodeBlock(a)
@@ -40,8 +41,8 @@ func (l *linking) take(answers []answer) (isNew bool) {
 	}
 }
 
-// wanted returns the heights of the next headers to ask for. The next lower one is asked for in any
-// case: what was read at its height is another chain's.
+// wanted returns the heights of the next headers to ask for. The next lower one is asked for in
+// any case: what was read at its height is another chain's.
 func (l *linking) wanted(height uint64) (heights []uint64) {
 	there := map[uint64]bool{}
 	for _, b := range l.read {
@@ -57,9 +58,9 @@ func (l *linking) wanted(height uint64) (heights []uint64) {
 }
 
 // link follows the parents from the lowest block of a line down to a height, and remembers how far
-// it came. It asks for linksAtOnce headers at most, and takes no more than half of the time that is
-// left: the next question goes on from there. It ends where the answers bring nothing new. An error
-// means that no node has answered.
+// it came. It asks for linksAtOnce headers at most, and takes no more than half of the time that
+// is left: the next question goes on from there. It ends where the answers bring nothing new. An
+// error means that no node has answered.
 func (c *Client) link(ctx context.Context, op string, e *endpoint, l *linking, height uint64) error {
 	if height < l.top && l.top-height > maxLine {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// A receipt is asked for once while its block is not deep: then only the block is asked for. Another
-// block at its height voids it.
+// A receipt is asked for once while its block is not deep: then only the block is asked for.
+// Another block at its height voids it.
 func TestAReceiptIsAskedForOnce(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)

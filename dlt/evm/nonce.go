@@ -18,12 +18,13 @@ func heldNonces(lane [][]byte) (all []uint64, err error) {
 	return slices.Compact(all), nil
 }
 
-// nextNonce decides which nonce of an account a new slot gets. deep, latest and pending are the account's
-// counts after the last deep block, after the last block and with the pool. held are the nonces of the
-// other open slots of the lane, in order. The nonce follows the highest of them, or is the deep count. It
-// is taken only if each nonce below it is used in a deep block or held, and nobody has gone beyond it: a
-// nonce above somebody's transaction that is not deep would be a gap for ever if that is taken back. So
-// there is no counter that could drift. With missing, nonce is one below that nobody holds. It is pure.
+// nextNonce decides which nonce of an account a new slot gets. deep, latest and pending are the
+// account's counts after the last deep block, after the last block and with the pool. held are the
+// nonces of the other open slots of the lane, in order. The nonce follows the highest of them, or
+// is the deep count. It is taken only if each nonce below it is used in a deep block or held, and
+// nobody has gone beyond it: a nonce above somebody's transaction that is not deep would be a gap
+// for ever if that is taken back. So there is no counter that could drift. With missing, nonce is
+// one below that nobody holds. It is pure.
 func nextNonce(deep, latest, pending uint64, held []uint64) (nonce uint64, missing, ok bool) {
 	nonce = deep
 	for _, h := range held {

@@ -227,8 +227,8 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 	}
 }
 
-// Where a deep block of the chain is known, a node without block 0 must not have another one at its
-// height.
+// Where a deep block of the chain is known, a node without block 0 must not have another one at
+// its height.
 func TestANodeWithoutBlockZeroHasTheKnownBlocks(t *testing.T) {
 	s, url := newScript(t)
 	b, next := signed(nil), nine(t)
@@ -406,9 +406,9 @@ func TestANodeThatIsBehindIsLeft(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Behind the same address another process listens since, of another chain. A question that does not
-// ask which chain it is has opened the connection, and a send goes over it: only once somebody has
-// asked.
+// Behind the same address another process listens since, of another chain. A question that does
+// not ask which chain it is has opened the connection, and a send goes over it: only once somebody
+// has asked.
 func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	right, _ := newScript(t)
 	wrong, _ := newScript(t)
@@ -444,8 +444,8 @@ func TestAConnectionOfAnotherQuestionIsNotKnown(t *testing.T) {
 	assert.Zero(t, wrong.sends(), "it was sent to another chain")
 }
 
-// A reorganization puts somebody else's transaction into a block that is below the head at which an
-// intent was signed, and above the one that was deep then. The search for the user of the nonce
+// A reorganization puts somebody else's transaction into a block that is below the head at which
+// an intent was signed, and above the one that was deep then. The search for the user of the nonce
 // begins at the deep one.
 func TestTheSearchBeginsAtTheBlockThatWasDeep(t *testing.T) {
 	for _, finality := range []evm.Finality{{}, evm.After(10)} {

@@ -81,20 +81,21 @@ type Options struct {
 	MaxInFlightPerService int
 
 	// HeadInterval is how often the node is asked for the number of its last block. Each new block
-	// then causes one question about everything under way, instead of questions about each batch by
-	// its age: commits are seen sooner, and many batches cost a node less. A quarter of the time
-	// between blocks is a good value. Defaults to 0: no such questions.
+	// then causes one question about everything under way, instead of questions about each batch
+	// by its age: commits are seen sooner, and many batches cost a node less. A quarter of the
+	// time between blocks is a good value. Defaults to 0: no such questions.
 	HeadInterval time.Duration
 
-	// HeadSocket is the ws: or wss: address at which a node tells of new blocks (eth_subscribe newHeads).
-	// It needs HeadInterval, and the time between blocks is a good value of that: the node is asked only
-	// where it has told of no block for so long. If there is a new one then, the socket was quiet, and another
-	// connection is opened. Client and Header are used for it, too. Defaults to "": no socket.
+	// HeadSocket is the ws: or wss: address at which a node tells of new blocks (eth_subscribe
+	// newHeads). It needs HeadInterval, and the time between blocks is a good value of that: the
+	// node is asked only where it has told of no block for so long. If there is a new one then,
+	// the socket was quiet, and another connection is opened. Client and Header are used for it,
+	// too. Defaults to "": no socket.
 	HeadSocket string
 
-	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the same
-	// nonce, with higher fees, goes out: the next one of [Alternatives], or a replacement of an
-	// intent's. At least LateArrival passes before that. Defaults to 3.
+	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the
+	// same nonce, with higher fees, goes out: the next one of [Alternatives], or a replacement of
+	// an intent's. At least LateArrival passes before that. Defaults to 3.
 	BumpAfter uint64
 
 	// NoFloorGas makes Check accept transactions with less gas than EIP-7623 (Prague) asks for:

@@ -32,7 +32,8 @@ func (s *stage) intents(from evmtest.Account, n int) (all []batch.Batch, values 
 	return all, values
 }
 
-// Four intents of an account are under way at once, each with the next nonce, and no more than four.
+// Four intents of an account are under way at once, each with the next nonce, and no more than
+// four.
 func TestSeveralIntentsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth})
@@ -74,8 +75,8 @@ func (s *stage) attempt(c *evm.SigningClient, b batch.Batch, lane ...batch.Attem
 	return a
 }
 
-// A nonce that no open intent of the lane keeps, and that later ones wait for, is closed by a transfer of
-// nothing. One that an open intent keeps is not, however long the others wait.
+// A nonce that no open intent of the lane keeps, and that later ones wait for, is closed by a
+// transfer of nothing. One that an open intent keeps is not, however long the others wait.
 func TestANonceThatNobodyKeepsIsClosed(t *testing.T) {
 	for name, open := range map[string]bool{"of a batch that was given up": false, "of an open batch": true} {
 		t.Run(name, func(t *testing.T) {

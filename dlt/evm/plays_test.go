@@ -76,8 +76,8 @@ func playAll(t *testing.T, all map[string]play, lists bool) {
 	}
 }
 
-// TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on a
-// real anvil, which is found or installed.
+// TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on
+// a real anvil, which is found or installed.
 func TestPlaysOverHTTP(t *testing.T) {
 	const atOnce = 8 // they mostly wait, so more than t.Parallel would let
 	room := make(chan struct{}, atOnce)
@@ -344,8 +344,8 @@ func poolForgets(s *stage) {
 	assert.Equal(s, []batch.ID{bs[0].ID, bs[1].ID, bs[2].ID}, s.executed(from))
 }
 
-// A transaction that is lost ahead of others of its account leaves them in the pool behind a gap. It
-// is sent again, although they are still there.
+// A transaction that is lost ahead of others of its account leaves them in the pool behind a gap.
+// It is sent again, although they are still there.
 func lostAheadOfOthers(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
 	from := s.account()
@@ -499,8 +499,8 @@ func revertIsInvalid(s *stage) {
 	assert.Equal(s, string(bad.ID), r.Hash)
 }
 
-// With too little depth a reorganization takes back what was Committed. That is an event, once, and
-// nothing is sent again.
+// With too little depth a reorganization takes back what was Committed. That is an event, once,
+// and nothing is sent again.
 func reorgAfterCommitted(s *stage) {
 	if s.lagging {
 		return // its backends disagree about the last blocks at any time

@@ -16,15 +16,16 @@ import (
 const opPrepare = "prepare"
 
 // Prepare implements [dlt.Ledger]. For a batch of which nothing is kept it chooses the account's
-// next nonce, and only if nothing of the account is under way that is not deep; otherwise its error
-// is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same nonce with
-// higher fees to them, once the last one has waited for Options.BumpAfter blocks and the limit
-// allows it. Where the node knows none of them and the last one pays the base fee, it returns the
-// same bytes, too, unless Fees asks for more than that one pays, and the Signer signs it. A call
-// that reverts where the node estimates its gas is ErrNotYet, and [dlt.ErrRejected] once it reverts
-// after a later head, too. A Signer or Fees that fails is ErrNotYet, and so are kept bytes that
-// this client cannot read, and a node that answers, but cannot say the account's nonce after the
-// last deep block or gives no estimate of this call's gas. The error is a [*dlt.Error].
+// next nonce, and only if nothing of the account is under way that is not deep; otherwise its
+// error is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same
+// nonce with higher fees to them, once the last one has waited for Options.BumpAfter blocks and
+// the limit allows it. Where the node knows none of them and the last one pays the base fee, it
+// returns the same bytes, too, unless Fees asks for more than that one pays, and the Signer signs
+// it. A call that reverts where the node estimates its gas is ErrNotYet, and [dlt.ErrRejected]
+// once it reverts after a later head, too. A Signer or Fees that fails is ErrNotYet, and so are
+// kept bytes that this client cannot read, and a node that answers, but cannot say the account's
+// nonce after the last deep block or gives no estimate of this call's gas. The error is a
+// [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -226,9 +227,9 @@ func saying(err error) string {
 	return strings.Join(all, ": ")
 }
 
-// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt. behind says
-// that earlier intents of the account are in no block: then the estimate is after the node's pending
-// block, as far as it has one, and a call that would be taken back waits for them.
+// gas returns the intent's gas, or the node's estimate, a quarter more, and the batch's salt.
+// behind says that earlier intents of the account are in no block: then the estimate is after the
+// node's pending block, as far as it has one, and a call that would be taken back waits for them.
 func (p *preparing) gas(ctx context.Context, behind bool) (uint64, error) {
 	if p.in.gas != 0 {
 		return p.in.gas, nil
@@ -334,7 +335,8 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.o.SignTimeout) // of all calls together
 	defer cancel()
-	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay later.
+	// A transaction in no pool waits for funds, say, and not for a higher fee, which it would pay
+	// later.
 	if forgotten && !p.asksMore(ctx, s) {
 		return kept, nil
 	}
@@ -352,8 +354,8 @@ func (p *preparing) renew(ctx context.Context, key batch.Key, kept []byte) ([]by
 	return e.append(append([]byte(nil), kept...)), nil
 }
 
-// asksMore reports whether Fees asks now for more than the last transaction of a slot pays, as for the first
-// one of a batch. A part of the fee cap that the salt may have taken away is not more.
+// asksMore reports whether Fees asks now for more than the last transaction of a slot pays, as for
+// the first one of a batch. A part of the fee cap that the salt may have taken away is not more.
 func (p *preparing) asksMore(ctx context.Context, s *slot) bool {
 	last := s.last().fee
 	fee, err := p.asked(ctx, s.maxFee)

@@ -56,8 +56,8 @@ func response(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
 }
 
-// A question that is too much for a node holds up the one batch that needs it. The node answers all other
-// questions, so the other lanes go on.
+// A question that is too much for a node holds up the one batch that needs it. The node answers
+// all other questions, so the other lanes go on.
 func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
@@ -122,8 +122,9 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 	}
 }
 
-// A transaction that is in no pool, and pays the base fee, waits for something else than a higher fee: its fees
-// stay as they are. Otherwise the payment would cost more and more, the longer the account has no funds.
+// A transaction that is in no pool, and pays the base fee, waits for something else than a higher
+// fee: its fees stay as they are. Otherwise the payment would cost more and more, the longer the
+// account has no funds.
 func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
@@ -172,8 +173,9 @@ func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 	}
 }
 
-// A replacement is made where a pool may have what it replaces, where the last one does not pay the base fee,
-// and where Fees asks for more: a pool's own lowest price refuses the last one for ever otherwise.
+// A replacement is made where a pool may have what it replaces, where the last one does not pay
+// the base fee, and where Fees asks for more: a pool's own lowest price refuses the last one for
+// ever otherwise.
 func TestWhenFeesRise(t *testing.T) {
 	pooled := func([]any) (any, string) { return map[string]any{"blockHash": nil}, "" }
 	for name, c := range map[string]struct {
@@ -238,8 +240,8 @@ func TestTheSaltIsNoHigherMarket(t *testing.T) {
 	}
 }
 
-// A node that has so few blocks that none is deep is behind, too, once another one was: its counts are
-// of the past.
+// A node that has so few blocks that none is deep is behind, too, once another one was: its counts
+// are of the past.
 func TestANodeWithHardlyAnyBlocksIsBehind(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(1e9), 0)
@@ -259,9 +261,9 @@ func TestANodeWithHardlyAnyBlocksIsBehind(t *testing.T) {
 	}
 }
 
-// A deep block is a proof against a batch only if it was read whole: with its list of transactions, and
-// none of them is one of the batch's own, in whatever letters the node writes it: it has sent two, and the chain may have
-// executed either.
+// A deep block is a proof against a batch only if it was read whole: with its list of
+// transactions, and none of them is one of the batch's own, in whatever letters the node writes
+// it: it has sent two, and the chain may have executed either.
 func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 	const at = 80
 	for name, c := range map[string]struct {
@@ -359,8 +361,8 @@ func TestOnlyAWholeBlockIsAProof(t *testing.T) {
 	}
 }
 
-// authorizes puts an authorization of a development account (EIP-7702) into a block, in a stranger's
-// transaction of a type.
+// authorizes puts an authorization of a development account (EIP-7702) into a block, in a
+// stranger's transaction of a type.
 func authorizes(account int, chain int64, nonce uint64, kind string) func(map[string]any, string) {
 	return func(block map[string]any, _ string) {
 		block["transactions"] = []any{map[string]any{

@@ -10,12 +10,12 @@ import (
 )
 
 // Prepare implements [dlt.Ledger]. For a batch that is one transaction it keeps nothing. Of
-// [Alternatives] it keeps all hashes, before the first of them is sent, and which of them may be sent:
-// at first the lowest one that pays the base fee, or the first one where none does. Once that one has
-// waited for Options.BumpAfter blocks, or no longer pays the base fee, the next one that does is
-// added. Nothing is added where the nonce is used, and nothing higher where another nonce of the account
-// has to be mined before it, or where the node has forgotten all of them. Kept
-// bytes that this client cannot read are [dlt.ErrNotYet]. The error is a [*dlt.Error].
+// [Alternatives] it keeps all hashes, before the first of them is sent, and which of them may be
+// sent: at first the lowest one that pays the base fee, or the first one where none does. Once
+// that one has waited for Options.BumpAfter blocks, or no longer pays the base fee, the next one
+// that does is added. Nothing is added where the nonce is used, and nothing higher where another
+// nonce of the account has to be mined before it, or where the node has forgotten all of them.
+// Kept bytes that this client cannot read are [dlt.ErrNotYet]. The error is a [*dlt.Error].
 func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	if !isList(a.Payload) {
 		return a.Prepared, nil
@@ -75,9 +75,9 @@ func (c *Client) raise(ctx context.Context, e *endpoint, key batch.Key, p *payme
 	return turn{next, v.head.number}.append(slices.Clone(kept)), nil
 }
 
-// next decides which alternative may be sent from this head on, at which the account's next nonce is
-// latest. changes is false where nothing is to be added. forgotten reports whether the node knows
-// none of them.
+// next decides which alternative may be sent from this head on, at which the account's next nonce
+// is latest. changes is false where nothing is to be added. forgotten reports whether the node
+// knows none of them.
 func (s *slot) next(head block, latest, after uint64, forgotten func() (bool, error)) (at int, changes bool, err error) {
 	if s.turns == nil {
 		at, _ = s.above(0, head)

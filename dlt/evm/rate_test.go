@@ -97,8 +97,8 @@ func BenchmarkRate(b *testing.B) {
 	}
 }
 
-// childrenCPU is the processor time of the processes that this one has started, and that still run: of
-// the node.
+// childrenCPU is the processor time of the processes that this one has started, and that still
+// run: of the node.
 func childrenCPU(t testing.TB) (sum time.Duration) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	require.NoError(t, err)
@@ -107,7 +107,8 @@ func childrenCPU(t testing.TB) (sum time.Duration) {
 		if err != nil {
 			continue // it has ended
 		}
-		// Behind the name in brackets: state, parent, and from the 12th on user and system time in ticks.
+		// Behind the name in brackets: state, parent, and from the 12th on user and system time in
+		// ticks.
 		f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if f[1] != strconv.Itoa(os.Getpid()) {
 			continue
@@ -186,8 +187,8 @@ func near(t *testing.T, random *rand.Rand, accounts, each int) *rate {
 }
 
 // TestRate compares a Runner with a bare loop in virtual time, with questions by age and with
-// questions by block. So the ratio says what waits, round trips and questions cost, and not what this
-// machine does meanwhile.
+// questions by block. So the ratio says what waits, round trips and questions cost, and not what
+// this machine does meanwhile.
 func TestRate(t *testing.T) {
 	tier.Plain(t)
 	for _, heads := range []time.Duration{0, rateHeads} {
@@ -414,8 +415,9 @@ func (c *counted) mean(op string) float64 {
 	return float64(c.took[op].Microseconds()) / 1000 / float64(max(c.n[op], 1))
 }
 
-// forgotten returns the accounts whose next transaction anvil keeps among those that wait for an earlier
-// one. It never mines such a transaction (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+// forgotten returns the accounts whose next transaction anvil keeps among those that wait for an
+// earlier one. It never mines such a transaction
+// (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
 func (r *rate) forgotten() string {
 	var pool struct{ Queued map[string]map[string]any }
 	r.ask(&pool, "txpool_content")

@@ -9,12 +9,14 @@ import (
 )
 
 // recent remembers the last blocks of a node, each with the hashes of its transactions, and which
-// transactions the node has shown in its pool. While blocks that follow one another, up to the head of a
-// view, do not have such a transaction, it is Pending without another question about it: a question about a
-// hundred transactions asks for one block, and then for the receipts of those that the block has.
+// transactions the node has shown in its pool. While blocks that follow one another, up to the
+// head of a view, do not have such a transaction, it is Pending without another question about it:
+// a question about a hundred transactions asks for one block, and then for the receipts of those
+// that the block has.
 //
-// A list proves nothing. A listed transaction is asked for by its receipt. Others are not asked for, for a
-// short time only: a node that leaves something out of a list delays its status by that time.
+// A list proves nothing. A listed transaction is asked for by its receipt. Others are not asked
+// for, for a short time only: a node that leaves something out of a list delays its status by that
+// time.
 type recent struct {
 	mu     sync.Mutex
 	blocks map[evmtx.Hash]*listed
@@ -166,8 +168,8 @@ const (
 	absent              // no block since then has it
 )
 
-// look looks for a transaction in the blocks down from a view's head. The block of the word counts, too: a
-// node may show in its pool what its last block has.
+// look looks for a transaction in the blocks down from a view's head. The block of the word
+// counts, too: a node may show in its pool what its last block has.
 func (w word) look(chain []*listed, h evmtx.Hash) found {
 	if len(chain) == 0 || chain[0].number < w.since.number {
 		return unread

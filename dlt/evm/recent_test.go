@@ -20,8 +20,8 @@ type following struct {
 	c    *evm.Client
 	b    batch.Batch
 	head uint64
-	// lists has what the blocks list, nil for a block without a list, and fork the hash of a block that
-	// was replaced, and of those upon it.
+	// lists has what the blocks list, nil for a block without a list, and fork the hash of a block
+	// that was replaced, and of those upon it.
 	lists map[uint64]any
 	fork  func(uint64) bool
 	// receipt and next are answers, and pooled says that the transaction is in the pool.
@@ -80,7 +80,8 @@ func (f *following) set(change func()) {
 	change()
 }
 
-// ask asks once, and compares the status and what was asked for: receipts, the transaction, and blocks.
+// ask asks once, and compares the status and what was asked for: receipts, the transaction, and
+// blocks.
 func (f *following) ask(want batch.Reported, receipts, known, blocks int) {
 	f.t.Helper()
 	f.set(func() { f.receipts, f.known, f.blocks = 0, 0, 0 })
@@ -90,8 +91,8 @@ func (f *following) ask(want batch.Reported, receipts, known, blocks int) {
 	})
 }
 
-// A transaction in the pool is not asked for again as long as no block lists it. Blocks that were not
-// read are asked for, and what a block lists has a receipt.
+// A transaction in the pool is not asked for again as long as no block lists it. Blocks that were
+// not read are asked for, and what a block lists has a receipt.
 func TestABlockIsReadForAll(t *testing.T) {
 	f := newFollowing(t, time.Minute)
 	f.ask(batch.ReportedPending, 1, 1, 0)
@@ -114,7 +115,8 @@ func TestABlockIsReadForAll(t *testing.T) {
 	f.ask(batch.ReportedCommitted, 1, 0, 0) // all of them are remembered
 }
 
-// What the client remembers of a pool, and of lists, ends no batch, and where it does not fit it is not used.
+// What the client remembers of a pool, and of lists, ends no batch, and where it does not fit it
+// is not used.
 func TestAWordOfThePool(t *testing.T) {
 	const grace = 10 * time.Second // a word counts for a second
 	for name, play := range map[string]func(f *following){
@@ -192,8 +194,8 @@ func TestWhatThePoolCannotMineIsAskedAboutEachTime(t *testing.T) {
 	f.ask(batch.ReportedPending, 1, 1, 0)
 }
 
-// A node that has just taken a transaction has it in its pool. That it knew it before says less: it may have
-// executed it long ago.
+// A node that has just taken a transaction has it in its pool. That it knew it before says less:
+// it may have executed it long ago.
 func TestAnAcceptanceIsAWordOfThePool(t *testing.T) {
 	f := newFollowing(t, time.Minute)
 	f.set(func() { f.pooled = false })

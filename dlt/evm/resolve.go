@@ -15,8 +15,8 @@ const opResolve = "resolve"
 
 // Resolve implements [dlt.Ledger]. A transaction can never take effect once a deep block has
 // used its nonce, for another transaction or for this one, which reverted; alternatives have one
-// nonce. Nothing else ends its life, neither time nor a pool that forgets it. NotCommitted means that
-// such a block, or receipt, was read. The error is a [*dlt.Error].
+// nonce. Nothing else ends its life, neither time nor a pool that forgets it. NotCommitted means
+// that such a block, or receipt, was read. The error is a [*dlt.Error].
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	p, err := c.read(d.Key, d.Payload)
 	if err != nil {
@@ -89,11 +89,12 @@ func (u usage) text(nonce uint64) string {
 	return fmt.Sprintf("nonce %d was used by transaction %s in block %d", nonce, u.hash, u.block.number)
 }
 
-// whoUsed finds out which transaction used an account's nonce, up to the last deep block. What is not
-// there proves nothing, neither a receipt nor a transaction in a block's list: another node may answer each
-// question, and some have headers and state without the list. A finding is always a transaction, or an
-// authorization of the account, that stands in a block. free is a height at which the nonce was free, of a block that is never taken back: a node that no
-// longer has the state of that time still has the blocks.
+// whoUsed finds out which transaction used an account's nonce, up to the last deep block. What is
+// not there proves nothing, neither a receipt nor a transaction in a block's list: another node
+// may answer each question, and some have headers and state without the list. A finding is always
+// a transaction, or an authorization of the account, that stands in a block. free is a height at
+// which the nonce was free, of a block that is never taken back: a node that no longer has the
+// state of that time still has the blocks.
 func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evmtx.Address, nonce, free uint64, ours []evmtx.Hash) (usage, error) {
 	v, _, err := c.look(ctx, op, e, nil)
 	if err != nil || v.none {
@@ -111,8 +112,8 @@ func (c *Client) whoUsed(ctx context.Context, op string, e *endpoint, sender evm
 	return f.find(ctx, v, free)
 }
 
-// find looks for the user of the nonce in the ways that there are, until one leads to it. Each only
-// says where to look.
+// find looks for the user of the nonce in the ways that there are, until one leads to it. Each
+// only says where to look.
 func (f *finder) find(ctx context.Context, v view, free uint64) (usage, error) {
 	var first error
 	for _, way := range []func() (uint64, bool, error){

@@ -165,9 +165,9 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	return out, nil
 }
 
-// refusedArray is the error of a whole array that got one error. A provider that is asked too often
-// says so about an array of any length: shorter arrays would be more requests. "Limit exceeded"
-// alone may be about the length.
+// refusedArray is the error of a whole array that got one error. A provider that is asked too
+// often says so about an array of any length: shorter arrays would be more requests. "Limit
+// exceeded" alone may be about the length.
 func refusedArray(err *rpcError) error {
 	kind := errArray
 	if saysBusy(err.Message) && !strings.Contains(strings.ToLower(err.Message), "batch") {
@@ -194,8 +194,9 @@ func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.
 	return err
 }
 
-// mayBeAboutArray reports whether a JSON-RPC error about a whole array, under another status than 200,
-// may be about its length. Providers use many statuses and codes for that (500 with code 31 at one).
+// mayBeAboutArray reports whether a JSON-RPC error about a whole array, under another status than
+// 200, may be about its length. Providers use many statuses and codes for that (500 with code 31
+// at one).
 func mayBeAboutArray(status int, err *rpcError) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusProxyAuthRequired:
@@ -204,7 +205,8 @@ func mayBeAboutArray(status int, err *rpcError) bool {
 	return classify(err) != classMisconfigured && errors.Is(refusedArray(err), errArray)
 }
 
-// errorOf returns the message of a JSON-RPC error, and that error, or the text itself, as of a proxy.
+// errorOf returns the message of a JSON-RPC error, and that error, or the text itself, as of a
+// proxy.
 func errorOf(b []byte) (message string, err *rpcError) {
 	var one wireAnswer
 	if json.Unmarshal(b, &one) == nil && one.Err != nil {

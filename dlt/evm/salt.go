@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// salt makes the transactions of a batch differ from the transactions of any other batch with the same intent.
-// Without it two such batches could get one transaction: signatures are often a function of the
-// bytes, and a process whose node stands still gives a nonce again that a deep block has used. The
-// receipt of the one payment would then be the receipt of both batches. The salt changes neither the
-// execution nor its price (docs/evm.md#the-salt-of-an-intent).
+// salt makes the transactions of a batch differ from the transactions of any other batch with the
+// same intent. Without it two such batches could get one transaction: signatures are often a
+// function of the bytes, and a process whose node stands still gives a nonce again that a deep
+// block has used. The receipt of the one payment would then be the receipt of both batches. The
+// salt changes neither the execution nor its price (docs/evm.md#the-salt-of-an-intent).
 type salt struct {
 	forGas, forFee uint64
 }
@@ -27,8 +27,8 @@ const (
 	// gasRange is how much gas the salt may add to an estimate. An account needs the funds for it,
 	// though it does not pay the unused part.
 	gasRange = 1 << 12
-	// wideGasRange is gasRange where the base fee is at most cheapGas: fees leave little room for the
-	// salt there, and the funds for gas are next to nothing.
+	// wideGasRange is gasRange where the base fee is at most cheapGas: fees leave little room for
+	// the salt there, and the funds for gas are next to nothing.
 	wideGasRange = 1 << 16
 	cheapGas     = 1_000_000 // wei
 	// maxTxGas is the most gas of a transaction, on chains with EIP-7825.
@@ -56,8 +56,8 @@ func (s salt) gas(estimate, addition uint64, head block) uint64 {
 	return top - s.forGas%min(width, top-estimate+1)
 }
 
-// fee lowers a fee cap by a thousandth of its reserve at most. The reserve is the part above base fee
-// and tip together, or above the higher of the two where the limit of fees leaves no more. A
+// fee lowers a fee cap by a thousandth of its reserve at most. The reserve is the part above base
+// fee and tip together, or above the higher of the two where the limit of fees leaves no more. A
 // replacement stays at or above least; the zero value asks for nothing. The tip does not change.
 func (s salt) fee(f, least Fee, baseFee *big.Int) Fee {
 	floor := new(big.Int).Add(baseFee, f.Tip)

@@ -43,9 +43,9 @@ func (s *stage) reported(a batch.Attempt, signer evm.Signer) (st batch.Status) {
 	return st
 }
 
-// Two batches have the same intent. A process whose node stands still gives the second one the nonce of
-// the first, and the price is the same: all the same these are two transactions. The second one is void,
-// gets a nonce of its own, and is paid, too.
+// Two batches have the same intent. A process whose node stands still gives the second one the
+// nonce of the first, and the price is the same: all the same these are two transactions. The
+// second one is void, gets a nonce of its own, and is paid, too.
 func equalIntents(s *stage) {
 	s.mine(4)
 	to := evmtest.Dev(9).Address()
@@ -73,8 +73,8 @@ func equalIntents(s *stage) {
 	}
 }
 
-// The salt of a batch changes neither what is executed nor what is paid, exceeds no limit, and is the
-// same however often the batch is prepared.
+// The salt of a batch changes neither what is executed nor what is paid, exceeds no limit, and is
+// the same however often the batch is prepared.
 func TestSaltStaysWithinLimits(t *testing.T) {
 	tier.Plain(t)
 	gwei := func(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1e9)) }
@@ -187,8 +187,8 @@ func TestSaltLeavesReplacementsAlone(t *testing.T) {
 	}
 }
 
-// Fees may change the numbers of its Market, as its documentation says: the salt stays, and so does what a
-// replacement needs.
+// Fees may change the numbers of its Market, as its documentation says: the salt stays, and so
+// does what a replacement needs.
 func TestFeesMayChangeTheNumbersOfTheMarket(t *testing.T) {
 	node, url := newScript(t)
 	priced(node, big.NewInt(30e9), 0)
@@ -242,8 +242,8 @@ func newer(s *script, number uint64) (back func()) {
 	return func() { s.on("eth_getBlockByNumber", before) }
 }
 
-// The addition to an estimate stays below the block's limit and the chain's cap, as long as the estimate
-// does.
+// The addition to an estimate stays below the block's limit and the chain's cap, as long as the
+// estimate does.
 func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 	node, url := newScript(t)
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())

@@ -12,10 +12,10 @@ import (
 const searchAtOnce = 32
 
 // search reads the blocks after a height, up to the last deep one, and returns the height of the
-// block that used the nonce. It reads some in each call, and goes on where it ended, because blocks
-// that are linked to a deep one stay. It passes over blocks that the node does not have, as old
-// ones that it has removed: only what stands in a block is a proof. At the end it begins anew where
-// it has passed over some, since another node may have them.
+// block that used the nonce. It reads some in each call, and goes on where it ended, because
+// blocks that are linked to a deep one stay. It passes over blocks that the node does not have, as
+// old ones that it has removed: only what stands in a block is a proof. At the end it begins anew
+// where it has passed over some, since another node may have them.
 func (f *finder) search(ctx context.Context, v view, free uint64) (height uint64, found bool, err error) {
 	if free == unknownHeight {
 		return 0, false, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// Unsigned is a transaction of type 2, or of type 0 on a chain without a base fee, that is to be signed.
-// It is the signer's: it may be kept and changed.
+// Unsigned is a transaction of type 2, or of type 0 on a chain without a base fee, that is to be
+// signed. It is the signer's: it may be kept and changed.
 type Unsigned struct {
 	ChainID uint64
 	Nonce   uint64
@@ -31,15 +31,17 @@ type Unsigned struct {
 	Hash [32]byte
 }
 
-// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse any of them; then the batch waits, and the others of its lane with it.
+// Signer signs transactions: a key ([KeySigner]), or a service that has one. It may refuse any of
+// them; then the batch waits, and the others of its lane with it.
 type Signer interface {
 	// Sign returns the signature of tx.Hash by the key of an account, given as 0x and 40
-	// lower-case hex digits: r and s of 32 bytes each, and the parity of the point, 0 or 1, or 27 or
+	// lower-case hex digits: r and s of 32 bytes each, and the parity of the point, 0 or 1, or 27
+	// or
 	// 28. s may be of either half of the order. A signature is used only if it recovers to the
 	// account; an error, a panic or another account's signature means that nothing is sent now.
 	//
-	// Beside the intents it gets transfers of nothing from the account to itself, which use up a nonce
-	// that no intent has any more: a Signer that checks what it signs lets these pass.
+	// Beside the intents it gets transfers of nothing from the account to itself, which use up a
+	// nonce that no intent has any more: a Signer that checks what it signs lets these pass.
 	//
 	// It may be called again for the same nonce, with higher fees or after a crash, and need not
 	// sign alike. It may be called concurrently, though never twice at once for one account by one
@@ -60,7 +62,8 @@ func unsigned(tx *evmtx.Tx) Unsigned {
 	return u
 }
 
-// sealed adds a signature to a transaction and makes sure that the account gave it, for these bytes.
+// sealed adds a signature to a transaction and makes sure that the account gave it, for these
+// bytes.
 func sealed(tx *evmtx.Tx, sig [65]byte, account evmtx.Address) ([65]byte, error) {
 	var s secp256k1.ModNScalar
 	if sig[64] >= 27 {

@@ -34,8 +34,8 @@ func (f signerFunc) Sign(ctx context.Context, account string, tx evm.Unsigned) (
 	return f(ctx, account, tx)
 }
 
-// A signer, or fees, that fail in any way: nothing is kept, nothing is sent, the lane waits and says
-// so, and other lanes go on. Once they work the payment is made.
+// A signer, or fees, that fail in any way: nothing is kept, nothing is sent, the lane waits and
+// says so, and other lanes go on. Once they work the payment is made.
 func TestSignerThatFails(t *testing.T) {
 	tier.Plain(t)
 	never := make(chan struct{})
@@ -184,8 +184,8 @@ func TestSignerOfAService(t *testing.T) {
 	})
 }
 
-// A thousand preparations that fail, and the next nonce is the chain's. (OpenZeppelin 818 counted by
-// itself, and never came down.)
+// A thousand preparations that fail, and the next nonce is the chain's. (OpenZeppelin 818 counted
+// by itself, and never came down.)
 func TestNoCounterToDrift(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -254,8 +254,8 @@ func TestOnlyWhatIsKeptIsPosted(t *testing.T) {
 	})
 }
 
-// Bytes that were kept of one batch cannot be read, as those of a later version: its lane waits, and a
-// person hears of it. No other lane does.
+// Bytes that were kept of one batch cannot be read, as those of a later version: its lane waits,
+// and a person hears of it. No other lane does.
 func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -290,8 +290,8 @@ func TestKeptBytesThatNobodyReadsHoldUpOneLane(t *testing.T) {
 	})
 }
 
-// Void needs another transaction in a deep block: neither a missing receipt nor a count, nor a block
-// that is not deep, is enough.
+// Void needs another transaction in a deep block: neither a missing receipt nor a count, nor a
+// block that is not deep, is enough.
 func TestVoidOnlyOnProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -337,8 +337,8 @@ func slotOf(t *testing.T, node *script, url string, o *evm.SignerOptions) (c *ev
 	return c, a, hashes[0]
 }
 
-// A transaction in the pool is Stalled after BumpAfter blocks, however many these are, and never because
-// a node is behind the block at which it was signed.
+// A transaction in the pool is Stalled after BumpAfter blocks, however many these are, and never
+// because a node is behind the block at which it was signed.
 func TestStalledAfterSoManyBlocks(t *testing.T) {
 	for _, x := range []struct {
 		after, head uint64
@@ -364,8 +364,9 @@ func TestStalledAfterSoManyBlocks(t *testing.T) {
 	}
 }
 
-// A node keeps the state of the last blocks only, and was asked too late: the blocks themselves, read from
-// the height at which the nonce was chosen, say who used it. Some are read for each question.
+// A node keeps the state of the last blocks only, and was asked too late: the blocks themselves,
+// read from the height at which the nonce was chosen, say who used it. Some are read for each
+// question.
 func TestVoidWithoutState(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -417,8 +418,8 @@ func TestVoidWithoutState(t *testing.T) {
 	})
 }
 
-// A deposit of Arbitrum shows the account that it pays, and nonce 0, which it does not use. The search goes on
-// to the payment itself.
+// A deposit of Arbitrum shows the account that it pays, and nonce 0, which it does not use. The
+// search goes on to the payment itself.
 func TestADepositUsesNoNonce(t *testing.T) {
 	node, url := newScript(t)
 	c, a, ours := slotOf(t, node, url, nil)
@@ -455,8 +456,8 @@ func TestADepositUsesNoNonce(t *testing.T) {
 	assert.True(t, reached)
 }
 
-// A node that has removed old blocks shows null for them. The search passes over them, and comes back to them
-// at its end, since another node behind the address may have them.
+// A node that has removed old blocks shows null for them. The search passes over them, and comes
+// back to them at its end, since another node behind the address may have them.
 func TestASearchPassesOverMissingBlocks(t *testing.T) {
 	for name, theirs := range map[string]string{"behind the gap": hexNumber(85), "in the gap": hexNumber(40)} {
 		t.Run(name, func(t *testing.T) {
@@ -500,8 +501,8 @@ func TestASearchPassesOverMissingBlocks(t *testing.T) {
 	}
 }
 
-// A proxy refuses a method that it does not list under a status of its own. The method is a short cut only: the
-// blocks say who used the nonce. A provider that is busy is asked again later.
+// A proxy refuses a method that it does not list under a status of its own. The method is a short
+// cut only: the blocks say who used the nonce. A provider that is busy is asked again later.
 func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 	for name, x := range map[string]struct {
 		status int
@@ -557,8 +558,8 @@ func TestAProxyThatListsNoSuchMethod(t *testing.T) {
 	}
 }
 
-// Intents that wait for lower prices, and that the node has forgotten, cost the others no time: their nonces
-// are asked for together.
+// Intents that wait for lower prices, and that the node has forgotten, cost the others no time:
+// their nonces are asked for together.
 func TestStuckIntentsDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
@@ -573,8 +574,8 @@ func TestStuckIntentsDelayNobody(t *testing.T) {
 	})
 }
 
-// Nonces of many intents are used by another wallet. It takes long to find out by whom, so the answers about
-// the others come before that is done, and each of the intents has its turn.
+// Nonces of many intents are used by another wallet. It takes long to find out by whom, so the
+// answers about the others come before that is done, and each of the intents has its turn.
 func TestASearchDelaysNobody(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -612,8 +613,8 @@ func TestASearchDelaysNobody(t *testing.T) {
 	})
 }
 
-// fifty are prepared intents of fifty accounts, on the way to whose node each request takes a while. Only the
-// last one is posted.
+// fifty are prepared intents of fifty accounts, on the way to whose node each request takes a
+// while. Only the last one is posted.
 func fifty(s *stage) (c *evm.SigningClient, requests *atomic.Int64, ask []batch.Attempt, accounts []evmtest.Account) {
 	for range 50 {
 		accounts = append(accounts, s.account())

@@ -20,16 +20,17 @@ const DefaultSignTimeout = 5 * time.Second
 
 // SignerOptions are the options of [NewSigner]. The zero value of each field is its default.
 type SignerOptions struct {
-	// Options are the options of [New], though Name defaults to "evm:", the chain's id and ":intents",
-	// because a database of signed transactions is no database of intents. With queuer.Serial an
-	// intent leaves once the one before is deep, with queuer.Pipelined(n) at most n of an account are
-	// under way, and at most MaxInFlightPerService (docs/evm.md#several-intents-of-an-account). Vanish
-	// is 0: a commit that a reorganization deeper than Finality takes back is not reported.
+	// Options are the options of [New], though Name defaults to "evm:", the chain's id and
+	// ":intents", because a database of signed transactions is no database of intents. With
+	// queuer.Serial an intent leaves once the one before is deep, with queuer.Pipelined(n) at most
+	// n of an account are under way, and at most MaxInFlightPerService
+	// (docs/evm.md#several-intents-of-an-account). Vanish is 0: a commit that a reorganization
+	// deeper than Finality takes back is not reported.
 	Options
 	// Fees chooses fees. Defaults to [DefaultFees].
 	Fees Fees
-	// MaxFeePerGas is the most that a unit of gas may cost in any transaction, in wei: 1 or more, of
-	// at most 128 bits. An intent may set a lower one for itself. Defaults to 500 gwei.
+	// MaxFeePerGas is the most that a unit of gas may cost in any transaction, in wei: 1 or more,
+	// of at most 128 bits. An intent may set a lower one for itself. Defaults to 500 gwei.
 	MaxFeePerGas *big.Int
 	// SignTimeout bounds Fees and Signer.Sign together, in each attempt. It should be well below
 	// dltbatch.Options.RequestTimeout, which bounds the questions to the node before them, too.
@@ -76,8 +77,8 @@ type SigningClient struct {
 	desk   desk
 }
 
-// NewSigner returns a client for intents on the chain with this id, through the node at the URL. It
-// connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+// NewSigner returns a client for intents on the chain with this id, through the node at the URL.
+// It connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
 func NewSigner(url string, chainID uint64, s Signer, o *SignerOptions) (*SigningClient, error) {
 	if isnil.Is(s) {
 		return nil, &batch.InputError{Field: "signer", Value: "nil", Want: "a Signer, such as a KeySigner"}
@@ -116,8 +117,8 @@ func (c *SigningClient) Events(ctx context.Context, services []batch.ServiceID, 
 
 // Check implements [dlt.Ledger]. It refuses every batch whose payload is no [Intent], with fields
 // that an intent does not have, or whose limit of fees is above SignerOptions.MaxFeePerGas; whose
-// gas is less than the transaction itself costs; and whose service is no account in lower case. The
-// error is a [*batch.InputError].
+// gas is less than the transaction itself costs; and whose service is no account in lower case.
+// The error is a [*batch.InputError].
 func (c *SigningClient) Check(b batch.Batch) error {
 	in, _, err := c.read(b.Key(), b.Payload)
 	if err == nil {
@@ -173,10 +174,11 @@ func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 }
 
 // Submit implements [dlt.Submitter]. It posts the last transaction that is kept for the batch, and
-// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet], and so it
-// is for kept bytes that this client cannot read. A missing nonce that no open batch of the lane keeps is
-// closed first, by a transfer of nothing from the account to itself. nil means that a node has a transaction of the batch in
-// its pool or in a block, no more. The error is a [*dlt.Error].
+// only if no nonce of the account is missing before it: otherwise its error is [dlt.ErrNotYet],
+// and so it is for kept bytes that this client cannot read. A missing nonce that no open batch of
+// the lane keeps is closed first, by a transfer of nothing from the account to itself. nil means
+// that a node has a transaction of the batch in its pool or in a block, no more. The error is a
+// [*dlt.Error].
 func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {

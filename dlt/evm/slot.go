@@ -16,8 +16,8 @@ import (
 // executed for it. Nothing is sent that is not in it, so at most one of all that was ever sent is
 // executed, and every process can look for each. It grows, and nothing in it ever changes.
 //
-// The slot of an intent has the signed transactions, and grows with them. The slot of alternatives has all of
-// them from the beginning, because others may have them, too, and grows by turns.
+// The slot of an intent has the signed transactions, and grows with them. The slot of alternatives
+// has all of them from the beginning, because others may have them, too, and grows by turns.
 type slot struct {
 	nonce   uint64
 	gas     uint64
@@ -151,7 +151,8 @@ func decodeList(b []byte) (*slot, error) {
 	return s, nil
 }
 
-// last is the transaction that goes out next: the highest that may. Its height is that since which it may.
+// last is the transaction that goes out next: the highest that may. Its height is that since which
+// it may.
 func (s *slot) last() entry {
 	if s.turns == nil {
 		return s.entries[len(s.entries)-1]
@@ -208,8 +209,8 @@ func (s *slot) canRise() bool {
 // turn returns the place of the alternative that goes out last.
 func (s *slot) turn() int { return s.turns[len(s.turns)-1].entry }
 
-// above returns the lowest alternative from a place on that pays the base fee at this head; ok is false
-// where none does.
+// above returns the lowest alternative from a place on that pays the base fee at this head; ok is
+// false where none does.
 func (s *slot) above(from int, head block) (i int, ok bool) {
 	for i = from; i < len(s.entries); i++ {
 		if s.entries[i].fee.pays(head) {
@@ -230,8 +231,8 @@ func (s *slot) stalled(head block, after uint64) bool {
 	return waited || !last.fee.pays(head)
 }
 
-// free is a height at which the slot's nonce was free, of a block that was deep when it was chosen: the
-// count after the last deep block was the nonce.
+// free is a height at which the slot's nonce was free, of a block that was deep when it was
+// chosen: the count after the last deep block was the nonce.
 func (s *slot) free(f Finality) uint64 {
 	height := s.entries[0].height
 	if f.byTag() {
@@ -243,8 +244,9 @@ func (s *slot) free(f Finality) uint64 {
 // tagReach is how many blocks the "finalized" one may be behind the head: three epochs and more.
 const tagReach = 128
 
-// again returns the kept bytes of a slot with its last transaction once more, as one that waits since this
-// head: it waits for another nonce, and not for a higher fee. Half of the room stays for higher fees.
+// again returns the kept bytes of a slot with its last transaction once more, as one that waits
+// since this head: it waits for another nonce, and not for a higher fee. Half of the room stays
+// for higher fees.
 func (s *slot) again(head block, kept []byte) []byte {
 	if len(s.entries) >= maxEntries/2 {
 		return kept

@@ -13,12 +13,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// BatchStatuses implements [dlt.BatchStatusReader]. It looks for every transaction that is kept for
-// a batch, and what [Client.BatchStatuses] says of one holds for the batch. Stalled means that none
-// is in a block, the last one has waited for Options.BumpAfter blocks, and a higher fee is
-// within the limit. Void means that a deep block shows another transaction, or an authorization, that has
-// the nonce; or that nothing is kept, and so nothing was sent. Kept bytes that this client cannot read have
-// no answer. Errors are [*dlt.Error]s; the
+// BatchStatuses implements [dlt.BatchStatusReader]. It looks for every transaction that is kept
+// for a batch, and what [Client.BatchStatuses] says of one holds for the batch. Stalled means that
+// none is in a block, the last one has waited for Options.BumpAfter blocks, and a higher fee is
+// within the limit. Void means that a deep block shows another transaction, or an authorization,
+// that has the nonce; or that nothing is kept, and so nothing was sent. Kept bytes that this
+// client cannot read have no answer. Errors are [*dlt.Error]s; the
 // answers beside an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	if err := ctx.Err(); err != nil {
@@ -65,9 +65,9 @@ type usedSlot struct {
 }
 
 // open finishes the statuses of batches that are in no block, or of which the answers contradict
-// each other. Another transaction may have their nonces: it asks for all of them at once, after the
-// deep block, and leaves the used ones to whoUsed, which takes its time. Beside an error of its own
-// a batch has no status.
+// each other. Another transaction may have their nonces: it asks for all of them at once, after
+// the deep block, and leaves the used ones to whoUsed, which takes its time. Beside an error of
+// its own a batch has no status.
 func (c *SigningClient) open(ctx context.Context, e *endpoint, p *picture, all []*open, used map[batch.ID]usedSlot) (first error) {
 	var reqs []request
 	var late []bool
@@ -111,9 +111,9 @@ func (p *picture) waitsForAnother(o *open) bool {
 	return ok && latest < o.slot.nonce
 }
 
-// whoUsed finishes the statuses of batches whose nonces are used, in any order, so that none is always among
-// the last. It takes no more than half of the time that is left, and one batch: the others have no answer
-// yet, and are asked about again.
+// whoUsed finishes the statuses of batches whose nonces are used, in any order, so that none is
+// always among the last. It takes no more than half of the time that is left, and one batch: the
+// others have no answer yet, and are asked about again.
 func (c *SigningClient) whoUsed(ctx context.Context, used map[batch.ID]usedSlot) (out []batch.Status, first error) {
 	begun := time.Now()
 	end, bounded := ctx.Deadline()
@@ -158,8 +158,8 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 }
 
 // concluded is the status of a batch that is in no block, by the facts about its nonce.
-// waits says that another nonce of the account has to be mined before it: that one can be sent again only
-// once nothing behind it is under way.
+// waits says that another nonce of the account has to be mined before it: that one can be sent
+// again only once nothing behind it is under way.
 func (o *open) concluded(late, waits bool, proof usage) batch.Status {
 	st, s := o.st, o.slot
 	switch {

@@ -28,10 +28,11 @@ const opStatuses = "batch statuses"
 // receipt in a deep block, Valid a receipt in a later one, Pending a transaction in the node's
 // pool, and Unknown none of it. Of [Alternatives] it looks for each, sent or not, from the first
 // Prepare on; Stalled means that none is in a block, the last one that was sent has waited for
-// Options.BumpAfter blocks or no longer pays the base fee, and a higher one does. It also means that
-// one waits so long for another nonce of its account, which can be sent again only
-// once nothing behind it is under way. Answers that contradict each other are left out. An id that is
-// not a hash has no answer, and neither have kept bytes that this client cannot read. Errors are [*dlt.Error]s; the answers beside an error are good.
+// Options.BumpAfter blocks or no longer pays the base fee, and a higher one does. It also means
+// that one waits so long for another nonce of its account, which can be sent again only
+// once nothing behind it is under way. Answers that contradict each other are left out. An id that
+// is not a hash has no answer, and neither have kept bytes that this client cannot read. Errors
+// are [*dlt.Error]s; the answers beside an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	var all []asked
 	seen := make(map[batch.ID]struct{}, len(attempts))
@@ -93,9 +94,9 @@ type open struct {
 // contradict each other. A status of the zero value is no answer.
 type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
 
-// lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the time is
-// not enough for all, no batch is always among the last. The answers beside an error, which is the first
-// one, are good.
+// lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the
+// time is not enough for all, no batch is always among the last. The answers beside an error,
+// which is the first one, are good.
 func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out []batch.Status, first error) {
 	if len(all) > 0 {
 		i := rand.IntN(len(all))
@@ -116,8 +117,8 @@ func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out
 	return out, first
 }
 
-// askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has answered
-// within the same time limit: then the limit was too short, and no node is at fault.
+// askInTurn asks the nodes until one answers, and leaves those that did not. With more, one has
+// answered within the same time limit: then the limit was too short, and no node is at fault.
 func (c *Client) askInTurn(ctx context.Context, all []asked, finish finisher, more bool) (out []batch.Status, err error) {
 	more = more || ctx.Err() != nil // the limit has passed before: that is no node's fault either
 	for _, e := range c.inTurn() {
@@ -212,9 +213,9 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 	if err := c.follow(ctx, e, p); err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
 	}
-	// What the first answers leave open: whether the block of a receipt is on the chain of the view,
-	// the receipts of what its blocks list, and whether the pool has the transactions without receipts, and
-	// can mine them.
+	// What the first answers leave open: whether the block of a receipt is on the chain of the
+	// view, the receipts of what its blocks list, and whether the pool has the transactions
+	// without receipts, and can mine them.
 	r := p.rest()
 	if answers, err = c.ask(ctx, opStatuses, e, r.requests()); err != nil {
 		errs = append(errs, c.typed(opStatuses, err))
@@ -237,8 +238,8 @@ func (c *Client) pictured(ctx context.Context, e *endpoint, all []asked) (*pictu
 	return p, nil
 }
 
-// follow finds out which blocks follow one another up to the view's head, and looks in them for what the
-// node has shown in its pool. It asks for blocks that nobody has read yet, a few at most.
+// follow finds out which blocks follow one another up to the view's head, and looks in them for
+// what the node has shown in its pool. It asks for blocks that nobody has read yet, a few at most.
 func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
 	p.followed = e.recent.take(p.head, true)
 	p.chain = e.recent.chain(p.followed)
@@ -280,8 +281,8 @@ func (c *Client) follow(ctx context.Context, e *endpoint, p *picture) error {
 	return failed
 }
 
-// remember remembers the receipts of blocks that are not deep yet, and what the pool has just shown. Not
-// what the pool cannot mine: that has a reason, which may be gone at the next question.
+// remember remembers the receipts of blocks that are not deep yet, and what the pool has just
+// shown. Not what the pool cannot mine: that has a reason, which may be gone at the next question.
 func (c *Client) remember(e *endpoint, p *picture) {
 	for i, h := range p.hashes {
 		if p.alone[i] && p.known[i] == inPool && p.seen[i] != absent && !p.gapped(i) && !p.heldBack(i) {
@@ -336,8 +337,8 @@ type picture struct {
 // that the pool can mine ("pending").
 type count struct{ account, tag string }
 
-// first returns the first questions, for the receipts of transactions at these places: without the transactions
-// whose receipts are remembered, or that the pool had a moment ago.
+// first returns the first questions, for the receipts of transactions at these places: without the
+// transactions whose receipts are remembered, or that the pool had a moment ago.
 func (p *picture) first() (reqs []request, places []int) {
 	p.seen = make([]found, len(p.hashes))
 	for i, h := range p.hashes {
@@ -393,8 +394,8 @@ func (p *picture) undone() (gone []evmtx.Hash) {
 	return gone
 }
 
-// takeReceipts reads the answers about the receipts of the transactions at some places. An error leaves a
-// transaction without a status.
+// takeReceipts reads the answers about the receipts of the transactions at some places. An error
+// leaves a transaction without a status.
 func (p *picture) takeReceipts(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
@@ -423,8 +424,9 @@ type rest struct {
 
 func (r *rest) requests() []request { return slices.Concat(r.reqs[:]...) }
 
-// rest returns the questions that are left: for blocks of receipts, for the next nonces of accounts of
-// transactions without a receipt, for receipts that were not asked for yet, and for transactions without one.
+// rest returns the questions that are left: for blocks of receipts, for the next nonces of
+// accounts of transactions without a receipt, for receipts that were not asked for yet, and for
+// transactions without one.
 func (p *picture) rest() (r rest) {
 	p.canonical[p.head.number] = p.head.hash
 	for i, one := range p.receipts {
@@ -475,8 +477,8 @@ func (p *picture) takeRest(r rest, answers []answer) error {
 		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeKnown(next(len(r.known)), r.known), p.takeLinks(next(len(r.links))))
 }
 
-// takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has none
-// yet where nothing is deep.
+// takeBlocks reads the first answers, about the blocks at some heights. A node that is behind has
+// none yet where nothing is deep.
 func (p *picture) takeBlocks(answers []answer, heights []uint64) error {
 	var errs []error
 	for i, h := range heights {
@@ -506,17 +508,18 @@ func (p *picture) takeNext(answers []answer, counts []count) error {
 	return errors.Join(errs...)
 }
 
-// gapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or that
-// was lost: no block can have it before.
+// gapped reports whether a transaction of the pool waits behind a nonce that nobody has sent, or
+// that was lost: no block can have it before.
 func (p *picture) gapped(i int) bool {
 	nonce, err := quantity(p.pooled[i].Nonce)
 	next, asked := p.next[count{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
 }
 
-// heldBack reports whether a transaction of the pool has the nonce that the pool counts as the next one to
-// come: so the pool does not count this one among those that it gives to a block. A node that took the
-// transaction while it made a block may keep it so for ever, and has no use for the same bytes again.
+// heldBack reports whether a transaction of the pool has the nonce that the pool counts as the
+// next one to come: so the pool does not count this one among those that it gives to a block. A
+// node that took the transaction while it made a block may keep it so for ever, and has no use for
+// the same bytes again.
 func (p *picture) heldBack(i int) bool {
 	nonce, err := quantity(p.pooled[i].Nonce)
 	next, asked := p.next[count{p.accounts[i], "pending"}]
@@ -570,7 +573,8 @@ func readKnown(a answer, hash evmtx.Hash) (known, *pooled, error) {
 	return inPool, &doc, nil
 }
 
-// isZero reports whether a block's hash is zero, as some nodes write null for a transaction in their pool.
+// isZero reports whether a block's hash is zero, as some nodes write null for a transaction in
+// their pool.
 func isZero(hash string) bool {
 	h, ok := evmtx.ParseHash(hash)
 	return ok && h == evmtx.Hash{}
@@ -637,8 +641,8 @@ func (p *picture) status(i int) (batch.Status, bool) {
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
 	case p.known[i] == inPool && p.gapped(i) && p.answered[i]:
-		// The nonce missing before it may be of a batch of its lane that was lost. That is sent again only
-		// once nothing behind it is under way.
+		// The nonce missing before it may be of a batch of its lane that was lost. That is sent
+		// again only once nothing behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
 	case p.known[i] == inPool && !p.gapped(i):
 		return batch.Status{Reported: batch.ReportedPending, Message: p.pooled[i].waitsFor(p.head, p.heldBack(i))}, true

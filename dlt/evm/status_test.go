@@ -128,7 +128,8 @@ func TestAPooledTransactionSaysWhatItPays(t *testing.T) {
 	}
 }
 
-// A backend that is behind takes nothing back of what was deep once, and says nothing of it either.
+// A backend that is behind takes nothing back of what was deep once, and says nothing of it
+// either.
 func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)
@@ -151,8 +152,8 @@ func TestANodeThatIsBehindTakesNothingBack(t *testing.T) {
 	assert.Equal(t, batch.ReportedValid, reported(t, newClient(t, url, &evm.Options{Finality: evm.After(10)}), b), "a client that has seen no more")
 }
 
-// A node stands still on a fork, with nothing upon its last block, and others have shown a higher block to
-// be deep. That says nothing of its own blocks: they may be orphans.
+// A node stands still on a fork, with nothing upon its last block, and others have shown a higher
+// block to be deep. That says nothing of its own blocks: they may be orphans.
 func TestAnOrphanOfANodeThatIsBehindIsNotDeep(t *testing.T) {
 	s, url := newScript(t)
 	b := signed(nil)

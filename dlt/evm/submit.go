@@ -22,13 +22,13 @@ import (
 
 const opSubmit = "submit"
 
-// Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that Prepare
-// has chosen last, and only if no nonce of the account is missing before it: otherwise its error is
-// [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept bytes this
-// client cannot read. nil means that a node has a transaction of the batch in its pool or in a
-// block, no more. A refusal by a rule of the chain is ErrNotYet, and [dlt.ErrRejected] once the
-// same is heard at a later head. The error is a [*dlt.Error]. Where it is the endpoint's, as in
-// Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
+// Submit implements [dlt.Submitter]. It posts one transaction, of alternatives the one that
+// Prepare has chosen last, and only if no nonce of the account is missing before it: otherwise its
+// error is [dlt.ErrNotYet], and so it is for alternatives that were not prepared, or whose kept
+// bytes this client cannot read. nil means that a node has a transaction of the batch in its pool
+// or in a block, no more. A refusal by a rule of the chain is ErrNotYet, and [dlt.ErrRejected]
+// once the same is heard at a later head. The error is a [*dlt.Error]. Where it is the endpoint's,
+// as in Options.Fallbacks, this Submit fails and the next one goes to the next fallback.
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	p, err := c.read(a.Key, a.Payload)
 	if err != nil {
@@ -193,9 +193,9 @@ func (b *careful) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// judge reads the answer to a send. A status that refuses this client decides before the text: it may
-// be a gateway's, which speaks of its own signatures. Else a text decides, under any code; without a text
-// the status of a proxy does. Any other answer is doubt.
+// judge reads the answer to a send. A status that refuses this client decides before the text: it
+// may be a gateway's, which speaks of its own signatures. Else a text decides, under any code;
+// without a text the status of a proxy does. Any other answer is doubt.
 func (s *sending) judge(resp *http.Response, raw []byte) verdict {
 	v := verdict{class: classDoubt, status: resp.StatusCode}
 	var one wireAnswer
@@ -276,8 +276,8 @@ func (s *sending) refused(ctx context.Context, v verdict) error {
 }
 
 // never handles a refusal that says that the chain can never execute the transaction. The node may
-// be one whose rules are old: the transaction is refused for good once the chain says the same at a
-// later head.
+// be one whose rules are old: the transaction is refused for good once the chain says the same at
+// a later head.
 func (s *sending) never(ctx context.Context, v verdict) error {
 	view, _, err := s.look(ctx, opSubmit, s.e, nil)
 	if err == nil && s.heard.earlier(string(s.a.ID), view.head.number) {
@@ -296,7 +296,8 @@ func (s *sending) fail(kind error, v verdict) *dlt.Error {
 	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
 }
 
-// isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a block.
+// isKnown asks whether the node has the transaction, or another of its batch, in its pool or in a
+// block.
 func (s *sending) isKnown(ctx context.Context) (bool, error) {
 	var reqs []request
 	for _, h := range s.ours {

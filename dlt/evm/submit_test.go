@@ -272,7 +272,8 @@ func TestAResendThatIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing is posted to a node of another chain, to one whose chain is not known, or before its turn.
+// Nothing is posted to a node of another chain, to one whose chain is not known, or before its
+// turn.
 func TestNothingIsPosted(t *testing.T) {
 	other := func(id string) func([]any) (any, string) { return func([]any) (any, string) { return id, "" } }
 	for name, c := range map[string]struct {
@@ -376,8 +377,8 @@ func TestSeveralEndpoints(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// flawed is a node of the script that answers sends only, or everything, by a handler. It counts what the
-// handler answers.
+// flawed is a node of the script that answers sends only, or everything, by a handler. It counts
+// what the handler answers.
 type flawed struct {
 	url string
 	n   atomic.Int32
@@ -416,8 +417,8 @@ func says(status int, text string) http.HandlerFunc {
 
 func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// An endpoint that refuses this client, is busy, or does not answer is left for the next one. One whose
-// node speaks about the transaction is not, nor one whose call was stopped.
+// An endpoint that refuses this client, is busy, or does not answer is left for the next one. One
+// whose node speaks about the transaction is not, nor one whose call was stopped.
 func TestWhatIsTheEndpoints(t *testing.T) {
 	tier.Plain(t)
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
@@ -477,8 +478,8 @@ func TestWhatIsTheEndpoints(t *testing.T) {
 	}
 }
 
-// Of two busy endpoints neither is asked before its time, and one that refuses this client is asked once a
-// minute.
+// Of two busy endpoints neither is asked before its time, and one that refuses this client is
+// asked once a minute.
 func TestEndpointsThatWereLeft(t *testing.T) {
 	raw, _ := evmtest.Dev(0).Sign(evmtest.Unsigned{ChainID: 1337, To: evmtest.Dev(1).Address()})
 	b, err := evm.NewBatch(raw)
@@ -507,7 +508,8 @@ func TestEndpointsThatWereLeft(t *testing.T) {
 	assert.False(t, refusing.asked(), "it is aside for longer")
 }
 
-// Each endpoint that fails a question is left, so that a good one is reached whichever those before it are.
+// Each endpoint that fails a question is left, so that a good one is reached whichever those
+// before it are.
 func TestQuestionsReachTheGoodEndpoint(t *testing.T) {
 	down := evmtest.Start(t, nil)
 	down.Close()

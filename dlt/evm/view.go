@@ -34,8 +34,8 @@ type view struct {
 	deep block
 	none bool // no block is deep yet
 	// line are the blocks that are linked to the view, from its top down: from the block that the
-	// node calls deep, or from the head, where depth is that blocks stand on a block. A height that
-	// is deep proves nothing without it.
+	// node calls deep, or from the head, where depth is that blocks stand on a block. A height
+	// that is deep proves nothing without it.
 	line *line
 	// settled is the height of the floor.
 	settled uint64

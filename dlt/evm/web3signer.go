@@ -22,11 +22,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/redact"
 )
 
-// Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another service
-// that answers eth_signTransaction with the signed transaction. It sends one request for a
+// Web3Signer is a [Signer] whose keys are in a service: Web3Signer in its eth1 mode, or another
+// service that answers eth_signTransaction with the signed transaction. It sends one request for a
 // signature, never a second one, and follows no redirect. What the service answers has to be the
-// very transaction that was asked for; a [SigningClient] makes sure that the account signed it. All
-// methods may be called concurrently.
+// very transaction that was asked for; a [SigningClient] makes sure that the account signed it.
+// All methods may be called concurrently.
 type Web3Signer struct {
 	url     string
 	shown   string // its scheme and host
@@ -36,21 +36,23 @@ type Web3Signer struct {
 	secrets *redact.Redactor
 }
 
-// Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its default.
+// Web3SignerOptions are the options of [NewWeb3Signer]. The zero value of each field is its
+// default.
 type Web3SignerOptions struct {
-	// Client sends the requests, as [Options].Client does. Defaults to a client with a bound of 5 s
-	// on dialling and on the TLS handshake, and no proxy.
+	// Client sends the requests, as [Options].Client does. Defaults to a client with a bound of 5
+	// s on dialling and on the TLS handshake, and no proxy.
 	Client *http.Client
-	// TLSConfig is for the default client, for example with a client certificate; not allowed beside
-	// Client. Defaults to the system's roots.
+	// TLSConfig is for the default client, for example with a client certificate; not allowed
+	// beside Client. Defaults to the system's roots.
 	TLSConfig *tls.Config
 	// Header is sent with every request, for example an Authorization. Its values never appear in
 	// errors. Defaults to none.
 	Header http.Header
 }
 
-// NewWeb3Signer returns a signer that asks the service at an address, such as http://localhost:9000.
-// It connects to nothing. nil options mean the defaults. The error is a [*batch.InputError].
+// NewWeb3Signer returns a signer that asks the service at an address, such as
+// http://localhost:9000. It connects to nothing. nil options mean the defaults. The error is a
+// [*batch.InputError].
 func NewWeb3Signer(address string, o *Web3SignerOptions) (*Web3Signer, error) {
 	var opts Options
 	if o != nil {
@@ -213,7 +215,8 @@ func readSigned(raw []byte, tx Unsigned) (*evmtx.Tx, error) {
 	return signed, nil
 }
 
-// difference names the first field in which a signed transaction is not the one that was asked for.
+// difference names the first field in which a signed transaction is not the one that was asked
+// for.
 func difference(signed *evmtx.Tx, tx Unsigned) string {
 	typ, price := evmtx.DynamicFee, "maxFeePerGas"
 	if tx.Legacy {

@@ -37,7 +37,8 @@ type remoteSigner struct {
 
 	mu    sync.Mutex
 	asked []map[string]any // the parameters, one after another
-	// bends, where there is one, does something else with the signed transaction than to answer it.
+	// bends, where there is one, does something else with the signed transaction than to answer
+	// it.
 	bends func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
 	heads http.Header // of the last request
 }
@@ -266,8 +267,8 @@ func other(change func(*evmtx.Tx)) func(http.ResponseWriter, *http.Request, *evm
 	}
 }
 
-// Whatever the service answers, the error names what is wrong, and no credentials; and it was asked
-// once.
+// Whatever the service answers, the error names what is wrong, and no credentials; and it was
+// asked once.
 func TestWeb3SignerThatFails(t *testing.T) {
 	for name, c := range badSigners {
 		t.Run(name, func(t *testing.T) {
@@ -312,9 +313,9 @@ func TestWeb3SignerThatFails(t *testing.T) {
 	})
 }
 
-// An intent that a service signs: while the service is wrong, nothing is kept and nothing is sent, and
-// the lane says why, within the limit of time. Once the service is right the payment is made. A high s
-// is turned around.
+// An intent that a service signs: while the service is wrong, nothing is kept and nothing is sent,
+// and the lane says why, within the limit of time. Once the service is right the payment is made.
+// A high s is turned around.
 func TestWeb3SignerInALane(t *testing.T) {
 	node := evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
 	s := overHTTP(t, node.URL())

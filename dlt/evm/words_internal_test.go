@@ -10,8 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// Each word of the table has the class that stands there, in any case and between the words of a proxy. A
-// word that stands nowhere is a doubt under any code but the three that the protocol and HTTP fix.
+// Each word of the table has the class that stands there, in any case and between the words of a
+// proxy. A word that stands nowhere is a doubt under any code but the three that the protocol and
+// HTTP fix.
 func TestWords(t *testing.T) {
 	tier.Plain(t)
 	for i, w := range words {

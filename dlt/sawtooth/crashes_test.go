@@ -193,8 +193,8 @@ func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
 	})
 }
 
-// A node that is lost at the moment when its acceptance of a resend is written has shown the resend by
-// then: the next resend does not wait for ResendQuiet.
+// A node that is lost at the moment when its acceptance of a resend is written has shown the
+// resend by then: the next resend does not wait for ResendQuiet.
 func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -230,8 +230,8 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 	}
 }
 
-// A batch that was PENDING after another was posted, and is UNKNOWN later, shows that the node was started
-// anew: nothing that was posted before is remembered, seen or not.
+// A batch that was PENDING after another was posted, and is UNKNOWN later, shows that the node was
+// started anew: nothing that was posted before is remembered, seen or not.
 func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -258,8 +258,8 @@ func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 	})
 }
 
-// A process that is started anew every half a minute sends a lost batch again as soon as a process that
-// lives: the wait goes on where the process before ended.
+// A process that is started anew every half a minute sends a lost batch again as soon as a process
+// that lives: the wait goes on where the process before ended.
 func TestRestartsOfTheProcessDelayNoResend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := lane(t, "a")

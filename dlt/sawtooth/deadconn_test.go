@@ -20,8 +20,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// A balancer has lost the state of a connection: it goes dead without a reset, and new ones work. Over HTTP/2
-// a context that ends leaves its connection open, so the client must find out that it is dead.
+// A balancer has lost the state of a connection: it goes dead without a reset, and new ones work.
+// Over HTTP/2 a context that ends leaves its connection open, so the client must find out that it
+// is dead.
 func TestADeadConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +97,8 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 	}
 }
 
-// A node that reads the chain anew, after the loss of its disk, knows no batch. Its word is no evidence.
+// A node that reads the chain anew, after the loss of its disk, knows no batch. Its word is no
+// evidence.
 func TestANodeThatIsBehindProvesNothing(t *testing.T) {
 	var has atomic.Bool // an earlier commit of the lane
 	id, witness, never := fmt.Sprintf("%0128x", 1), fmt.Sprintf("%0128x", 2), fmt.Sprintf("%0128x", 3)

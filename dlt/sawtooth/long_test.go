@@ -12,8 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// A node lists a transaction again each time it is executed, before the verdict: the verdict, and the
-// answers behind it, are found however long that list is, and only what there is room for is kept.
+// A node lists a transaction again each time it is executed, before the verdict: the verdict, and
+// the answers behind it, are found however long that list is, and only what there is room for is
+// kept.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	tier.Plain(t)
 	const most = 64 << 10

@@ -94,16 +94,16 @@ type Options struct {
 	// events and state_changes (docs/ledgers/sawtooth.md#receipts-and-lookups), or nothing if
 	// it is longer than 64 KiB. This costs space, and two more requests for each batch, once,
 	// before its commit is reported, on the five threads that serve all clients of the node.
-	// If the receipts do not come within 5 s, the commit is reported without them; a Runner asks for
-	// them once more, 10 s later, and then waits for its RequestTimeout. Defaults to
+	// If the receipts do not come within 5 s, the commit is reported without them; a Runner asks
+	// for them once more, 10 s later, and then waits for its RequestTimeout. Defaults to
 	// false. INVALID has the processor's message and data anyway.
 	Receipts bool
 
 	// MaxBody is the node's client_max_size in bytes. Defaults to [DefaultMaxBody].
 	MaxBody int
-	// MaxResponse bounds each piece of an answer, such as an element of a list, in bytes. An answer
-	// may have any number of pieces, and is not kept. It bounds the receipts of an answer, too.
-	// Defaults to 10 MiB.
+	// MaxResponse bounds each piece of an answer, such as an element of a list, in bytes. An
+	// answer may have any number of pieces, and is not kept. It bounds the receipts of an answer,
+	// too. Defaults to 10 MiB.
 	MaxResponse int64
 }
 
@@ -168,8 +168,8 @@ func parseEndpoint(field, s string) (endpoint, error) {
 	}, nil
 }
 
-// endpointName returns the name of a node in answers and errors, or its digest if it is too long to
-// be kept.
+// endpointName returns the name of a node in answers and errors, or its digest if it is too long
+// to be kept.
 func endpointName(u *url.URL) string {
 	name := redact.ShownURL(u)
 	if len(name) <= maxEndpointName {

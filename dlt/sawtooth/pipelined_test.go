@@ -129,8 +129,8 @@ func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 	}
 }
 
-// TestPipelinedHoldsWhatIsAddedLater: the node crashed and nobody posted meanwhile. Batches that are
-// added afterwards, while Grace lasts, wait for those that the node lost.
+// TestPipelinedHoldsWhatIsAddedLater: the node crashed and nobody posted meanwhile. Batches that
+// are added afterwards, while Grace lasts, wait for those that the node lost.
 func TestPipelinedHoldsWhatIsAddedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})

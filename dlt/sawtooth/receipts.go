@@ -30,8 +30,8 @@ const (
 )
 
 // addReceipts fills in the receipts of committed batches. Receipts that cannot be had are left
-// out: the verdict does not depend on them. So are those for which there is no room: a Runner asks about
-// each of these batches alone later. Where a verdict waits, it waits for a little only.
+// out: the verdict does not depend on them. So are those for which there is no room: a Runner asks
+// about each of these batches alone later. Where a verdict waits, it waits for a little only.
 func (c *Client) addReceipts(ctx context.Context, statuses []batch.Status, verdicts bool) {
 	if verdicts {
 		var cancel context.CancelFunc

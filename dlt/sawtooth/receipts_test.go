@@ -88,8 +88,8 @@ func TestReceipts(t *testing.T) {
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, ask(c)[b.ID])
 }
 
-// The receipts of one answer are bounded together: those for which there is no room are left out, and a
-// question about that batch alone has them.
+// The receipts of one answer are bounded together: those for which there is no room are left out,
+// and a question about that batch alone has them.
 func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), &sawtooth.Options{Receipts: true})

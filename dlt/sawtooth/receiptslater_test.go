@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// Receipts that came too late for the verdict are in the record soon after it, without another event.
-// They are asked for once more, and no more often.
+// Receipts that came too late for the verdict are in the record soon after it, without another
+// event. They are asked for once more, and no more often.
 func TestReceiptsThatCameLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		hangs int32         // requests that are never answered

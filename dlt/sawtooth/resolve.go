@@ -22,12 +22,13 @@ const maxLookups = 16
 // Committed means that the batch is in a node's chain. NotCommitted means that no node knows
 // the batch, and it can no longer arrive or be remembered: Options.ResendQuiet after the last
 // POST ended (only then nodes forget parked batches and requests in their queues), plus
-// Options.Vanish where commits may vanish. Each node must then have an earlier commit of the lane in
-// its chain, where the lane has one: a node that reads the chain anew knows no batch. NotCommitted
-// comes at once if a transaction of the batch is in the chain through another batch, since
-// transactions are unique in a chain (docs/ledgers/sawtooth.md#the-same-bytes-again). INVALID is NotCommitted after
-// Options.Settle and the same time. Before that all of these are InFlight, and PENDING always
-// is. With an error the result is CannotTell; a node that cannot be asked may know better.
+// Options.Vanish where commits may vanish. Each node must then have an earlier commit of the lane
+// in its chain, where the lane has one: a node that reads the chain anew knows no batch.
+// NotCommitted comes at once if a transaction of the batch is in the chain through another batch,
+// since transactions are unique in a chain (docs/ledgers/sawtooth.md#the-same-bytes-again).
+// INVALID is NotCommitted after Options.Settle and the same time. Before that all of these are
+// InFlight, and PENDING always is. With an error the result is CannotTell; a node that cannot be
+// asked may know better.
 //
 // The facts are in docs/ledgers/sawtooth.md#statuses,
 // docs/ledgers/sawtooth.md#the-same-bytes-again and
@@ -88,8 +89,9 @@ func (c *Client) unknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return dlt.InFlight, nil
 }
 
-// unlessBehind returns NotCommitted if each node has an earlier commit of the lane in its chain. A node
-// that reads the chain anew, after the loss of its disk, knows no batch yet, and its word means nothing.
+// unlessBehind returns NotCommitted if each node has an earlier commit of the lane in its chain. A
+// node that reads the chain anew, after the loss of its disk, knows no batch yet, and its word
+// means nothing.
 func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if len(d.Witnesses) == 0 {
 		return dlt.NotCommitted, nil // nothing to compare with

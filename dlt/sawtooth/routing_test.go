@@ -154,7 +154,8 @@ func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
 	assert.Zero(t, posted, "only a node that cannot be reached makes the client go on")
 }
 
-// A refusal that says nothing certain may be this one node's. When it comes again and again another one gets the batch.
+// A refusal that says nothing certain may be this one node's. When it comes again and again
+// another one gets the batch.
 func TestAnEndpointThatLeavesABatchInDoubtIsLeft(t *testing.T) {
 	a, b := startNode(t), startNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})

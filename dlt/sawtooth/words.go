@@ -25,14 +25,14 @@ const (
 	isJSON              // the node's, even if it was cut off
 )
 
-// submitWords is the table of answers to POST /batches, beside [wire.Refuses]. It names the code of
-// the node where the status alone says nothing: any other code of that status is doubt. The sources
-// are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what proxies say.
+// submitWords is the table of answers to POST /batches, beside [wire.Refuses]. It names the code
+// of the node where the status alone says nothing: any other code of that status is doubt. The
+// sources are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what proxies say.
 var submitWords = []word{
 	{http.StatusAccepted, anyCode, nil}, // seen; for any body: the node has the batch
-	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit. Check
-	// has found the first two in order, and whom the ledger permits is its own rule about this
-	// batch: a refusal is its word about these bytes. A person may requeue the batch when the
+	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit.
+	// Check has found the first two in order, and whom the ledger permits is its own rule about
+	// this batch: a refusal is its word about these bytes. A person may requeue the batch when the
 	// policy is changed.
 	{http.StatusBadRequest, 30, dlt.ErrRejected},
 	// Seen: an empty body, or no BatchList. The client sends neither: somebody on the way has
@@ -75,9 +75,9 @@ func look(table []word, status, code int) (error, bool) { //nolint:revive // the
 	return dlt.ErrDoubt, false
 }
 
-// classify returns the meaning of a response to POST /batches. An unknown response is doubt: a 5xx,
-// above all with 17, may still execute; 303 means "done, look there"; another 2xx or 4xx is not the
-// node's.
+// classify returns the meaning of a response to POST /batches. An unknown response is doubt: a
+// 5xx, above all with 17, may still execute; 303 means "done, look there"; another 2xx or 4xx is
+// not the node's.
 func classify(status, code int, h http.Header, f form, now time.Time) wire.Verdict {
 	kind, known := look(submitWords, status, code)
 	switch {

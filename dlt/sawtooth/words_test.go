@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// Each word of the tables is taken for what stands there, and a word that stands nowhere is a doubt: never
-// a success, and never the end of a batch.
+// Each word of the tables is taken for what stands there, and a word that stands nowhere is a
+// doubt: never a success, and never the end of a batch.
 func TestWords(t *testing.T) {
 	const none = 0
 	for status := range 1000 {

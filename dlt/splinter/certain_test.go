@@ -19,8 +19,8 @@ import (
 
 var anyAttempt = batch.Attempt{Key: batch.Key{Service: "aaaaa-bbbbb::a000", ID: "x"}, Number: 1, Payload: []byte("abc")}
 
-// A server that refuses the client's certificate has not heard the request, although TLS 1.3 lets the
-// client send it before the refusal comes.
+// A server that refuses the client's certificate has not heard the request, although TLS 1.3 lets
+// the client send it before the refusal comes.
 func TestARefusedClientCertificateIsNoDoubt(t *testing.T) {
 	var served atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -48,7 +48,8 @@ func FuzzStatuses(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Without an error it is an array, and all of its elements that were asked about are there.
+		// Without an error it is an array, and all of its elements that were asked about are
+		// there.
 		var all []struct {
 			ID string `json:"id"`
 		}

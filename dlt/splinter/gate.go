@@ -18,8 +18,8 @@ import (
 // for 300 s) answers nothing else until the stall is over, even if its client has left. So the
 // client has one open request per service, leaves a service alone that holds threads until its
 // stall is over, and posts no batch on a connection that may belong to such a thread. The
-// service whose request was sent first is the one that holds them, unless another service hung before
-// and has had no answer since (docs/ledgers/splinter.md#stalls).
+// service whose request was sent first is the one that holds them, unless another service hung
+// before and has had no answer since (docs/ledgers/splinter.md#stalls).
 const (
 	// slow is how long a request may be open before the client suspects its node.
 	slow = time.Second
@@ -64,8 +64,8 @@ func (g *gate) passage(s batch.ServiceID) *passage {
 	return p
 }
 
-// enter waits for the service's turn, which the caller must leave. An error means that nothing was sent; it
-// may be sent after the given time.
+// enter waits for the service's turn, which the caller must leave. An error means that nothing was
+// sent; it may be sent after the given time.
 func (g *gate) enter(ctx context.Context, s batch.ServiceID) (v *visit, after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.passage(s)
@@ -94,8 +94,9 @@ type visit struct {
 	over    bool // guarded by g.mu
 }
 
-// written says that the request was sent: a thread serves requests in the order in which they arrive. A
-// request may wait for its connection meanwhile, and net/http may say so after the answer.
+// written says that the request was sent: a thread serves requests in the order in which they
+// arrive. A request may wait for its connection meanwhile, and net/http may say so after the
+// answer.
 func (v *visit) written() {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -104,7 +105,8 @@ func (v *visit) written() {
 	}
 }
 
-// leave ends the request. answered says whether the node answered, and gaveUp whether this side ended it.
+// leave ends the request. answered says whether the node answered, and gaveUp whether this side
+// ended it.
 func (v *visit) leave(answered, gaveUp bool) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
@@ -156,8 +158,9 @@ func gaveUp(ctx context.Context, err error) bool {
 }
 
 // others returns three facts. held: another service holds threads of the node, or has been
-// waiting longer and so may hold them. doubted: another one has hung before, while nobody was answered, and
-// has had no answer since. alive: another service was answered meanwhile, so the node is alive.
+// waiting longer and so may hold them. doubted: another one has hung before, while nobody was
+// answered, and has had no answer since. alive: another service was answered meanwhile, so the
+// node is alive.
 func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
 	for id, p := range g.services {
 		if id != s {

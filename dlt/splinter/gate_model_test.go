@@ -21,8 +21,9 @@ type request struct {
 	done    chan struct{}
 }
 
-// threads is a node in virtual time: each connection belongs to one thread, which serves requests in
-// the order of their arrival. A request about the stalled service keeps its thread until the stall ends.
+// threads is a node in virtual time: each connection belongs to one thread, which serves requests
+// in the order of their arrival. A request about the stalled service keeps its thread until the
+// stall ends.
 type threads struct {
 	queues []chan request
 	next   atomic.Int64
@@ -98,8 +99,8 @@ func (a *asker) ask(ctx context.Context) (rests time.Duration) {
 	return 0
 }
 
-// play asks about four services each second while the first of them is stalled. At first the whole node is
-// frozen for a while. It returns the longest
+// play asks about four services each second while the first of them is stalled. At first the whole
+// node is frozen for a while. It returns the longest
 // time for which a healthy one was left alone, and how many threads the stalled one took.
 func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested time.Duration, held int) {
 	t.Helper()

@@ -169,7 +169,8 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 	assert.Zero(t, strangers)
 }
 
-// A request that waits for its connection holds no thread: the service whose request was sent first rests.
+// A request that waits for its connection holds no thread: the service whose request was sent
+// first rests.
 func TestTheServiceThatWasAskedFirstRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stalled, healthy, other = batch.ServiceID("aaaaa-bbbbb::a000"), batch.ServiceID("ccccc-ddddd::b000"), batch.ServiceID("ccccc-eeeee::c000")

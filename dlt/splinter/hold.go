@@ -13,10 +13,10 @@ import (
 // A log goes on over a gap if the state is the same after it. If a batch is posted to a node
 // that has just started, and is committed before the stream is open again, the state changes:
 // then older doubts cannot be settled. So new batches of a service whose stream broke are held
-// back until its log is being written again. If the log begins anew, they wait until it is older than
-// the margin: a log proves nothing of a batch that was claimed within the margin after its beginning
-// ([knowledge.absent]), and the next crash would leave that batch to a person. No proof depends on the
-// waiting: it only avoids changes of the state by this client.
+// back until its log is being written again. If the log begins anew, they wait until it is older
+// than the margin: a log proves nothing of a batch that was claimed within the margin after its
+// beginning ([knowledge.absent]), and the next crash would leave that batch to a person. No proof
+// depends on the waiting: it only avoids changes of the state by this client.
 const (
 	// holdFor is how long to wait at a node that answers: its stream is tried again within 36
 	// s, and the log decides within 15 s whether it goes on.
@@ -88,9 +88,9 @@ func mayGoOn(found batch.StreamFound, broke time.Duration) bool {
 	return found.Covered && found.Cursor != "" && found.Until >= broke
 }
 
-// tooYoung returns for how long a log that has begun anew proves nothing of a batch that leaves now.
-// The batch was claimed a little earlier, and the ages are read one after the other: twice the margin
-// covers both.
+// tooYoung returns for how long a log that has begun anew proves nothing of a batch that leaves
+// now. The batch was claimed a little earlier, and the ages are read one after the other: twice
+// the margin covers both.
 func tooYoung(found batch.StreamFound, margin time.Duration) time.Duration {
 	if !found.Covered {
 		return 0

@@ -75,8 +75,9 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 	})
 }
 
-// More ids than one entry takes are written in several. Until the last of them is written, the log ends where it
-// did before: a process that reads it in between would have a proof against the ids that are not in it yet.
+// More ids than one entry takes are written in several. Until the last of them is written, the log
+// ends where it did before: a process that reads it in between would have a proof against the ids
+// that are not in it yet.
 func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &notes{}

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// The verdict, and the answers behind it, are found however long a batch's list of transactions is, and only
-// what there is room for is kept.
+// The verdict, and the answers behind it, are found however long a batch's list of transactions
+// is, and only what there is room for is kept.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	tier.Plain(t)
 	const most = 64 << 10

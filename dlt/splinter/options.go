@@ -124,8 +124,8 @@ type Options struct {
 	Families []Family
 	// MaxBody bounds a POST, in bytes; nodes have no bound. Defaults to 64 MiB.
 	MaxBody int
-	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of a
-	// stream, in bytes. An answer may have any number of pieces, and is not kept. It bounds the
+	// MaxResponse bounds each piece of an answer, such as an element of a list, and each frame of
+	// a stream, in bytes. An answer may have any number of pieces, and is not kept. It bounds the
 	// receipts of an answer, too. Defaults to 10 MiB.
 	MaxResponse int64
 }

@@ -209,8 +209,8 @@ func TestNewBatchesWaitForTheLog(t *testing.T) {
 	r.resolves(d, dlt.NotCommitted)
 }
 
-// The log begins anew after a commit that nobody heard of: a new batch waits until the log would prove
-// something of it, so that the next crash leaves no doubt about it.
+// The log begins anew after a commit that nobody heard of: a new batch waits until the log would
+// prove something of it, so that the next crash leaves no doubt about it.
 func TestNewBatchesWaitForALogThatBeganAnew(t *testing.T) {
 	r := newRooted(t, true)
 	r.settled()

@@ -47,8 +47,9 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 	return &dlt.Error{Op: opSubmit, Kind: dlt.ErrUnavailable, Message: "no connection to the node stays the same: nothing was posted"}
 }
 
-// postOn posts a batch. looked is the connection that it must take, nil for any. If it gets another
-// one, nothing of the batch is sent, and moved is true: no node executes a request without its body.
+// postOn posts a batch. looked is the connection that it must take, nil for any. If it gets
+// another one, nothing of the batch is sent, and moved is true: no node executes a request without
+// its body.
 func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked net.Conn) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,8 +87,8 @@ func (c *Client) postOn(ctx context.Context, p place, a batch.Attempt, looked ne
 }
 
 // lookBefore asks a suspected node for a status before a POST, and returns the connection that
-// answered; nil if the node is not suspected, or the connection is not known. A POST that no thread
-// reads is in doubt, and may be executed minutes later.
+// answered; nil if the node is not suspected, or the connection is not known. A POST that no
+// thread reads is in doubt, and may be executed minutes later.
 func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) (looked net.Conn, err error) {
 	if !isID(string(id)) {
 		return nil, nil //nolint:nilnil // any connection will do

@@ -130,8 +130,8 @@ func (s *show) start(i int, how string) (err error) {
 	return err
 }
 
-// look restarts dead workers, kills one in turn if it is time and POSTs are on their way, and shows
-// the state.
+// look restarts dead workers, kills one in turn if it is time and POSTs are on their way, and
+// shows the state.
 func (s *show) look() error {
 	for i, w := range s.workers {
 		if w.ended == nil {

@@ -21,8 +21,8 @@ var (
 	elsewhere = evmtest.Named("elsewhere").Address()
 )
 
-// prices are the most that a payment offers for a unit of gas, in gwei. Each payment is signed once for
-// each price: so its fees can rise, although the process that sends has no key.
+// prices are the most that a payment offers for a unit of gas, in gwei. Each payment is signed
+// once for each price: so its fees can rise, although the process that sends has no key.
 var prices = [...]int64{3, 12, 48}
 
 // payment pays an invoice. Its data is the invoice's number, and its value as many wei.
@@ -70,8 +70,8 @@ func (b *books) sign(invoice, account int) (payment, error) {
 	return p, nil
 }
 
-// take signs a transaction with the nonce that the next payment of the account will have, as another
-// wallet with the same key does, which does not know of that payment.
+// take signs a transaction with the nonce that the next payment of the account will have, as
+// another wallet with the same key does, which does not know of that payment.
 func (b *books) take(account int) (raw, hash string, nonce uint64) {
 	nonce = b.next[account]
 	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{

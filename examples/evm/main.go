@@ -1,9 +1,10 @@
-// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while the base fee
-// leaps, another wallet takes nonces of these accounts, the chain replaces its last blocks, and the node
-// and the process that sends are killed with kill -9. Each payment is signed three times with rising fees,
-// so that they rise although the process that sends has no key. At the end the chain itself is read, block by block:
-// every invoice was paid exactly once. The node is a real anvil where there is one, and otherwise a
-// simulated one. You need not install anything.
+// Evm shows payments on an EVM chain: a thousand invoices are paid from ten accounts, while the
+// base fee leaps, another wallet takes nonces of these accounts, the chain replaces its last
+// blocks, and the node and the process that sends are killed with kill -9. Each payment is signed
+// three times with rising fees, so that they rise although the process that sends has no key. At
+// the end the chain itself is read, block by block: every invoice was paid exactly once. The node
+// is a real anvil where there is one, and otherwise a simulated one. You need not install
+// anything.
 //
 //	go run ./examples/evm
 //	go run ./examples/evm -install              (gets anvil from npm if it is missing)

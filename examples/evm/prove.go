@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 )
 
-// proof has both sides of the comparison: the chain, which no process of ours writes, and what the application
-// believes.
+// proof has both sides of the comparison: the chain, which no process of ours writes, and what the
+// application believes.
 type proof struct {
 	books    *books
 	records  map[batch.ID]batch.Record

@@ -1,9 +1,11 @@
-// Metrics is the outbox of examples/outbox with its telemetry on: it serves metrics to Prometheus and its
-// health to Kubernetes, and makes traces. Read telemetry.go and shop.go. Orders come all the time, each a
-// row of the shop's own table and a batch in one transaction of a SQLite database. A ledger in memory takes
-// most of the batches, and is sometimes busy, and loses requests and answers.
+// Metrics is the outbox of examples/outbox with its telemetry on: it serves metrics to Prometheus
+// and its health to Kubernetes, and makes traces. Read telemetry.go and shop.go. Orders come all
+// the time, each a row of the shop's own table and a batch in one transaction of a SQLite
+// database. A ledger in memory takes most of the batches, and is sometimes busy, and loses
+// requests and answers.
 //
-// It is a module of its own, because it brings OpenTelemetry's SDK, which the library does not link:
+// It is a module of its own, because it brings OpenTelemetry's SDK, which the library does not
+// link:
 //
 //	go run -C examples/metrics .
 //

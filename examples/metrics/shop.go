@@ -50,7 +50,8 @@ func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *sh
 	if _, err := db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS orders_of_the_shop (id TEXT PRIMARY KEY, customer TEXT NOT NULL)`); err != nil {
 		return nil, err
 	}
-	// A sampler that follows its parent, and an exporter: Jaeger's or Tempo's take the place of this one.
+	// A sampler that follows its parent, and an exporter: Jaeger's or Tempo's take the place of
+	// this one.
 	s := &shop{db: db, store: st, spans: trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.AlwaysSample())), trace.WithSyncer(save))}
 	traces, err := otelbatch.NewTraces(s.spans)
 	if err != nil {

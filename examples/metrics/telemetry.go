@@ -17,7 +17,8 @@ import (
 
 // measured returns a Runner whose metrics and health the handler serves.
 func measured(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, http.Handler, error) {
-	// The SDK, with Prometheus to read it. Other exporters of OpenTelemetry take the place of these lines.
+	// The SDK, with Prometheus to read it. Other exporters of OpenTelemetry take the place of
+	// these lines.
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {

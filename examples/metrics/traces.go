@@ -52,7 +52,8 @@ func traced(ctx context.Context, out io.Writer) (err error) {
 	return printSpans(out, dir)
 }
 
-// addAndDie places an order within a span, as the handler of a request does, and kills its process.
+// addAndDie places an order within a span, as the handler of a request does, and kills its
+// process.
 func addAndDie(ctx context.Context, dir string) error {
 	s, err := open(ctx, dir, quick(), appended(dir))
 	if err != nil {

@@ -52,8 +52,8 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 	} else if n == 0 { // the order came before, with its batch
 		return false, sameOrder(ctx, tx, o, b)
 	}
-	// Not Add of the store's transaction, which knows no ledger: it would store a batch that the node
-	// cannot read together with the order, and that batch would never end.
+	// Not Add of the store's transaction, which knows no ledger: it would store a batch that the
+	// node cannot read together with the order, and that batch would never end.
 	if err := s.runner.AddTx(ctx, s.store.Tx(tx), b); err != nil {
 		return false, err
 	}

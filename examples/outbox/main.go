@@ -1,9 +1,9 @@
 // Outbox shows how a service changes its own tables and sends a batch in one transaction, so
-// that both happen or neither: read handler.go. It is two processes, as most services are: this one
-// serves HTTP and adds, and a worker, which it starts, delivers. The program sends orders to its own
-// HTTP server. Some fail on purpose and some come twice. At the end it counts the outcomes, and shows
-// how soon the worker sent what this process had added. It starts a throwaway server of the PostgreSQL
-// that is installed on this machine.
+// that both happen or neither: read handler.go. It is two processes, as most services are: this
+// one serves HTTP and adds, and a worker, which it starts, delivers. The program sends orders to
+// its own HTTP server. Some fail on purpose and some come twice. At the end it counts the
+// outcomes, and shows how soon the worker sent what this process had added. It starts a throwaway
+// server of the PostgreSQL that is installed on this machine.
 //
 //	go run ./examples/outbox
 //	go run ./examples/outbox -install           (installs PostgreSQL if it is missing)

@@ -20,7 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// job is all that both processes need to know: the web process adds and awaits, the worker delivers.
+// job is all that both processes need to know: the web process adds and awaits, the worker
+// delivers.
 type job struct {
 	DSN    string        `json:"dsn"`
 	Schema string        `json:"schema"`
@@ -65,8 +66,8 @@ func report(_ context.Context, e batch.Event) {
 	}
 }
 
-// work is the whole worker process: it runs the Runner until its standard input ends, and serves what
-// Kubernetes asks.
+// work is the whole worker process: it runs the Runner until its standard input ends, and serves
+// what Kubernetes asks.
 func work(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, done, err := j.open()

@@ -78,7 +78,8 @@ func (s *payments) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sign makes the batch. The same payment has the same batch, so that a client may repeat its request.
+// sign makes the batch. The same payment has the same batch, so that a client may repeat its
+// request.
 func (s *payments) sign(p payment) (batch.Batch, error) {
 	sum := sha256.Sum256([]byte(p.To + "/" + p.ID))
 	payload, address := sawtoothtest.Set(hex.EncodeToString(sum[:10]), p.Cents) // intkey's; yours has the whole payment

@@ -23,8 +23,8 @@ type Node struct {
 	p     *daemon.Process // nil while it is down
 }
 
-// Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no anvil
-// and none can be brought, the test fails.
+// Start starts a node in a folder of the test, whose end stops it: see [Run]. Where there is no
+// anvil and none can be brought, the test fails.
 func Start(t testing.TB, args ...string) *Node {
 	t.Helper()
 	tier.Server(t)
@@ -41,9 +41,9 @@ func Start(t testing.TB, args ...string) *Node {
 	return n
 }
 
-// Run starts a node whose finalized block is two behind the head, and which keeps its state in a file
-// of dir, once a second, unless args have another --state-interval. bin is the program: see [binaries.Anvil].
-// args are more of its arguments. The caller stops the node.
+// Run starts a node whose finalized block is two behind the head, and which keeps its state in a
+// file of dir, once a second, unless args have another --state-interval. bin is the program: see
+// [binaries.Anvil]. args are more of its arguments. The caller stops the node.
 func Run(bin, dir string, args ...string) (*Node, error) {
 	n := &Node{bin: bin, state: filepath.Join(dir, "state.json"), port: "0"}
 	if err := n.Resume(args...); err != nil {
@@ -85,8 +85,8 @@ func (n *Node) run(args []string) error {
 // URL is the address of the node.
 func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
 
-// State is the file in which the node keeps its state. A node that is killed while it writes may leave a
-// part of it.
+// State is the file in which the node keeps its state. A node that is killed while it writes may
+// leave a part of it.
 func (n *Node) State() string { return n.state }
 
 // Kill ends the node without a warning.

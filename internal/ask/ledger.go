@@ -95,8 +95,8 @@ func (l *ledger) pause(g *group) time.Duration {
 }
 
 // note notes how the request about a group went, and reports whether it is the first failure since
-// a success. Where the group is one row, an answer that nobody understands silences that row alone:
-// the answers about others may be clear.
+// a success. Where the group is one row, an answer that nobody understands silences that row
+// alone: the answers about others may be clear.
 func (l *ledger) note(g *group, err error) (first bool) {
 	key := g.key
 	if row := g.onlyRow(); row != "" && dlt.Kind(err) == batch.KindDoubt {

@@ -27,8 +27,8 @@ type Options struct {
 	Batches        int           // rows taken from the store at once
 	Streams        int           // of events, open at once
 	// Empty reports that nothing was open within so long a time, as somebody has seen who looks
-	// anyway: then the monitor need not look by itself. A scan is as good as a look of the monitor,
-	// where both come about as often. nil: nobody looks.
+	// anyway: then the monitor need not look by itself. A scan is as good as a look of the
+	// monitor, where both come about as often. nil: nobody looks.
 	Empty func(within time.Duration) bool
 	// Rest returns how often the monitor looks by itself all the same, if that is less often than
 	// usual; 0 is as usual. nil: always as usual.
@@ -139,8 +139,8 @@ func (m *Monitor) Run(ctx context.Context) {
 // life.
 const restAsk = 5 * time.Second
 
-// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is open.
-// So an idle process sends one statement for the queuer and the monitor together.
+// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is
+// open. So an idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) rests(now, asked time.Time) bool {
 	next, rest := m.due.next(), restAsk
 	if m.o.Rest != nil {

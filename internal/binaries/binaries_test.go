@@ -52,8 +52,8 @@ func hashOf(text []byte) string {
 	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// registry serves the package fake as a registry of npm does, with sent in place of its tarball, and
-// counts how often that is asked for. The test has an empty cache.
+// registry serves the package fake as a registry of npm does, with sent in place of its tarball,
+// and counts how often that is asked for. The test has an empty cache.
 func registry(t *testing.T, sent []byte) (asked *atomic.Int64) {
 	tier.Server(t) // npm
 	tier.Plain(t)
@@ -82,8 +82,8 @@ func fake(t *testing.T) Program {
 	return Program{name: "no-such-program", variable: "NO_SUCH_PROGRAM", file: "bin/program", npm: pack{"fake", "1.2.3", hashOf(tarball(t))}}
 }
 
-// The program comes once, however many want it at once. Afterwards no registry is needed, and what an
-// interrupted process left is gone.
+// The program comes once, however many want it at once. Afterwards no registry is needed, and what
+// an interrupted process left is gone.
 func TestBring(t *testing.T) {
 	asked := registry(t, tarball(t))
 	p := fake(t)
@@ -149,8 +149,8 @@ func TestBringNothing(t *testing.T) {
 	}
 }
 
-// The variable comes first, and what it names has to be there; then comes the PATH, if the program there
-// says what it has to.
+// The variable comes first, and what it names has to be there; then comes the PATH, if the program
+// there says what it has to.
 func TestFind(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path, elsewhere := filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "program")

@@ -15,8 +15,9 @@ func installNPM() error {
 	return err
 }
 
-// fromDebian unpacks the first of these packages that there is, and the packages that it depends on and
-// this machine lacks. If there is none, root brings the lists of packages up to date and tries again.
+// fromDebian unpacks the first of these packages that there is, and the packages that it depends
+// on and this machine lacks. If there is none, root brings the lists of packages up to date and
+// tries again.
 func fromDebian(dir string, names []string) error {
 	err := unpackAny(dir, names)
 	if err != nil && os.Getuid() == 0 {

@@ -28,8 +28,8 @@ func onNPM(name, version string) pack {
 	return pack{}
 }
 
-// The lock file names no address, so that npm asks the registry that it is set up for. npm compares the
-// hash.
+// The lock file names no address, so that npm asks the registry that it is set up for. npm
+// compares the hash.
 const (
 	manifest = `{"private": true, "dependencies": {%q: %q}}`
 	lockFile = `{"lockfileVersion": 3, "requires": true, "packages": {

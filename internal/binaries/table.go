@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PostgreSQL is the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is "14" to "18",
-// or "" for any that is installed, and else the newest.
+// PostgreSQL is the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is "14"
+// to "18", or "" for any that is installed, and else the newest.
 func PostgreSQL(major string) (Program, error) {
 	p := Program{name: "postgres", says: "(PostgreSQL) " + major, file: "native/bin/postgres", setup: "node scripts/hydrate-symlinks.js"}
 	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
@@ -36,7 +36,8 @@ func PgBouncer() Program {
 		deb: []string{"pgbouncer"}, file: "pgbouncer", setup: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
 }
 
-// withLibraries writes a script that runs a program with the libraries that were unpacked beside it.
+// withLibraries writes a script that runs a program with the libraries that were unpacked beside
+// it.
 func withLibraries(script, program string) string {
 	return fmt.Sprintf(`cat >%s <<'EOF'
 #!/bin/sh
@@ -47,8 +48,8 @@ EOF
 chmod +x %[1]s`, script, program)
 }
 
-// Promtool is Prometheus's program that checks and tests rules. Older releases of Debian have it in the
-// package of the server.
+// Promtool is Prometheus's program that checks and tests rules. Older releases of Debian have it
+// in the package of the server.
 func Promtool() Program {
 	return Program{name: "promtool", variable: "PROMTOOL",
 		deb: []string{"promtool", "prometheus"}, file: "usr/bin/promtool", setup: "rm -f usr/bin/prometheus"}
@@ -63,7 +64,8 @@ func Anvil() Program {
 		npm: onNPM("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
 }
 
-// Axe is the script of axe-core, which looks for what makes a page hard to use without eyes or a mouse.
+// Axe is the script of axe-core, which looks for what makes a page hard to use without eyes or a
+// mouse.
 func Axe() Program {
 	return Program{name: "axe.min.js", npm: onNPM("axe-core", "4.14.1"), file: "axe.min.js"}
 }
@@ -78,8 +80,9 @@ func Chromium() Program {
 	return p
 }
 
-// unpackChromium unpacks the browser, its libraries and a font, which the package has in parts. It names the
-// font's folder, and that of the machine's own fonts: without any font the browser ends at the first page.
+// unpackChromium unpacks the browser, its libraries and a font, which the package has in parts. It
+// names the font's folder, and that of the machine's own fonts: without any font the browser ends
+// at the first page.
 const unpackChromium = `cd bin
 for f in *.br; do
 	node -e '

@@ -24,8 +24,9 @@ import (
 type incident struct {
 	name  string
 	stage func(s *stand)
-	// here says that it is mended here: in three clicks at most and a typed word, or in three commands.
-	// Else two clicks, or two commands, lead to its cause; the page says what to do outside.
+	// here says that it is mended here: in three clicks at most and a typed word, or in three
+	// commands. Else two clicks, or two commands, lead to its cause; the page says what to do
+	// outside.
 	here     bool
 	console  func(p *person)
 	commands func(p *person)
@@ -269,8 +270,9 @@ func incidents() []incident {
 	}
 }
 
-// Somebody is called at night, looks at the first page, and mends it in three clicks at most and a typed
-// word, or in three commands; or reads the cause, and what to do outside, after two clicks at most.
+// Somebody is called at night, looks at the first page, and mends it in three clicks at most and a
+// typed word, or in three commands; or reads the cause, and what to do outside, after two clicks
+// at most.
 func TestIncidents(t *testing.T) {
 	v, err := chromedp.CallBrowser(chrome.ctx, browser.GetVersion, cdp.Empty{})
 	require.NoError(t, err)

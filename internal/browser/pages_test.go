@@ -222,8 +222,8 @@ func (p *person) faults() (all []finding) {
 	return all
 }
 
-// Each page is without fault, by day and by night; on a phone none is wider than the screen; and the
-// browser finds nothing that the policy forbids.
+// Each page is without fault, by day and by night; on a phone none is wider than the screen; and
+// the browser finds nothing that the policy forbids.
 func TestPages(t *testing.T) {
 	s := newStand(t)
 	s.night()
@@ -314,8 +314,8 @@ func TestFaultsAreFound(t *testing.T) {
 	assert.Equal(t, "label", faults[0].ID)
 }
 
-// The script switches the theme, which stays, and puts a button that copies beside each id. A first page that is
-// live shows what has changed, until that is paused.
+// The script switches the theme, which stays, and puts a button that copies beside each id. A
+// first page that is live shows what has changed, until that is paused.
 func TestScript(t *testing.T) {
 	s := newStand(t)
 	s.add(one("orders", "b1"))

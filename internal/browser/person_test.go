@@ -184,8 +184,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// command runs dltbatch, and types what it asks for. It returns what it shows. Exit code 6 says that
-// something was found.
+// command runs dltbatch, and types what it asks for. It returns what it shows. Exit code 6 says
+// that something was found.
 func (p *person) command(typed string, args ...string) string {
 	p.Helper()
 	bin, err := program()

@@ -13,8 +13,8 @@ import (
 // maxHigh is how high a picture is at most; below, the page is cut off.
 const maxHigh = 2200
 
-// smaller cuts a picture off, and leaves it its most frequent colours alone: a fifth of the bytes is
-// left, and nothing that the eye misses.
+// smaller cuts a picture off, and leaves it its most frequent colours alone: a fifth of the bytes
+// is left, and nothing that the eye misses.
 func smaller(text []byte) ([]byte, error) {
 	in, err := png.Decode(bytes.NewReader(text))
 	if err != nil {

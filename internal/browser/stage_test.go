@@ -120,7 +120,8 @@ func (s *stand) paused() {
 	})
 }
 
-// exec changes the database behind the store's back: an instance that is killed, or time that passes.
+// exec changes the database behind the store's back: an instance that is killed, or time that
+// passes.
 func (s *stand) exec(statement string, args ...any) {
 	s.Helper()
 	_, err := s.db.ExecContext(s.Context(), statement, args...)

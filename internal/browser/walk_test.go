@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quickstart runs the example with its console until the test ends, and returns the console's address.
+// quickstart runs the example with its console until the test ends, and returns the console's
+// address.
 func quickstart(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "quickstart")

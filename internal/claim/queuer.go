@@ -44,12 +44,12 @@ type Options struct {
 	// and MaxInFlight.
 	Query  store.ClaimQuery
 	Margin time.Duration // a claim's requests end this long before the claim does
-	// Request is the time that a request needs. A claim that leaves less is put back, reported, and
-	// made again after a pause.
+	// Request is the time that a request needs. A claim that leaves less is put back, reported,
+	// and made again after a pause.
 	Request      time.Duration
 	ScanInterval time.Duration
-	// Rest returns the longest pause between scans while nothing is open, for as long as hints tell of
-	// what others add; 0 where no hints arrive. Then ScanInterval counts.
+	// Rest returns the longest pause between scans while nothing is open, for as long as hints
+	// tell of what others add; 0 where no hints arrive. Then ScanInterval counts.
 	Rest func() time.Duration
 	// Busy is how long a lane with a batch under way is left alone at most, where no other
 	// batch of the lane may leave; with 0 the lane is not left alone.
@@ -110,8 +110,8 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 }
 
 // Empty may be called at any time. It reports that the last scan read all lanes and found no open
-// batch, and began within the last d, or that nobody has named a lane since ([Queuer.Rests]). It has
-// not looked at lanes that are paused or halted ([store.Store].Lanes).
+// batch, and began within the last d, or that nobody has named a lane since ([Queuer.Rests]). It
+// has not looked at lanes that are paused or halted ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
 	e := q.scan.empty.Load()
 	if e != nil && time.Since(e.began) <= d {
@@ -121,9 +121,9 @@ func (q *Queuer) Empty(d time.Duration) bool {
 	return rests
 }
 
-// Rests may be called at any time. It reports that the last scan, which began then, found nothing open,
-// and that nobody has named a lane since, where hints would have told of one. since is for how long
-// that has been so.
+// Rests may be called at any time. It reports that the last scan, which began then, found nothing
+// open, and that nobody has named a lane since, where hints would have told of one. since is for
+// how long that has been so.
 func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	e := q.scan.empty.Load()
 	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {
@@ -243,8 +243,8 @@ func (q *Queuer) land(f flight) {
 	for _, b := range f.bad {
 		q.o.Held(b.service, b.err)
 	}
-	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row; but
-	// one lane that fails again and again says nothing of the store.
+	// A lane that has failed is claimed from alone. So claims in a row may be flights in a row;
+	// but one lane that fails again and again says nothing of the store.
 	if f.went {
 		q.strikes = 0
 	}

@@ -29,8 +29,8 @@ type scan struct {
 	under   bool                        // a scan is under way
 	ended   chan scanned                // capacity one
 
-	// rest is the pause after the last scan, where that found nothing open, and nobody has named a lane
-	// since; else 0. since is when the first scan began of those that found nothing in a row.
+	// rest is the pause after the last scan, where that found nothing open, and nobody has named a
+	// lane since; else 0. since is when the first scan began of those that found nothing in a row.
 	rest  time.Duration
 	since time.Time
 	// empty is set where the last scan read all lanes and found none. Anybody reads it.
@@ -120,8 +120,8 @@ func (p *scan) end(ctx context.Context, s scanned) {
 	p.empty.Store(&emptiness{p.since, s.began, p.due.Add(p.o.Query.TTL / 4)})
 }
 
-// stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now on
-// scans come as often as usual, until they find nothing again.
+// stir ends a rest, because somebody named a lane, or because no hints arrive any more: from now
+// on scans come as often as usual, until they find nothing again.
 func (p *scan) stir() {
 	if p.rest == 0 {
 		return

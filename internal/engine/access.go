@@ -11,14 +11,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// access is the store as one user of it has it: a loop of a Run, or everybody outside of the loops.
-// Every call goes through call.
+// access is the store as one user of it has it: a loop of a Run, or everybody outside of the
+// loops. Every call goes through call.
 type access struct {
 	store.Store // a substituted
 	meter
 	loop string // "" outside of loops
-	// row says that writes are of this instance's own row. They clear nothing but their own failures:
-	// other tables may take no writes.
+	// row says that writes are of this instance's own row. They clear nothing but their own
+	// failures: other tables may take no writes.
 	row bool
 	// trouble reports a panic outside of loops, where nobody would log its stack; nil in a loop.
 	trouble func(error)
@@ -44,8 +44,8 @@ func storeMeter(to calls, v *vitals) meter {
 	return m
 }
 
-// writing are the calls of loops that write whenever they succeed: on a server that takes no writes
-// they fail, while reads go on.
+// writing are the calls of loops that write whenever they succeed: on a server that takes no
+// writes they fail, while reads go on.
 var writing = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
 
 // call calls the store, about n items, or about as many as came back.
@@ -119,8 +119,8 @@ func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return call(ctx, a, "lanes", 0, length, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
 }
 
-// Claim takes nothing from lanes that the gate holds, and leaves out the runs of lanes in which the
-// database has forgotten something.
+// Claim takes nothing from lanes that the gate holds, and leaves out the runs of lanes in which
+// the database has forgotten something.
 func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
 	if a.gate != nil {
 		if q.Lanes, err = a.gate.open(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
@@ -152,8 +152,8 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 }
 
 // Pending leaves out batches that another ledger serves: this ledger's answers mean nothing for
-// them. If a service is held for another reason, its batches in flight are still followed. It gives
-// back the bytes that the database has forgotten: the ledger must not be asked about others.
+// them. If a service is held for another reason, its batches in flight are still followed. It
+// gives back the bytes that the database has forgotten: the ledger must not be asked about others.
 func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
 	if a.gate != nil && err == nil {

@@ -35,8 +35,8 @@ func checkService(st store.Store, traits dlt.Traits, o Options) error {
 }
 
 // checkRenewal refuses claims that have no time for both requests of an attempt, if the ledger's
-// client prepares before each POST. Where Prepare took as long as it may, no time would be left for
-// the POST: the batch would be put back and claimed again, for ever and without an error.
+// client prepares before each POST. Where Prepare took as long as it may, no time would be left
+// for the POST: the batch would be put back and claimed again, for ever and without an error.
 func checkRenewal(traits dlt.Traits, o Options) error {
 	if least := 2*o.RequestTimeout + o.Margin; traits.Prepares && traits.Renews && o.ClaimTTL <= least {
 		return BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than twice RequestTimeout (%s) and its margin (%s): the ledger %q prepares before each POST (dlt.Traits.Renews)",
@@ -55,8 +55,8 @@ func checkOrder(traits dlt.Traits, o Options) error {
 	return nil
 }
 
-// checkOneRun refuses a strategy with several runs of a lane at once if the ledger prepares each batch
-// by what it has prepared for those before it: two runs would get the same.
+// checkOneRun refuses a strategy with several runs of a lane at once if the ledger prepares each
+// batch by what it has prepared for those before it: two runs would get the same.
 func checkOneRun(traits dlt.Traits, o Options) error {
 	if traits.Prepares && traits.PreparesInOrder && traits.MaxInFlightPerService != 1 && !o.Strategy.OneRun() {
 		return BadOption("Strategy", o.Strategy.Name,

@@ -91,8 +91,8 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 			}
 		}
 	}
-	// A Run that ErrDrain gave up may still be here, in a client that ignored its context. The next
-	// Run has begun to judge anew by then, and the map is its.
+	// A Run that ErrDrain gave up may still be here, in a client that ignored its context. The
+	// next Run has begun to judge anew by then, and the map is its.
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("who serves %d services: %w", len(unjudged), err)
 	}
@@ -171,8 +171,8 @@ func (g *gate) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight
 	return slices.DeleteFunc(rows, func(f store.InFlight) bool { return g.others(f.Key.Service) }), nil
 }
 
-// renamed reports whether a route leads a service to a ledger of another name than the known one. After a
-// panic of the client the known name counts.
+// renamed reports whether a route leads a service to a ledger of another name than the known one.
+// After a panic of the client the known name counts.
 func (g *gate) renamed(s batch.ServiceID, known service) bool {
 	if known.terms == nil || !known.terms.Routed {
 		return false
@@ -181,7 +181,8 @@ func (g *gate) renamed(s batch.ServiceID, known service) bool {
 	return err == nil && now.Name != known.name()
 }
 
-// moved is the error for a batch whose ledger has another name than at its claim. Nothing was sent.
+// moved is the error for a batch whose ledger has another name than at its claim. Nothing was
+// sent.
 func (g *gate) moved(op string, s batch.ServiceID) error {
 	known := g.known(s)
 	if !known.judged {

@@ -44,8 +44,8 @@ func (e *Engine) Ended(keys ...batch.Key) {
 // Hash is what hints call a batch.
 func Hash(key batch.Key) uint64 { return store.KeyHash(string(key.Service), string(key.ID)) }
 
-// HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx is
-// done. It calls look when some may have been missed.
+// HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx
+// is done. It calls look when some may have been missed.
 func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
 	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.Many.Has(store.TopicFinals)) }, look)
 }
@@ -58,9 +58,9 @@ func (r *run) hear(ctx context.Context) {
 	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
 }
 
-// heard names the lanes of a hint that this Run has served already. A scan finds the others, if they
-// have a batch: names may be made up, and who serves a service is decided for good when a claim meets
-// it. So does a scan while more lanes wait for a look than it reads.
+// heard names the lanes of a hint that this Run has served already. A scan finds the others, if
+// they have a batch: names may be made up, and who serves a service is decided for good when a
+// claim meets it. So does a scan while more lanes wait for a look than it reads.
 func (r *run) heard(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.Many.Has(store.TopicLanes) || waiting > scanLanes {
@@ -74,7 +74,8 @@ func (r *run) heard(h store.Hint) {
 	}
 }
 
-// takes reports whether this Run can send a service's batches now, so that nobody else has to be told.
+// takes reports whether this Run can send a service's batches now, so that nobody else has to be
+// told.
 func (r *run) takes(s batch.ServiceID) bool {
 	return !r.end.begun.Load() && r.gate.known(s).err == nil && r.submitter.Closed(s) <= 0
 }
@@ -107,8 +108,8 @@ func (e *Engine) hintsChanged(t store.Topics, before, now hints.State) {
 	}
 }
 
-// logHints writes down that no hints about topics arrive, once for each reason, and that they arrive
-// again.
+// logHints writes down that no hints about topics arrive, once for each reason, and that they
+// arrive again.
 func (e *Engine) logHints(t store.Topics, before, now hints.State) {
 	attrs := []slog.Attr{slog.String("about", t.String())}
 	level, line := slog.LevelDebug, lineHears

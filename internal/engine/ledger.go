@@ -38,7 +38,8 @@ func ledgerMeter(to calls, v *vitals) meter {
 // Traits returns the traits that a service is resolved to.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
 
-// shown is the name of the ledger as people read it, or the names of all for which the client stands.
+// shown is the name of the ledger as people read it, or the names of all for which the client
+// stands.
 func (l ledger) shown() string {
 	t := l.Traits("")
 	return batch.Excerpt(cmp.Or(t.Ledgers, t.Name), 512)

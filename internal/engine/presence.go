@@ -89,7 +89,8 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
 		rest, now := p.rests(calmRest), time.Now()
 		flowed := p.stretch(now)
-		// What came and went since the last look is shown now, and that it is over at the next look.
+		// What came and went since the last look is shown now, and that it is over at the next
+		// look.
 		idle := rest > 0 && !flowed && !p.since().After(looked)
 		looked = now
 		if err == nil && rested && idle && now.Sub(shown) < rest {
@@ -108,9 +109,9 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	}
 }
 
-// show writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the three
-// only the row says whether the database takes writes: counting may fail because there is too much to
-// count.
+// show writes the row, and where that is wanted counts, if it is due, and reads the counts. Of the
+// three only the row says whether the database takes writes: counting may fail because there is
+// too much to count.
 func (p *presence) show(ctx context.Context, rests, count bool) error {
 	row := p.now(ctx)
 	if row.Every = statsEvery; rests {
@@ -128,8 +129,8 @@ func (p *presence) show(ctx context.Context, rests, count bool) error {
 	return errors.Join(kept, counted, read)
 }
 
-// stretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are as
-// long while the row is written less often.
+// stretch ends a stretch of the flow, and reports whether anything happened in it. Stretches are
+// as long while the row is written less often.
 func (p *presence) stretch(at time.Time) bool {
 	f, ok := p.flow(at)
 	if !ok {

@@ -27,10 +27,10 @@ type kept struct {
 	done   bool // further services with these settings change nothing
 }
 
-// keepTraits records what this process relies on for the ledger that serves s, once per ledger name
-// and Run, once more where a service has other traits, and for each service until the record names
-// enough of them or another process has replaced it. It reports a difference before it replaces the
-// old record: if the process dies in between, the next process reports it.
+// keepTraits records what this process relies on for the ledger that serves s, once per ledger
+// name and Run, once more where a service has other traits, and for each service until the record
+// names enough of them or another process has replaced it. It reports a difference before it
+// replaces the old record: if the process dies in between, the next process reports it.
 func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
 	g.keeping.Lock()

@@ -16,8 +16,8 @@ const (
 	pruneEvery = time.Minute
 )
 
-// retain removes records that have been final for Options.Retention, until ctx is done: batches and
-// orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once
+// retain removes records that have been final for Options.Retention, until ctx is done: batches
+// and orders, ids in the journal, acts of operators. It does so once a minute, and goes on at once
 // while a chunk of one kind was full. [store.Store].Prune says what stays.
 func (r *run) retain(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.buries}

@@ -162,8 +162,8 @@ func (v *services) maxInFlight(s batch.ServiceID) int { return v.of(s).MaxInFlig
 func (v *services) keepsOrder(s batch.ServiceID) bool { return v.of(s).KeepsOrder }
 
 // buries reports that a service's batches leave tombstones, because a batch that is added again
-// would take effect again, or may: this Runner's traits say nothing of another ledger, which serves
-// the service.
+// would take effect again, or may: this Runner's traits say nothing of another ledger, which
+// serves the service.
 func (v *services) buries(s batch.ServiceID, ledger string) bool {
 	t := v.of(s)
 	return otherLedger(ledger, t.Name) != nil || !t.AddAgainHarmless

@@ -60,8 +60,8 @@ func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([
 	return nil, nil
 }
 
-// ReadTexts finds none where the store keeps no texts, and SwapTexts keeps none: so nothing that is
-// recorded contradicts.
+// ReadTexts finds none where the store keeps no texts, and SwapTexts keeps none: so nothing that
+// is recorded contradicts.
 func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if s.can.Has(store.CanKeepTexts) {
 		return s.Store.ReadTexts(ctx, kind, names...)

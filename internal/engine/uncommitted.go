@@ -8,8 +8,8 @@ import (
 )
 
 // uncommitted are lanes to which an application's transaction has added. Nobody tells that such a
-// transaction is committed, unless the application calls Wake. So each lane is looked at once more,
-// after the time that a scan took before Runners rested.
+// transaction is committed, unless the application calls Wake. So each lane is looked at once
+// more, after the time that a scan took before Runners rested.
 type uncommitted struct {
 	after time.Duration
 	look  func(batch.ServiceID)

@@ -177,8 +177,8 @@ func (v *vitals) counted(s store.Stats) {
 	v.anyOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
 }
 
-// open reports whether the counts that were read last have an open batch or order. While they have one,
-// they are read as often as ever.
+// open reports whether the counts that were read last have an open batch or order. While they have
+// one, they are read as often as ever.
 func (v *vitals) open() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package events makes the events of a Runner and hands them on: to the application's observers, to
-// the log, and to what Health says of pauses, held services, warnings and troubles.
+// Package events makes the events of a Runner and hands them on: to the application's observers,
+// to the log, and to what Health says of pauses, held services, warnings and troubles.
 package events
 
 import (

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// logHandler contains panics in the handler of Options.Logger, which is called in every part and by
-// the parts of other packages. A line about such a panic would panic again, so only Health shows
-// it.
+// logHandler contains panics in the handler of Options.Logger, which is called in every part and
+// by the parts of other packages. A line about such a panic would panic again, so only Health
+// shows it.
 type logHandler struct {
 	slog.Handler
 	trouble func(error)

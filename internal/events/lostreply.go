@@ -40,9 +40,10 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	return a
 }
 
-// movedOn reports the events of an outcome whose first answer may have been lost, where the row has
-// moved on by more than this outcome before the repetition, which was fenced: nobody else reports
-// them. The row, its reports and acts and the lane's control say whether the first write was done.
+// movedOn reports the events of an outcome whose first answer may have been lost, where the row
+// has moved on by more than this outcome before the repetition, which was fenced: nobody else
+// reports them. The row, its reports and acts and the lane's control say whether the first write
+// was done.
 func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 	row := w.Applied.Row
 	event := batch.Event{
@@ -78,8 +79,8 @@ func called(w inhand.Recorded) bool {
 	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
 }
 
-// ended reports whether an outcome made its batch final, and in which state: the row still is, or a
-// person requeued the batch since the outcome's report was stored.
+// ended reports whether an outcome made its batch final, and in which state: the row still is, or
+// a person requeued the batch since the outcome's report was stored.
 func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
@@ -99,8 +100,8 @@ func (r *Run) ended(ctx context.Context, w inhand.Recorded) (state batch.State, 
 }
 
 // finalBefore reports whether the batch of a row may have been final before. Then the store has a
-// report of a verdict against it, of an attempt that spent its budget, or an operator's act. If the
-// store gives no answer in time, that is reported as trouble.
+// report of a verdict against it, of an attempt that spent its budget, or an operator's act. If
+// the store gives no answer in time, that is reported as trouble.
 func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	reports, acts, err := r.told(ctx, key)
 	switch {

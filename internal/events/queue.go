@@ -6,9 +6,9 @@ import (
 )
 
 // queue holds values for a receiver that may be slow, and never makes their sender wait. It holds
-// them until they are delivered, one after the other and in their order, on a goroutine that exists
-// only while there are any. A value that finds the queue full is lost. All methods may be called
-// concurrently.
+// them until they are delivered, one after the other and in their order, on a goroutine that
+// exists only while there are any. A value that finds the queue full is lost. All methods may be
+// called concurrently.
 type queue[T any] struct {
 	deliver func(T)
 	most    int

@@ -36,8 +36,9 @@ type repeated[V any] struct {
 }
 
 // newRepeats returns an empty repeats, which starts nothing. It calls say for a key once in every,
-// as long as something happens under it, and once when nothing did in the last every. say is called
-// by a timer, or by end. It knows at most so many keys: what happens under others is always new.
+// as long as something happens under it, and once when nothing did in the last every. say is
+// called by a timer, or by end. It knows at most so many keys: what happens under others is always
+// new.
 func newRepeats[K comparable, V any](every time.Duration, most int, say func(sum[V])) *repeats[K, V] {
 	return &repeats[K, V]{every: every, most: most, say: say, known: map[K]*repeated[V]{}}
 }

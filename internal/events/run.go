@@ -29,8 +29,8 @@ type Run struct {
 	over    atomic.Bool
 }
 
-// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done. reliant
-// says that the strategy relies on the order in which the ledger gets batches.
+// Begin begins a Run. Until its end events carry the values of ctx, also after ctx is done.
+// reliant says that the strategy relies on the order in which the ledger gets batches.
 func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.ServiceID) dlt.Traits, reliant bool) *Run {
 	values := context.WithoutCancel(ctx)
 	observe := func(e batch.Event) { r.Observe(values, e) }

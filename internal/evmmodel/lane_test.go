@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lane is one account's three payments, several of them under way. What a row keeps, and when a slot
-// is given up, is the same as for one payment; the lane adds how a nonce follows those of the others. Each
-// field breaks a rule.
+// A lane is one account's three payments, several of them under way. What a row keeps, and when a
+// slot is given up, is the same as for one payment; the lane adds how a nonce follows those of the
+// others. Each field breaks a rule.
 type laneRules struct {
 	keepsUnfenced bool // the row keeps bytes without a look at its version and bytes
 	voidsUnfinal  bool // a slot is given up for a block that may be taken back
@@ -497,8 +497,8 @@ func searchLane(r laneRules, b bounds) finding {
 	})
 }
 
-// With three payments of an account under way each is executed once at most, in their order as long as
-// nobody else uses a nonce of theirs, and the lane always comes to its end.
+// With three payments of an account under way each is executed once at most, in their order as
+// long as nobody else uses a nonce of theirs, and the lane always comes to its end.
 func TestLane(t *testing.T) {
 	all := []bounds{{processes: 1, faults: 1}, {processes: 2, faults: 0}}
 	if *large {

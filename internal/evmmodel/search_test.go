@@ -40,8 +40,9 @@ func search(r rules, b bounds) finding {
 	return f
 }
 
-// explore goes through all worlds that can be reached, the nearest first. It stops at the first that
-// breaks a promise. Where none does, it looks for worlds from which no end can be reached any more.
+// explore goes through all worlds that can be reached, the nearest first. It stops at the first
+// that breaks a promise. Where none does, it looks for worlds from which no end can be reached any
+// more.
 func explore[W comparable](first W, broken func(*W) string, final func(*W) bool, next func(W, func(W, string))) finding {
 	f := finding{}
 	worlds, links := []W{first}, []link{{from: -1}}

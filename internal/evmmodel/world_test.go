@@ -88,8 +88,8 @@ const (
 	isDead // never ours, or never sent
 )
 
-// monitor has read the row, and then asked the chain. Of all processes at most one does so at a time:
-// two would write by the same version.
+// monitor has read the row, and then asked the chain. Of all processes at most one does so at a
+// time: two would write by the same version.
 type monitor struct {
 	on      bool
 	current bool
@@ -97,8 +97,8 @@ type monitor struct {
 	verdict verdict
 }
 
-// world is a state of everything. Versions of the row are not counted: who holds the present one is
-// all that matters.
+// world is a state of everything. Versions of the row are not counted: who holds the present one
+// is all that matters.
 type world struct {
 	row     standing
 	keeps   kept

@@ -16,8 +16,9 @@ func ByInstance(c batch.Cause) bool {
 	return false
 }
 
-// ByLedger reports whether a batch with this cause goes on only once instances post again, where none
-// does because of the ledger's answers of this kind. A ledger that is not reached cannot be asked either.
+// ByLedger reports whether a batch with this cause goes on only once instances post again, where
+// none does because of the ledger's answers of this kind. A ledger that is not reached cannot be
+// asked either.
 func ByLedger(c batch.Cause, kind batch.ErrorKind) bool {
 	switch c {
 	case batch.CauseInDoubt, batch.CauseLedger, batch.CauseSettling:

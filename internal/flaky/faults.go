@@ -1,8 +1,8 @@
 // Package flaky makes calls of a store fail at random: one call in so many, half of the
 // failures before the call is carried out, half after, when only the answer is lost. [Store]
 // and [Orders] fail a store's calls, [Faults.Open] the statements of a SQL driver, COMMIT
-// included. [Every] instead makes each statement of each operation fail in turn, and leaves nothing to
-// chance. It is for tests.
+// included. [Every] instead makes each statement of each operation fail in turn, and leaves
+// nothing to chance. It is for tests.
 package flaky
 
 import (
@@ -90,14 +90,16 @@ func (f *Faults) String() string {
 	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.before, after, f.after)
 }
 
-// Strike makes one call fail: the nth from now that kind is about, in the way of kind. It begins to count anew.
+// Strike makes one call fail: the nth from now that kind is about, in the way of kind. It begins
+// to count anew.
 func (f *Faults) Strike(n int, kind Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen, f.counts, f.at, f.kind, f.struck = 0, 0, n, kind, ""
 }
 
-// Struck returns how many calls came since Strike, and the name of the call that failed; "" for none.
+// Struck returns how many calls came since Strike, and the name of the call that failed; "" for
+// none.
 func (f *Faults) Struck() (seen int, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 var ErrDeaf = errors.New("flaky: the session that listens was lost")
 
 // Hints is a store whose hints are lost, doubled, late and made up, at random by seed, for each
-// listener in another way. In one seed of four every hint is lost, and the listeners believe all the
-// same that they hear.
+// listener in another way. In one seed of four every hint is lost, and the listeners believe all
+// the same that they hear.
 type Hints struct {
 	store.Store
 	deaf bool
@@ -94,7 +94,8 @@ func (s *Hints) draw(rng *rand.Rand, h store.Hint) []time.Duration {
 
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
-// Forge tells a hint that nothing has happened for: a lane that nobody has, finals that nobody saw.
+// Forge tells a hint that nothing has happened for: a lane that nobody has, finals that nobody
+// saw.
 func (s *Hints) Forge(ctx context.Context, n int, lanes ...batch.ServiceID) error {
 	h := store.Hint{From: fmt.Sprint("forged ", n), Lanes: append(lanes, batch.ServiceID(fmt.Sprint("forged", n))), Many: store.TopicFinals | store.TopicOrders}
 	return s.Store.Tell(ctx, h)

@@ -15,8 +15,8 @@ const (
 	// Shutdown is a server that ends the connection once it has carried the call out, and says so
 	// (SQLSTATE 57P01): as a COMMIT may end that waits for a standby.
 	Shutdown
-	// Undone is an error of a call that was not carried out, after which the transaction is gone: as SQLite
-	// ends one by itself where the disk is full.
+	// Undone is an error of a call that was not carried out, after which the transaction is gone:
+	// as SQLite ends one by itself where the disk is full.
 	Undone
 	// Doomed is a COMMIT in a transaction that had failed, which PostgreSQL answers with ROLLBACK.
 	Doomed

@@ -77,8 +77,8 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	return done(s.F, "Checked", func() error { return s.Store.Checked(ctx, due) })
 }
 
-// ReadTexts is [store.Store].ReadTexts. The name of the ledger is read without a failure: a Run that cannot
-// read it ends at once.
+// ReadTexts is [store.Store].ReadTexts. The name of the ledger is read without a failure: a Run
+// that cannot read it ends at once.
 func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if kind == store.TextLedger {
 		return s.Store.ReadTexts(ctx, kind, names...)
@@ -94,7 +94,8 @@ func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 	return v.all, v.now, err
 }
 
-// SwapTexts is [store.Store].SwapTexts. The name of the ledger is written without a failure, as it is read.
+// SwapTexts is [store.Store].SwapTexts. The name of the ledger is written without a failure, as it
+// is read.
 func (s *Store) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if len(texts) > 0 && texts[0].Kind == store.TextLedger {
 		return s.Store.SwapTexts(ctx, texts...)

@@ -68,8 +68,9 @@ func asByDefault(o *groups.Settings) {
 	o.Max, o.Timeout, o.Retry = 500, 15*time.Second, time.Minute
 }
 
-// One locked row holds up no other outcome, except those of the first write, which has to find out.
-// More outcomes about that row hold up nobody, and are written in their order once the lock ends.
+// One locked row holds up no other outcome, except those of the first write, which has to find
+// out. More outcomes about that row hold up nobody, and are written in their order once the lock
+// ends.
 func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newLocks("locked")
@@ -104,8 +105,8 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// Many locked rows that came in one group with others do not hold these up for long, nor what comes
-// later.
+// Many locked rows that came in one group with others do not hold these up for long, nor what
+// comes later.
 func TestLockedRowsAreSortedOut(t *testing.T) {
 	for _, n := range []int{1, 10} {
 		synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,8 @@ func large(id string, bytes int) store.Outcome {
 	return o
 }
 
-// A group is bounded by the bytes of its receipts, too, however its outcomes came together, and one
-// outcome that is larger goes alone.
+// A group is bounded by the bytes of its receipts, too, however its outcomes came together, and
+// one outcome that is larger goes alone.
 func TestAGroupHasSoManyBytes(t *testing.T) {
 	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
 	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}

@@ -1,5 +1,5 @@
-// Package hints tells other processes where a look is worth while, and hears what they tell. Nothing
-// rests on it: scans and the looks of those who wait find everything without it, later.
+// Package hints tells other processes where a look is worth while, and hears what they tell.
+// Nothing rests on it: scans and the looks of those who wait find everything without it, later.
 package hints
 
 import (
@@ -26,8 +26,8 @@ type Options struct {
 	Store Store // nil is a store without hints: nothing is told, and nothing heard
 	// Timeout bounds a Tell.
 	Timeout time.Duration
-	// Changed is called when the node begins to hear about topics, and when it hears no more of them
-	// or the reason for that changes; nil is nobody.
+	// Changed is called when the node begins to hear about topics, and when it hears no more of
+	// them or the reason for that changes; nil is nobody.
 	Changed func(t store.Topics, before, now State)
 }
 
@@ -38,8 +38,8 @@ type State struct {
 	Err   error     // why not; nil at first, and after a listener that ended as it should
 }
 
-// Forget is after how long without a word of it a listener counts as gone. Listeners tell of themselves once a
-// minute.
+// Forget is after how long without a word of it a listener counts as gone. Listeners tell of
+// themselves once a minute.
 const Forget = 150 * time.Second
 
 // Node tells and hears for one Runner. Its methods may be called concurrently.
@@ -97,8 +97,8 @@ func (n *Node) Wanted(t store.Topics) bool {
 	return false
 }
 
-// maxPeers bounds how many listeners a node remembers: anybody may make them up. With more it takes it that
-// somebody listens to everything.
+// maxPeers bounds how many listeners a node remembers: anybody may make them up. With more it
+// takes it that somebody listens to everything.
 const maxPeers = 1000
 
 // forget drops the listeners that are gone. The caller holds the lock.
@@ -127,8 +127,8 @@ func (n *Node) heard(h store.Hint) {
 }
 
 // Hear gives hints about these topics to heard until ctx is done. It calls look when what happened
-// before may not have been heard: each time that it has become live. Where hints do not arrive it tries
-// again, less and less often.
+// before may not have been heard: each time that it has become live. Where hints do not arrive it
+// tries again, less and less often.
 func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.Hint), look func()) {
 	live := false // only Live and, after Hear has returned, this function use it
 	var mu sync.Mutex

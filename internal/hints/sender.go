@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions that
-	// notify one after the other.
+	// gap is the shortest time between two hints of a process: PostgreSQL commits transactions
+	// that notify one after the other.
 	gap = 10 * time.Millisecond
-	// maxNames is how many names of a topic wait to be told. With more the topic is told as a whole.
+	// maxNames is how many names of a topic wait to be told. With more the topic is told as a
+	// whole.
 	maxNames = 1000
 )
 

@@ -1,6 +1,6 @@
-// Package incident has the sentences about what is wrong. Each thing that may be wrong has one, and
-// the command, the console, package operator and [github.com/dltbatch/dltbatch/health.Health.Attention]
-// all take it from here.
+// Package incident has the sentences about what is wrong. Each thing that may be wrong has one,
+// and the command, the console, package operator and
+// [github.com/dltbatch/dltbatch/health.Health.Attention] all take it from here.
 package incident
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Closed says why a ledger takes nothing. A kind that a client does not name is a ledger that is not
-// reached.
+// Closed says why a ledger takes nothing. A kind that a client does not name is a ledger that is
+// not reached.
 func Closed(kind batch.ErrorKind) string {
 	switch kind {
 	case batch.KindMisconfigured:

@@ -195,8 +195,8 @@ func (s *slot) question(now time.Time) Question {
 	return Question{Row: s.Aged(now), Seen: now.Sub(s.Read), Unwritten: s.Phase == Accepted}
 }
 
-// hasten lets the questions about batches come now that were to come at a time, and reports whether
-// there were any: a batch may have been asked about meanwhile, or need no answer now.
+// hasten lets the questions about batches come now that were to come at a time, and reports
+// whether there were any: a batch may have been asked about meanwhile, or need no answer now.
 func (all *entries) hasten(keys []batch.Key, at, now time.Time) (came bool) {
 	for _, key := range keys {
 		if s := all.slots[key]; s != nil && s.Ask.Equal(at) {

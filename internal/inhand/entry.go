@@ -31,8 +31,8 @@ const (
 	Open
 	// Committing: the commit is known, and is being written or waits for the end of a live claim.
 	Committing
-	// Watched: the store says Committed, and the ledger may yet take that back. Of the row only the
-	// prepared bytes are known, by which the commit was found.
+	// Watched: the store says Committed, and the ledger may yet take that back. Of the row only
+	// the prepared bytes are known, by which the commit was found.
 	Watched
 )
 
@@ -77,7 +77,8 @@ func (r *reading) Aged(now time.Time) store.InFlight {
 }
 
 // waiting is the outcome that is written at Due: in phase Accepted the acceptance, in other phases
-// a commit that an event reported early, or that a live claim holds back. Without one, Due is zero.
+// a commit that an event reported early, or that a live claim holds back. Without one, Due is
+// zero.
 type waiting struct {
 	Unwritten store.Outcome
 	Due       time.Time
@@ -316,8 +317,8 @@ func (e *Entry) streamed(o store.Outcome, now time.Time, f Facts, r Rules, out *
 	}
 }
 
-// beginWrite begins to write an outcome that is not the commit, after the acceptance, if that still
-// waits.
+// beginWrite begins to write an outcome that is not the commit, after the acceptance, if that
+// still waits.
 func (e *Entry) beginWrite(out *Effects) {
 	if e.Phase == Accepted {
 		e.flush(out)

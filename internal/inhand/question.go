@@ -9,8 +9,9 @@ import (
 // Question is a row to ask the ledger about.
 type Question struct {
 	Row store.InFlight
-	// Then is when the store was asked for the row, which it gave to this process to ask about: the
-	// ages in Row are of then or a little later. Zero: the row is in hand, and its ages are of now.
+	// Then is when the store was asked for the row, which it gave to this process to ask about:
+	// the ages in Row are of then or a little later. Zero: the row is in hand, and its ages are of
+	// now.
 	Then time.Time
 	// Seen is how long this process has known the row as it is, with its claim over, on its own
 	// monotonic clock.
@@ -36,8 +37,9 @@ type Answer struct {
 	Refused bool
 }
 
-// Asked takes the answers to questions that gave no outcome. It returns the rows whose check in the
-// store is to be set, and after what time the first row is due there already; negative for none.
+// Asked takes the answers to questions that gave no outcome. It returns the rows whose check in
+// the store is to be set, and after what time the first row is due there already; negative for
+// none.
 func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 	now := time.Now()
 	var waited []store.Outcome

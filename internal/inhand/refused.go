@@ -12,8 +12,8 @@ type refusal struct {
 	ask  time.Time // when its questions come again by themselves
 }
 
-// refusals are the requests that wait for a hand, the oldest first. They are used under the table's
-// lock.
+// refusals are the requests that wait for a hand, the oldest first. They are used under the
+// table's lock.
 type refusals []refusal
 
 // add remembers a refusal. It forgets refusals whose questions have come due by themselves.

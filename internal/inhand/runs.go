@@ -5,8 +5,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// runs are the last claims of the runs that are out, where their lanes wait for the whole run. They
-// are used under the table's lock.
+// runs are the last claims of the runs that are out, where their lanes wait for the whole run.
+// They are used under the table's lock.
 type runs map[batch.ServiceID]sighting
 
 // begin notes a run.

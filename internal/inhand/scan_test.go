@@ -161,8 +161,8 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 	}
 }
 
-// An event reads a row from the store while a scan, which has leased it, still waits for a hand. The
-// answer sets the check: else nobody would ask again before the lease ends.
+// An event reads a row from the store while a scan, which has leased it, still waits for a hand.
+// The answer sets the check: else nobody would ask again before the lease ends.
 func TestAnEventTakesOverTheRowOfAScan(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -177,8 +177,8 @@ type Recorded struct {
 }
 
 // Written says that the store has answered about a group of outcomes. It wakes the lanes concerned
-// all at once, so that lanes that can go on together do. It writes nothing itself. It returns after
-// what time the first of the rows is due in the store; negative for none.
+// all at once, so that lanes that can go on together do. It writes nothing itself. It returns
+// after what time the first of the rows is due in the store; negative for none.
 func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID
@@ -264,8 +264,8 @@ func (t *Table) Lost(all []store.Outcome) {
 	}
 }
 
-// Watched returns the commits that the ledger may yet take back: their keys, and the prepared bytes
-// by which each was found.
+// Watched returns the commits that the ledger may yet take back: their keys, and the prepared
+// bytes by which each was found.
 func (t *Table) Watched() (rows []Question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -108,8 +108,8 @@ func TestCommand(t *testing.T) {
 	assert.NotContains(t, found, "held snapshot")
 	assert.NotContains(t, found, "pooler")
 
-	// The schema's clock is an hour ahead, and so a transaction that is open is an hour old. The half minute
-	// keeps the text the same, however exactly the clock is read.
+	// The schema's clock is an hour ahead, and so a transaction that is open is an hour old. The
+	// half minute keeps the text the same, however exactly the clock is read.
 	tx, err := s.admin.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.Exec(`SELECT pg_current_xact_id()`)

@@ -63,9 +63,9 @@ func TestConsole(t *testing.T) {
 	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "was paused by ada (r)")
 }
 
-// Fifty people keep the first page up to date, at one process. They cost at most one statement a second
-// together: one look serves all for half a minute (TestPagesKeptUpToDate of package console), and it
-// takes no more than thirty statements.
+// Fifty people keep the first page up to date, at one process. They cost at most one statement a
+// second together: one look serves all for half a minute (TestPagesKeptUpToDate of package
+// console), and it takes no more than thirty statements.
 func TestConsoleIsCheap(t *testing.T) {
 	s := newSpace(t, pooled)
 	s.store()

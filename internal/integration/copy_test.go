@@ -101,8 +101,8 @@ func (s *space) rows() (all []string) {
 }
 
 // Many new batches go by COPY over pgx's own pool, and their rows are those of an INSERT. Where
-// one of them is known the store adds the others, and nothing after a conflict, as ever. A COPY that has
-// to wait ends with its context. AddTx is the same.
+// one of them is known the store adds the others, and nothing after a conflict, as ever. A COPY
+// that has to wait ends with its context. AddTx is the same.
 func TestManyAreCopied(t *testing.T) {
 	t.Parallel()
 	const n = 250

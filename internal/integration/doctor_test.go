@@ -53,8 +53,8 @@ func only(check string, all []found) []found {
 	return slices.DeleteFunc(all, func(f found) bool { return f.Check != check })
 }
 
-// varying are the parts of findings that differ from one run to the next, each with the text for the
-// documentation.
+// varying are the parts of findings that differ from one run to the next, each with the text for
+// the documentation.
 var varying = []struct {
 	from *regexp.Regexp
 	to   string

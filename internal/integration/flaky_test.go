@@ -102,7 +102,8 @@ func TestOneStatementInTenFails(t *testing.T) {
 	}
 }
 
-// Each statement of each operation fails once, in each way in which a server or a connection fails.
+// Each statement of each operation fails once, in each way in which a server or a connection
+// fails.
 func TestEveryStatementFails(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -52,8 +52,8 @@ func TestClaimFromMemory(t *testing.T) {
 	}
 }
 
-// Three processes on one schema: each claim shows and returns what was added under its id, whichever
-// process added it, and whatever happened to the batch or to others before.
+// Three processes on one schema: each claim shows and returns what was added under its id,
+// whichever process added it, and whatever happened to the batch or to others before.
 func TestClaimsAreWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -149,8 +149,8 @@ func TestCallsUnderAHeldSnapshot(t *testing.T) {
 // their own then.
 const heldMore = 40
 
-// growing are calls that walk dead rows: see docs/performance-appendix.md. A scan for lanes does so
-// after a scan that found none. A List without a lane reads all open rows, and a List of a
+// growing are calls that walk dead rows: see docs/performance-appendix.md. A scan for lanes does
+// so after a scan that found none. A List without a lane reads all open rows, and a List of a
 // lane passes over the rows that retention has removed in front.
 var growing = map[string]bool{
 	"Lanes, nothing open": true, "Counts": true, "List, open": true, "List of a lane": true,

@@ -27,8 +27,8 @@ func slowly(o dltbatch.Options) *dltbatch.Options {
 	return &o
 }
 
-// twoProcesses are two Runners on a space: the first runs, the second adds and waits. The listener is
-// live, and the first scan is over.
+// twoProcesses are two Runners on a space: the first runs, the second adds and waits. The listener
+// is live, and the first scan is over.
 func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
 	t.Helper()
 	tier.Hints(t)
@@ -65,8 +65,8 @@ func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	assert.Equal(t, batch.Committed, rec.State)
 }
 
-// What one process adds another delivers at once, and the first hears of its end, with every driver, and
-// through PgBouncer with a session that goes past it.
+// What one process adds another delivers at once, and the first hears of its end, with every
+// driver, and through PgBouncer with a session that goes past it.
 func TestProcessesWakeEachOther(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled.inRace(), pgx, libpq, pooledBounced, pqBounced} {
@@ -107,8 +107,8 @@ func hearing(t *testing.T, st store.Store) error {
 	return err
 }
 
-// Where nothing can arrive a test finds that out: behind PgBouncer in transaction mode, with lib/pq, in a
-// pool of few connections, on a standby, and in another database.
+// Where nothing can arrive a test finds that out: behind PgBouncer in transaction mode, with
+// lib/pq, in a pool of few connections, on a standby, and in another database.
 func TestWhoHearsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T) error{

@@ -151,9 +151,9 @@ func (t *traffic) see(kind byte, body []byte, frame bool) {
 	}
 }
 
-// An idle Runner leaves the database alone: in all it sends at most two statements a second. It asks for
-// lanes each second, which answers for the monitor, too, and now and then it looks for batches that
-// another process left under way, shows itself, counts and prunes.
+// An idle Runner leaves the database alone: in all it sends at most two statements a second. It
+// asks for lanes each second, which answers for the monitor, too, and now and then it looks for
+// batches that another process left under way, shows itself, counts and prunes.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -186,8 +186,8 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			// A short time may have more than its share of what comes every 15 s, or every minute.
 			const beats = 16
 			assert.LessOrEqual(t, float64(after.work-before.work), 2*seconds+beats)
-			// A transaction is not needed to see that there is nothing. With lib/pq a statement in one
-			// takes two round trips.
+			// A transaction is not needed to see that there is nothing. With lib/pq a statement in
+			// one takes two round trips.
 			const transactions = 6
 			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*seconds+beats+2*transactions*(1+seconds/15), "round trips")
 		})

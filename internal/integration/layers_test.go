@@ -92,8 +92,8 @@ func insert(ctx context.Context, driver *entsql.Driver, p Purchase) error {
 	return driver.Exec(ctx, query, args, nil)
 }
 
-// With each layer the application's row and the batch are stored together, or neither is: after a commit,
-// after a batch that AddTx refuses, and after a commit that the database refuses.
+// With each layer the application's row and the batch are stored together, or neither is: after a
+// commit, after a batch that AddTx refuses, and after a commit that the database refuses.
 func TestLayers(t *testing.T) {
 	tier.Plain(t)
 	t.Parallel()

@@ -246,8 +246,8 @@ func TestChooseHoldsTheLane(t *testing.T) {
 	require.Len(t, got.Runs, 1)
 }
 
-// A lease that ends while another holder waits for the stream's row is over for that holder: it reads the
-// clock under the lock.
+// A lease that ends while another holder waits for the stream's row is over for that holder: it
+// reads the clock under the lock.
 func TestALeaseEndsDuringTheWaitForItsLock(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)

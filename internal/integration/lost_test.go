@@ -33,8 +33,8 @@ func takeOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)
 	to(standby)
 }
 
-// A standby takes over that lacks the last acknowledged write. The next claim says so before it takes
-// anything, once, and upkeep goes on saying it.
+// A standby takes over that lacks the last acknowledged write. The next claim says so before it
+// takes anything, once, and upkeep goes on saying it.
 func TestLostCommitsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -84,8 +84,8 @@ func TestLostCommitsAreReported(t *testing.T) {
 	}
 }
 
-// Nothing is reported where nothing is lost: after a crash of the server, after a batch was removed with
-// its tombstone, and where commits wait for the standby that takes over.
+// Nothing is reported where nothing is lost: after a crash of the server, after a batch was
+// removed with its tombstone, and where commits wait for the standby that takes over.
 func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 	t.Run("a crash", func(t *testing.T) {
 		t.Parallel()
@@ -130,8 +130,8 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 	})
 }
 
-// A Runner reports the loss as an event and in its Health, and what it had posted itself is executed once:
-// Adds are gone, and batches that were Committed are waiting again.
+// A Runner reports the loss as an event and in its Health, and what it had posted itself is
+// executed once: Adds are gone, and batches that were Committed are waiting again.
 func TestARunnerReportsLostCommits(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")

@@ -33,8 +33,8 @@ type driver struct {
 	raced   bool // by tests that run with the race detector, too
 }
 
-// inRace is the driver for a test that runs with the race detector, too, with pgx's pool: one in which much
-// happens at once within the process. The others wait for the server most of the time.
+// inRace is the driver for a test that runs with the race detector, too, with pgx's pool: one in
+// which much happens at once within the process. The others wait for the server most of the time.
 func (d driver) inRace() driver {
 	d.raced = d == pooled
 	return d

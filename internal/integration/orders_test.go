@@ -129,8 +129,8 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	require.NoError(t, <-settled)
 }
 
-// A write of an order names the version that it was decided on, and changes nothing where the order has
-// another one.
+// A write of an order names the version that it was decided on, and changes nothing where the
+// order has another one.
 func TestOrderWritesNameTheVersion(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -285,8 +285,8 @@ func partiesReadsWhatItReturns(t *testing.T, s *space) {
 	assert.Equal(t, "500", removed[1], got)
 }
 
-// keptStatements are the statements that store/postgres sends with plans that the server keeps: see
-// keptOnly.
+// keptStatements are the statements that store/postgres sends with plans that the server keeps:
+// see keptOnly.
 var keptStatements = []string{"sqlLockLanes", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlClaimable", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish"}
 

@@ -101,9 +101,9 @@ func busy(t *testing.T, st *app) {
 	calls.Wait()
 }
 
-// After a switch-over the name leads to the old server for a moment, which is a standby now. The pool
-// keeps connections to it. The store does not write there, does not read what may be old, and once the
-// name leads to the new server it needs no restart and no idle time.
+// After a switch-over the name leads to the old server for a moment, which is a standby now. The
+// pool keeps connections to it. The store does not write there, does not read what may be old, and
+// once the name leads to the new server it needs no restart and no idle time.
 func TestSwitchOver(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	standby := primary.Standby(t, "")
@@ -145,8 +145,8 @@ func TestSwitchOver(t *testing.T) {
 	}
 }
 
-// The owner of a database, or its provider, has made it read-only: the store obeys, says so, and goes on
-// by itself once it may. What only reads goes on meanwhile.
+// The owner of a database, or its provider, has made it read-only: the store obeys, says so, and
+// goes on by itself once it may. What only reads goes on meanwhile.
 func TestOwnerMakesItReadOnly(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -21,9 +21,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// TestOtherTablesAreReadFromTheBeginning puts other tables in the place of the known ones, as the restore of a
-// dump does, on a server that goes on running. An old batch in them stands before the remembered position of
-// its lane.
+// TestOtherTablesAreReadFromTheBeginning puts other tables in the place of the known ones, as the
+// restore of a dump does, on a server that goes on running. An old batch in them stands before the
+// remembered position of its lane.
 func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
 	tier.Plain(t)
 	t.Parallel()
@@ -73,8 +73,9 @@ func warningAbout(t *testing.T, st *postgres.Store, kind error) error {
 	return nil
 }
 
-// TestAfterALossyFailoverNothingIsSentTwice claims and posts three batches after the last commit that the standby
-// gets, and lets the standby take over while the ledger, which executes duplicates, works on them.
+// TestAfterALossyFailoverNothingIsSentTwice claims and posts three batches after the last commit
+// that the standby gets, and lets the standby take over while the ledger, which executes
+// duplicates, works on them.
 func TestAfterALossyFailoverNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")

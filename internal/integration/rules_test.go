@@ -13,8 +13,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing. It is a success
-// where the batch was committed, and an error that stores nothing where the batch ended without effect.
+// An Add that waits for a Prune of the same id finds its tombstone, and sends nothing. It is a
+// success where the batch was committed, and an error that stores nothing where the batch ended
+// without effect.
 func TestAddDuringPrune(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -18,8 +18,8 @@ import (
 )
 
 // Serializable transactions that add to different lanes do not fail for each other: none of them
-// reads a page of a table or an index that another one writes. All are open together here, and take
-// turns.
+// reads a page of a table or an index that another one writes. All are open together here, and
+// take turns.
 func TestSerializableTxOfDifferentLanes(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -107,7 +107,8 @@ func (c session) cycle(t *testing.T, b batch.Batch) error {
 }
 
 // Whatever a role, a database or a data source name sets: a store refuses it by the name of the
-// setting, or stores what it was given, and another process with the usual settings reads the same.
+// setting, or stores what it was given, and another process with the usual settings reads the
+// same.
 func TestSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const refused = true

@@ -70,8 +70,9 @@ func joinShards(t *testing.T, l dlt.Ledger, list []shard) *shardSet {
 	return set
 }
 
-// Adders of forty lanes, in calls and in transactions of the application, on two shards of one server
-// and on four of two: each batch takes effect once, and each lane stays in order. The set shows all of them.
+// Adders of forty lanes, in calls and in transactions of the application, on two shards of one
+// server and on four of two: each batch takes effect once, and each lane stays in order. The set
+// shows all of them.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ shards, servers int }{{2, 1}, {4, 2}} {
@@ -185,8 +186,8 @@ func laneOf(number, of int) batch.ServiceID {
 	}
 }
 
-// A schema that is opened as another shard is refused by everything, and a lane of another shard by every
-// addition, also where the process does not know of shards.
+// A schema that is opened as another shard is refused by everything, and a lane of another shard
+// by every addition, also where the process does not know of shards.
 func TestOtherShardsAreRefused(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), shardPool(t, pgtest.Start(t))

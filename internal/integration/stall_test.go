@@ -24,14 +24,14 @@ import (
 
 var stallTime = flag.Duration("stall.time", 10*time.Second, "how long lanes are watched for one that stands still")
 
-// stallBound is how often the watch sees a lane as it was until that stands still. The watch looks five
-// times a second, and less often on a machine that has much to do, as everybody else does. A lane that may
-// go on does so after some milliseconds, and a scan looks at it after a second.
+// stallBound is how often the watch sees a lane as it was until that stands still. The watch looks
+// five times a second, and less often on a machine that has much to do, as everybody else does. A
+// lane that may go on does so after some milliseconds, and a scan looks at it after a second.
 const stallBound = 50
 
-// No lane with room stands still: beside bursts and rests, transactions that stay open, pauses, and a
-// snapshot that is held for half of the time. Where one Runner adds everything and wakes for each AddTx,
-// no lane needs a scan.
+// No lane with room stands still: beside bursts and rests, transactions that stay open, pauses,
+// and a snapshot that is held for half of the time. Where one Runner adds everything and wakes for
+// each AddTx, no lane needs a scan.
 func TestNoLaneStandsStill(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup // side by side, however many tests run at once
@@ -166,8 +166,8 @@ func (w *walk) add(ctx context.Context) {
 	}
 }
 
-// addTx adds in transactions that stay open, to lanes of its own: the order of two transactions that are
-// open at once is not promised.
+// addTx adds in transactions that stay open, to lanes of its own: the order of two transactions
+// that are open at once is not promised.
 func (w *walk) addTx(ctx context.Context) {
 	for w.rest(ctx, 300*time.Millisecond) {
 		i := w.draw(len(w.runners))

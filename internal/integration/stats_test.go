@@ -21,8 +21,8 @@ func waitFor(t *testing.T, is func() bool) {
 	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond)
 }
 
-// A count waits for nobody's writes and nobody waits for it, however long it takes. A process that is
-// followed by another while it counts changes nothing, and one that died is followed.
+// A count waits for nobody's writes and nobody waits for it, however long it takes. A process that
+// is followed by another while it counts changes nothing, and one that died is followed.
 func TestStatsTurns(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -177,8 +177,8 @@ func TestStatsCost(t *testing.T) {
 	assert.InDelta(t, looked, g.of(read), 4)
 }
 
-// Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: a cleaning does
-// not remove them before the snapshot ends.
+// Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: a cleaning
+// does not remove them before the snapshot ends.
 func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
 	t.Parallel()
 	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}

@@ -11,12 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// groups are what the drivers run of the suite, if not all of it. The rules and the statements are one
-// code for all of them: a driver encodes values and holds connections. pgx's own pool runs everything, and
-// lib/pq, which encodes in another way, all but the model and each outcome in each state, which try rules.
-// pgx's driver of database/sql encodes as the pool does, and PgBouncer passes bytes on: they run what has
-// transactions, texts, and calls that are given up. In the groups in which goroutines meet, the pool runs
-// with the race detector, too.
+// groups are what the drivers run of the suite, if not all of it. The rules and the statements are
+// one code for all of them: a driver encodes values and holds connections. pgx's own pool runs
+// everything, and lib/pq, which encodes in another way, all but the model and each outcome in each
+// state, which try rules. pgx's driver of database/sql encodes as the pool does, and PgBouncer
+// passes bytes on: they run what has transactions, texts, and calls that are given up. In the
+// groups in which goroutines meet, the pool runs with the race detector, too.
 var groups = []string{"harness", "add", "claim", "record", "pending", "operate", "text", "context"}
 
 // The conformance suite, with every driver, and with pgx's pool and lib/pq through PgBouncer.

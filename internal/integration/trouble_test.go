@@ -260,8 +260,8 @@ func TestDeadlockIsRepeated(t *testing.T) {
 	}
 }
 
-// Somebody holds the row of a waiting batch. A claim of it fails soon, so that the queuer can claim
-// from the other lanes.
+// Somebody holds the row of a waiting batch. A claim of it fails soon, so that the queuer can
+// claim from the other lanes.
 func TestALockedRowFailsClaimSoon(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {
@@ -294,8 +294,8 @@ func TestALockedRowFailsClaimSoon(t *testing.T) {
 	}
 }
 
-// Somebody holds the row of one batch. A write of it fails soon, with the row's state known to this
-// process and without, so that the recorder can write the other rows without it.
+// Somebody holds the row of one batch. A write of it fails soon, with the row's state known to
+// this process and without, so that the recorder can write the other rows without it.
 func TestALockedRowFailsRecordSoon(t *testing.T) {
 	t.Parallel()
 	for _, d := range []driver{pooled, libpq} {

@@ -33,9 +33,9 @@ type entry struct {
 // which may have read the lane too early; a second claim would only wait for the same lock.
 //
 // A lane that rests is left alone until the end of its rest, even if it is named meanwhile: see
-// Out, Rest and Failed. The other waits are requests for later, which a request for an earlier time
-// replaces: another instance had locked the lane, its next batch is not ready before, its ledger
-// takes nothing now.
+// Out, Rest and Failed. The other waits are requests for later, which a request for an earlier
+// time replaces: another instance had locked the lane, its next batch is not ready before, its
+// ledger takes nothing now.
 //
 // Named lanes have a queue of their own, so that they do not wait for all that a scan finds. A
 // lane that a scan finds while it rests joins the named lanes at the end of its rest.

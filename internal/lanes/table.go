@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All methods
-// may be called concurrently.
+// Table remembers lanes. Parts that know of work name lanes, and the queuer takes them. All
+// methods may be called concurrently.
 type Table struct {
 	few  int
 	wake chan struct{} // capacity one: a wake-up that is due
@@ -101,8 +101,8 @@ const passes = 4
 // or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
 // that is named meanwhile finds a claim free where the submitter has room
 // (TestANamedLaneDoesNotWaitForAScan). A lane that has failed is taken alone until a claim of it
-// goes well: somebody may hold its rows for hours, and the lanes beside it would wait with it. Each
-// lane's claim ends by Done, Failed or Back.
+// goes well: somebody may hold its rows for hours, and the lanes beside it would wait with it.
+// Each lane's claim ends by Done, Failed or Back.
 func (t *Table) Take(n int) (lanes []batch.ServiceID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

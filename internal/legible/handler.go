@@ -5,8 +5,9 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler of a log that passes everything on to h, with texts as [Text] and [Error] have
-// them, and with durations as people write them: a number without a unit means nothing to a reader.
+// Handler returns a handler of a log that passes everything on to h, with texts as [Text] and
+// [Error] have them, and with durations as people write them: a number without a unit means
+// nothing to a reader.
 func Handler(h slog.Handler) slog.Handler { return handler{h} }
 
 type handler struct{ slog.Handler }

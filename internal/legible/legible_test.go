@@ -50,8 +50,8 @@ func TestHTML(t *testing.T) {
 	assert.Equal(t, same, legible.HTML(same))
 }
 
-// A line of the log has durations with a unit, shows what is invisible, and says each thing once; a handler
-// still finds the error.
+// A line of the log has durations with a unit, shows what is invisible, and says each thing once;
+// a handler still finds the error.
 func TestHandler(t *testing.T) {
 	cause := errors.New("dltbatch: no such batch")
 	var b bytes.Buffer

@@ -1,5 +1,6 @@
-// Package pgsettings is the list of PostgreSQL's settings that change what stored data means, what is
-// locked or what survives a crash. Package postgres refuses connections by it, and the command shows it.
+// Package pgsettings is the list of PostgreSQL's settings that change what stored data means, what
+// is locked or what survives a crash. Package postgres refuses connections by it, and the command
+// shows it.
 package pgsettings
 
 import "strings"
@@ -13,10 +14,11 @@ type Setting struct {
 	fits func(have string) bool
 	// Want is the value that fits, Why the reason, Do the remedy.
 	Want, Why, Do string
-	// local says that a store sets a value that fits for each of its own transactions. Another value
-	// then matters only in a transaction of the application.
+	// local says that a store sets a value that fits for each of its own transactions. Another
+	// value then matters only in a transaction of the application.
 	local bool
-	// durable says that the value only decides what survives a crash: a store's options may accept it.
+	// durable says that the value only decides what survives a crash: a store's options may accept
+	// it.
 	durable bool
 	// advice says that a store works with any value, and that only the doctor speaks of it.
 	advice bool
@@ -44,11 +46,12 @@ const (
 
 // all is the list.
 //
-// These change nothing, and have no line. Transactions name their isolation level themselves. Times and
-// numbers travel as integers and texts, so that DateStyle, IntervalStyle, TimeZone, extra_float_digits
-// and lc_* do not show. Errors are told apart by their codes, so lc_messages does not matter. A store
-// sets array_nulls and what its plans need for each transaction. default_transaction_read_only is obeyed:
-// writes fail. With row_security = off statements fail instead of hiding rows.
+// These change nothing, and have no line. Transactions name their isolation level themselves.
+// Times and numbers travel as integers and texts, so that DateStyle, IntervalStyle, TimeZone,
+// extra_float_digits and lc_* do not show. Errors are told apart by their codes, so lc_messages
+// does not matter. A store sets array_nulls and what its plans need for each transaction.
+// default_transaction_read_only is obeyed: writes fail. With row_security = off statements fail
+// instead of hiding rows.
 func all() []Setting {
 	return []Setting{
 		{
@@ -133,7 +136,8 @@ func all() []Setting {
 	}
 }
 
-// beside is added to a synchronous_commit that waits for no standby though the server has synchronous ones.
+// beside is added to a synchronous_commit that waits for no standby though the server has
+// synchronous ones.
 const (
 	beside         = " with synchronous standbys"
 	besideStandbys = "local" + beside

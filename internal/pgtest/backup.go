@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// backUp copies the data of a server that runs to a folder, from which a standby starts, and follows the
-// server at the address primary. It does the same as pg_basebackup, which npm's package lacks.
+// backUp copies the data of a server that runs to a folder, from which a standby starts, and
+// follows the server at the address primary. It does the same as pg_basebackup, which npm's
+// package lacks.
 func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 	db, err := pgx.Connect(ctx, c.DSN(""))
 	if err != nil {

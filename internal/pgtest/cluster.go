@@ -67,8 +67,8 @@ func newCluster(name string, bring bool, settings []string) (*Cluster, error) {
 	return c, nil
 }
 
-// open starts the server in a folder of its own, whose data fill makes. It leaves nothing of a server that
-// cannot start.
+// open starts the server in a folder of its own, whose data fill makes. It leaves nothing of a
+// server that cannot start.
 func (c *Cluster) open(name string, fill func() error) (err error) {
 	if c.dir, err = c.who.tempDir(name); err != nil {
 		return err

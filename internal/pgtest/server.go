@@ -20,8 +20,8 @@ import (
 // source name, as a URL, of a superuser. Tests make and remove schemas and databases in it.
 const Variable = "DLTBATCH_TEST_POSTGRES"
 
-// VersionVariable is the environment variable that says which version of PostgreSQL is started: "14" to
-// "18". Without it any that is installed will do.
+// VersionVariable is the environment variable that says which version of PostgreSQL is started:
+// "14" to "18". Without it any that is installed will do.
 const VersionVariable = "DLTBATCH_TEST_POSTGRES_VERSION"
 
 // servers are the servers of one test binary.
@@ -118,8 +118,8 @@ func initdb(who identity, bin, data string) error {
 	return fmt.Errorf("%s", strings.Join(errs, "\n"))
 }
 
-// programs finds the folder of PostgreSQL's programs. Where they are missing and bring is set, it brings
-// them.
+// programs finds the folder of PostgreSQL's programs. Where they are missing and bring is set, it
+// brings them.
 func programs(bring bool) (string, error) {
 	p, err := binaries.PostgreSQL(os.Getenv(VersionVariable))
 	if err != nil {

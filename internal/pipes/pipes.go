@@ -1,5 +1,5 @@
-// Package pipes is a network of pipes for tests in a bubble of testing/synctest, which a socket would keep
-// from its virtual time. Only tests import it.
+// Package pipes is a network of pipes for tests in a bubble of testing/synctest, which a socket
+// would keep from its virtual time. Only tests import it.
 package pipes
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Net is a network without sockets, so that it lives in virtual time. The zero value has no listeners. Its
-// methods may be called concurrently.
+// Net is a network without sockets, so that it lives in virtual time. The zero value has no
+// listeners. Its methods may be called concurrently.
 type Net struct {
 	mu        sync.Mutex
 	listeners map[string]*listener

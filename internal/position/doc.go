@@ -65,13 +65,13 @@
 // # What it holds for
 //
 // Ids and locks are facts about one server's life, and keys are facts about some tables. After a
-// restart or a failover, which pg_postmaster_start_time shows, all is forgotten; so it is where the
-// tables are other ones, as after the restore of a dump. pg_postmaster_start_time does not show a
-// recovery from a crash (PostgreSQL 15.18: the same time after kill -9 of a backend). A recovery
-// takes back nothing that was ever visible, unless commits are asynchronous: then a final row may
-// be open again, below its lane's position. A position is a fact about the database: several claims
-// of a process may use it at once, other processes need not know it, and a claim that is rolled
-// back takes nothing back.
+// restart or a failover, which pg_postmaster_start_time shows, all is forgotten; so it is where
+// the tables are other ones, as after the restore of a dump. pg_postmaster_start_time does not
+// show a recovery from a crash (PostgreSQL 15.18: the same time after kill -9 of a backend). A
+// recovery takes back nothing that was ever visible, unless commits are asynchronous: then a final
+// row may be open again, below its lane's position. A position is a fact about the database:
+// several claims of a process may use it at once, other processes need not know it, and a claim
+// that is rolled back takes nothing back.
 //
 // The lane's last key is the last stored key. Retention may have removed the last batch; then
 // only the clock keeps new keys up. A clock that steps back by less than the age at which

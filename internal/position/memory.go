@@ -8,8 +8,8 @@ import (
 
 // Memory is what one process knows of where the open work of a database begins, so that no call
 // reads the finished rows in front of it; it knows only what statements of this process saw, and
-// forgets everything when the database is another one ([Memory.Forget]), and each part when it says
-// so. To forget is always right, and only slow.
+// forgets everything when the database is another one ([Memory.Forget]), and each part when it
+// says so. To forget is always right, and only slow.
 type Memory struct {
 	Lanes    *Lanes    // where a claim begins to read each lane
 	Listed   Listed    // the lanes that have a row to lock
@@ -18,8 +18,8 @@ type Memory struct {
 	Removed  []Removed // where Prune begins to look for old rows, of each kind
 }
 
-// NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of so many kinds that
-// Prune removes.
+// NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of so many kinds
+// that Prune removes.
 func NewMemory(limit, kinds int) *Memory {
 	m := &Memory{Lanes: NewLanes(limit), Removed: make([]Removed, kinds)}
 	m.Listed.seed = maphash.MakeSeed()

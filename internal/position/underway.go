@@ -54,7 +54,8 @@ const (
 	firstPause = time.Minute
 	// upkeepFor is how long Pending counts on Upkeep after a call of it.
 	upkeepFor = time.Minute
-	// lookFor is how long other callers wait for a look to end. A later result of it does not count.
+	// lookFor is how long other callers wait for a look to end. A later result of it does not
+	// count.
 	lookFor = 20 * time.Second
 	// settledAfter is the time after which every claim is taken to have ended.
 	settledAfter = 5 * time.Second

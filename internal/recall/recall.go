@@ -78,8 +78,8 @@ func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 	})
 }
 
-// Prepared returns the bytes by which the ledger is to be asked about a batch of which the store keeps
-// have: more bytes where the store has forgotten some.
+// Prepared returns the bytes by which the ledger is to be asked about a batch of which the store
+// keeps have: more bytes where the store has forgotten some.
 func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,9 +121,9 @@ func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
 	return f
 }
 
-// contradicts reports whether a claim cannot be, unless the database has forgotten something. Each claim
-// raises the attempt. Only a requeue makes a final batch claimable, and no requeue is taken back. Kept
-// bytes grow, or are replaced by other ones.
+// contradicts reports whether a claim cannot be, unless the database has forgotten something. Each
+// claim raises the attempt. Only a requeue makes a final batch claimable, and no requeue is taken
+// back. Kept bytes grow, or are replaced by other ones.
 func (e *entry) contradicts(c store.Claim) bool {
 	switch {
 	case c.Attempt <= e.attempt:

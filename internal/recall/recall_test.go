@@ -102,8 +102,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestTheFirstAttemptIsTheOldestThatIsKnown lets another process have attempted the batch an hour before
-// this one claimed it. This one reads that only later: the doubt is as old as the other's attempt.
+// TestTheFirstAttemptIsTheOldestThatIsKnown lets another process have attempted the batch an hour
+// before this one claimed it. This one reads that only later: the doubt is as old as the other's
+// attempt.
 func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
 	c := claim(2, "", false)
 	m := New(DefaultBytes)
@@ -115,8 +116,8 @@ func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
 	assert.Equal(t, time.Hour+time.Minute, got.For)
 }
 
-// TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was mentioned last
-// stays.
+// TestTheMemoryIsBounded fills the memory with many batches, and with large ones. What was
+// mentioned last stays.
 func TestTheMemoryIsBounded(t *testing.T) {
 	for _, size := range []int{0, 1000} {
 		m := New(1 << 20)

@@ -16,9 +16,9 @@ var suspicious = regexp.MustCompile(`(?i)://|password`)
 func DSN(text string) string { return passwords.ReplaceAllString(text, hidden) }
 
 // Argument hides, in a text that quotes what a person typed, an argument that may be a data source
-// name, or the part of it that the text quotes: people type one in the wrong place, with spaces and
-// quotes that DSN does not foresee. written are the forms in which the text may have the argument;
-// each counts in quotes, too.
+// name, or the part of it that the text quotes: people type one in the wrong place, with spaces
+// and quotes that DSN does not foresee. written are the forms in which the text may have the
+// argument; each counts in quotes, too.
 func Argument(text string, written ...string) string {
 	forms := written
 	for _, form := range written {

@@ -1,8 +1,8 @@
-// Package redact keeps secrets out of texts, for all clients of ledgers, the stored reports and the
-// command. Nothing else in this module hides a secret.
+// Package redact keeps secrets out of texts, for all clients of ledgers, the stored reports and
+// the command. Nothing else in this module hides a secret.
 //
-//   - [Redactor] hides known secrets: [HeaderSecrets], [TokenSecrets] and [URLSecrets] find them in
-//     what a request is made of, and [Cause] makes an error of net/http fit to be shown.
+//   - [Redactor] hides known secrets: [HeaderSecrets], [TokenSecrets] and [URLSecrets] find them
+//     in what a request is made of, and [Cause] makes an error of net/http fit to be shown.
 //   - [ShownURL] names an endpoint, [BareEndpoint] cuts a name that somebody else gave.
 //   - [DSN] and [Argument] hide data source names, and what a person typed in place of one.
 package redact

@@ -116,7 +116,8 @@ func TestFormsOfSecrets(t *testing.T) {
 	assert.Equal(t, "text", none.Hide("text"))
 }
 
-// The name of an endpoint shows no part of its URL that may be a key, and two endpoints have two names.
+// The name of an endpoint shows no part of its URL that may be a key, and two endpoints have two
+// names.
 func TestShownURL(t *testing.T) {
 	var names []string
 	for _, s := range []string{

@@ -8,8 +8,8 @@ const Version = "v0.1.0"
 
 const module = "github.com/dltbatch/dltbatch"
 
-// Running returns the version of this module in the running program: the one that the build records,
-// and Version where it records none, as in a program that was built in a checkout.
+// Running returns the version of this module in the running program: the one that the build
+// records, and Version where it records none, as in a program that was built in a checkout.
 func Running() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

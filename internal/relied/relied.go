@@ -1,6 +1,6 @@
-// Package relied is the record of the settings that processes rely on when they serve a ledger: the
-// traits of a route, and the options that decide about claims. A store keeps the record as a text
-// under the ledger's name ([store.TextTraits]), so that a process without the ledger can
+// Package relied is the record of the settings that processes rely on when they serve a ledger:
+// the traits of a route, and the options that decide about claims. A store keeps the record as a
+// text under the ledger's name ([store.TextTraits]), so that a process without the ledger can
 // read it.
 package relied
 
@@ -101,8 +101,8 @@ func (r Record) Agree(by batch.By) Record {
 	return r
 }
 
-// Disagree reports whether other settings are on record that differ from the present settings. same
-// compares two of them.
+// Disagree reports whether other settings are on record that differ from the present settings.
+// same compares two of them.
 func (r Record) Disagree(same func(a, b Settings) bool) bool {
 	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
 }

@@ -128,10 +128,10 @@ var troubles = map[string]*hopeless{
 	},
 }
 
-// TestNobodyWaitsForEver is promise 6 with ledgers that never come to an end: each batch whose turn has
-// come calls a person exactly once, StuckAfter after its first claim, or after the ledger took it first.
-// Batches that wait behind another call nobody. It is so with all strategies, while one of two processes
-// stops and starts all the time.
+// TestNobodyWaitsForEver is promise 6 with ledgers that never come to an end: each batch whose
+// turn has come calls a person exactly once, StuckAfter after its first claim, or after the ledger
+// took it first. Batches that wait behind another call nobody. It is so with all strategies, while
+// one of two processes stops and starts all the time.
 func TestNobodyWaitsForEver(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)

@@ -84,9 +84,9 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// TestParallelDecisions does the same where every batch leaves at once that conflicts with no batch
-// before it: conflicting batches never overtake each other, and no batch waits for a batch that it
-// does not conflict with.
+// TestParallelDecisions does the same where every batch leaves at once that conflicts with no
+// batch before it: conflicting batches never overtake each other, and no batch waits for a batch
+// that it does not conflict with.
 func TestParallelDecisions(t *testing.T) {
 	tier.Plain(t)
 	decisions(t, (*seeds+3)/4, parallelLanes)

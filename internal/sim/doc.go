@@ -12,10 +12,10 @@
 // Both run with batches one by one, side by side where they do not conflict (lanes_test.go),
 // and several under way in their order (order_test.go).
 //
-// The walk (walk_test.go) makes the same decisions in a world of two processes, two batches and one
-// ledger, and visits every state that it can reach with no fault, with one, and so on.
+// The walk (walk_test.go) makes the same decisions in a world of two processes, two batches and
+// one ledger, and visits every state that it can reach with no fault, with one, and so on.
 //
 // Layer two (runner_test.go) runs the real Runner in virtual time with faults keyed by seed,
-// batch and attempt. The hints between the Runners are lost, doubled and late by seed. Where most rests
-// on them, because the Runners are idle in between, is a test of its own (hints_test.go).
+// batch and attempt. The hints between the Runners are lost, doubled and late by seed. Where most
+// rests on them, because the Runners are idle in between, is a test of its own (hints_test.go).
 package sim

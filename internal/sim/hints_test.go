@@ -18,9 +18,10 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// TestHints lets several processes deliver, and others add and wait, in long pauses, in which hints alone
-// end the rest of an idle Runner. The hints are lost, doubled, late and made up by seed, beside the faults
-// of the store and of the ledger. What a batch waits longer for it is bounded: nothing rests on a hint.
+// TestHints lets several processes deliver, and others add and wait, in long pauses, in which
+// hints alone end the rest of an idle Runner. The hints are lost, doubled, late and made up by
+// seed, beside the faults of the store and of the ledger. What a batch waits longer for it is
+// bounded: nothing rests on a hint.
 func TestHints(t *testing.T) {
 	for n := uint64(1); n <= uint64(*runnerSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
@@ -34,8 +35,8 @@ func TestHints(t *testing.T) {
 // calmLane has no faults.
 const calmLane = "calm"
 
-// hintsLate is how much longer a batch may wait where its hints are lost: for the scan of a Runner that
-// rests, or that is just being started again, and for the own look of who awaits it.
+// hintsLate is how much longer a batch may wait where its hints are lost: for the scan of a Runner
+// that rests, or that is just being started again, and for the own look of who awaits it.
 const hintsLate = 20 * time.Second
 
 func hintsSeed(t *testing.T, seed uint64) {
@@ -104,8 +105,8 @@ func hintsSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// awaited waits for the end of a batch, and compares the answer with the ledger. Who waits asks again
-// where the store failed.
+// awaited waits for the end of a batch, and compares the answer with the ledger. Who waits asks
+// again where the store failed.
 func awaited(t *testing.T, st *shaky, r *dltbatch.Runner, ledger *ledgermem.Ledger, key batch.Key) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
 	defer cancel()

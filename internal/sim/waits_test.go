@@ -53,8 +53,8 @@ func (w *world) checkCall(o store.Outcome, a store.Applied) {
 	}
 }
 
-// checkWaits fails for a batch that has not moved for too long without a person. Workers that are frozen
-// or dead come back within a minute; a lane that is closed waits for a person anyhow.
+// checkWaits fails for a batch that has not moved for too long without a person. Workers that are
+// frozen or dead come back within a minute; a lane that is closed waits for a person anyhow.
 func (w *world) checkWaits() {
 	closed := w.closed()
 	for _, rec := range w.open() {

@@ -35,12 +35,13 @@ func setups() []setup {
 	}
 }
 
-// TestWalk walks all interleavings of the real decisions: PlanLane, Row.Apply, Judge, Decide and the
-// fences, for two processes, one lane of two batches, and a ledger that may lose, delay, repeat,
-// forget, refuse with unknown words and answer nonsense, with crashes between any two steps, frozen
-// processes, and a database's clock that steps. States with few faults come first: all of them with
-// none, then all with one, and so on, for as long as there is time. The checks are promises 2 to 6
-// and 10. Promise 6 says: no batch stands longer than its deadline unless a person was called, once.
+// TestWalk walks all interleavings of the real decisions: PlanLane, Row.Apply, Judge, Decide and
+// the fences, for two processes, one lane of two batches, and a ledger that may lose, delay,
+// repeat, forget, refuse with unknown words and answer nonsense, with crashes between any two
+// steps, frozen processes, and a database's clock that steps. States with few faults come first:
+// all of them with none, then all with one, and so on, for as long as there is time. The checks
+// are promises 2 to 6 and 10. Promise 6 says: no batch stands longer than its deadline unless a
+// person was called, once.
 func TestWalk(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)

@@ -28,8 +28,8 @@ const (
 // walkNow is the present of every state: only what is relative to it counts.
 func walkNow() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// packedRow is a store.Row in a few bytes. Two rows that pack alike behave alike. It has no version:
-// a state keeps beside each copy of a row whether the row has moved on since.
+// packedRow is a store.Row in a few bytes. Two rows that pack alike behave alike. It has no
+// version: a state keeps beside each copy of a row whether the row has moved on since.
 type packedRow struct {
 	state, attempt, spent, failures                         int8
 	claimExpires, notBefore, nextCheck, lastPost, settlesAt int8
@@ -167,8 +167,8 @@ func (p packedRow) passed(minutes int8) packedRow {
 	return p
 }
 
-// TestPackedRow: each field of a row is in its bytes, or is one that no rule of the walk reads. A new
-// field of store.Row fails here until it is one or the other.
+// TestPackedRow: each field of a row is in its bytes, or is one that no rule of the walk reads. A
+// new field of store.Row fails here until it is one or the other.
 func TestPackedRow(t *testing.T) {
 	without := map[string]string{
 		"Version": "the walk keeps whether a copy is of the present version", "AskedAt": "only the order of questions depends on it",

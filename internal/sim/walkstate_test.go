@@ -7,8 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// state is one state of the walk: the rows of the one lane, two processes, the ledger, the requests on
-// the wire, and what the checks need to know of the past. It has no pointers, so that it is its own key.
+// state is one state of the walk: the rows of the one lane, two processes, the ledger, the
+// requests on the wire, and what the checks need to know of the past. It has no pointers, so that
+// it is its own key.
 type state struct {
 	rows   [2]packedRow
 	procs  [2]proc

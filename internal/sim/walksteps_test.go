@@ -234,8 +234,8 @@ func (w *walker) deliver(s state, p int8, yield func(string, state)) bool {
 	return false
 }
 
-// claimOf is the claim that a process holds of a batch. The row has not moved on, or the outcome is
-// fenced whatever it says.
+// claimOf is the claim that a process holds of a batch. The row has not moved on, or the outcome
+// is fenced whatever it says.
 func (w *walker) claimOf(s *state, p, b int8) store.Claim {
 	r := s.rows[b]
 	return store.Claim{Ref: walkRef(b), From: batch.States()[s.procs[p].from[b]], Attempt: int(r.attempt), Failures: int(r.failures)}
@@ -336,7 +336,8 @@ const (
 	noStatus   = -1
 )
 
-// statuses are the answers that the ledger may give about a batch, with the faults that each takes.
+// statuses are the answers that the ledger may give about a batch, with the faults that each
+// takes.
 func (w *walker) statuses(s state, b int8, yield func(status int8, name string, faults int8)) {
 	l := &s.ledger
 	say := func(r batch.Reported, faults int8) { yield(int8(r), r.String(), faults) }
@@ -359,7 +360,8 @@ func (w *walker) statuses(s state, b int8, yield func(status int8, name string, 
 	yield(noStatus, "no answer", 1)
 }
 
-// evidence is what the resolver may find out: the truth about what has arrived, or that it cannot tell.
+// evidence is what the resolver may find out: the truth about what has arrived, or that it cannot
+// tell.
 func (w *walker) evidence(s state, b int8, yield func(e int8, name string, faults int8)) {
 	l := &s.ledger
 	e := dlt.NotCommitted

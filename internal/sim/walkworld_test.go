@@ -181,7 +181,8 @@ func (w *walker) clock(s *state, by int8) {
 	}
 }
 
-// mostSeen is as far as any rule counts by the own clock: a claim and LateArrival, and a minute more.
+// mostSeen is as far as any rule counts by the own clock: a claim and LateArrival, and a minute
+// more.
 const mostSeen = walkTTL + 2
 
 // tick lets a minute pass for everybody.
@@ -219,7 +220,8 @@ func (w *walker) tick(s *state) {
 	}
 }
 
-// walkBound is how long a batch may stand before a person has been called: StuckAfter, and what it takes to find out.
+// walkBound is how long a batch may stand before a person has been called: StuckAfter, and what it
+// takes to find out.
 const walkBound = walkStuck + 2*walkTTL + 4
 
 // wait lets a request wait for a minute. Its connection ends in time, whoever waits for it.

@@ -23,8 +23,8 @@ func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
 }
 
-// keep adds to a list, and keeps the newest entries of it, at most so many: insert returns the new position,
-// and trim removes old positions up to a given one.
+// keep adds to a list, and keeps the newest entries of it, at most so many: insert returns the new
+// position, and trim removes old positions up to a given one.
 func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
 	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)
 	if err != nil || newest <= most {
@@ -180,8 +180,9 @@ func Reports(outcomes []store.Outcome, applied []store.Applied) (rows [][]any) {
 	return rows
 }
 
-// KeepReports keeps reports of batches whose rows are locked. insert and trim are for ExecAll: insert takes
-// the rows, and trim numbers of batches, each with how many reports are kept beside the first, at position 1.
+// KeepReports keeps reports of batches whose rows are locked. insert and trim are for ExecAll:
+// insert takes the rows, and trim numbers of batches, each with how many reports are kept beside
+// the first, at position 1.
 func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) error {
 	if len(rows) == 0 {
 		return nil

@@ -64,8 +64,8 @@ func PrepareOrders(orders []order.Order) ([]NewOrder, error) {
 	return in, nil
 }
 
-// CompareOrders compares orders that were not added with the stored orders of their ids and their keys. It
-// returns the twins of which neither is stored.
+// CompareOrders compares orders that were not added with the stored orders of their ids and their
+// keys. It returns the twins of which neither is stored.
 func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []*NewOrder, err error) {
 	in := slices.Concat(known, twins)
 	if len(in) == 0 {

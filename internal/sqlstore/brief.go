@@ -14,15 +14,15 @@ import (
 const (
 	// briefRows is how many rows of a table one statement of a brief look reads.
 	briefRows = 50_000
-	// briefLanes is the smallest number of lanes that such rows may belong to. With fewer, and so longer,
-	// lanes it costs less to look each of them up than to read all of their rows.
+	// briefLanes is the smallest number of lanes that such rows may belong to. With fewer, and so
+	// longer, lanes it costs less to look each of them up than to read all of their rows.
 	briefLanes = 50
 	// briefBeside is how many rows about other lanes such a statement may read.
 	briefBeside = 1000
 )
 
-// brief is Survey for [store.SurveyQuery].Brief. Survey looks each lane up in each table; brief reads
-// the tables in the order of lanes, from one lane to another, and the database counts.
+// brief is Survey for [store.SurveyQuery].Brief. Survey looks each lane up in each table; brief
+// reads the tables in the order of lanes, from one lane to another, and the database counts.
 func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	for first := true; first || len(found.Lanes) < q.Limit; first = false {
 		part := q
@@ -50,8 +50,8 @@ func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Sur
 	return found, nil
 }
 
-// briefPart reads lanes at one moment. more says that there may be lanes behind them; long says that
-// it read nothing, since the next lanes are long.
+// briefPart reads lanes at one moment. more says that there may be lanes behind them; long says
+// that it read nothing, since the next lanes are long.
 func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
 	if found, err = moment(ctx, t); err != nil {
 		return found, false, false, err
@@ -123,8 +123,8 @@ func (in span) where(c *conditions, column string) {
 	}
 }
 
-// briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of its
-// waiting rows, or of all rows, and then with the first row.
+// briefCount is a row of Queries.BriefCounts: a lane with the number and the first order key of
+// its waiting rows, or of all rows, and then with the first row.
 type briefCount struct {
 	Service string `db:"lane"`
 	N       int64  `db:"n"`
@@ -217,8 +217,8 @@ func briefMerge(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 	return lanes
 }
 
-// briefLane makes a lane of its count and its attempted rows. It fills the first of rows, which are
-// zero before.
+// briefLane makes a lane of its count and its attempted rows. It fills the first of rows, which
+// are zero before.
 func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
 	l := store.LaneSurvey{Service: batch.ServiceID(c.Service), Waiting: int(c.N)}
 	n := 0
@@ -260,8 +260,8 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 	return l
 }
 
-// briefBesides is besides for lanes of a span. It reads the controls and ledgers of the whole span, unless
-// the span has many more than these lanes; then it reads theirs alone.
+// briefBesides is besides for lanes of a span. It reads the controls and ledgers of the whole
+// span, unless the span has many more than these lanes; then it reads theirs alone.
 func briefBesides(ctx context.Context, t Tx, in span, lanes []store.LaneSurvey) (b beside, err error) {
 	names := make([]batch.ServiceID, len(lanes))
 	for i := range lanes {

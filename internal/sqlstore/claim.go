@@ -15,10 +15,11 @@ type Window interface {
 	Rows() []store.LaneRow
 }
 
-// PlanLanes plans lanes one after the other into out, until left claims are made or q.Bytes are used up, and returns how many are
-// left then. wait adds the waiting rows to windows, planned takes the rows as a plan has changed them.
-// PlanLanes reads waiting rows only of lanes that the limit lets through; after a round with fewer rows
-// than wanted, the next round reads a few more lanes.
+// PlanLanes plans lanes one after the other into out, until left claims are made or q.Bytes are
+// used up, and returns how many are left then. wait adds the waiting rows to windows, planned
+// takes the rows as a plan has changed them. PlanLanes reads waiting rows only of lanes that the
+// limit lets through; after a round with fewer rows than wanted, the next round reads a few more
+// lanes.
 func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left int, choose store.Choose, out *store.Claimed,
 	wait func(windows []W) error, planned func(w W, lane []store.LaneRow) error,
 ) (int, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// alike returns the first and the last text that begin so; with a whole text it is both. No name has the
-// character U+10FFFF, which is not printable, and databases compare names as bytes.
+// alike returns the first and the last text that begin so; with a whole text it is both. No name
+// has the character U+10FFFF, which is not printable, and databases compare names as bytes.
 func alike(text string, begins bool) (first, last string) {
 	if begins {
 		return text, text + "\U0010FFFF"
@@ -116,8 +116,8 @@ const (
 	beginPages = 20
 )
 
-// begin finds ids by their beginning, through their hashes: of a longer beginning these say only the first
-// bytes.
+// begin finds ids by their beginning, through their hashes: of a longer beginning these say only
+// the first bytes.
 func begin(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids []batch.ID, more bool, err error) {
 	low, high := hashesFrom(q.ID)
 	page := q.Limit + 1

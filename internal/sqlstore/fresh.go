@@ -22,9 +22,9 @@ const freshEntry = 256
 const freshTurn = 8
 
 // Fresh holds batches that this process has just added, so that its own claims need not read them
-// back. It holds only the parts that never change while the row exists, under the number of the row.
-// It is no more than a shortcut: any entry may be missing, and a claim reads the existence and the
-// place of the row from the database. Its methods may be called concurrently.
+// back. It holds only the parts that never change while the row exists, under the number of the
+// row. It is no more than a shortcut: any entry may be missing, and a claim reads the existence
+// and the place of the row from the database. Its methods may be called concurrently.
 type Fresh struct {
 	most int
 
@@ -55,8 +55,8 @@ type freshBatch struct {
 func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]freshBatch{}} }
 
 // Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it
-// before others can see the batch. If the transaction that added it then fails, or may have failed,
-// call Take. created is the order key of the batch.
+// before others can see the batch. If the transaction that added it then fails, or may have
+// failed, call Take. created is the order key of the batch.
 func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 	footprint := EncodeFootprint(b.Footprint)
 	size := freshEntry + len(b.ID) + len(footprint) + len(b.Payload) + len(b.TraceParent)

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// IDHash stands for an id in an index over ids: the first 6 bytes of the id, and the first 10 of its
-// SHA-256. With ids of 128 digits an index of ids would be the largest of all, and every added
+// IDHash stands for an id in an index over ids: the first 6 bytes of the id, and the first 10 of
+// its SHA-256. With ids of 128 digits an index of ids would be the largest of all, and every added
 // batch hits its pages at random. The beginning finds batches by the beginning of their ids. A
 // batch found by a hash is then compared by its id: finding two ids that begin alike and have one
 // hash takes some 2^40 tries, and then the second id is refused; finding another id for a given

@@ -10,8 +10,8 @@ import (
 // Wanted is the set of keys that one call asks for and has not found yet.
 type Wanted[K comparable] map[K]bool
 
-// Want sorts the keys of a call. ask are the keys that fit, each once: no store takes others, and a
-// database must not be asked for them.
+// Want sorts the keys of a call. ask are the keys that fit, each once: no store takes others, and
+// a database must not be asked for them.
 func Want[K comparable](keys []K, fits func(K) bool) (ask []K, w Wanted[K]) {
 	w = make(Wanted[K], len(keys))
 	for _, k := range keys {

@@ -15,8 +15,9 @@ type KnownRow struct {
 	Next *store.Row // in the answer
 }
 
-// SortKnown applies the outcomes that come with their rows. It returns the outcomes whose row [Advances] or
-// [Finishes], which drivers write without reading the row, and the places of all others.
+// SortKnown applies the outcomes that come with their rows. It returns the outcomes whose row
+// [Advances] or [Finishes], which drivers write without reading the row, and the places of all
+// others.
 func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time) (advance, finish []KnownRow, rest []int) {
 	named := make(map[batch.Key]int, len(outcomes)) // a batch named twice is read first
 	for i := range outcomes {
@@ -41,10 +42,10 @@ func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time)
 	return advance, finish, rest
 }
 
-// Advances reports whether the short UPDATE of a driver can write a change without reading the row:
-// the row stays open, had no receipts, and differs only in its state, its version, which is one
-// higher, and the times of its claim, its next check, its last POST and its last move. A row changes so when the
-// ledger accepts the batch and goes on executing it.
+// Advances reports whether the short UPDATE of a driver can write a change without reading the
+// row: the row stays open, had no receipts, and differs only in its state, its version, which is
+// one higher, and the times of its claim, its next check, its last POST and its last move. A row
+// changes so when the ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
 	return same(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&

@@ -131,8 +131,9 @@ func (c *conditions) page(from string, after store.Cursor, created, id string, n
 	return statement, args, nil
 }
 
-// checkAfter refuses a place in a list of services that no list returned: PostgreSQL would answer with an error that does
-// not look like wrong input. unused says that the query does not use the place.
+// checkAfter refuses a place in a list of services that no list returned: PostgreSQL would answer
+// with an error that does not look like wrong input. unused says that the query does not use the
+// place.
 func checkAfter(after batch.ServiceID, unused bool) error {
 	if unused {
 		return nil

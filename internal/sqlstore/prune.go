@@ -26,8 +26,8 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, 
 	return p, err
 }
 
-// removal is one transaction of Prune: now is the clock, and until the time of the youngest rows that
-// it removes.
+// removal is one transaction of Prune: now is the clock, and until the time of the youngest rows
+// that it removes.
 type removal struct {
 	Tx
 	store.PruneQuery

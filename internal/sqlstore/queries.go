@@ -6,24 +6,26 @@ type Queries struct {
 	// State is an expression for the state of a batch in the following three statements.
 	State string
 	// ListAll, ListOpen and ListQuarantined end with WHERE and return a record: the columns of
-	// ColsBatch, Tags, the columns of an open row, final_at and quarantined. PostgreSQL has three tables for
-	// rows, SQLite two. The batch is b; open rows, found through their own tables, are o.
+	// ColsBatch, Tags, the columns of an open row, final_at and quarantined. PostgreSQL has three
+	// tables for rows, SQLite two. The batch is b; open rows, found through their own tables, are
+	// o.
 	ListAll, ListOpen, ListQuarantined string
 	// ListTagged is ListAll for the batches of rows t of batch_tags; f is the batch's outcome.
 	ListTagged string
 	// Look finds the batch of the hash $1: the columns of a record with prepared, and then
 	// orders_settled, the footprint and the clock.
 	Look string
-	// Turn makes claims forget the beginning of lane $1; it is "" in a driver whose claims do not remember.
+	// Turn makes claims forget the beginning of lane $1; it is "" in a driver whose claims do not
+	// remember.
 	Turn string
 	// AllLanesFirst and AllLanesAfter jump from lane to lane; $1 is a limit, $2 the last lane.
 	AllLanesFirst, AllLanesAfter string
 	// Counts counts in the lanes $1, up to $2 waiting batches in each; $3 are floors, if any.
 	Counts string
-	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first rows by lane, up to a
-	// number of rows and of lanes: see [briefCount]. BriefRows, before conditions on a.service_id,
-	// reads the attempted rows. BriefAll says that BriefCounts counts these, too, and that each lane comes
-	// with its first row.
+	// BriefCounts and BriefCountsEnd, around conditions on w.service_id, count the first rows by
+	// lane, up to a number of rows and of lanes: see [briefCount]. BriefRows, before conditions on
+	// a.service_id, reads the attempted rows. BriefAll says that BriefCounts counts these, too,
+	// and that each lane comes with its first row.
 	BriefCounts, BriefCountsEnd, BriefRows string
 	BriefAll                               bool
 	// CountOpen counts all open batches, as of $1: rows of kind, name, code, number and time.
@@ -33,11 +35,11 @@ type Queries struct {
 	// LockOrders reads the open orders of the ids $1, LockBatchOrders the orders in the
 	// batches $1, for a change: PostgreSQL locks the rows in one order, SQLite the database.
 	LockOrders, LockBatchOrders string
-	// These write rows of ExecAll. The rows of UpdateOrders and DeleteOpenOrders begin with number and
-	// version, and both write only a row that still has this version.
+	// These write rows of ExecAll. The rows of UpdateOrders and DeleteOpenOrders begin with number
+	// and version, and both write only a row that still has this version.
 	UpdateOrders, DeleteOpenOrders, InsertFinalOrders string
-	// AnyExpired says whether an order has expired; it is "" in a driver that gains nothing by a look
-	// that only reads. Expired reads up to $2 orders that have expired at $1.
+	// AnyExpired says whether an order has expired; it is "" in a driver that gains nothing by a
+	// look that only reads. Expired reads up to $2 orders that have expired at $1.
 	AnyExpired, Expired string
 	// Settleable returns up to $1 final batches of orders that are not settled; SQLite sorts them
 	// by numbers first.
@@ -50,23 +52,24 @@ type Queries struct {
 	// $1 with their payloads, which SQLite keeps in a table of their own.
 	SplitOrders, NextOrders, QueuedOrders string
 
-	// PruneBatches and PruneOrders remove everything of a number, for ExecAll: PostgreSQL looks rows
-	// of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
+	// PruneBatches and PruneOrders remove everything of a number, for ExecAll: PostgreSQL looks
+	// rows of several tables up by their places. PruneLaneActs removes up to $2 rows as old as $1.
 	PruneBatches, PruneOrders []string
 	PruneLaneActs             string
-	// Bury keeps tombstones of the batches $1 as of $2, and Tombs finds those of the ids $1; SQLite's
-	// have no hash of the id.
+	// Bury keeps tombstones of the batches $1 as of $2, and Tombs finds those of the ids $1;
+	// SQLite's have no hash of the id.
 	Bury, Tombs string
-	// TombsByHash finds the ids of up to $3 tombstones whose hashes are $1 to $2; in a driver without
-	// these hashes TombsByID finds those whose ids are $1 to $2.
+	// TombsByHash finds the ids of up to $3 tombstones whose hashes are $1 to $2; in a driver
+	// without these hashes TombsByID finds those whose ids are $1 to $2.
 	TombsByHash, TombsByID string
 	// DeleteStreamIDs removes ids: rows of stream, id and the latest time.
 	DeleteStreamIDs string
 
 	// Payloads reads number, id, service and payload of the batches $1.
 	Payloads string
-	// Witnesses finds up to $6 final batches of the states $4 among the $5 batches before batch $1, which is in doubt
-	// and has the id $2 and the service $3: the youngest first, and only batches that were final before the doubt.
+	// Witnesses finds up to $6 final batches of the states $4 among the $5 batches before batch
+	// $1, which is in doubt and has the id $2 and the service $3: the youngest first, and only
+	// batches that were final before the doubt.
 	Witnesses string
 	// SetChecks writes when to ask next: rows of number, version, next_check and due_at.
 	SetChecks string
@@ -88,8 +91,8 @@ const (
 	// Tags are the tags of a batch, or "". Only what makes a record reads them.
 	Tags      = `coalesce(b.tags, '') AS tags`
 	sqlTagsOf = `SELECT ` + Tags + ` FROM {batches} b WHERE b.seq = $1::bigint`
-	// ofTag and ofValue are conditions on a row t of batch_tags. A batch with a value under two names
-	// counts once.
+	// ofTag and ofValue are conditions on a row t of batch_tags. A batch with a value under two
+	// names counts once.
 	ofTag   = `t.name = ?::text AND t.value = ?::text`
 	ofValue = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
 		WHERE x.batch_seq = t.batch_seq AND x.name < t.name AND x.value = t.value)`
@@ -100,16 +103,17 @@ const (
 	ColsOutcome = `f.state, f.version, f.attempt, f.spent, f.failures, f.asked_at, f.last_post, f.settles_at, f.final_at,
 	f.requeued, f.submission_error, f.submission_error_message, f.receipts, f.orders_settled, f.quarantined`
 
-	// ClaimAhead, with the clock behind it and a bracket, says that an attempted row has a live claim which
-	// lasts for longer than a claim that begins now, and so is to be put right ([store.Row].AsOf).
+	// ClaimAhead, with the clock behind it and a bracket, says that an attempted row has a live
+	// claim which lasts for longer than a claim that begins now, and so is to be put right
+	// ([store.Row].AsOf).
 	ClaimAhead = `(state = 2 AND claim_expires <> last_post
 		AND claim_expires - CASE WHEN claim_ttl > 0 THEN claim_ttl ELSE 3600000000 END - 5000000 > `
 
 	// ColsTombstone are the columns of a tombstone.
 	ColsTombstone = `p.header_signature, p.service_id, p.payload_hash, p.pruned_at,
 	p.data_change_id, p.created_at, p.state, p.version, p.attempt, p.final_at, p.submission_error, p.submission_error_message`
-	// BuryInto are the columns of a tombstone but for its own, BuryFrom their values of batches b with
-	// their outcomes f.
+	// BuryInto are the columns of a tombstone but for its own, BuryFrom their values of batches b
+	// with their outcomes f.
 	BuryInto = `header_signature, service_id, payload_hash, pruned_at,
 	data_change_id, created_at, state, version, attempt, final_at, submission_error, submission_error_message`
 	BuryFrom = `b.header_signature, b.service_id, b.payload_hash, $2::bigint,
@@ -128,7 +132,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {batches} b WHERE b.id_hash = u.id_hash OFFSET 0) b
 	LEFT JOIN LATERAL (SELECT * FROM {outcomes} f WHERE f.seq = b.seq OFFSET 0) f ON true`
 
-	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its open row.
+	// ColsOrder are the columns of an order that never change, ColsOpenOrder the columns of its
+	// open row.
 	ColsOrder     = `o.seq, o.order_id, o.party, o.created_at, o.idempotency_key, o.priority, o.urgent, o.deadline, coalesce(o.trace_parent, '') AS trace_parent`
 	ColsOpenOrder = `q.state, q.version, q.batch, q.place, q.batches, q.split_group`
 	// An order is in one of two tables; one statement reads both.
@@ -137,7 +142,8 @@ const (
 	coalesce(q.split_group, f.split_group) AS split_group, coalesce(f.final_at, 0) AS final_at, f.error, coalesce(f.error_message, '') AS error_message`
 	joinOrderRows = ` LEFT JOIN {open_orders} q ON q.seq = o.seq LEFT JOIN {final_orders} f ON f.seq = o.seq`
 	listAllOrders = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows + ` WHERE `
-	// listBatchOrders finds the orders that are, or were last, part of a batch, which it names twice.
+	// listBatchOrders finds the orders that are, or were last, part of a batch, which it names
+	// twice.
 	listBatchOrders = `SELECT ` + colsOrderRecord + ` FROM (SELECT seq FROM {open_orders} WHERE batch <> '' AND batch = ?::text
 		UNION ALL SELECT seq FROM {final_orders} WHERE batch <> '' AND batch = ?::text) d
 	JOIN {orders} o ON o.seq = d.seq` + joinOrderRows + ` WHERE `
@@ -145,8 +151,8 @@ const (
 	CROSS JOIN LATERAL (SELECT * FROM {orders} o WHERE o.order_id = u.id OFFSET 0) o
 	LEFT JOIN LATERAL (SELECT * FROM {open_orders} q WHERE q.seq = o.seq OFFSET 0) q ON true
 	LEFT JOIN LATERAL (SELECT * FROM {final_orders} f WHERE f.seq = o.seq OFFSET 0) f ON true`
-	// PostgreSQL's locks cause a write: a commit waits for synchronous standbys only after a write, and an order
-	// that is known, by its id or by its Key, may not have reached them yet.
+	// PostgreSQL's locks cause a write: a commit waits for synchronous standbys only after a
+	// write, and an order that is known, by its id or by its Key, may not have reached them yet.
 	sqlKnownOrders = `SELECT o.order_id AS name, o.party, o.payload_hash FROM unnest($1::text[]) AS u (id)
 	JOIN {orders} o ON o.order_id = u.id FOR KEY SHARE OF o`
 	sqlKnownOrderKeys = `SELECT o.idempotency_key AS name, o.party, o.payload_hash FROM unnest($1::text[], $2::text[]) AS u (p, k)
@@ -235,7 +241,8 @@ const (
 
 	// InDoubt is [store.Row].InDoubt of an attempted row a, as of $1.
 	InDoubt = `a.doubt_attempt <> 0 AND a.state NOT IN (3, 4, 8) AND (a.state <> 2 OR a.claim_expires <= $1::bigint OR a.claim_expires = a.last_post OR a.doubt_attempt <> a.attempt)`
-	// CountBeside reads the version of the schema, and counts the lanes that are held, and the orders.
+	// CountBeside reads the version of the schema, and counts the lanes that are held, and the
+	// orders.
 	CountBeside = `
 	UNION ALL SELECT 'schema', '', 0, coalesce(max(m.version_id), 0), 0 FROM {dltbatch_schema} m
 	UNION ALL SELECT 'paused', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.paused_at <> 0 GROUP BY c.everything

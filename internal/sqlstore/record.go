@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Sanitised returns outcomes whose texts can be stored. Most outcomes have no text: where none has,
-// they are the same slice.
+// Sanitised returns outcomes whose texts can be stored. Most outcomes have no text: where none
+// has, they are the same slice.
 func Sanitised(outcomes []store.Outcome) []store.Outcome {
 	clean := outcomes
 	for i, o := range outcomes {
@@ -27,9 +27,9 @@ func Sanitised(outcomes []store.Outcome) []store.Outcome {
 	return clean
 }
 
-// RecordRead records the outcomes at these places: it reads and locks their rows, applies the outcomes
-// in their order, and saves the rows. halt halts lanes: rows of service, time, id and reason, for
-// ExecAll.
+// RecordRead records the outcomes at these places: it reads and locks their rows, applies the
+// outcomes in their order, and saves the rows. halt halts lanes: rows of service, time, id and
+// reason, for ExecAll.
 func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, at []int, halt string) error {
 	read, did := make([]store.Outcome, len(at)), make([]store.Applied, len(at))
 	for i, place := range at {

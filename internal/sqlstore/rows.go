@@ -10,9 +10,9 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 )
 
-// columns knows where the columns of statements go: a column of a row goes into the field that has the
-// column's name as its tag db. Each statement is looked at once, when it finds its first row. The
-// methods may be called concurrently.
+// columns knows where the columns of statements go: a column of a row goes into the field that has
+// the column's name as its tag db. Each statement is looked at once, when it finds its first row.
+// The methods may be called concurrently.
 type columns struct {
 	mapper *reflectx.Mapper
 	mu     sync.RWMutex
@@ -29,8 +29,8 @@ func newColumns() *columns {
 	return &columns{mapper: reflectx.NewMapper("db"), known: map[reading][][]int{}}
 }
 
-// dest returns where the columns of a row go in the value that one points to: into its fields, or, where
-// the value is no struct, into the value.
+// dest returns where the columns of a row go in the value that one points to: into its fields, or,
+// where the value is no struct, into the value.
 func (c *columns) dest(statement string, rows Rows, one any) ([]any, error) {
 	v := reflect.ValueOf(one).Elem()
 	if v.Kind() != reflect.Struct {

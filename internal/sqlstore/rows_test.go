@@ -19,8 +19,8 @@ type outer struct {
 	other string
 }
 
-// A column goes into the field of its name, in whatever order the columns come. One that has no field, or
-// shares it, is refused: its value would be lost, or be the other's.
+// A column goes into the field of its name, in whatever order the columns come. One that has no
+// field, or shares it, is refused: its value would be lost, or be the other's.
 func TestColumnsByName(t *testing.T) {
 	c := newColumns()
 	read := func(names ...string) (o outer, err error) {

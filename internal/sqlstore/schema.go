@@ -11,12 +11,13 @@ import (
 // MigrationsTable is goose's table of the migrations that were made.
 const MigrationsTable = "dltbatch_schema"
 
-// unreleasedTable was that table in versions from before the first release, whose migrations were others.
+// unreleasedTable was that table in versions from before the first release, whose migrations were
+// others.
 const unreleasedTable = "dltbatch_migrations"
 
-// SchemaVersion is the number of the last migration that was made; 0 for none. exists is a statement that
-// says whether there is the table {table}. The error wraps [store.ErrUnreleasedSchema] where a version
-// from before the first release made the database.
+// SchemaVersion is the number of the last migration that was made; 0 for none. exists is a
+// statement that says whether there is the table {table}. The error wraps
+// [store.ErrUnreleasedSchema] where a version from before the first release made the database.
 func SchemaVersion(ctx context.Context, t Tx, exists string) (int64, error) {
 	have, found, err := lastMigration(ctx, t, exists, MigrationsTable)
 	if err != nil || found {

@@ -91,7 +91,8 @@ type Driver struct {
 	Sizes func(ctx context.Context, t Tx) ([]store.Size, error)
 	// Unusable remembers the names that a scan finds and cannot use.
 	Unusable *Unusable
-	// Want is the version of the schema that the driver is made for, and Have reads the database's.
+	// Want is the version of the schema that the driver is made for, and Have reads the
+	// database's.
 	Want int64
 	Have func(ctx context.Context) (int64, error)
 	// Wrap adds the operation to an error from before a transaction.
@@ -150,8 +151,8 @@ func (t *Texts) Of(statement string) string {
 	return text
 }
 
-// Query returns the rows of a statement. Its columns go into the fields of T that have their names as tags
-// db; the one column of a statement goes into a T that is no struct.
+// Query returns the rows of a statement. Its columns go into the fields of T that have their names
+// as tags db; the one column of a statement goes into a T that is no struct.
 func Query[T any](ctx context.Context, t Tx, statement string, args ...any) ([]T, error) {
 	return QueryMany[T](ctx, t, 0, statement, args...)
 }
@@ -171,8 +172,8 @@ func QueryMany[T any](ctx context.Context, t Tx, n int, statement string, args .
 	return found, nil
 }
 
-// Each passes the rows of a statement to read, one by one, until read returns an error. read must not
-// keep its row: Each uses it again.
+// Each passes the rows of a statement to read, one by one, until read returns an error. read must
+// not keep its row: Each uses it again.
 func Each[T any](ctx context.Context, t Tx, read func(row *T) error, statement string, args ...any) (err error) {
 	rows, err := t.Query(ctx, statement, args...)
 	if err != nil {

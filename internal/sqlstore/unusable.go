@@ -12,18 +12,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Unusable remembers the names of lanes that a scan found and no call takes: somebody has written to the
-// tables without this package, or with another encoding. Their batches never leave, and a person must learn
-// why. Its methods may be called concurrently.
+// Unusable remembers the names of lanes that a scan found and no call takes: somebody has written
+// to the tables without this package, or with another encoding. Their batches never leave, and a
+// person must learn why. Its methods may be called concurrently.
 type Unusable struct {
 	mu   sync.Mutex
 	seen map[batch.ServiceID]time.Time
 }
 
 const (
-	// unusableFor is how long a name is reported after a scan has found it: scans come once a minute at least.
+	// unusableFor is how long a name is reported after a scan has found it: scans come once a
+	// minute at least.
 	unusableFor = 2 * time.Minute
-	// mostUnusable is how many names are remembered, namedUnusable how many of them a warning names.
+	// mostUnusable is how many names are remembered, namedUnusable how many of them a warning
+	// names.
 	mostUnusable, namedUnusable = 100, 5
 )
 
@@ -48,7 +50,8 @@ func (u *Unusable) Usable(found []batch.ServiceID) []batch.ServiceID {
 	})
 }
 
-// Page reads lanes up to the limit of the query. A lane that is left out must not look like the end of a scan.
+// Page reads lanes up to the limit of the query. A lane that is left out must not look like the
+// end of a scan.
 func (u *Unusable) Page(q store.LanesQuery, read func(q store.LanesQuery) ([]batch.ServiceID, error)) (lanes []batch.ServiceID, err error) {
 	for {
 		found, err := read(q)

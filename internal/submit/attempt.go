@@ -25,7 +25,8 @@ type sender struct {
 // batches leave behind accepted ones, a ledger that cannot be reached ends it, too: it may have
 // lost the accepted ones, so the next try needs a new claim ([batch.Waiting.MayFollow]). post is
 // the last request. If none was made, an error beside that says why, and is never doubt.
-// lane are the prepared bytes of the lane's other batches; kept, what the row of the first claim keeps.
+// lane are the prepared bytes of the lane's other batches; kept, what the row of the first claim
+// keeps.
 func (s *sender) attempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
 	retries, every := s.o.Retry(first.Key.Service)

@@ -156,8 +156,8 @@ func (g *gate) leave(t turn, res result, retryAfter time.Duration, now time.Time
 	return false, false
 }
 
-// over reports whether the gate's pause has been over for so long that a probe would have been sent
-// if anything waited: then nobody knows whether the ledger takes batches again.
+// over reports whether the gate's pause has been over for so long that a probe would have been
+// sent if anything waited: then nobody knows whether the ledger takes batches again.
 func (g *gate) over(now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

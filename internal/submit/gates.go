@@ -84,8 +84,8 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 	return g.closed(time.Now())
 }
 
-// why returns the error for which the gate of a service is closed, nil where it is open or its pause is
-// over, and whether it is the gate of a whole ledger.
+// why returns the error for which the gate of a service is closed, nil where it is open or its
+// pause is over, and whether it is the gate of a whole ledger.
 func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	sc := a.scopeOf(service)
 	a.mu.Lock()

@@ -7,8 +7,8 @@ import (
 )
 
 // lot returns how many batches of a run, from i on, go into one request: as many as the ledger's
-// traits allow. Batches that must be prepared go one by one, and a list ends before a batch without
-// a payload.
+// traits allow. Batches that must be prepared go one by one, and a list ends before a batch
+// without a payload.
 func (s *sender) lot(r run, i int) (n int) {
 	t := s.ledger.Traits(r.Service)
 	if t.MaxList < 2 || t.Prepares {

@@ -88,8 +88,8 @@ func (s *saying) Error() string { return s.text }
 // Is implements errors.Is.
 func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }
 
-// lanePrepared returns the prepared bytes of the lane's batches other than the i-th of a run, of which own
-// has those of the run. It is nil where the ledger does not ask for them.
+// lanePrepared returns the prepared bytes of the lane's batches other than the i-th of a run, of
+// which own has those of the run. It is nil where the ledger does not ask for them.
 func (s *sender) lanePrepared(r run, own [][]byte, i int) (all [][]byte) {
 	if !s.ledger.Traits(r.Service).PreparesInOrder {
 		return nil

@@ -365,8 +365,8 @@ func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	})
 }
 
-// A ledger that prepares in order gets what the lane's other batches keep: as the claim saw it, and as the
-// run has kept it since.
+// A ledger that prepares in order gets what the lane's other batches keep: as the claim saw it,
+// and as the run has kept it since.
 func TestPreparedBesideTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &preparer{prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) { return []byte("of " + a.ID), nil }}

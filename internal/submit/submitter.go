@@ -1,5 +1,5 @@
-// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of hands
-// posts them, and the outcome of each attempt is handed on to be recorded.
+// Package submit is the submitter's work: one goroutine takes claimed runs, a bounded pool of
+// hands posts them, and the outcome of each attempt is handed on to be recorded.
 package submit
 
 import (
@@ -90,9 +90,9 @@ func New(l dlt.Ledger, o Options) *Submitter {
 
 // Room returns how many batches can be taken: the free hands or the number that the pool posted in
 // the last 100 ms, whichever is more, less the queued batches, and never more than fit through the
-// gate of a ledger under pressure. If that is 0, again is when it may change by itself. A lane that
-// is claimed and finds the gate closed goes back behind all others, so nothing more is claimed than
-// the gate lets through.
+// gate of a ledger under pressure. If that is 0, again is when it may change by itself. A lane
+// that is claimed and finds the gate closed goes back behind all others, so nothing more is
+// claimed than the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
 	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.ClaimLimit)
@@ -135,14 +135,14 @@ func (s *Submitter) BytesLeft() int {
 // Busy returns how many requests are under way.
 func (s *Submitter) Busy() int { return s.pool.Busy() }
 
-// PausedBy returns the error for which nothing of a service is posted at present, nil where something is,
-// and whether the whole of its ledger is concerned. after is as in PauseOver.
+// PausedBy returns the error for which nothing of a service is posted at present, nil where
+// something is, and whether the whole of its ledger is concerned. after is as in PauseOver.
 func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	return s.gates.why(service, after)
 }
 
-// PauseOver reports whether the pause of a service, or of all, has been over for longer than after,
-// and nothing waited that could have found out whether the ledger takes batches again.
+// PauseOver reports whether the pause of a service, or of all, has been over for longer than
+// after, and nothing waited that could have found out whether the ledger takes batches again.
 func (s *Submitter) PauseOver(service batch.ServiceID, all bool, after time.Duration) bool {
 	return s.gates.over(service, all, after)
 }

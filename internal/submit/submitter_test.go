@@ -113,8 +113,8 @@ func TestQuickRetries(t *testing.T) {
 	}
 }
 
-// Where batches leave behind accepted ones, a ledger that could not be reached may have lost these:
-// the store decides whether the batch may follow, in a new claim.
+// Where batches leave behind accepted ones, a ledger that could not be reached may have lost
+// these: the store decides whether the batch may follow, in a new claim.
 func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []error
@@ -278,8 +278,8 @@ func TestAStopEndsThePauseBeforeAQuickRetry(t *testing.T) {
 	})
 }
 
-// A run of many batches waits for a hand as many, and has one hand then: the queuer, which found no
-// room before, hears of it at once, and not when the run's first request ends.
+// A run of many batches waits for a hand as many, and has one hand then: the queuer, which found
+// no room before, hears of it at once, and not when the run's first request ends.
 func TestARunThatGetsAHandMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := build(taking(time.Second), nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]), and
-// all others read it.
+// Report is a text that takes long to make: one process at a time makes it ([store.StatsTurn]),
+// and all others read it.
 type Report struct {
 	store.StatsTurn
 	Detail json.RawMessage `json:"detail,omitempty"` // nil: nobody has made it yet

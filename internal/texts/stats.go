@@ -16,8 +16,8 @@ type Counter interface {
 	CountOpen(ctx context.Context) (store.Totals, error)
 }
 
-// Refresh counts what is open, if the kept counts are old enough ([store.StatsTurn.Due]) and nobody
-// else counts; true says that it did. It also forgets instances.
+// Refresh counts what is open, if the kept counts are old enough ([store.StatsTurn.Due]) and
+// nobody else counts; true says that it did. It also forgets instances.
 func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error) {
 	q, err := q.Bounded()
 	if err != nil {

@@ -256,7 +256,8 @@ func (l *losing) SwapTexts(ctx context.Context, all ...store.Text) (bool, error)
 	return did, err
 }
 
-// An instance whose text was written without an answer, or was forgotten, is shown again, and ends.
+// An instance whose text was written without an answer, or was forgotten, is shown again, and
+// ends.
 func TestAnInstanceIsShownAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, st *counting) {
 		var p texts.Presence

@@ -43,9 +43,9 @@ type Served struct {
 	Ledger  string
 }
 
-// Serve records for each service the ledger that serves it, unless one is recorded, and returns the
-// recorded names in the order of services. A name "" records nothing and only looks; the result is
-// "" where no name is recorded.
+// Serve records for each service the ledger that serves it, unless one is recorded, and returns
+// the recorded names in the order of services. A name "" records nothing and only looks; the
+// result is "" where no name is recorded.
 func Serve(ctx context.Context, s Store, services []Served) ([]string, error) {
 	names, ledgers := make([]string, len(services)), make([]string, len(services))
 	for i, want := range services {
@@ -115,5 +115,6 @@ func Put(ctx context.Context, s Store, t store.Text) (int64, error) {
 	return t.Version, fmt.Errorf("%s %s: %w", t.Kind, t.Name, errBusy)
 }
 
-// errBusy says that the store refuses a text as if another process had changed it, again and again.
+// errBusy says that the store refuses a text as if another process had changed it, again and
+// again.
 var errBusy = errors.New("texts: another process was faster each time")

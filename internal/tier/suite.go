@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Suite says how often a test of store/storetest runs, whose suite runs in the test of that name. It is
-// [Plain], unless goroutines meet in its group of tests: the others call one method after another.
+// Suite says how often a test of store/storetest runs, whose suite runs in the test of that name.
+// It is [Plain], unless goroutines meet in its group of tests: the others call one method after
+// another.
 func Suite(t testing.TB, name string) {
 	t.Helper()
 	test, inside := strings.CutPrefix(t.Name(), name+"/")

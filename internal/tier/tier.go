@@ -5,9 +5,9 @@
 //     with the race detector once more.
 //   - make soak runs what takes too long for that.
 //
-// A call skips the test in the runs to which it does not belong, with a line that begins with [Mark].
-// internal/tools/testrun reads these lines: make test fails if such a test passed in none of its runs,
-// unless [Soak] says why.
+// A call skips the test in the runs to which it does not belong, with a line that begins with
+// [Mark]. internal/tools/testrun reads these lines: make test fails if such a test passed in none
+// of its runs, unless [Soak] says why.
 package tier
 
 import (
@@ -35,8 +35,8 @@ func Plain(t testing.TB) {
 	}
 }
 
-// Server says that the test needs a program from outside of this module: PostgreSQL, an EVM node, a
-// browser. What starts one calls Server itself.
+// Server says that the test needs a program from outside of this module: PostgreSQL, an EVM node,
+// a browser. What starts one calls Server itself.
 func Server(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -44,8 +44,8 @@ func Server(t testing.TB) {
 	}
 }
 
-// Hints says that the test shows what hints between processes bring, so that it cannot pass where all of
-// them are lost ([deaf.On]).
+// Hints says that the test shows what hints between processes bring, so that it cannot pass where
+// all of them are lost ([deaf.On]).
 func Hints(t testing.TB) {
 	t.Helper()
 	if deaf.On {
@@ -75,8 +75,8 @@ func Instead(t testing.TB, name string) {
 	t.Skip(Mark + "instead: " + name)
 }
 
-// Seeds is how many seeds a simulation runs if no flag says so. With the race detector each takes ten
-// times as long.
+// Seeds is how many seeds a simulation runs if no flag says so. With the race detector each takes
+// ten times as long.
 func Seeds(raced, plain int) int {
 	if Raced {
 		return raced

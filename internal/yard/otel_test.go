@@ -58,8 +58,8 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 	require.Zero(tb, done.bad.Load())
 }
 
-// Metrics cost no allocation a batch, with a provider that does nothing or with the SDK: only calls to the
-// store, which are for groups of batches, cost a few.
+// Metrics cost no allocation a batch, with a provider that does nothing or with the SDK: only
+// calls to the store, which are for groups of batches, cost a few.
 func TestAllocationsOfMetrics(t *testing.T) {
 	const n, lanes = 5_000, 500
 	allocations := func(provider func() metric.MeterProvider, traced string) float64 {

@@ -171,8 +171,8 @@ func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *wo
 	return nil
 }
 
-// riverOneByOne inserts each job alone, into an idle queue. No queue is told in this process of the
-// end of a job that another process works on, so only the time until the POST counts.
+// riverOneByOne inserts each job alone, into an idle queue. No queue is told in this process of
+// the end of a job that another process works on, so only the time until the POST counts.
 func riverOneByOne(ctx context.Context, j job, w *work) error {
 	pool, err := pgxpool.New(ctx, j.DSN)
 	if err != nil {

@@ -34,8 +34,8 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return nil
 }
 
-// fresh returns the entries that are not stored yet, nor added in tx, by an earlier entry neither. tx
-// may be nil. s.mu is held.
+// fresh returns the entries that are not stored yet, nor added in tx, by an earlier entry neither.
+// tx may be nil. s.mu is held.
 func (s *Store) fresh(entries []*entry, tx *Tx) ([]*entry, error) {
 	fresh := entries[:0]
 	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // of fresh

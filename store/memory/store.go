@@ -19,8 +19,8 @@ var (
 )
 
 // Store is a [store.Store] in memory. All methods may be called concurrently; they exclude one
-// another, and only an Add waits for something else: a [Tx] that has one of its ids. A method whose context is already done returns the
-// context's error and changes nothing.
+// another, and only an Add waits for something else: a [Tx] that has one of its ids. A method
+// whose context is already done returns the context's error and changes nothing.
 //
 // Its clock is [time.Now], so that it runs on the bubble's time under testing/synctest. The
 // same calls at the same times give the same results.

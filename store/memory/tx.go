@@ -11,10 +11,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Tx is a transaction of a [Store]: nobody sees what is added in it before Commit. It stands for the
-// application's transaction in a test of a service that uses AddTx. As in a database, an Add of
-// another caller that has one of its ids or keys waits until it ends. So two transactions that add
-// the same ids crosswise wait for each other, until one of their contexts ends.
+// Tx is a transaction of a [Store]: nobody sees what is added in it before Commit. It stands for
+// the application's transaction in a test of a service that uses AddTx. As in a database, an Add
+// of another caller that has one of its ids or keys waits until it ends. So two transactions that
+// add the same ids crosswise wait for each other, until one of their contexts ends.
 type Tx struct {
 	s     *Store
 	ended chan struct{} // closed by Commit and Rollback

@@ -43,11 +43,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	return add(false)
 }
 
-// refusesFresh reports whether the server refused to take all batches for new, so that the careful way
-// may do better: one is known, the numbers of all are behind those that are stored, or row-level
-// security applies to this role, which takes no COPY then. Where one is known, the next additions are
-// careful from the beginning. Other unique indexes, which the application made, are no concern of
-// that way.
+// refusesFresh reports whether the server refused to take all batches for new, so that the careful
+// way may do better: one is known, the numbers of all are behind those that are stored, or
+// row-level security applies to this role, which takes no COPY then. Where one is known, the next
+// additions are careful from the beginning. Other unique indexes, which the application made, are
+// no concern of that way.
 func (s *Store) refusesFresh(err error) bool {
 	switch sqlState(err) {
 	case featureNotSupported:
@@ -102,7 +102,8 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 
 // add adds the batches that are not known. If fresh is set it takes all for new, and a known
 // batch gives an error of the state uniqueViolation, which ends the transaction. Plans are
-// generic up to the last insert, and custom again after it. A batch that is not stored loses its number.
+// generic up to the last insert, and custom again after it. A batch that is not stored loses its
+// number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	if err := t.s.owns(in); err != nil {
 		return err
@@ -199,8 +200,8 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	return buried, err
 }
 
-// insertNew inserts all batches but the last, which are left to be inserted by the statement that it
-// returns.
+// insertNew inserts all batches but the last, which are left to be inserted by the statement that
+// it returns.
 func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.Statement, err error) {
 	for n := chunk(in, bytesOf); n < len(in); n = chunk(in, bytesOf) {
 		if err := t.insert(ctx, in[:n], nil); err != nil {
@@ -318,8 +319,8 @@ func (t *session) known(ctx context.Context, ask []*addition) ([]*knownCols, map
 	return known, changes, err
 }
 
-// unknown returns the twins of which neither the id nor the key is stored. So it is where the first
-// batch of the key is known by its id, without the key, or has a tombstone.
+// unknown returns the twins of which neither the id nor the key is stored. So it is where the
+// first batch of the key is known by its id, without the key, or has a tombstone.
 func (t *session) unknown(ctx context.Context, first, twins []*addition) (left []*addition, err error) {
 	stored := make(map[changeKey]bool, len(first))
 	for _, a := range first {

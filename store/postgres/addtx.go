@@ -15,10 +15,10 @@ import (
 )
 
 // Tx takes the application's own transaction, which must be in this database, for
-// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on. The Add does not repeat
-// the transaction, as the store's own Add does: on a serialization failure (SQLSTATE 40001), or a
-// deadlock (40P01) of two transactions that add the same ids or data change ids crosswise, the
-// application rolls back and repeats its whole transaction.
+// dltbatch.Runner.AddTx. After an error of an Add the transaction may go on. The Add does not
+// repeat the transaction, as the store's own Add does: on a serialization failure (SQLSTATE
+// 40001), or a deadlock (40P01) of two transactions that add the same ids or data change ids
+// crosswise, the application rolls back and repeats its whole transaction.
 //
 // However long the transaction stays open, it holds up only callers that add the same ids;
 // Prune passes over the known batches among them. Its batches take their place in the lane by
@@ -108,8 +108,8 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if t.level.snapshot() && !s.o.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: level})
 	}
-	// Once something is known of the schema, only transactions of the store's own look again: this one may
-	// have rights and a snapshot of its own.
+	// Once something is known of the schema, only transactions of the store's own look again: this
+	// one may have rights and a snapshot of its own.
 	if s.checked.Load() == nil {
 		if err := s.look(ctx, t); err != nil {
 			return wrap(op, err)

@@ -28,9 +28,9 @@ func (n names) channel() string {
 	return mark + hex.EncodeToString(sum[:16])
 }
 
-// notify tells a hint. The server takes a lock of the whole cluster for the commit of a transaction
-// that notifies, and gives it a number and a record of its log: so the statement has a transaction
-// of its own, which does not wait for the disk nor for standbys.
+// notify tells a hint. The server takes a lock of the whole cluster for the commit of a
+// transaction that notifies, and gives it a number and a record of its log: so the statement has a
+// transaction of its own, which does not wait for the disk nor for standbys.
 const notify = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 // notifyAtCommit is notify in a transaction of the application.

@@ -23,8 +23,8 @@ func (f freshLanesError) Error() string {
 
 // Claim is [store.Store].Claim: one transaction (docs/design.md#how-a-claim-works). If choose
 // panics, nothing is claimed. After a conflict with another transaction Claim asks choose again,
-// and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes over
-// locked lanes.
+// and drops its earlier answer. It waits for a locked row for 1.5 s, and then fails; it passes
+// over locked lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
@@ -342,12 +342,13 @@ func (w *window) show(rows []*stored) error {
 	return nil
 }
 
-// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was read
-// as waiting, with two columns beside [store.NewRow], and a plan does nothing else with such a row.
+// taken reports whether a row is claimed for the first time, so that sqlTake writes it: it was
+// read as waiting, with two columns beside [store.NewRow], and a plan does nothing else with such
+// a row.
 func (s *stored) taken() bool { return s.Place != "" && s.Now.State == batch.Submitting }
 
-// take writes rows that were taken, and adds their payloads to payloads. It reads the payloads that
-// are not known from an Add.
+// take writes rows that were taken, and adds their payloads to payloads. It reads the payloads
+// that are not known from an Add.
 func (t *session) take(ctx context.Context, payloads map[int64][]byte, rows []*stored, now time.Time, q store.ClaimQuery,
 ) (map[int64][]byte, error) {
 	if len(rows) == 0 {

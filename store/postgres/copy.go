@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// copyLeast is from how many new batches on an Add copies them. COPY costs the server less for each
-// row than an INSERT, and two trips more.
+// copyLeast is from how many new batches on an Add copies them. COPY costs the server less for
+// each row than an INSERT, and two trips more.
 const copyLeast = 100
 
 const (
@@ -27,8 +27,8 @@ func (t *session) copier(rows int) conns.Copier {
 	return c
 }
 
-// copyNew is sqlInsertNew by COPY. The rows go into each index in the same order, so that two calls
-// with the same batches wait for each other in one direction only, by COPY or by INSERT.
+// copyNew is sqlInsertNew by COPY. The rows go into each index in the same order, so that two
+// calls with the same batches wait for each other in one direction only, by COPY or by INSERT.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
 	if hasMore(in) {
@@ -56,7 +56,8 @@ type copied struct {
 	at   uint8                        // the part that comes next: the head, rows, or nothing
 }
 
-// The head of the format: its signature, no flags, and no extension. Its end is a row of -1 columns.
+// The head of the format: its signature, no flags, and no extension. Its end is a row of -1
+// columns.
 const (
 	copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 	copyEnd  = "\xff\xff"

@@ -59,8 +59,8 @@ func (c *sqlConn) Begin(ctx context.Context, text string) error {
 func (c *sqlConn) Begun() bool             { return c.begun }
 func (c *sqlConn) Session() *conns.Session { return c.session }
 
-// commit is COMMIT. A server answers COMMIT in a failed transaction with ROLLBACK, and drivers call that a
-// success. The first statement, which changes nothing, fails there.
+// commit is COMMIT. A server answers COMMIT in a failed transaction with ROLLBACK, and drivers
+// call that a success. The first statement, which changes nothing, fails there.
 const commit = "SELECT 1; " + conns.Commit
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {

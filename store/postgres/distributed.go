@@ -8,10 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// ErrDistributed refuses a schema whose tables Citus distributes to other servers. There a default is
-// evaluated on another server than the statement, the number of rows that an insert reports is not the number
-// that it inserted, and a commit becomes visible long after it was acknowledged: batches are not found, and
-// their order breaks, without any error. docs/operations.md#growing says what to do instead.
+// ErrDistributed refuses a schema whose tables Citus distributes to other servers. There a default
+// is evaluated on another server than the statement, the number of rows that an insert reports is
+// not the number that it inserted, and a commit becomes visible long after it was acknowledged:
+// batches are not found, and their order breaks, without any error. docs/operations.md#growing
+// says what to do instead.
 var ErrDistributed = errors.New("dltbatch: Citus distributes the schema, and a store would lose batches and their order there")
 
 // Citus has a table of the tables that it distributes in each database in which it is installed.

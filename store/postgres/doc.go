@@ -47,29 +47,30 @@
 //
 // # Hints
 //
-// Processes tell each other by NOTIFY where a look is worth while ([Store.Tell]), each at most once
-// in 10 ms, in transactions of their own, and hear it by LISTEN ([Store.Hear]). The session that
-// listens is one for each store that runs or waits. Package native opens it beside its pool. With
-// pgx's driver for database/sql it is one of the pool's connections, if the pool may open four or
-// more. lib/pq cannot wait for a notification through database/sql, and through a pooler in
-// transaction mode nothing arrives: there set Options.Listen to native.Listen, with a data source
-// name that leads to the server itself. A test finds out whether notifications arrive, when a
-// session begins and once a minute; health.Health.Hints says so. On a standby there is no LISTEN.
+// Processes tell each other by NOTIFY where a look is worth while ([Store.Tell]), each at most
+// once in 10 ms, in transactions of their own, and hear it by LISTEN ([Store.Hear]). The session
+// that listens is one for each store that runs or waits. Package native opens it beside its pool.
+// With pgx's driver for database/sql it is one of the pool's connections, if the pool may open
+// four or more. lib/pq cannot wait for a notification through database/sql, and through a pooler
+// in transaction mode nothing arrives: there set Options.Listen to native.Listen, with a data
+// source name that leads to the server itself. A test finds out whether notifications arrive, when
+// a session begins and once a minute; health.Health.Hints says so. On a standby there is no
+// LISTEN.
 //
 // # Durability
 //
 // A nil error means that the transaction is committed, as durably as the server's
 // synchronous_commit and fsync make it. With synchronous_commit = off a crash of the server
 // may take back the last commits: an Add that returned nil may be gone, and an attempt that
-// was counted may be forgotten and made a second time. So a store refuses a connection with this setting,
-// unless Options.AllowAsynchronousCommit says that this does not matter.
+// was counted may be forgotten and made a second time. So a store refuses a connection with this
+// setting, unless Options.AllowAsynchronousCommit says that this does not matter.
 //
 // # Settings of connections
 //
-// The store looks at each new connection, and once a minute at an old one. A setting that changes what
-// stored data means, what is locked or what survives a crash gives a [*SettingError]. client_encoding
-// and bytea_output it sets itself, for each transaction of its own. Whatever else a role, a database
-// or a data source name sets changes nothing.
+// The store looks at each new connection, and once a minute at an old one. A setting that changes
+// what stored data means, what is locked or what survives a crash gives a [*SettingError].
+// client_encoding and bytea_output it sets itself, for each transaction of its own. Whatever else
+// a role, a database or a data source name sets changes nothing.
 //
 // A connection to a server that takes no writes gives [ErrReadOnly], and is closed.
 package postgres

@@ -9,15 +9,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has made it
-// read-only (default_transaction_read_only), as some providers do where the disk is almost full. The
-// store obeys. It closes connections that say so, so that calls soon succeed where the name of the server
-// leads to another one. Calls that only read work on a standby, in a process that has seen no other server.
-// It is [store.ErrReadOnly].
+// ErrReadOnly means that the database takes no writes: the server is a standby, or its owner has
+// made it read-only (default_transaction_read_only), as some providers do where the disk is almost
+// full. The store obeys. It closes connections that say so, so that calls soon succeed where the
+// name of the server leads to another one. Calls that only read work on a standby, in a process
+// that has seen no other server. It is [store.ErrReadOnly].
 var ErrReadOnly = store.ErrReadOnly
 
-// SettingError names a setting of a connection, or of an application's transaction, that does not keep the
-// promises of a store.
+// SettingError names a setting of a connection, or of an application's transaction, that does not
+// keep the promises of a store.
 type SettingError struct {
 	Setting string
 	Have    string
@@ -59,8 +59,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// constraint is the name of the constraint or the unique index that a statement violated, or "": drivers
-// have it in a field of their error.
+// constraint is the name of the constraint or the unique index that a statement violated, or "":
+// drivers have it in a field of their error.
 func constraint(err error) string {
 	var s interface{ SQLState() string }
 	if !errors.As(err, &s) {
@@ -109,7 +109,8 @@ func again(err error) bool {
 	return false
 }
 
-// lost reports whether a connection was gone before any statement ran on it, or was unfit and is gone now.
+// lost reports whether a connection was gone before any statement ran on it, or was unfit and is
+// gone now.
 func (s *Store) lost(err error) bool {
 	if _, is := errors.AsType[unfitError](err); is {
 		return true

@@ -33,8 +33,8 @@ const (
 	deafPause = time.Minute
 )
 
-// errStalled is ErrDeaf of a session on which notifications arrived before: the server is slow, say, or the
-// connection was cut without a word.
+// errStalled is ErrDeaf of a session on which notifications arrived before: the server is slow,
+// say, or the connection was cut without a word.
 var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", testLimit)
 
 // ears share one session among all listeners of a store.

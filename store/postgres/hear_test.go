@@ -138,8 +138,8 @@ func onExchange(t *testing.T) (*Store, *exchange) {
 	return s, x
 }
 
-// All listeners of a store share one session, which tests itself each minute, tells of each of them,
-// and goes on for a moment when nobody listens.
+// All listeners of a store share one session, which tests itself each minute, tells of each of
+// them, and goes on for a moment when nobody listens.
 func TestListenersShareASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x := onExchange(t)

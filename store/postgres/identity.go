@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this process
-// has used before, or has lost what it had: a dump was restored, the database was renamed or
-// copied, or a standby was promoted. The error says what has changed. A part of the work may be
+// ErrReplaced is a [store.Warning], kept for an hour: the database is not the one that this
+// process has used before, or has lost what it had: a dump was restored, the database was renamed
+// or copied, or a standby was promoted. The error says what has changed. A part of the work may be
 // forgotten: compare with the ledger.
 var ErrReplaced = errors.New("dltbatch: the database was replaced")
 

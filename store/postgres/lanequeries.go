@@ -54,9 +54,9 @@ const (
 		UNION ALL SELECT r.seq, r.made_by FROM unnest($2::bigint[]) AS u (seq)
 			CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} y WHERE y.seq = u.seq AND y.made_by + 0 < $1::bigint OFFSET 0) r) x ON true`
 
-	// sqlLockLanes locks the lanes that no other claim holds. It also returns who may still be adding, in
-	// one more row: see package position. It takes its own number after the transaction began, and its
-	// snapshot before.
+	// sqlLockLanes locks the lanes that no other claim holds. It also returns who may still be
+	// adding, in one more row: see package position. It takes its own number after the transaction
+	// began, and its snapshot before.
 	sqlLockLanes = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.turn FROM {services} s
 		WHERE s.service_id = ANY ($1::text[]) FOR NO KEY UPDATE SKIP LOCKED)
 	SELECT l.service_id, l.at, l.turn, 0 AS oldest FROM l

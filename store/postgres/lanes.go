@@ -18,8 +18,8 @@ const (
 	quickScan = "200ms"
 )
 
-// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep] reports
-// them.
+// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep]
+// reports them.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
 }

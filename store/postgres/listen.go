@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// leastOpen is the smallest limit of open connections of a *sql.DB from which the store takes one for
-// hints, for good.
+// leastOpen is the smallest limit of open connections of a *sql.DB from which the store takes one
+// for hints, for good.
 const leastOpen = 4
 
 // Listen takes a connection of the pool, since database/sql hides how it connects. That needs a

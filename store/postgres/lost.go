@@ -15,16 +15,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ErrLostCommits means that the database does not have writes that it had acknowledged to this process: a
-// standby took over that had not got them, or a backup was restored. The text names the batches that prove
-// it. There may be more, and also acts of persons: compare with the ledger
+// ErrLostCommits means that the database does not have writes that it had acknowledged to this
+// process: a standby took over that had not got them, or a backup was restored. The text names the
+// batches that prove it. There may be more, and also acts of persons: compare with the ledger
 // (docs/operations.md#lost-commits). The first claim that finds it fails with this error once, and
 // it is a [store.Warning] for a day. See Options.PauseOnLostCommits.
 var ErrLostCommits = errors.New("dltbatch: the database has lost commits that it had acknowledged")
 
 const (
-	// witnesses is how many of its last writes a process remembers. A standby has the log up to some
-	// place and nothing behind it, so the last write would suffice, if no other process wrote to the same batch.
+	// witnesses is how many of its last writes a process remembers. A standby has the log up to
+	// some place and nothing behind it, so the last write would suffice, if no other process wrote
+	// to the same batch.
 	witnesses = 16
 	// witnessesOfOne is how many of them are of one commit.
 	witnessesOfOne = 4
@@ -66,8 +67,8 @@ func (w *witnessed) reached(server string) {
 	w.server = server
 }
 
-// committed takes writes that are committed. While the witnesses are to be looked at it takes none, so
-// that writes to the new server do not push out those that it may lack.
+// committed takes writes that are committed. While the witnesses are to be looked at it takes
+// none, so that writes to the new server do not push out those that it may lack.
 func (w *witnessed) committed(writes []witness) {
 	if len(writes) == 0 || w.due.Load() {
 		return
@@ -118,8 +119,8 @@ func (w *witnessed) standing(now time.Time) error {
 	return fmt.Errorf("%s ago: %w", now.Sub(w.at).Round(time.Minute), w.lost)
 }
 
-// wrote takes a write of this transaction. A commit is there as a whole or not at all, so some of its
-// writes suffice.
+// wrote takes a write of this transaction. A commit is there as a whole or not at all, so some of
+// its writes suffice.
 func (t *session) wrote(key batch.Key, seq, version int64) {
 	if len(t.writes) < witnessesOfOne {
 		t.writes = append(t.writes, witness{key: key, seq: seq, version: version})
@@ -141,8 +142,8 @@ const sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) 
 	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq AND r.header_signature = u.id OFFSET 0) b ON true` + joinRows + `
 	LEFT JOIN LATERAL (SELECT * FROM {tombstones} r WHERE r.id_hash = u.id_hash OFFSET 0) p ON true`
 
-// witness looks at the witnesses where that is due. It proves a loss if one is gone or older than this
-// process left it: nothing takes a version back, and only Prune removes a batch.
+// witness looks at the witnesses where that is due. It proves a loss if one is gone or older than
+// this process left it: nothing takes a version back, and only Prune removes a batch.
 func (t *session) witness(ctx context.Context) error {
 	w := &t.s.witnessed
 	if !w.due.Load() {
@@ -201,8 +202,8 @@ func (t *session) trusts(ctx context.Context) error {
 // lossActor pauses everything where Options.PauseOnLostCommits is set.
 const lossActor = "dltbatch"
 
-// report ends the claim that found a loss. If everything is to be paused and cannot be, the next claim
-// fails, too.
+// report ends the claim that found a loss. If everything is to be paused and cannot be, the next
+// claim fails, too.
 func (s *Store) report(ctx context.Context, err error) error {
 	if s.o.PauseOnLostCommits {
 		pause := store.Steering{
@@ -217,8 +218,8 @@ func (s *Store) report(ctx context.Context, err error) error {
 	return err
 }
 
-// contradicted takes what a process knows better than the database about batches that it was about to
-// post again.
+// contradicted takes what a process knows better than the database about batches that it was about
+// to post again.
 func (s *Store) contradicted(outcomes []store.Outcome) {
 	var proof []string
 	for _, o := range outcomes {
@@ -226,8 +227,8 @@ func (s *Store) contradicted(outcomes []store.Outcome) {
 			proof = append(proof, fmt.Sprintf("batch %s had been attempted %s before", o.Key, o.ForgottenFor.Round(time.Second)))
 		}
 	}
-	// The engine has reported each of these batches, so that a claim has to fail only where it pauses
-	// everything. An earlier proof says the same.
+	// The engine has reported each of these batches, so that a claim has to fail only where it
+	// pauses everything. An earlier proof says the same.
 	if now := time.Now(); len(proof) > 0 && s.witnessed.standing(now) == nil {
 		s.witnessed.prove(proof, now, s.o.PauseOnLostCommits)
 	}

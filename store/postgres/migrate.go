@@ -72,10 +72,10 @@ const migrateFor = 30 * time.Second
 // a migration only adds, and the migration after it removes the replaced parts. So migrate
 // first, with the new code; then replace the processes one by one, old and new side by side,
 // including restarts in between; and only then deploy code with version n+2. On a version
-// further on every call gives [store.ErrNewerSchema], in a process that runs within a minute (AddTx
-// after another call has), and Migrate by older code leaves a newer schema as it is. Older code
-// ignores features that it does not know: where a version brings something that holds lanes, as
-// pauses and halts do, it holds them once the last old process is gone.
+// further on every call gives [store.ErrNewerSchema], in a process that runs within a minute
+// (AddTx after another call has), and Migrate by older code leaves a newer schema as it is. Older
+// code ignores features that it does not know: where a version brings something that holds lanes,
+// as pauses and halts do, it holds them once the last old process is gone.
 func (s *Store) Migrate(ctx context.Context) error {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(migrateFor))
@@ -175,7 +175,8 @@ func raced(err error) bool {
 	return false
 }
 
-// gooseStore is goose's own store with another TableExists: goose does not find a table by its quoted name.
+// gooseStore is goose's own store with another TableExists: goose does not find a table by its
+// quoted name.
 type gooseStore struct {
 	database.Store
 	names

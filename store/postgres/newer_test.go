@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A process that runs while somebody migrates further than its code goes notices it within a minute:
-// see [Store.Migrate].
+// A process that runs while somebody migrates further than its code goes notices it within a
+// minute: see [Store.Migrate].
 func TestNewerSchemaWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := script{answers: map[string][][]any{"to_regclass": {{true}}}}
@@ -46,8 +46,9 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 	})
 }
 
-// An application's transaction may have rights and a snapshot of its own. What it shows of the schema says
-// nothing about the others. Its settings are those that its commit goes by, and are asked each time.
+// An application's transaction may have rights and a snapshot of its own. What it shows of the
+// schema says nothing about the others. Its settings are those that its commit goes by, and are
+// asked each time.
 func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := script{answers: map[string][][]any{"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}

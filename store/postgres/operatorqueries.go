@@ -45,8 +45,8 @@ const (
 	briefCountsEnd = ` ORDER BY w.service_id, w.created_at, w.seq LIMIT ?::bigint) u GROUP BY u.service_id ORDER BY u.service_id LIMIT ?::bigint`
 	briefRows      = `SELECT ` + sqlstore.BriefCols + ` FROM {attempted_batches} a WHERE `
 
-	// sqlCountOpen reads waiting and attempted rows from end to end: one pass over both for the lanes,
-	// and one over the attempted rows for their states. All others are Queued.
+	// sqlCountOpen reads waiting and attempted rows from end to end: one pass over both for the
+	// lanes, and one over the attempted rows for their states. All others are Queued.
 	sqlCountOpen = `WITH lanes AS MATERIALIZED (SELECT u.service_id, min(u.created_at) AS oldest, count(*) AS n
 		FROM (SELECT w.service_id, w.created_at FROM {waiting_batches} w
 			UNION ALL SELECT b.service_id, b.created_at FROM {attempted_batches} b) u GROUP BY u.service_id),

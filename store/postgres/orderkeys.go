@@ -66,8 +66,8 @@ const seqBlock = 1000
 // arguments of the statement.
 //
 // A read of a lane's end, however narrow, locks a whole page of an index in a serializable
-// transaction, and other lanes may end in the same page. So such a transaction looks only where the
-// clock is behind what this process has seen before: then lanes may end ahead of the clock.
+// transaction, and other lanes may end in the same page. So such a transaction looks only where
+// the clock is behind what this process has seen before: then lanes may end ahead of the clock.
 func (t *session) before(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	blocks := int64(n+seqBlock-1) / seqBlock
 	if t.level != serializable {
@@ -108,9 +108,9 @@ func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int
 	return now, seqs, nil
 }
 
-// notStored is the error for rows that were not inserted, although neither their ids nor their keys
-// are stored: the addition may be tried again. Either they were stored and are removed since, or
-// their numbers are taken: then the sequence is behind, and is moved.
+// notStored is the error for rows that were not inserted, although neither their ids nor their
+// keys are stored: the addition may be tried again. Either they were stored and are removed since,
+// or their numbers are taken: then the sequence is behind, and is moved.
 func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) error {
 	taken, _, err := sqlstore.Get[bool](ctx, t, by.taken, ints(seqs))
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	sqlOrdersTaken       = `SELECT EXISTS (SELECT 1 FROM {orders} o WHERE o.seq = ANY ($1::bigint[]))`
 	sqlRaiseOrderNumbers = `SELECT setval('{orders_seq}', m.seq) FROM (SELECT max(o.seq) AS seq FROM {orders} o) m
 	WHERE m.seq > (SELECT s.last_value FROM {orders_seq} s)`
-	// All bytes come in one value: the hash, then the payload of each order. An Add without a trace
-	// context leaves the column out.
+	// All bytes come in one value: the hash, then the payload of each order. An Add without a
+	// trace context leaves the column out.
 	sqlInsertOrders       = insertOrders + `)` + insertOrdersSelect + insertOrdersFrom + `)` + insertOrdersAs + `)` + insertOrdersQueued
 	sqlInsertOrdersTraced = insertOrders + `, trace_parent)` + insertOrdersSelect + `, nullif(u.trace_parent, '')` +
 		insertOrdersFrom + `, $13::text[])` + insertOrdersAs + `, trace_parent)` + insertOrdersQueued

@@ -74,8 +74,8 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 	}
 }
 
-// addFirstOrders adds orders that are not known. It returns the twins of which neither the id nor the
-// Key is stored then.
+// addFirstOrders adds orders that are not known. It returns the twins of which neither the id nor
+// the Key is stored then.
 func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.NewOrder) (left []*sqlstore.NewOrder, err error) {
 	// In the order of keys and then of ids, as batches are.
 	slices.SortStableFunc(sorted, func(a, b *sqlstore.NewOrder) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })

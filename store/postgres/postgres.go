@@ -21,14 +21,14 @@ type Options struct {
 	Schema string
 	// Prefix of the tables' names, at most 30 bytes, as Schema. Defaults to none.
 	Prefix string
-	// Shard says which shard of a set the schema is (package shards). Migrate records it in a schema without
-	// batches. A schema that is another one, or none, gives [store.ErrOtherShard] from the first call on. In
-	// every process, also where this is not set, a schema that is a shard refuses batches of other lanes
-	// than its own. Defaults to none.
+	// Shard says which shard of a set the schema is (package shards). Migrate records it in a
+	// schema without batches. A schema that is another one, or none, gives [store.ErrOtherShard]
+	// from the first call on. In every process, also where this is not set, a schema that is a
+	// shard refuses batches of other lanes than its own. Defaults to none.
 	Shard store.Shard
 	// AllowAsynchronousCommit accepts synchronous_commit = off, under which a crash of the
-	// server may take back a promise (see the package comment), and local beside synchronous standbys,
-	// under which a failover may. Such a store does not remember
+	// server may take back a promise (see the package comment), and local beside synchronous
+	// standbys, under which a failover may. Such a store does not remember
 	// where the open work of lanes begins, since the crash may take that back, too; set it
 	// alike in all processes on a schema. Defaults to false.
 	AllowAsynchronousCommit bool
@@ -40,18 +40,20 @@ type Options struct {
 	// 40001 for it: where the database's clock was stepped back since another process added to the
 	// lane, its batches may stand before those. Defaults to false.
 	AllowSnapshotTx bool
-	// Listen opens the session on which the store hears hints from other processes: see the package
-	// comment. native.Listen makes one of a data source name. Defaults to a session by the pool's own
-	// driver, where it can have one.
+	// Listen opens the session on which the store hears hints from other processes: see the
+	// package comment. native.Listen makes one of a data source name. Defaults to a session by the
+	// pool's own driver, where it can have one.
 	Listen func(ctx context.Context) (Listener, error)
-	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]): nothing is
-	// claimed, in no process, until a person has looked and resumes everything. It costs a standstill that
-	// no lost commit may need: a batch that this process knows to be posted is not posted anew either
-	// way. Set it where the lost work of other processes is worse than that. Defaults to false.
+	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]):
+	// nothing is claimed, in no process, until a person has looked and resumes everything. It
+	// costs a standstill that no lost commit may need: a batch that this process knows to be
+	// posted is not posted anew either way. Set it where the lost work of other processes is worse
+	// than that. Defaults to false.
 	PauseOnLostCommits bool
 	// NotifyInTx makes AddTx and AddOrdersTx tell other processes in the application's own
 	// transaction, so that nobody has to call Wake after the commit. The price: PostgreSQL commits
-	// transactions that notify one after the other, in all databases of the server. Defaults to false.
+	// transactions that notify one after the other, in all databases of the server. Defaults to
+	// false.
 	NotifyInTx bool
 }
 

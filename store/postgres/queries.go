@@ -6,10 +6,10 @@ import "github.com/dltbatch/dltbatch/internal/sqlstore"
 // the others. {name} is a table. A test asks the planner about each statement and fails on a scan
 // of a table that grows.
 const (
-	// sqlIncarnation is a number that stays the same while the tables are the same tables, of the same
-	// database, on a server that goes on running. All that a process remembers of the database holds for
-	// one such number. To write a table anew, as VACUUM FULL does, changes it, too, which costs a little
-	// time only.
+	// sqlIncarnation is a number that stays the same while the tables are the same tables, of the
+	// same database, on a server that goes on running. All that a process remembers of the
+	// database holds for one such number. To write a table anew, as VACUUM FULL does, changes it,
+	// too, which costs a little time only.
 	// The path of a table's file has the oid of the database.
 	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
@@ -29,8 +29,8 @@ const (
 	// package pgsettings that a store sets itself. Nothing says READ WRITE, so that
 	// default_transaction_read_only is obeyed.
 	//
-	// All settings of a beginning are one SELECT, because a router such as PgDog refuses SET beside other
-	// statements, and a driver may take the statements one by one.
+	// All settings of a beginning are one SELECT, because a router such as PgDog refuses SET
+	// beside other statements, and a driver may take the statements one by one.
 	beginAny      = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + beginSettings
 	beginLocal    = "set_config('client_encoding', 'UTF8', true), set_config('bytea_output', 'hex', true), set_config('jit', 'off', true)"
 	beginSettings = beginLocal + ", set_config('enable_seqscan', 'off', true), set_config('array_nulls', 'on', true), "
@@ -52,7 +52,8 @@ const (
 		"set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', '" + genericPlans + "', true)"
 	// beginDeliver is beginKept for statements that only read.
 	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + keepPlans
-	// A claim waits for a lock only where somebody else has locked a row that it takes. See patience.
+	// A claim waits for a lock only where somebody else has locked a row that it takes. See
+	// patience.
 	beginClaim = beginKept + ", " + waitBriefly
 
 	// beginAdd begins a transaction that gives out order keys. It takes a lock that others can
@@ -62,8 +63,8 @@ const (
 	beginAdd   = beginSQL + "; " + takeNumber
 	takeNumber = "LOCK TABLE {waiting_batches} IN ROW EXCLUSIVE MODE; SELECT txid_current()"
 
-	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to be
-	// sent back unchanged.
+	// The columns of package pgsettings follow. plan_cache_mode is one of three words, and safe to
+	// be sent back unchanged.
 	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
@@ -130,16 +131,16 @@ const (
 	// NULL is the default of the role, the database or the server.
 	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
 	// Somebody may hold a lock for hours: then this call fails, and its caller takes or writes the
-	// other rows without that row. It waits for longer than deadlock_timeout (1 s), so that a deadlock
-	// is found.
+	// other rows without that row. It waits for longer than deadlock_timeout (1 s), so that a
+	// deadlock is found.
 	waitBriefly           = `set_config('lock_timeout', '1500', true)` // milliseconds
 	sqlPlanPatient        = sqlPlanAnew + `, ` + waitBriefly
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	sqlInsertTags = `INSERT INTO {batch_tags} (batch_seq, name, value, created_at)
 	SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])`
-	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a batch
-	// that is known, by its id or by the caller's key, may not have reached them yet.
+	// The locks cause a write: a commit waits for synchronous standbys only after a write, and a
+	// batch that is known, by its id or by the caller's key, may not have reached them yet.
 	sqlKnown = `SELECT u.n, b.header_signature, b.service_id, b.payload_hash
 	FROM unnest($1::uuid[]) WITH ORDINALITY AS u (id_hash, n) JOIN {batches} b ON b.id_hash = u.id_hash FOR KEY SHARE OF b`
 	sqlKnownChanges = `SELECT b.service_id, b.data_change_id, b.payload_hash FROM unnest($1::text[], $2::text[]) AS u (s, c)
@@ -159,8 +160,8 @@ const (
 	SELECT u.h, u.id, u.s, '', 0, u.c, 0, 0, 0, 0, 0, '' FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) AS u (h, id, s, c)
 	ON CONFLICT DO NOTHING RETURNING ctid::text`
 	sqlUnprobe = `DELETE FROM {tombstones} WHERE ctid = ANY ($1::tid[])`
-	// A number that is to be given out is taken where the sequence is behind the rows, as in a copy
-	// of the data by logical replication. Then it is moved behind them.
+	// A number that is to be given out is taken where the sequence is behind the rows, as in a
+	// copy of the data by logical replication. Then it is moved behind them.
 	sqlTaken        = `SELECT EXISTS (SELECT 1 FROM {batches} b WHERE b.seq = ANY ($1::bigint[]))`
 	sqlRaiseNumbers = `SELECT setval('{batch_seq}', m.seq) FROM (SELECT max(b.seq) AS seq FROM {batches} b) m
 	WHERE m.seq > (SELECT s.last_value FROM {batch_seq} s)`
@@ -226,8 +227,8 @@ const (
 	// wait for each other. Receipts are where the caller cannot see them. The version is named
 	// twice: releases of PostgreSQL from before the end of 2025 go on with a row that another
 	// transaction was just changing, although it is in another place by then (pgsql-hackers,
-	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put right
-	// without a new version.
+	// September 2025, "missing EvalPlanQual recheck for TID scans"). The end of a claim may be put
+	// right without a new version.
 	sqlAdvance = `UPDATE {attempted_batches} a SET state = u.state, version = u.was + 1, claim_expires = u.claim_expires,
 		next_check = u.next_check, last_post = u.last_post, due_at = u.due_at, moved_at = u.moved_at
 	FROM (SELECT u.*, r.ctid AS place FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -301,8 +302,8 @@ const (
 	attemptedIn     = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u (s, low, high) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT * FROM {attempted_batches} r WHERE r.service_id = u.s AND r.created_at >= u.low AND r.created_at <= u.high OFFSET 0) a
 	CROSS JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = a.seq OFFSET 0) b`
-	// WITH TIES, because the id breaks ties, and this table does not have it. The last argument says
-	// whether the batches are read, too: see [session.waiting].
+	// WITH TIES, because the id breaks ties, and this table does not have it. The last argument
+	// says whether the batches are read, too: see [session.waiting].
 	waitingOf = `SELECT u.part, w.seq, w.created_at, u.closed, w.version, w.requeued, w.place::text AS place, ` + colsClaim + ` FROM (SELECT u.*, `
 	waitingIn = ` AS closed FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS u (s, low, high, n, part) OFFSET 0) u
 	CROSS JOIN LATERAL (SELECT q.seq, q.created_at, q.version, q.requeued, q.ctid AS place FROM {waiting_batches} q WHERE q.service_id = u.s
@@ -349,8 +350,8 @@ const (
 				AND (a.state <> $5::bigint OR a.claim_expires <= t.now OR a.claim_expires = a.last_post))
 				OR ` + sqlstore.ClaimAhead + `t.now))
 		ORDER BY a.asked_at, a.created_at, a.seq LIMIT $1::bigint`
-	// A check that is further ahead than $4 was set before the clock was put back; a live claim ($5 is
-	// Submitting) is left alone, unless it was made before that, too.
+	// A check that is further ahead than $4 was set before the clock was put back; a live claim
+	// ($5 is Submitting) is left alone, unless it was made before that, too.
 	isDue = `(x.due_at <= (SELECT t.now FROM t)
 					OR (x.due_at > (SELECT t.now + $4::bigint FROM t) AND x.due_at < 9223372036854775807
 					AND (x.state <> $5::bigint OR x.claim_expires <= (SELECT t.now FROM t) OR x.claim_expires = x.last_post))
@@ -427,8 +428,9 @@ const (
 		joinRows + ` WHERE `
 
 	// sqlPrunable is store.Row.Prunable as an index finds it. OFFSET 0 keeps the planner from
-	// joining: batches in flight are looked up. A transaction that names a known batch holds its row for as long as the transaction stays open (see
-	// sqlKnown): Prune waits for no such row, and holds none that it does not remove.
+	// joining: batches in flight are looked up. A transaction that names a known batch holds its
+	// row for as long as the transaction stays open (see sqlKnown): Prune waits for no such row,
+	// and holds none that it does not remove.
 	sqlPrunable = `SELECT f.seq, f.final_at AS at FROM {outcomes} f
 	CROSS JOIN LATERAL (SELECT r.seq FROM {batches} r WHERE r.seq = f.seq OFFSET 0) b
 	WHERE f.final_at <= $1::bigint AND f.final_at >= $3::bigint AND NOT f.quarantined

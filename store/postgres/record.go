@@ -58,7 +58,8 @@ func refused(err error) bool {
 	return strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23") || strings.HasPrefix(state, "54")
 }
 
-// record writes first the outcomes whose rows it need not read, unless inTurn is set, and then the rest.
+// record writes first the outcomes whose rows it need not read, unless inTurn is set, and then the
+// rest.
 func (t *session) record(ctx context.Context, outcomes []store.Outcome, inTurn bool) (applied []store.Applied, err error) {
 	applied = make([]store.Applied, len(outcomes))
 	var rest []int

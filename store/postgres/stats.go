@@ -7,8 +7,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// beginCount begins a transaction that counts at one moment. It reads tables from end to end, which
-// costs least; in one process, and with the memory for a hundred thousand lanes.
+// beginCount begins a transaction that counts at one moment. It reads tables from end to end,
+// which costs least; in one process, and with the memory for a hundred thousand lanes.
 const beginCount = beginLook + ", set_config('max_parallel_workers_per_gather', '0', true), " +
 	"set_config('work_mem', '32768', true), set_config('statement_timeout', '10000', true)"
 

@@ -26,11 +26,11 @@ func (t *session) anyBuried(yes *bool) conns.Statement {
 }
 
 // probe reports whether one of the added batches may have a tombstone, in a transaction whose
-// snapshot may not show it. It inserts tombstones and takes them away again. An insert meets what a
-// read does not: a tombstone that the snapshot does not show gives serializationFailure, and the
-// batch is not executed a second time. And an insert leaves no predicate lock. A read of the table,
-// however narrow, locks whole pages of its index in a serializable transaction, and transactions of
-// different lanes would fail for it.
+// snapshot may not show it. It inserts tombstones and takes them away again. An insert meets what
+// a read does not: a tombstone that the snapshot does not show gives serializationFailure, and the
+// batch is not executed a second time. And an insert leaves no predicate lock. A read of the
+// table, however narrow, locks whole pages of its index in a serializable transaction, and
+// transactions of different lanes would fail for it.
 func (t *session) probe(ctx context.Context, in []*addition) (buried bool, err error) {
 	var added []*addition
 	for _, a := range in {

@@ -31,7 +31,8 @@ const (
 	serializable
 )
 
-// snapshot reports whether the transaction may not see everything that was committed since it began.
+// snapshot reports whether the transaction may not see everything that was committed since it
+// began.
 func (i isolation) snapshot() bool { return i != readCommitted }
 
 // Texts are the store's.
@@ -180,8 +181,8 @@ func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(
 }
 
 // try runs do in one transaction, on one connection. begun is false where this connection failed
-// before the server had begun the transaction, and where it was unfit and is closed: then nothing took
-// effect. A panic of do passes through after the rollback.
+// before the server had begun the transaction, and where it was unfit and is closed: then nothing
+// took effect. A panic of do passes through after the rollback.
 func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -253,8 +254,8 @@ func discard(ctx context.Context, c conns.Conn) {
 	c.Discard(ctx)
 }
 
-// checkEvery is how often a process looks at the schema's version, since somebody may migrate further than
-// this code goes, and at the settings of each connection.
+// checkEvery is how often a process looks at the schema's version, since somebody may migrate
+// further than this code goes, and at the settings of each connection.
 const checkEvery = time.Minute
 
 // good reports whether the last look at the schema still counts.
@@ -263,8 +264,8 @@ func (s *Store) good() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// check asks the database now and then whether this code knows its schema. Where several transactions find
-// that it is time, one of them looks.
+// check asks the database now and then whether this code knows its schema. Where several
+// transactions find that it is time, one of them looks.
 func (s *Store) check(ctx context.Context, t *session) error {
 	was := s.checked.Load()
 	if s.good() {

@@ -19,26 +19,27 @@ const (
 	reads  purpose = true
 )
 
-// renewAfter is how old a connection is before it is closed because it is unfit. A younger one shows
-// what the server, or the name of the server, leads to now: another would be no better.
+// renewAfter is how old a connection is before it is closed because it is unfit. A younger one
+// shows what the server, or the name of the server, leads to now: another would be no better.
 const renewAfter = time.Second
 
-// unfit reports whether the connection is the trouble, and not the call: the server takes no writes, or
-// a setting breaks a promise. A connection keeps such a state. After a switch-over it would keep to the
-// old server, and after the mend of a setting to the old value.
+// unfit reports whether the connection is the trouble, and not the call: the server takes no
+// writes, or a setting breaks a promise. A connection keeps such a state. After a switch-over it
+// would keep to the old server, and after the mend of a setting to the old value.
 func unfit(err error) bool {
 	_, setting := errors.AsType[*SettingError](err)
 	return setting || errors.Is(err, ErrReadOnly) || sqlState(err) == readOnlyTransaction
 }
 
-// unfitError is the error of a call whose connection was closed because it was unfit. Nothing took effect.
+// unfitError is the error of a call whose connection was closed because it was unfit. Nothing took
+// effect.
 type unfitError struct{ error }
 
 func (e unfitError) Unwrap() error { return e.error }
 
-// known reports whether the last look at the connection still counts: it was less than a minute ago,
-// because the application may share the pool and change a setting, and no connection has turned out to
-// be unfit since.
+// known reports whether the last look at the connection still counts: it was less than a minute
+// ago, because the application may share the pool and change a setting, and no connection has
+// turned out to be unfit since.
 func (s *Store) known(of *conns.Session, now time.Time) bool {
 	doubted := s.doubted.Load()
 	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkEvery && (doubted == nil || of.Looked.After(*doubted))
@@ -47,9 +48,10 @@ func (s *Store) known(of *conns.Session, now time.Time) bool {
 // started is when the server was started, as a text: no two servers have one time.
 const started = `extract(epoch FROM pg_postmaster_start_time())::text`
 
-// fits looks at the connection's settings where that is due, and refuses a connection that does not
-// fit the purpose. A standby fits a call that only reads, such as a person's command, unless this store
-// has seen a server that takes writes: then the standby may lag behind what this process has written.
+// fits looks at the connection's settings where that is due, and refuses a connection that does
+// not fit the purpose. A standby fits a call that only reads, such as a person's command, unless
+// this store has seen a server that takes writes: then the standby may lag behind what this
+// process has written.
 func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purpose) error {
 	if now := time.Now(); !s.known(of, now) {
 		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)

@@ -38,9 +38,9 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // Tx takes the application's own transaction, which must be in this database, for
 // dltbatch.Runner.AddTx. After an error of an Add the transaction may go on, but not after
 // [ErrTxEnded]: this error also comes where SQLite has ended the transaction before. A transaction
-// that began by reading and finds that another transaction has written since gets SQLite's "database
-// is locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer
-// waits until tx ends.
+// that began by reading and finds that another transaction has written since gets SQLite's
+// "database is locked": begin with BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every
+// other writer waits until tx ends.
 func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
 
 // Owns is [store.Store].Owns.
@@ -81,8 +81,8 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		return wrap(op, err)
 	}
 	free := context.WithoutCancel(ctx)
-	// In a transaction this fails, and changes nothing. Elsewhere the savepoint would begin a transaction,
-	// and its release commit it.
+	// In a transaction this fails, and changes nothing. Elsewhere the savepoint would begin a
+	// transaction, and its release commit it.
 	if _, err := tx.ExecContext(free, "BEGIN"); err == nil {
 		_, err = tx.ExecContext(free, "ROLLBACK")
 		return wrap(op, errors.Join(ErrTxEnded, err))
@@ -114,11 +114,11 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 
 type addition = sqlstore.Addition
 
-// addedTogether batches are stored by one statement, which costs less than as many statements. SQLite
-// copies the pages that the statement changes, so that it can take the statement alone back: two or
-// three for each batch, and more where a page is full. As soon as it has copied 64 KiB for one statement,
-// it copies into a file for all later statements of the transaction. With 8 batches together that
-// happened in each Add over 100 lanes, and cost a quarter of the Add's CPU.
+// addedTogether batches are stored by one statement, which costs less than as many statements.
+// SQLite copies the pages that the statement changes, so that it can take the statement alone
+// back: two or three for each batch, and more where a page is full. As soon as it has copied 64
+// KiB for one statement, it copies into a file for all later statements of the transaction. With 8
+// batches together that happened in each Add over 100 lanes, and cost a quarter of the Add's CPU.
 const (
 	addedTogether = 5
 	batchColumns  = 12
@@ -202,8 +202,8 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	return seq - first + 1, err
 }
 
-// together reports whether these batches may be stored by one statement: SQLite copies all of their
-// payloads first.
+// together reports whether these batches may be stored by one statement: SQLite copies all of
+// their payloads first.
 func together(in []addition) bool {
 	size := 0
 	for _, b := range in {
@@ -212,8 +212,8 @@ func together(in []addition) bool {
 	return len(in) == addedTogether && size <= 1<<20 && !slices.ContainsFunc(in, func(b addition) bool { return b.Twin })
 }
 
-// addTogether stores batches that are all new, behind the number last. It returns false, and stores
-// none, where one of them may be known.
+// addTogether stores batches that are all new, behind the number last. It returns false, and
+// stores none, where one of them may be known.
 func (t *session) addTogether(ctx context.Context, in []addition, last int64, nextKey func(batch.ServiceID) int64) (bool, error) {
 	var rows [addedTogether * batchColumns]any
 	var payloads [addedTogether * 2]any
@@ -248,7 +248,8 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 	return true, nil
 }
 
-// addOne stores a batch behind the number last, unless it is known. It returns how many were stored.
+// addOne stores a batch behind the number last, unless it is known. It returns how many were
+// stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
 	if tombs {
 		buried, err := t.buried(ctx, b)
@@ -275,8 +276,8 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 	return 1, t.addTransactions(ctx, b)
 }
 
-// buried reports whether retention has removed the batch, which may be stored under its DataChangeID
-// alone. The error says whether it is another batch, or has not taken effect.
+// buried reports whether retention has removed the batch, which may be stored under its
+// DataChangeID alone. The error says whether it is another batch, or has not taken effect.
 func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 	found, err := sqlstore.Query[sqlstore.TombCols](ctx, t, sqlTomb, string(b.ID))
 	if err != nil {
@@ -334,7 +335,8 @@ func (t *session) lasts(ctx context.Context, last map[batch.ServiceID]int64, que
 	}, query, names)
 }
 
-// addTransactions stores the transactions of a batch that is stored, its trace context and its tags.
+// addTransactions stores the transactions of a batch that is stored, its trace context and its
+// tags.
 func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	if b.TraceParent != "" {
 		if _, err := t.Exec(ctx, sqlSetTrace, b.TraceParent, b.Seq); err != nil {

@@ -80,9 +80,9 @@ func TestAddOfMany(t *testing.T) {
 	}
 }
 
-// Batches that were not stored together leave nothing, and no other batch goes with them: neither one
-// whose number would be given out again, where somebody made the database count from the beginning
-// again, nor one of the same lane.
+// Batches that were not stored together leave nothing, and no other batch goes with them: neither
+// one whose number would be given out again, where somebody made the database count from the
+// beginning again, nor one of the same lane.
 func TestAddTogetherGoesBack(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()

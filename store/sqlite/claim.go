@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep] reports them.
+// Lanes is [store.Store].Lanes. It passes over names that no call takes, and [Store.Upkeep]
+// reports them.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	return s.unusable.Page(q, func(q store.LanesQuery) ([]batch.ServiceID, error) { return s.scan(ctx, q) })
 }
@@ -97,8 +98,8 @@ func claimsOnly(was, next *store.Row) bool {
 	return next.LastPost.Equal(was.LastPost) && next.AskedAt.Equal(was.AskedAt) && next.NotBefore.Equal(was.NotBefore)
 }
 
-// saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that are
-// claimed wait in claims for their write, together with the rows of other lanes. It touches no
+// saveLane writes the rows of a lane that a plan changed; the plan left them in lane. Rows that
+// are claimed wait in claims for their write, together with the rows of other lanes. It touches no
 // receipts: they were not loaded. It adds the payloads that are known from an Add.
 func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.LaneRow, claims *groups[claimChange], payloads map[int64][]byte) error {
 	for i, c := range rows {

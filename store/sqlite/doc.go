@@ -1,8 +1,8 @@
-// Package sqlite is a [store.Store] in a SQLite database, over the user's own *sql.DB. It imports no
-// driver, and is tested with two: github.com/mattn/go-sqlite3, which needs cgo, and modernc.org/sqlite,
-// which does not. Package sqliteopen opens a database with one of them, with the settings that [New]
-// requires. Processes with different drivers may use one file. One process must not open a file
-// with two drivers: each of them gives up the other's locks.
+// Package sqlite is a [store.Store] in a SQLite database, over the user's own *sql.DB. It imports
+// no driver, and is tested with two: github.com/mattn/go-sqlite3, which needs cgo, and
+// modernc.org/sqlite, which does not. Package sqliteopen opens a database with one of them, with
+// the settings that [New] requires. Processes with different drivers may use one file. One process
+// must not open a file with two drivers: each of them gives up the other's locks.
 //
 // Any number of stores and processes on one machine may use one database. SQLite lets one
 // transaction write at a time: an application's transaction that holds an AddTx holds up every
@@ -12,8 +12,8 @@
 //
 //	file:queue.db?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_stmt_cache_size=64
 //
-// New checks the first three settings; the others make AddTx reliable and small calls cheaper (modernc's
-// driver passes over the last).
+// New checks the first three settings; the others make AddTx reliable and small calls cheaper
+// (modernc's driver passes over the last).
 //
 // # Durability
 //
@@ -25,18 +25,19 @@
 //
 // # The file
 //
-// Each transaction compares the file at the database's path, and its log, with the open ones. After
-// somebody has removed, renamed or replaced one of them, every call gives a [*FileError], a Runner warns of
-// it, and nothing more is written. So stop all processes before you restore a backup. To copy a backup
-// over the open file, in place, destroys the database: no program can notice it in time.
+// Each transaction compares the file at the database's path, and its log, with the open ones.
+// After somebody has removed, renamed or replaced one of them, every call gives a [*FileError], a
+// Runner warns of it, and nothing more is written. So stop all processes before you restore a
+// backup. To copy a backup over the open file, in place, destroys the database: no program can
+// notice it in time.
 //
 // # Other processes
 //
-// Each commit is a hint to the other processes. On Linux a process that hears ([Store.Hear]) waits for
-// inotify to say that the log was written, and then reads what is new. An idle process costs nothing;
-// after each commit of anybody it looks for up to a second, until the disk must have taken the commit. A
-// batch of an AddTx needs no hint of its own. On other systems, and for a database in memory, nobody
-// hears: scans find the batches of others.
+// Each commit is a hint to the other processes. On Linux a process that hears ([Store.Hear]) waits
+// for inotify to say that the log was written, and then reads what is new. An idle process costs
+// nothing; after each commit of anybody it looks for up to a second, until the disk must have
+// taken the commit. A batch of an AddTx needs no hint of its own. On other systems, and for a
+// database in memory, nobody hears: scans find the batches of others.
 //
 // # The log
 //

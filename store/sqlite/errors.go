@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrTxEnded means that SQLite has ended the application's transaction, as it does where the disk is full: roll
-// back, and do nothing else in it. What is done in it would be committed at once, each statement alone.
+// ErrTxEnded means that SQLite has ended the application's transaction, as it does where the disk
+// is full: roll back, and do nothing else in it. What is done in it would be committed at once,
+// each statement alone.
 var ErrTxEnded = errors.New("dltbatch: SQLite has ended the transaction: only roll it back")
 
 // SettingError names a setting of a connection that does not keep the promises of a store, and

@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// FileError says that the database's file, or its log, is not the one that this store has open: somebody
-// removed, renamed or replaced it. Every call returns it, and a Runner shows it in Health.Warnings:
-// nothing that is written to the open file would be found by another process, or by the next start. Put
-// the file back, or close the database and open it anew. Before a file is replaced, stop every process
-// that has it open.
+// FileError says that the database's file, or its log, is not the one that this store has open:
+// somebody removed, renamed or replaced it. Every call returns it, and a Runner shows it in
+// Health.Warnings: nothing that is written to the open file would be found by another process, or
+// by the next start. Put the file back, or close the database and open it anew. Before a file is
+// replaced, stop every process that has it open.
 type FileError struct {
 	Path string // of the file
 	Now  string // says what is there
@@ -59,7 +59,8 @@ func openFiles(path string) (*files, error) {
 	return f, err
 }
 
-// same returns a [*FileError] if the file at the path is not the open one. It costs about a microsecond.
+// same returns a [*FileError] if the file at the path is not the open one. It costs about a
+// microsecond.
 func (f *files) same() error {
 	if f.path == "" {
 		return nil

@@ -24,8 +24,8 @@ func openAt(t *testing.T, path string) *Store {
 	return s
 }
 
-// TestAnotherFile does to the files of an open database what deploys, restores and people do. From then
-// on nothing is written to the open files, and each call says so, until the files are back.
+// TestAnotherFile does to the files of an open database what deploys, restores and people do. From
+// then on nothing is written to the open files, and each call says so, until the files are back.
 func TestAnotherFile(t *testing.T) {
 	move := func(t *testing.T, path string, names ...string) {
 		for _, n := range names {

@@ -36,16 +36,17 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 }
 
 const (
-	// testEvery is the pause between two tests, and testTime the time that the event of one may take.
+	// testEvery is the pause between two tests, and testTime the time that the event of one may
+	// take.
 	testEvery = time.Minute
 	testTime  = time.Second
 	lookTime  = 5 * time.Second // for one look
 )
 
 // Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
-// and then looks what is new: batches that this store has not added itself, lanes that a person has
-// acted on, batches and orders that became final, and orders. While nobody writes it takes no time.
-// It works where processes share the kernel, as SQLite's write-ahead log does, too.
+// and then looks what is new: batches that this store has not added itself, lanes that a person
+// has acted on, batches and orders that became final, and orders. While nobody writes it takes no
+// time. It works where processes share the kernel, as SQLite's write-ahead log does, too.
 func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	const op = "hear"
 	if !s.Abilities().Has(store.CanHint) {

@@ -22,10 +22,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// otherPath is the environment variable that makes the test's binary another process on a database.
+// otherPath is the environment variable that makes the test's binary another process on a
+// database.
 const otherPath = "DLTBATCH_SQLITE_OTHER"
 
-// TestMain is that other process where the variable is set: it does what each line of its input says.
+// TestMain is that other process where the variable is set: it does what each line of its input
+// says.
 func TestMain(m *testing.M) {
 	path := os.Getenv(otherPath)
 	if path == "" {
@@ -205,8 +207,8 @@ func lane(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool { return slices.Contains(h.Lanes, s) }
 }
 
-// A process hears of everything that another process does, and that is worth a look: by the commits
-// alone.
+// A process hears of everything that another process does, and that is worth a look: by the
+// commits alone.
 func TestHearAnotherProcess(t *testing.T) {
 	s, _, path := fresh(t)
 	e, o := hear(t, s), startOther(t, path)

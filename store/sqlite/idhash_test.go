@@ -73,8 +73,8 @@ func TestIDIsHeldOnce(t *testing.T) {
 	require.ErrorContains(t, err, "UNIQUE constraint failed: batches.id_hash")
 }
 
-// A copy of the data may lack SQLite's own table of the numbers that were given out. Add does not give
-// out the number of a stored batch then.
+// A copy of the data may lack SQLite's own table of the numbers that were given out. Add does not
+// give out the number of a stored batch then.
 func TestAddWithATakenNumber(t *testing.T) {
 	s, _, _ := fresh(t)
 	first, second := newBatch("a", 1), newBatch("a", 2)

@@ -121,8 +121,8 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 	}
 }
 
-// Many acceptances are written at once. Where one of their rows has moved on since, it alone is read
-// first: what was put back stays so, and a lease stays in the row.
+// Many acceptances are written at once. Where one of their rows has moved on since, it alone is
+// read first: what was put back stays so, and a lease stays in the row.
 func TestManyKnownRowsAdvance(t *testing.T) {
 	tier.Plain(t)
 	const n, moved = 2 * manyRows, 3

@@ -156,8 +156,8 @@ func fileBytes(t testing.TB) (read, written int64) {
 	return read, written
 }
 
-// An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where one
-// statement changes many: see addedTogether.
+// An Add writes to the log only. SQLite copies the pages that a statement changes, to a file where
+// one statement changes many: see addedTogether.
 func TestAddWritesToTheLogOnly(t *testing.T) {
 	tier.Plain(t)
 	h := hold(t, 40_000, nil)

@@ -41,8 +41,8 @@ const migrateFor = 30 * time.Second
 // it at once, and again when there is nothing to do.
 //
 // Code of schema version n works on versions n and n+1: migrate first, with the new code, and then
-// replace the processes. On a version further on every call gives [store.ErrNewerSchema]. Migrate by
-// older code leaves a newer schema as it is.
+// replace the processes. On a version further on every call gives [store.ErrNewerSchema]. Migrate
+// by older code leaves a newer schema as it is.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.same(s.files.same()); err != nil {
 		return wrap("migrate", err)
@@ -103,8 +103,8 @@ func (t *session) version(ctx context.Context) (int64, error) {
 // knows says whether this code works on a version of the schema.
 func knows(have int64) error { return store.Schema{Have: have, Want: schemaVersion}.Check() }
 
-// checkEvery is how often a process looks at the schema's version: somebody may migrate further than
-// this code goes.
+// checkEvery is how often a process looks at the schema's version: somebody may migrate further
+// than this code goes.
 const checkEvery = time.Minute
 
 // check looks now and then whether this code knows the schema.

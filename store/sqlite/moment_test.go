@@ -93,7 +93,8 @@ func TestReceiptsAreOfTheirRecord(t *testing.T) {
 	assert.Equal(t, []batch.Receipt{{TransactionID: "t", Message: "why it is invalid"}}, final[0].Receipts)
 }
 
-// On a full disk SQLite ends the application's transaction. AddTx says so, and adds nothing outside of one.
+// On a full disk SQLite ends the application's transaction. AddTx says so, and adds nothing
+// outside of one.
 func TestAddTxOnAFullDisk(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()

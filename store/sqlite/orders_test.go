@@ -43,8 +43,8 @@ func testOrders(t *testing.T, d underTest) {
 	})
 }
 
-// A write of an order names the version that it was decided on, and changes nothing where the order has
-// another one.
+// A write of an order names the version that it was decided on, and changes nothing where the
+// order has another one.
 func TestOrderWritesNameTheVersion(t *testing.T) {
 	s, _, _ := fresh(t)
 	ctx := t.Context()

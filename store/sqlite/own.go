@@ -38,8 +38,8 @@ func (s *spans) add(added []span) {
 	}
 }
 
-// remove is for a transaction that did not commit, as far as is known: its numbers may be given out
-// again.
+// remove is for a transaction that did not commit, as far as is known: its numbers may be given
+// out again.
 func (s *spans) remove(added []span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,15 +3,17 @@ package sqlite
 import "time"
 
 const (
-	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk, and
-	// only then shows the commit, which nothing tells. So one write leads to several looks, after
-	// pauses from firstPause to lastPause, each half as long again as the one before: a commit for
-	// which the disk takes d is found d/2 after it, or a firstPause. A disk that takes longer than all
-	// of them together, about a second, leaves the commit to the next write, or to a scan.
+	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk,
+	// and only then shows the commit, which nothing tells. So one write leads to several looks,
+	// after pauses from firstPause to lastPause, each half as long again as the one before: a
+	// commit for which the disk takes d is found d/2 after it, or a firstPause. A disk that takes
+	// longer than all of them together, about a second, leaves the commit to the next write, or to
+	// a scan.
 	firstPause = time.Millisecond
 	lastPause  = 400 * time.Millisecond
-	// busyPause is the pause while more is written all the time, mostly by this process itself. After a
-	// rest, spared looks need not keep it: the commits of a batch that is delivered are a few.
+	// busyPause is the pause while more is written all the time, mostly by this process itself.
+	// After a rest, spared looks need not keep it: the commits of a batch that is delivered are a
+	// few.
 	busyPause = 5 * time.Millisecond
 	spared    = 10
 	// lookShare bounds the part of the time that looks take to one in so many.

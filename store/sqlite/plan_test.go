@@ -124,8 +124,8 @@ var scanned = map[string]string{
 	"SCAN unsettled_batches":             "the same",
 }
 
-// counted are the lines of statements that read everything of a kind, with the reason. No claim, Add or
-// Record waits for these statements, and one process of all sends them.
+// counted are the lines of statements that read everything of a kind, with the reason. No claim,
+// Add or Record waits for these statements, and one process of all sends them.
 var counted = map[string]map[string]string{
 	"sqlCountOpen": {
 		"SCAN o USING COVERING INDEX open_batches_lane": "what is open, without its rows",

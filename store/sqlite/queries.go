@@ -9,8 +9,8 @@ const (
 	// ownClock is the database's clock in microseconds; its resolution is milliseconds.
 	ownClock = `CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000`
 
-	// sqlLastSeq is the number given out last. A copy of the data without SQLite's own table of such
-	// numbers, or with an old one, must not give out numbers that stored batches have.
+	// sqlLastSeq is the number given out last. A copy of the data without SQLite's own table of
+	// such numbers, or with an old one, must not give out numbers that stored batches have.
 	sqlLastSeq   = `SELECT max((SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'batches'), (SELECT coalesce(max(seq), 0) FROM batches))`
 	sqlAnyLast   = `SELECT coalesce(max(created_at), 0) FROM batches`
 	sqlLaneLasts = `SELECT j.value AS service_id, coalesce((SELECT max(b.created_at) FROM batches b WHERE b.service_id = j.value), 0) AS created_at
@@ -61,8 +61,9 @@ const (
 	CROSS JOIN open_batches o ON o.service_id = j.value AND o.attempt > 0 CROSS JOIN batches b ON b.seq = o.seq`
 	fromWaiting = ` FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` CROSS JOIN batches b ON b.seq = o.seq`
-	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted is looked
-	// up first: a list of the rows would be a table of its own for each lane, made and thrown away.
+	// areWaiting are the first ?2 rows of a lane that wait. The row after which no more is wanted
+	// is looked up first: a list of the rows would be a table of its own for each lane, made and
+	// thrown away.
 	areWaiting = `o.service_id = j.value AND o.created_at <= coalesce((SELECT w.created_at FROM open_batches w
 		WHERE w.service_id = j.value AND w.attempt = 0 ORDER BY w.created_at LIMIT 1 OFFSET ?2 - 1), 9223372036854775807)
 		AND o.attempt = 0`
@@ -71,8 +72,8 @@ const (
 	o.state, o.version, o.attempt, o.requeued`
 	// SQLite knows the size without reading the payload.
 	payloadSize = `coalesce((SELECT length(p.serialized_batch) FROM batch_payloads p WHERE p.seq = b.seq), 0) AS size`
-	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's place
-	// in the list.
+	// sqlWaiting are the first waiting rows of lanes without their batches: j.key is the lane's
+	// place in the list.
 	sqlWaiting = `SELECT j.key AS lane, o.seq, o.created_at, o.state, o.version, o.attempt FROM json_each(?) j
 	CROSS JOIN open_batches o ON ` + areWaiting + ` WHERE ` + notClosed
 	sqlBatches = `SELECT ` + colsBatch + `, b.footprint, ` + payloadSize + ` FROM json_each(?) j CROSS JOIN batches b ON b.seq = j.value`
@@ -99,8 +100,8 @@ const (
 	finish      = `INSERT INTO outcomes (seq, state, version, attempt, spent, failures, asked_at, last_post, settles_at,
 	final_at, requeued, submission_error, submission_error_message, receipts, orders_settled, quarantined)
 	SELECT seq, ?, ?, attempt, spent, failures, asked_at, ?, settles_at, ?, requeued, NULL, '', 0, 0, 0 FROM open_batches WHERE `
-	// sqlClaim writes all columns that a claim changes. OR FAIL keeps SQLite from copying each page
-	// first: after an error the whole transaction is undone.
+	// sqlClaim writes all columns that a claim changes. OR FAIL keeps SQLite from copying each
+	// page first: after an error the whole transaction is undone.
 	sqlClaim     = claim + ofOne + ` AND version = ?`
 	sqlClaimMany = claim + ofMany + ` AND version = ?`
 	claim        = `UPDATE OR FAIL open_batches SET state = ?, version = ?, attempt = ?, spent = ?, claim_expires = ?, next_check = ?,

@@ -14,8 +14,8 @@ import (
 // recordKnown writes outcomes that come with their rows and make a usual change, and returns
 // the places of the outcomes whose rows must be read first. A row that has moved on since is
 // among them: every write is compare-and-set on the version, and on asked_at, which a lease
-// changes without raising the version. Together it writes many rows with one statement, or fails with
-// errMovedOn.
+// changes without raising the version. Together it writes many rows with one statement, or fails
+// with errMovedOn.
 func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, applied []store.Applied, now time.Time, together bool) ([]int, error) {
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, now)
 	var moves groups[move]
@@ -57,11 +57,12 @@ func moveOf(was, next *store.Row) move {
 	}
 }
 
-// errMovedOn ends a transaction that was to write many rows together, and found that some have changed
-// since. Nobody could say which of the rows it wrote.
+// errMovedOn ends a transaction that was to write many rows together, and found that some have
+// changed since. Nobody could say which of the rows it wrote.
 var errMovedOn = errors.New("rows have changed since")
 
-// moveAll writes the next rows of a group, and returns the places of the rows that have changed since.
+// moveAll writes the next rows of a group, and returns the places of the rows that have changed
+// since.
 func (t *session) moveAll(ctx context.Context, g group[move], together bool) (left []int, err error) {
 	m := g.of
 	write := func(statement string, seqs any) (int64, error) {
@@ -96,8 +97,8 @@ func endingOf(was, next *store.Row) ending {
 	}
 }
 
-// finishAll moves the rows of a group to the outcomes, and returns the places of the rows that have
-// changed since.
+// finishAll moves the rows of a group to the outcomes, and returns the places of the rows that
+// have changed since.
 func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, err error) {
 	if len(g.seqs) >= manyRows {
 		rows := encode(g.seqs)

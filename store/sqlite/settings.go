@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// setting is a line of the list of settings that change what stored data means, what is locked or what
-// survives a power loss.
+// setting is a line of the list of settings that change what stored data means, what is locked or
+// what survives a power loss.
 type setting struct {
 	name string // of the pragma
 	// fits reports whether the store keeps its promises with this value; where is the connection.
@@ -31,10 +31,11 @@ type place struct {
 
 // settings is the list.
 //
-// These change nothing, and have no line. Nothing relies on foreign_keys, on LIKE (case_sensitive_like) or on
-// triggers (recursive_triggers), and every statement that needs an order names it. With query_only, mode=ro
-// or a file without the right to write, writes fail and reads work. immutable=1, nolock=1 and a VFS without locks show in
-// journal_mode, or nothing can be opened.
+// These change nothing, and have no line. Nothing relies on foreign_keys, on LIKE
+// (case_sensitive_like) or on triggers (recursive_triggers), and every statement that needs an
+// order names it. With query_only, mode=ro or a file without the right to write, writes fail and
+// reads work. immutable=1, nolock=1 and a VFS without locks show in journal_mode, or nothing can
+// be opened.
 func settings() []setting {
 	number := func(have string) int { n, _ := strconv.Atoi(have); return n }
 	off := func(have string, _ place) bool { return have == "0" }
@@ -160,8 +161,9 @@ func checkVersion(ctx context.Context, conn *sql.Conn) error {
 	return &SettingError{Setting: "sqlite_version()", Have: version, Want: "3.42 or newer", DSN: "nothing: use a newer driver"}
 }
 
-// checkCache refuses connections that share a cache (cache=shared): SQLite does not wait for the locks between
-// them, whatever busy_timeout is. No pragma shows it, but such connections share the size of the cache.
+// checkCache refuses connections that share a cache (cache=shared): SQLite does not wait for the
+// locks between them, whatever busy_timeout is. No pragma shows it, but such connections share the
+// size of the cache.
 func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 	size := func(conn *sql.Conn) (n int) {
 		if err == nil {
@@ -187,8 +189,9 @@ func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 	return nil
 }
 
-// connect takes a connection from the pool. It looks at the settings of a new one, and of others once a
-// minute: the application may share the pool. A connection that is unfit is closed, and another is tried.
+// connect takes a connection from the pool. It looks at the settings of a new one, and of others
+// once a minute: the application may share the pool. A connection that is unfit is closed, and
+// another is tried.
 func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 	at := placeOf(s.db, s.o)
 	for left := s.db.Stats().OpenConnections + 1; ; left-- {

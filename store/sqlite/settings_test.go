@@ -78,8 +78,9 @@ func TestNewLooksAtMoreThanOneConnection(t *testing.T) {
 	assert.Equal(t, "synchronous", got.Setting)
 }
 
-// A setting that the application changes later, on a connection that it shares with the store, is noticed when
-// the connection is taken next and a minute has passed. Such a connection is closed, and another one serves.
+// A setting that the application changes later, on a connection that it shares with the store, is
+// noticed when the connection is taken next and a minute has passed. Such a connection is closed,
+// and another one serves.
 func TestSettingsAreLookedAtAgain(t *testing.T) {
 	for _, c := range []struct{ pragma, setting string }{
 		{"synchronous = OFF", "synchronous"},
@@ -131,7 +132,8 @@ func TestAnUnfitConnectionInMemoryIsKept(t *testing.T) {
 	}
 }
 
-// An application's transaction may be on a connection that was opened otherwise: its commit would not be durable.
+// An application's transaction may be on a connection that was opened otherwise: its commit would
+// not be durable.
 func TestAddTxChecksTheCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.db")
 	db, err := sqliteopen.Open(path)

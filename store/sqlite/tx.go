@@ -17,8 +17,8 @@ type session struct {
 	stmts map[string]*sql.Stmt
 	texts *sqlstore.Texts
 	fresh *sqlstore.Fresh
-	// committed runs once the transaction is committed for certain, and nobody else writes yet; nil
-	// runs nothing. Only write knows of a commit.
+	// committed runs once the transaction is committed for certain, and nobody else writes yet;
+	// nil runs nothing. Only write knows of a commit.
 	committed func()
 	own       *spans
 	added     []span // by its transaction

@@ -68,8 +68,8 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// nextVersion is a migration as docs/migrations.md wants it: columns in each table that an addition, a
-// claim or a record writes, a table, and an index.
+// nextVersion is a migration as docs/migrations.md wants it: columns in each table that an
+// addition, a claim or a record writes, a table, and an index.
 const nextVersion = `-- +goose Up
 ALTER TABLE batches ADD COLUMN next TEXT NOT NULL DEFAULT '';
 ALTER TABLE open_batches ADD COLUMN next INTEGER;
@@ -78,8 +78,9 @@ CREATE TABLE nexts (id INTEGER PRIMARY KEY) STRICT;
 CREATE INDEX batches_next ON batches (next, created_at);
 `
 
-// While two stores of this code add and deliver, somebody migrates to the next version. No batch is lost,
-// and none is claimed a second time, by stores of this code that are opened afterwards, too.
+// While two stores of this code add and deliver, somebody migrates to the next version. No batch
+// is lost, and none is claimed a second time, by stores of this code that are opened afterwards,
+// too.
 func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	path := t.TempDir() + "/q.db"
@@ -166,8 +167,8 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	assert.Equal(t, len(claims), columns)
 }
 
-// A database that a version from before the first release made is refused by every call, and by Migrate
-// before it writes anything.
+// A database that a version from before the first release made is refused by every call, and by
+// Migrate before it writes anything.
 func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	ctx := t.Context()
 	for _, version := range []int{1, 2, 7} {

@@ -71,8 +71,8 @@ func (e *LogError) Error() string {
 
 // Upkeep is [store.Store].Upkeep. It cuts the log off where the log has grown large and is
 // not needed any more, and warns with a [*LogError] while it is larger than
-// Options.LogWarning. It warns with a [*FileError] while the file at the database's path is not the open
-// one. While the log is small Upkeep only looks at two files.
+// Options.LogWarning. It warns with a [*FileError] while the file at the database's path is not
+// the open one. While the log is small Upkeep only looks at two files.
 func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	const op = "look after the log"
 	if err := s.same(s.files.same()); err != nil {

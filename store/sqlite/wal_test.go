@@ -124,7 +124,8 @@ func TestASmallLogIsLeftAlone(t *testing.T) {
 	assert.Equal(t, size, logBytes(t, path))
 }
 
-// upkeepSoon wants Upkeep to wait for no reader and no writer: the connections' busy_timeout is 20 s.
+// upkeepSoon wants Upkeep to wait for no reader and no writer: the connections' busy_timeout is 20
+// s.
 func upkeepSoon(t *testing.T, s *Store) {
 	t.Helper()
 	done := make(chan error, 1)

@@ -15,9 +15,9 @@ import (
 const canWatch = true
 
 // watch tells when the log of a database, or the database's file, was written or replaced: by
-// inotify. It watches their directory, so that it goes on where the log is deleted and made anew. It
-// opens neither file: a process that closes any descriptor of a file loses all locks that SQLite
-// has on the file in this process.
+// inotify. It watches their directory, so that it goes on where the log is deleted and made anew.
+// It opens neither file: a process that closes any descriptor of a file loses all locks that
+// SQLite has on the file in this process.
 type watch struct {
 	events *os.File
 	paths  [2]string // of the log and of the database's file
@@ -58,7 +58,8 @@ func (w *watch) wait(d time.Duration) (seen, error) {
 	var failed error
 	drain := func(fd uintptr) { all, failed = w.drain(int(fd)) }
 	if d <= 0 {
-		// A Read would return the deadline of an earlier wait, and leave the events where they are.
+		// A Read would return the deadline of an earlier wait, and leave the events where they
+		// are.
 		err = raw.Control(drain)
 		return all, errors.Join(err, failed)
 	}
@@ -92,8 +93,8 @@ func (w *watch) drain(fd int) (all seen, err error) {
 	}
 }
 
-// read sums up events: struct inotify_event in inotify(7). Where the kernel has dropped some, or the
-// directory itself was moved, it takes them for writes: the look that follows finds out.
+// read sums up events: struct inotify_event in inotify(7). Where the kernel has dropped some, or
+// the directory itself was moved, it takes them for writes: the look that follows finds out.
 func (w *watch) read(b []byte) (s seen) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))

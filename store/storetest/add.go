@@ -282,8 +282,8 @@ func addCopies(f *fixture) {
 	}
 }
 
-// In another process, too, after a claim that nobody ended. Every call compares what the store hands
-// out with the batch that was added first.
+// In another process, too, after a claim that nobody ended. Every call compares what the store
+// hands out with the batch that was added first.
 func addTrace(f *fixture) {
 	var all []batch.Batch
 	for i := range 20 { // as many as a store may write together

@@ -154,8 +154,8 @@ func claimLimit(f *fixture) {
 
 // A lane that is at its bound of batches in flight is not Left: to come again would be in
 // vain. Another lane has its own bound, and a final batch makes room.
-// claimBytes claims payloads that are too large together: of batches that were never tried, and of batches that
-// wait again.
+// claimBytes claims payloads that are too large together: of batches that were never tried, and of
+// batches that wait again.
 func claimBytes(f *fixture) {
 	const size = 10_000
 	all := slices.Concat(many("a", "a", 3), many("b", "b", 2), many("c", "c", 1))

@@ -75,8 +75,8 @@ func clockWaits(f *fixture) {
 	assert.Equal(f, []batch.ID{"a"}, claimedIDs(got))
 }
 
-// The clock was ahead by a day, a week and years while something happened to each batch, and was put
-// right: each goes on within its own time.
+// The clock was ahead by a day, a week and years while something happened to each batch, and was
+// put right: each goes on within its own time.
 func clockStands(f *fixture) {
 	for i, step := range []int{24, 7 * 24, 3 * 365 * 24} {
 		id := func(name string) batch.ID { return batch.ID(fmt.Sprint(name, i)) }
@@ -118,8 +118,8 @@ func clockStands(f *fixture) {
 	}
 }
 
-// A resend that is harmless for a while is not harmless any more where nobody knows how long ago that
-// while began; a resend that is harmless for ever is harmless.
+// A resend that is harmless for a while is not harmless any more where nobody knows how long ago
+// that while began; a resend that is harmless for ever is harmless.
 func clockWindow(f *fixture) {
 	for i, from := range []batch.State{batch.Submitting, batch.Unknown} {
 		for _, window := range []time.Duration{f.u(1000.5), math.MaxInt64} {
@@ -152,8 +152,8 @@ func clockWindow(f *fixture) {
 	}
 }
 
-// The clock was put back after a check was set: nobody waits until it is there again. A live claim is
-// left alone.
+// The clock was put back after a check was set: nobody waits until it is there again. A live claim
+// is left alone.
 func clockAhead(f *fixture) {
 	f.add(bt("s", "a"), bt("t", "b"), bt("u", "claimed"), bt("v", "over"), bt("w", "doubt"), bt("x", "expired"))
 	f.take("expired")

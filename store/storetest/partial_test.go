@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// The suite runs with a store that has some of the abilities, since whoever writes a store adds one after
-// the other. The example toystore has none.
+// The suite runs with a store that has some of the abilities, since whoever writes a store adds
+// one after the other. The example toystore has none.
 func TestPartial(t *testing.T) {
 	for name, part := range map[string]func(*memory.Store) store.Store{
 		"abilities to read": func(s *memory.Store) store.Store {

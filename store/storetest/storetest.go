@@ -11,9 +11,9 @@
 //
 // The suite drives the store and, beside it, a model made of the pure rules ([store.Row],
 // [store.PlanLane]), and compares the two after every call. The [Harness] declares how the store
-// differs from others; the suite skips nothing silently. It calls every method of the store, and fails
-// where the store's Abilities name a method that is not there, or leave out one that is. It logs the
-// abilities that the store lacks, and does not run what needs them.
+// differs from others; the suite skips nothing silently. It calls every method of the store, and
+// fails where the store's Abilities name a method that is not there, or leave out one that is. It
+// logs the abilities that the store lacks, and does not run what needs them.
 package storetest
 
 import (
@@ -33,8 +33,8 @@ import (
 type Harness struct {
 	Store store.Store
 
-	// Reopen closes the store that it opened last, or Store (as a crash would, if it can), and opens the
-	// data that this left behind. StepClock then moves the clock of the new one.
+	// Reopen closes the store that it opened last, or Store (as a crash would, if it can), and
+	// opens the data that this left behind. StepClock then moves the clock of the new one.
 	Reopen func(t *testing.T) store.Store
 	// Volatile declares that nothing survives.
 	Volatile bool
@@ -54,8 +54,8 @@ type Harness struct {
 	Begin func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error)
 	// NoTx declares that there are no such transactions.
 	NoTx bool
-	// OneWriter declares that a transaction in which something was added holds up all other writers, so that nothing
-	// becomes visible late. The suite checks this.
+	// OneWriter declares that a transaction in which something was added holds up all other
+	// writers, so that nothing becomes visible late. The suite checks this.
 	OneWriter bool
 }
 

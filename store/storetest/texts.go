@@ -147,8 +147,8 @@ func textsRace(f *fixture) {
 	assert.Equal(f, int64(2), now[0].Version)
 }
 
-// textsFirst is about callers who write some of the same texts at once: each gets all of its own or
-// none.
+// textsFirst is about callers who write some of the same texts at once: each gets all of its own
+// or none.
 func textsFirst(f *fixture) {
 	var wg sync.WaitGroup
 	var did [8]bool

@@ -24,8 +24,8 @@ func (f *fixture) tombOf(b batch.Batch) *tomb {
 	return nil
 }
 
-// ended reports whether an Add of these batches names one that has ended without taking effect, and
-// is removed. Each has its own payload under its id and its DataChangeID.
+// ended reports whether an Add of these batches names one that has ended without taking effect,
+// and is removed. Each has its own payload under its id and its DataChangeID.
 func (f *fixture) ended(bs ...batch.Batch) bool {
 	type changeKey struct {
 		service batch.ServiceID

@@ -15,8 +15,8 @@ import (
 type Store interface {
 	// AddOrders stores all orders of the call, or none, in the order of the slice. nil
 	// promises that they are durable. AddOrders of a party that do not overlap keep their
-	// order. Where a stored order, or an earlier order that this call stores, has the same id, or the
-	// same party and key, and the same party and payload, the order counts as stored and the
+	// order. Where a stored order, or an earlier order that this call stores, has the same id, or
+	// the same party and key, and the same party and payload, the order counts as stored and the
 	// earlier one stays; with another party or payload the error is [batch.ErrConflict]. The
 	// store remembers ids and keys until [store.Store].Prune removes the order, once it has
 	// been final for long enough. An invalid order gives a [*batch.InputError]. Any other
@@ -141,8 +141,8 @@ type PartyLoad struct {
 	Party  batch.ServiceID
 	Orders int // counted up to Cap
 	Bytes  int // of the payloads of the counted orders
-	// Oldest is how long the party's oldest order has waited. It is negative where the clock stepped
-	// back since.
+	// Oldest is how long the party's oldest order has waited. It is negative where the clock
+	// stepped back since.
 	Oldest time.Duration
 	Urgent bool // a counted order is urgent; drivers may know of others
 	Split  bool // a split group waits

@@ -18,8 +18,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// A set-up that is wrong ends no batch and spends nothing, whichever word says so: after a bounded time
-// a person is called about each batch, once, and everything is committed when the set-up is right.
+// A set-up that is wrong ends no batch and spends nothing, whichever word says so: after a bounded
+// time a person is called about each batch, once, and everything is committed when the set-up is
+// right.
 func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 	for name, wrong := range map[string]func(id string) cantontest.Fault{
 		"at the door":    func(id string) cantontest.Fault { return cantontest.Fault{Answer: cantontest.AnswerError, Error: id} },

@@ -25,8 +25,8 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestAnvilAnswersAsRecorded makes the requests of two records of anvil to the anvil that is here, so
-// that another version of it is noticed.
+// TestAnvilAnswersAsRecorded makes the requests of two records of anvil to the anvil that is here,
+// so that another version of it is noticed.
 func TestAnvilAnswersAsRecorded(t *testing.T) {
 	t.Run("on demand", func(t *testing.T) {
 		n := anvil.Start(t, "--no-mining", "--accounts", "60")
@@ -182,8 +182,8 @@ func TestAnvilRefusesAsSimulated(t *testing.T) {
 	}
 }
 
-// TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records, and
-// compares each answer.
+// TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records,
+// and compares each answer.
 func TestAnvilBehavesAsSimulated(t *testing.T) {
 	a, b := Dev(1), Dev(2)
 	for name, do := range map[string]func(p *pairOf){
@@ -361,8 +361,8 @@ func waitsTwice(p *pairOf, a Account, nonce uint64) bool {
 
 var randomSteps = flag.Int("evm.steps", 50, "requests that change something, in each of three random runs on a simulated and a real anvil")
 
-// TestAnvilRandomly does the same random things to a simulated anvil and to a real one, and compares
-// all that can be asked about them.
+// TestAnvilRandomly does the same random things to a simulated anvil and to a real one, and
+// compares all that can be asked about them.
 func TestAnvilRandomly(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

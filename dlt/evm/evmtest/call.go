@@ -129,8 +129,8 @@ func (c *call) number(i int) (*big.Int, *rpcError) {
 	return nil, c.wrong(i, "a quantity")
 }
 
-// small returns a quantity that counts blocks or seconds. A call holds the node up for as long as it
-// makes blocks.
+// small returns a quantity that counts blocks or seconds. A call holds the node up for as long as
+// it makes blocks.
 func (c *call) small(i int) (int, *rpcError) {
 	v, e := c.number(i)
 	if e == nil && (!v.IsUint64() || v.Uint64() > 1<<20) {

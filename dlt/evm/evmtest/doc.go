@@ -10,8 +10,8 @@
 // soon after each transaction, at intervals, or when a test says so ([Node.Mine]).
 //
 // A node has one of three personalities ([Geth], [Anvil], [Provider]), or the words of other
-// software ([Besu] and so on). Answers of Geth and Anvil were compared with geth 1.17.8's and anvil
-// 1.7.1's, request by request (testdata/nodes).
+// software ([Besu] and so on). Answers of Geth and Anvil were compared with geth 1.17.8's and
+// anvil 1.7.1's, request by request (testdata/nodes).
 //
 // A test can take blocks back ([Node.Reorg]), make the node forget ([Node.Drop], [Node.Forget]),
 // raise the base fee ([Node.SetBaseFee]), empty accounts ([Node.SetBalance]) and kill the node
@@ -21,8 +21,8 @@
 //
 // Anvil decides once which transactions of its pool are ready, and does not look again. So after a
 // reorg the pending count skips the nonces that were lost, and the next block forgets the
-// transactions behind them, sent again or not. Not as anvil does: of two transactions that wait for
-// a nonce before them and have the same nonce, this package keeps the dearer, and anvil both.
+// transactions behind them, sent again or not. Not as anvil does: of two transactions that wait
+// for a nonce before them and have the same nonce, this package keeps the dearer, and anvil both.
 //
 // It has no logs, no websockets, no blobs, no tries: the roots of its blocks mean nothing. Type 4
 // transactions are mined, but their authorizations do nothing.

@@ -45,18 +45,18 @@ type Faults struct {
 
 	// Faults of a block, drawn from (Seed, its number and the number of blocks made before).
 
-	// Reorg is the probability that others replace the last blocks, ReorgDepth at most, right after
-	// one was made.
+	// Reorg is the probability that others replace the last blocks, ReorgDepth at most, right
+	// after one was made.
 	Reorg float64
 	// ReorgDepth is for Reorg. Defaults to 3.
 	ReorgDepth int
 
-	// MaxTries ends the faults of a request after this many requests that are the same. Defaults to
-	// 0, no bound.
+	// MaxTries ends the faults of a request after this many requests that are the same. Defaults
+	// to 0, no bound.
 	MaxTries int
 
-	// Request, if set, is called first; any result except the zero Fault is the fault. It is called
-	// under the node's lock and must not call the node.
+	// Request, if set, is called first; any result except the zero Fault is the fault. It is
+	// called under the node's lock and must not call the node.
 	Request func(Point) Fault
 }
 

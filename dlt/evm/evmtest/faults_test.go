@@ -123,8 +123,8 @@ func TestKillWhileReading(t *testing.T) {
 	})
 }
 
-// What a killed node had read and not yet done is lost: a request of its last life, and one that was
-// to arrive late.
+// What a killed node had read and not yet done is lost: a request of its last life, and one that
+// was to arrive late.
 func TestKillLosesWhatIsUnderWay(t *testing.T) {
 	slow := &Faults{Request: func(p Point) Fault {
 		if p.Method == sendMethod {

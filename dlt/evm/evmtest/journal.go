@@ -78,8 +78,8 @@ func (n *Node) Blocks() []Block {
 	return out
 }
 
-// Nonce returns the next nonce of an account at the head, and the nonce after all transactions that
-// the pool counts as mineable. It panics if address is not an address.
+// Nonce returns the next nonce of an account at the head, and the nonce after all transactions
+// that the pool counts as mineable. It panics if address is not an address.
 func (n *Node) Nonce(address string) (latest, pending uint64) {
 	a, err := evmtx.ParseAddress(address)
 	if err != nil {
@@ -92,8 +92,8 @@ func (n *Node) Nonce(address string) (latest, pending uint64) {
 	return latest, pending
 }
 
-// Pool returns how many transactions can be mined as they are, and how many wait for a nonce before
-// them.
+// Pool returns how many transactions can be mined as they are, and how many wait for a nonce
+// before them.
 func (n *Node) Pool() (pending, queued int) {
 	n.locked(func(time.Time) { pending, queued = n.p.counts(n.c) })
 	return pending, queued

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// Node is an EVM node with its JSON-RPC server. It is an [http.Handler] for any server; [Start] and
-// [Listen] bring their own. All methods may be called concurrently.
+// Node is an EVM node with its JSON-RPC server. It is an [http.Handler] for any server; [Start]
+// and [Listen] bring their own. All methods may be called concurrently.
 type Node struct {
 	o Options
 	r rules
@@ -152,8 +152,8 @@ func (n *Node) Drop(hash string) bool {
 }
 
 // HoldBack makes an Anvil keep a transaction of its pool out of every block, and with it the
-// transactions of the account behind it, and reports whether it did. anvil does so where it makes a
-// block while the transaction arrives. Sending the same bytes again changes nothing; another
+// transactions of the account behind it, and reports whether it did. anvil does so where it makes
+// a block while the transaction arrives. Sending the same bytes again changes nothing; another
 // transaction of the same nonce with higher fees takes its place in the next block.
 func (n *Node) HoldBack(hash string) (held bool) {
 	h, ok := evmtx.ParseHash(hash)

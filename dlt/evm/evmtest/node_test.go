@@ -345,7 +345,8 @@ func TestPoolFullIsTracked(t *testing.T) {
 	})
 }
 
-// An account with delegated code: the second is taken when the first is mined and the tracker looks.
+// An account with delegated code: the second is taken when the first is mined and the tracker
+// looks.
 func TestDelegatedAccount(t *testing.T) {
 	bubble(t, Options{BlockTime: 2 * time.Second}, func(t *testing.T, n *Node) {
 		n.SetCode(a.Address(), delegated())

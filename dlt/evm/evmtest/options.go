@@ -42,8 +42,8 @@ type Options struct {
 	// Defaults to false.
 	NoFinality bool
 
-	// NoBaseFee makes a chain before EIP-1559: its blocks have no base fee, and it takes transactions of
-	// the types 0 and 1 only. Not for Anvil. Defaults to false.
+	// NoBaseFee makes a chain before EIP-1559: its blocks have no base fee, and it takes
+	// transactions of the types 0 and 1 only. Not for Anvil. Defaults to false.
 	NoBaseFee bool
 
 	// DumpInterval is for Anvil: after [Node.Kill] the node has the blocks that it had at the last

@@ -18,9 +18,9 @@ type pooled struct {
 }
 
 // pool holds the transactions that a node knows and no block has. A pool of geth's kind sorts by
-// the account's nonce whenever it is asked. A lax one, anvil's, decides once which transactions are
-// ready, and does not look again: after a reorg the followers of a lost nonce stay ready, and the
-// next block's maker forgets it.
+// the account's nonce whenever it is asked. A lax one, anvil's, decides once which transactions
+// are ready, and does not look again: after a reorg the followers of a lost nonce stay ready, and
+// the next block's maker forgets it.
 type pool struct {
 	lax bool
 	txs map[evmtx.Hash]*pooled

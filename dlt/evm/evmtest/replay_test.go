@@ -134,7 +134,8 @@ func (r *replay) whole(l line) string {
 	return `{"jsonrpc":"2.0",` + id + `,"method":"eth_sendRawTransaction","params":["` + hexBytes(raw) + `"]}`
 }
 
-// account21 is the 22nd account of the mnemonic of [Dev], whose transaction is too long for the record.
+// account21 is the 22nd account of the mnemonic of [Dev], whose transaction is too long for the
+// record.
 var account21 = accountOf(mustBytes("0xc511b2aa70776d4ff1d376e8537903dae36896132c90b91d52c1dfbae267cd8b"))
 
 func mustBytes(text string) []byte {

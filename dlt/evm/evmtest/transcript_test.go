@@ -13,11 +13,11 @@ import (
 )
 
 // TestRecords makes the requests that were made to geth 1.17.8 and anvil 1.7.1, byte by byte
-// and in their order, and compares every answer: status, content type, keys, types, texts, numbers,
-// and hashes of transactions. Of hashes of blocks, roots and times the type and the length are
-// compared. Of answers that a record cuts off, what it has of them and the length are. Not compared
-// are the lines in replay.skip, each with its reason, and of an array of a hundred or more the
-// answers in between.
+// and in their order, and compares every answer: status, content type, keys, types, texts,
+// numbers, and hashes of transactions. Of hashes of blocks, roots and times the type and the
+// length are compared. Of answers that a record cuts off, what it has of them and the length are.
+// Not compared are the lines in replay.skip, each with its reason, and of an array of a hundred or
+// more the answers in between.
 func TestRecords(t *testing.T) {
 	held := map[string]bool{}
 	for _, sc := range []struct {

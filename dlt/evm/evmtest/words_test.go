@@ -24,7 +24,8 @@ const (
 	delegate = "delegate" // gives Dev(0) delegated code
 )
 
-// provocations are steps for each refusal, signed bytes but for the two above. The last is refused.
+// provocations are steps for each refusal, signed bytes but for the two above. The last is
+// refused.
 func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 	tx := func(a Account, nonce uint64, bend ...func(*Unsigned)) string {
 		u := Unsigned{ChainID: chainID, Nonce: nonce, To: dead, Value: big.NewInt(1)}
@@ -67,8 +68,8 @@ func provocations(chainID uint64, poolLimit int) map[Refusal][]string {
 	}
 }
 
-// Each refusal can be provoked, and is answered with the word of the software. Where it has no word
-// for it, the transaction is taken.
+// Each refusal can be provoked, and is answered with the word of the software. Where it has no
+// word for it, the transaction is taken.
 func TestRefusals(t *testing.T) {
 	for _, p := range []Personality{Geth, Anvil, Provider, Besu, Nethermind, Reth, Erigon, Sequencer} {
 		words := Words(p)
@@ -118,7 +119,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What a node says is no more than its own: none of the texts is empty, and no caller can change them.
+// What a node says is no more than its own: none of the texts is empty, and no caller can change
+// them.
 func TestWordsAreCopies(t *testing.T) {
 	Words(Geth)[AlreadyKnown] = Word{1, "changed"}
 	for why, w := range Words(Geth) {

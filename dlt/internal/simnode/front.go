@@ -51,7 +51,8 @@ func (f *Front) Listener() net.Listener {
 }
 
 // Resume serves at the listener that listen returns, unless the node is up already. addr is the
-// address of the time before, and "" the first time. server is a new one; Resume sets its ConnState.
+// address of the time before, and "" the first time. server is a new one; Resume sets its
+// ConnState.
 func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *http.Server) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,8 +73,8 @@ func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *h
 	return nil
 }
 
-// Stop refuses connections from now on, cuts the open ones, and calls then. It returns when the port
-// is free.
+// Stop refuses connections from now on, cuts the open ones, and calls then. It returns when the
+// port is free.
 func (f *Front) Stop(then func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

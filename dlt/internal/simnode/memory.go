@@ -63,8 +63,8 @@ func refused(a memoryAddr) error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: a, Err: syscall.ECONNREFUSED}
 }
 
-// Client returns a client that reaches the node, through memory where it listens there, and keeps no
-// idle connections. It follows no redirects: a node sends none.
+// Client returns a client that reaches the node, through memory where it listens there, and keeps
+// no idle connections. It follows no redirects: a node sends none.
 func (f *Front) Client(inMemory bool) *http.Client {
 	t := &http.Transport{DisableKeepAlives: true}
 	if inMemory {

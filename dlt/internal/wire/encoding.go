@@ -11,8 +11,8 @@ import (
 
 const acceptEncoding = "Accept-Encoding"
 
-// AcceptEncoding sets what a request asks for: the caller's words, or an answer as it is. Without this
-// header net/http would ask for a compressed one.
+// AcceptEncoding sets what a request asks for: the caller's words, or an answer as it is. Without
+// this header net/http would ask for a compressed one.
 func AcceptEncoding(h http.Header) {
 	if h[acceptEncoding] == nil {
 		h[acceptEncoding] = []string{"identity"}
@@ -32,9 +32,9 @@ func acceptable(value string) bool {
 	return true
 }
 
-// Decode replaces the body of an answer that is compressed by gzip, whether it was asked for or not, by what
-// was compressed. So whoever bounds what it reads of the body bounds that. The body of an answer
-// in any other encoding cannot be read, and its error names the encoding.
+// Decode replaces the body of an answer that is compressed by gzip, whether it was asked for or
+// not, by what was compressed. So whoever bounds what it reads of the body bounds that. The body
+// of an answer in any other encoding cannot be read, and its error names the encoding.
 func Decode(resp *http.Response) {
 	switch encoding := strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ", ")); encoding {
 	case "", "identity":
@@ -76,7 +76,8 @@ func (u *unzipped) Read(p []byte) (n int, err error) {
 // Close implements [io.Closer].
 func (u *unzipped) Close() error { return u.body.Close() }
 
-// frugal ends an answer whose bytes have no content for too long, which no bound of the content ends.
+// frugal ends an answer whose bytes have no content for too long, which no bound of the content
+// ends.
 type frugal struct {
 	r         io.Reader
 	all, idle int64

@@ -46,8 +46,8 @@ func answered(t *testing.T, encoding string, body []byte) *http.Response {
 	return resp
 }
 
-// A server that compresses although nobody asked for it is understood; what is read stays bounded, and
-// a fault of the bytes is an error and never a short answer.
+// A server that compresses although nobody asked for it is understood; what is read stays bounded,
+// and a fault of the bytes is an error and never a short answer.
 func TestDecode(t *testing.T) {
 	text := []byte(strings.Repeat("all is well ", 1000))
 	z := zipped(t, text)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Refuses reports whether a status means that nothing was done: the client has no permission, the URL
-// or the method is wrong, the request is to go elsewhere (clients do not follow redirects), or somebody
-// on the way does not take such requests (RFC 9110, sections 15.4 and 15.5, and RFC 6585). Repeating the
-// request changes nothing. No 5xx is among these.
+// Refuses reports whether a status means that nothing was done: the client has no permission, the
+// URL or the method is wrong, the request is to go elsewhere (clients do not follow redirects), or
+// somebody on the way does not take such requests (RFC 9110, sections 15.4 and 15.5, and RFC
+// 6585). Repeating the request changes nothing. No 5xx is among these.
 func Refuses(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,

@@ -8,9 +8,9 @@ import (
 )
 
 // Stream reads a JSON document piece by piece: a document may have any length, so that a long list
-// in it hides nothing that stands behind the list, and only a piece at a time is in memory. Methods
-// that return odd read to the end of a well-formed value: odd says that it was not the wanted kind,
-// and the next value can be read. After err nothing can be read.
+// in it hides nothing that stands behind the list, and only a piece at a time is in memory.
+// Methods that return odd read to the end of a well-formed value: odd says that it was not the
+// wanted kind, and the next value can be read. After err nothing can be read.
 type Stream struct {
 	json  *json.Decoder
 	bound *Bounded

@@ -80,8 +80,8 @@ func TestALongListHidesNothing(t *testing.T) {
 	assert.Less(t, peak, before.HeapAlloc+4<<20, "bytes in memory")
 }
 
-// A value of another kind is read to its end; a piece that is too large, or a document that is cut off, ends
-// the reading.
+// A value of another kind is read to its end; a piece that is too large, or a document that is cut
+// off, ends the reading.
 func TestStreamOfOtherThings(t *testing.T) {
 	for _, text := range []string{`1`, `"a"`, `null`, `true`, `{"a":{"b":[1,{}]}}`} {
 		s := wire.NewStream(strings.NewReader(`{"x":`+text+`,"y":7}`), 1000)

@@ -22,8 +22,8 @@ const (
 )
 
 // Again notes the end of a submission of a batch, and reports whether the endpoint has now left it
-// in doubt so often that another endpoint should have it. Then the count begins anew. Any other end
-// begins it anew, too, except where nothing was sent.
+// in doubt so often that another endpoint should have it. Then the count begins anew. Any other
+// end begins it anew, too, except where nothing was sent.
 func (u *Unclear) Again(key batch.Key, err error) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

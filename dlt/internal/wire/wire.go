@@ -94,8 +94,9 @@ func isTLS(err error) bool {
 		(errors.As(err, &op) && op.Op == "remote error") // crypto/tls marks the other side's alerts so
 }
 
-// refusesCertificate reports whether the other side's TLS refused the certificate of this side, or its
-// absence: alerts of RFC 8446, section 6.2. Their type in crypto/tls has no name outside of it.
+// refusesCertificate reports whether the other side's TLS refused the certificate of this side, or
+// its absence: alerts of RFC 8446, section 6.2. Their type in crypto/tls has no name outside of
+// it.
 func refusesCertificate(err error) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {

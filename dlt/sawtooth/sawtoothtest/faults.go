@@ -118,7 +118,8 @@ type BatchFault struct {
 	// PublishDelay is added to Options.PublishDelay for this batch, and so for all behind it.
 	PublishDelay time.Duration
 	// FalseInvalid reports the batch INVALID once and executes it again
-	// Options.ReexecuteAfter later, as if the head had changed (docs/ledgers/sawtooth.md#statuses).
+	// Options.ReexecuteAfter later, as if the head had changed
+	// (docs/ledgers/sawtooth.md#statuses).
 	FalseInvalid bool
 	// Reexecute keeps the batch in the pool when it is INVALID.
 	Reexecute bool

@@ -16,8 +16,8 @@ import (
 //
 // A transaction, and so its batch, is INVALID in these cases: an inc or dec of a name that was
 // never set, a dec below zero, an inc beyond 4294967295, an unreadable payload, and an access
-// outside its inputs and outputs. One rule is missing, so that a test can set a name as often as it
-// wants: the real family refuses to set a name that is set already.
+// outside its inputs and outputs. One rule is missing, so that a test can set a name as often as
+// it wants: the real family refuses to set a name that is set already.
 var IntKey = Family{Name: "intkey", Version: "1.0"}
 
 // Bounds of the family.

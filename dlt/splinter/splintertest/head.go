@@ -28,8 +28,8 @@ func tooManyHeaders(r *http.Request) bool {
 	return n >= maxHeaders
 }
 
-// headListener answers 408 on connections whose head does not come to its end: net/http closes them
-// without a word.
+// headListener answers 408 on connections whose head does not come to its end: net/http closes
+// them without a word.
 type headListener struct{ net.Listener }
 
 // Accept implements [net.Listener].

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Line shows one line: refreshed in place on a terminal, otherwise a new one now and then. Out, Live and
-// Every do not change once it is in use.
+// Line shows one line: refreshed in place on a terminal, otherwise a new one now and then. Out,
+// Live and Every do not change once it is in use.
 type Line struct {
 	Out   io.Writer
 	Live  bool          // Out is a terminal

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// Main runs a program until it is done, and returns after that; live says that out is a terminal. After
-// Ctrl-C, or a SIGTERM, it ends the context, and exits with 130; after an error it exits with 1.
+// Main runs a program until it is done, and returns after that; live says that out is a terminal.
+// After Ctrl-C, or a SIGTERM, it ends the context, and exits with 130; after an error it exits
+// with 1.
 func Main(name string, run func(ctx context.Context, out io.Writer, live bool) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up

@@ -16,8 +16,8 @@ import (
 // WorkerCommand is the argument that makes a program a worker: its main calls [Work] then.
 const WorkerCommand = "worker"
 
-// Work is a whole worker process. It reads its job, a line of JSON, and calls run, whose context ends
-// with the standard input: also if the parent dies.
+// Work is a whole worker process. It reads its job, a line of JSON, and calls run, whose context
+// ends with the standard input: also if the parent dies.
 func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')
@@ -48,7 +48,8 @@ type Process struct {
 	ended  chan error
 }
 
-// Start starts the worker. ended gets the error with which it ended, if there is one, and is closed.
+// Start starts the worker. ended gets the error with which it ended, if there is one, and is
+// closed.
 func (p *Process) Start() (ended <-chan error, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -18,12 +18,12 @@ func TestSawtooth(t *testing.T) { chaos(t, sawtoothNode) }
 // TestUnforgiving submits to a ledger that executes every duplicate.
 func TestUnforgiving(t *testing.T) { chaos(t, unforgiving) }
 
-// TestIntents executes intents on a real EVM node, anvil, which loses its pool and its last blocks when it
-// is killed, replaces blocks, and whose accounts somebody else uses, too.
+// TestIntents executes intents on a real EVM node, anvil, which loses its pool and its last blocks
+// when it is killed, replaces blocks, and whose accounts somebody else uses, too.
 func TestIntents(t *testing.T) { t.Parallel(); chaos(t, evmNode) }
 
-// TestSigned does so with signed transactions, several of an account at once. It runs beside TestIntents, since
-// both wait for blocks.
+// TestSigned does so with signed transactions, several of an account at once. It runs beside
+// TestIntents, since both wait for blocks.
 func TestSigned(t *testing.T) {
 	tier.Soak(t, "TestIntents has the same faults, and TestFaults of dlt/evm has them for signed transactions")
 	t.Parallel()

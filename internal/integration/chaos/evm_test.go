@@ -26,8 +26,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-// A kill takes back at most mayLose blocks, because no block is made while so many are not written down,
-// and a reorganization at most maxReorg: deep is a block above which there are more.
+// A kill takes back at most mayLose blocks, because no block is made while so many are not written
+// down, and a reorganization at most maxReorg: deep is a block above which there are more.
 const (
 	blockEvery = 250 * time.Millisecond
 	mayLose    = 10
@@ -66,8 +66,8 @@ func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
 	return batch.Batch{}, fmt.Errorf("%s is no lane", account)
 }
 
-// signed is a worker's client of signed transactions. Its Grace is longer than a few blocks, so that what it
-// remembers of the node's pool is used.
+// signed is a worker's client of signed transactions. Its Grace is longer than a few blocks, so
+// that what it remembers of the node's pool is used.
 func (j job) signed() (dlt.Ledger, error) {
 	return evm.New(j.URL, 31337, &evm.Options{Finality: evm.After(deep), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockEvery / 2})
 }
@@ -227,8 +227,8 @@ func (r rpc) about(account string) string {
 	return fmt.Sprintf("%s at block %d: next nonce %s, with the pool %s, funds %s, pool %v, queued %v, nonces used: %s; %v", account, head, next, pending, funds, pool, queued, strings.Join(used, ", "), err)
 }
 
-// pool returns the nonces of an account's transactions that the next block may have, and of those that wait
-// for an earlier one, each with its fee cap.
+// pool returns the nonces of an account's transactions that the next block may have, and of those
+// that wait for an earlier one, each with its fee cap.
 func (r rpc) pool(account string) (pending, queued map[string]string, err error) {
 	type transactions map[string]map[string]struct{ MaxFeePerGas string }
 	var all struct{ Pending, Queued transactions }
@@ -250,8 +250,8 @@ func (r rpc) pool(account string) (pending, queued map[string]string, err error)
 	return of(all.Pending), of(all.Queued), nil
 }
 
-// forgets reports whether anvil has put an account's next transaction behind one that is mined already. It
-// never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+// forgets reports whether anvil has put an account's next transaction behind one that is mined
+// already. It never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
 func (r rpc) forgets(account string) bool {
 	_, queued, err := r.pool(account)
 	if err != nil || len(queued) == 0 {
@@ -333,8 +333,9 @@ func (b *evmBackend) save() error {
 	if err != nil {
 		return err
 	}
-	// anvil makes a block 0 at each start, and writes down those that it had, too. Which of them it takes at
-	// the next start is chance, and makes it another chain: only the first is handed on.
+	// anvil makes a block 0 at each start, and writes down those that it had, too. Which of them
+	// it takes at the next start is chance, and makes it another chain: only the first is handed
+	// on.
 	var state map[string]json.RawMessage
 	var head uint64
 	var blocks []json.RawMessage
@@ -364,11 +365,11 @@ func (b *evmBackend) save() error {
 	return nil
 }
 
-// ofOneMoment reports whether a state file has all blocks, whether each account has sent as many transactions
-// as they have, and whether there is a receipt for just these. anvil does not stop while it writes, so that the accounts
-// or the receipts may be those after a block that is missing. A node that starts with such a file has an
-// effect that no block explains, or for ever a receipt of a block that it does not have, which no chain of
-// several nodes can have.
+// ofOneMoment reports whether a state file has all blocks, whether each account has sent as many
+// transactions as they have, and whether there is a receipt for just these. anvil does not stop
+// while it writes, so that the accounts or the receipts may be those after a block that is
+// missing. A node that starts with such a file has an effect that no block explains, or for ever a
+// receipt of a block that it does not have, which no chain of several nodes can have.
 func ofOneMoment(text []byte) bool {
 	var state struct {
 		Accounts map[string]struct{ Nonce uint64 }

@@ -106,7 +106,8 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 				return st.AddOrders(ctx, order.Order{ID: order.ID(id + name), Party: "p", Payload: []byte("p"), Key: name})
 			})
 		}
-		// The first is stored, on this server alone. On a busy machine its time may end before its commit.
+		// The first is stored, on this server alone. On a busy machine its time may end before its
+		// commit.
 		for !isThere(`SELECT EXISTS (SELECT 1 FROM dltbatch.batches WHERE header_signature = $1)`, "first"+name) {
 			batchOf("first")
 		}

@@ -72,8 +72,8 @@ func (w *world) watch() *watcher {
 	return s
 }
 
-// look looks once. Where the database or the node does not answer, nothing is said of this time: everything
-// that stands begins anew.
+// look looks once. Where the database or the node does not answer, nothing is said of this time:
+// everything that stands begins anew.
 func (s *watcher) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -123,9 +123,10 @@ func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head u
 		s.blocks[what] = n
 		s.longest[what] = fmt.Sprintf("%d blocks, %s (%s)", n, time.Since(was.at).Round(time.Millisecond), e.Text)
 	}
-	// A worker that dies or freezes between its claim and its end, or in the middle of a transaction, holds up a
-	// lane for the TTL of its claim. So what fails the test is that time more, and not while a worker or the
-	// database suffers. It is counted in looks, since a machine that has much to do looks less often, too.
+	// A worker that dies or freezes between its claim and its end, or in the middle of a
+	// transaction, holds up a lane for the TTL of its claim. So what fails the test is that time
+	// more, and not while a worker or the database suffers. It is counted in looks, since a
+	// machine that has much to do looks less often, too.
 	well := s.w.well()
 	if late := allowed + claimTTL; well.IsZero() || min(time.Since(well), time.Duration(was.looks)*blockEvery) < late {
 		return

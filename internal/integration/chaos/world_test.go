@@ -143,8 +143,8 @@ func ask(method, url string, answer any) error {
 	return json.NewDecoder(resp.Body).Decode(answer)
 }
 
-// restFor is the time that all batches may take to become final once faults have stopped. Those of a chain
-// wait for blocks.
+// restFor is the time that all batches may take to become final once faults have stopped. Those of
+// a chain wait for blocks.
 func (w *world) restFor() time.Duration {
 	if onChain(w.kind) {
 		return 15 * time.Minute
@@ -155,9 +155,9 @@ func (w *world) restFor() time.Duration {
 // helpAfter is how often a person looks after signed transactions that are not final.
 const helpAfter = 10 * time.Second
 
-// person does what docs/evm.md leaves to one: anvil holds a transaction back from its blocks until its pool is
-// empty, and after a restart it has no old state that would prove who used a nonce. The person sees it in the
-// blocks.
+// person does what docs/evm.md leaves to one: anvil holds a transaction back from its blocks until
+// its pool is empty, and after a restart it has no old state that would prove who used a nonce.
+// The person sees it in the blocks.
 func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Record) {
 	var r report
 	require.NoError(w.t, w.control("GET", "/report", &r))
@@ -175,11 +175,12 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.chain().call(nil, "anvil_dropAllTransactions"))
 }
 
-// patience is how often a person sees that anvil has forgotten an intent before it empties the pool.
+// patience is how often a person sees that anvil has forgotten an intent before it empties the
+// pool.
 const patience = 6
 
-// unlock does what docs/ledgers/evm.md leaves to a person: an intent whose fees are at their limit cannot
-// replace the transaction that anvil has put behind one that is mined already.
+// unlock does what docs/ledgers/evm.md leaves to a person: an intent whose fees are at their limit
+// cannot replace the transaction that anvil has put behind one that is mined already.
 func (w *world) unlock(open []batch.Record, forgotten map[batch.Key]int) {
 	for _, seen := range open {
 		if seen.Attempt == 0 || !w.chain().forgets(string(seen.Service)) {
@@ -202,7 +203,8 @@ func (w *world) suffers(object string, n int) {
 	w.hurt, w.hurtAt = w.hurt+n, time.Now()
 }
 
-// well returns since when no worker, no connection and no database suffers a fault; zero if one does.
+// well returns since when no worker, no connection and no database suffers a fault; zero if one
+// does.
 func (w *world) well() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,8 +214,8 @@ func (w *world) well() time.Time {
 	return w.hurtAt
 }
 
-// rest waits until all batches are final, and stops the workers. It gives up when nothing has moved for
-// restFor: how long all of it takes depends on the machine.
+// rest waits until all batches are final, and stops the workers. It gives up when nothing has
+// moved for restFor: how long all of it takes depends on the machine.
 func (w *world) rest(st *postgres.Store) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,9 +18,9 @@ const (
 	mostRead    = 100 * time.Millisecond
 )
 
-// To count what is open, and to read the counts, with -scale.rows that wait and one batch under way in
-// each of -scale.lanes; without a history, and with one of -scale.rows. The rest of a long history
-// is not read (docs/design.md#counting-what-is-open).
+// To count what is open, and to read the counts, with -scale.rows that wait and one batch under
+// way in each of -scale.lanes; without a history, and with one of -scale.rows. The rest of a long
+// history is not read (docs/design.md#counting-what-is-open).
 func BenchmarkStats(b *testing.B) {
 	db := newCluster(b)
 	places := []*place{

@@ -61,8 +61,8 @@ var also = map[string][]test{
 	"submitter":                     {{dir: "internal/submit"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 }
 
-// of returns the tests for a package: its own that take little time, those of others, and in the end
-// all of its own.
+// of returns the tests for a package: its own that take little time, those of others, and in the
+// end all of its own.
 func of(dir string) []test {
 	return slices.Concat([]test{{dir: dir}}, also[dir], []test{{dir: dir, long: true}})
 }
@@ -97,7 +97,8 @@ func (b *bench) kill(p *pkg, c change, text string) (verdict, test, error) {
 		if err != nil {
 			return "", t, err
 		}
-		// A statement of several lines, or a package's variable, belongs to no line that is counted.
+		// A statement of several lines, or a package's variable, belongs to no line that is
+		// counted.
 		if !seen.covers(c.file, line) && c.fn != "-" {
 			continue
 		}

@@ -163,8 +163,8 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// linked returns the modules, with their folders, whose packages the library and the command link, with
-// cgo and without.
+// linked returns the modules, with their folders, whose packages the library and the command link,
+// with cgo and without.
 func linked(t *testing.T) []string {
 	const list = "go list -deps -json=Module ./..."
 	both := output(t, "env", "CGO_ENABLED=1", "sh", "-c", list) + output(t, "env", "CGO_ENABLED=0", "sh", "-c", list)

@@ -1,8 +1,9 @@
-// Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line for
-// each package. It fails when a test fails and when one is skipped: a test that is left out silently
-// protects nobody. In the same way it fails when no run of "test" has heard of a test. Only three kinds may be skipped: the parts of store/storetest
-// for abilities that a store does not declare; a test that does not belong to one run
-// as it says itself by a call of internal/tier, and that passed in another; and what make soak runs.
+// Testrun runs the tests of this repository, "quick" or all of them ("test"), and prints a line
+// for each package. It fails when a test fails and when one is skipped: a test that is left out
+// silently protects nobody. In the same way it fails when no run of "test" has heard of a test.
+// Only three kinds may be skipped: the parts of store/storetest for abilities that a store does
+// not declare; a test that does not belong to one run as it says itself by a call of
+// internal/tier, and that passed in another; and what make soak runs.
 package main
 
 import (
@@ -61,8 +62,8 @@ func fatal(err error) {
 func (r run) run(total *results) {
 	args := r.args
 	if r.args[0] == "test" {
-		// Without debug information a test is linked in half of the time; go vet runs before. The timeout only
-		// ends what hangs, on a machine that has much to do, too.
+		// Without debug information a test is linked in half of the time; go vet runs before. The
+		// timeout only ends what hangs, on a machine that has much to do, too.
 		args = slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=40m"}, r.args[1:])
 	}
 	cmd := exec.Command("go", args...)

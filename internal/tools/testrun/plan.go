@@ -8,18 +8,19 @@ type run struct {
 	args   []string
 }
 
-// plans are what is run, by the argument. Stages follow each other; the lines of a stage run at the
-// same time, since each waits at times; the runs of a line follow each other.
+// plans are what is run, by the argument. Stages follow each other; the lines of a stage run at
+// the same time, since each waits at times; the runs of a line follow each other.
 var plans = map[string]func() [][][]run{
-	// Between two edits. Four packages at a time, since the tests of many wait for sockets: two took
-	// 219 s for 175 s of CPU.
+	// Between two edits. Four packages at a time, since the tests of many wait for sockets: two
+	// took 219 s for 175 s of CPU.
 	"quick": func() [][][]run {
 		return [][][]run{{{
 			{module: ".", args: []string{"test", "-short", "-p=4", "./..."}},
 			{module: "internal/tools", args: []string{"test", "-short", "./..."}},
 		}}}
 	},
-	// What CI runs. A package is compiled by go vet first, so that no two lines compile it at once.
+	// What CI runs. A package is compiled by go vet first, so that no two lines compile it at
+	// once.
 	"test": func() [][][]run {
 		var vets, modules []run
 		for _, m := range []string{".", "internal/integration", "internal/tools", "internal/yard", "examples/metrics", "examples/service"} {
@@ -46,8 +47,8 @@ var elsewhere = map[string]string{
 	"dlt/evm/internal/oracle": "make fuzz",
 }
 
-// raced are the packages that make test also runs with the race detector: those in which goroutines of
-// ours share something, and those whose tests let processes and threads meet.
+// raced are the packages that make test also runs with the race detector: those in which
+// goroutines of ours share something, and those whose tests let processes and threads meet.
 var raced = []string{
 	".", "./batch/autobatch", "./queuer", "./submitter", "./store/memory", "./store/sqlite",
 	"./internal/ask", "./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",

@@ -49,8 +49,8 @@ func (r *results) end(cpu time.Duration, err error) {
 	}
 }
 
-// check returns the failures, and every test that was skipped and did not pass elsewhere, unless it
-// says that make soak runs it, or quick is set and it says that make test does.
+// check returns the failures, and every test that was skipped and did not pass elsewhere, unless
+// it says that make soak runs it, or quick is set and it says that make test does.
 func (r *results) check(quick bool) error {
 	counts, soaks := map[string]int{}, map[test]string{}
 	for _, t := range slices.SortedFunc(maps.Keys(r.skipped), func(a, b test) int {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test that is skipped in one run has to pass in another, unless it says that make soak runs it. In
-// a quick run it may also say that it takes long.
+// A test that is skipped in one run has to pass in another, unless it says that make soak runs it.
+// In a quick run it may also say that it takes long.
 func TestNothingIsSkippedSilently(t *testing.T) {
 	const pass = `{"Action":"pass","Package":"p","Test":"TestIt"}`
 	skip := func(text string) string {

@@ -22,8 +22,8 @@ func (s *slow) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Once a COPY has returned nobody reads the caller's payloads: it waits for a Read that is under way,
-// and there is none after it.
+// Once a COPY has returned nobody reads the caller's payloads: it waits for a Read that is under
+// way, and there is none after it.
 func TestNothingIsReadAfterACopy(t *testing.T) {
 	s := &slow{begun: make(chan struct{})}
 	u := &untilCopied{r: s}

@@ -8,8 +8,8 @@
 // BEGIN and the settings of a transaction go to the server together with its first statement, and
 // so do other statements that do not need each other's results: an Add takes three trips where
 // it takes five or six over database/sql. A tracer sees these statements if it is a
-// pgx.BatchTracer. An Add or AddTx of 100 batches and more copies them (COPY), which costs the server and
-// the client less; a tracer sees each COPY as a query.
+// pgx.BatchTracer. An Add or AddTx of 100 batches and more copies them (COPY), which costs the
+// server and the client less; a tracer sees each COPY as a query.
 //
 // # The pool
 //

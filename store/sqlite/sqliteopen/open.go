@@ -1,7 +1,7 @@
-// Package sqliteopen opens SQLite databases with the settings that package sqlite requires: a program built
-// with cgo has mattn's driver, which is C, and one built without cgo (CGO_ENABLED=0, and wherever Go finds no
-// C compiler) has modernc's, which is SQLite translated to Go. Processes of both kinds may
-// use one file. docs/performance-appendix.md compares the drivers.
+// Package sqliteopen opens SQLite databases with the settings that package sqlite requires: a
+// program built with cgo has mattn's driver, which is C, and one built without cgo (CGO_ENABLED=0,
+// and wherever Go finds no C compiler) has modernc's, which is SQLite translated to Go. Processes
+// of both kinds may use one file. docs/performance-appendix.md compares the drivers.
 package sqliteopen
 
 import (
@@ -83,8 +83,8 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// shared are the parameters of a data source name that both drivers know. Foreign keys are enforced for
-// the application's own tables.
+// shared are the parameters of a data source name that both drivers know. Foreign keys are
+// enforced for the application's own tables.
 func shared() url.Values {
 	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
 }

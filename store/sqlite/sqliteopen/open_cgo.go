@@ -11,7 +11,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// mattn makes connections as sql.Open would, and makes settings that a data source name cannot hold.
+// mattn makes connections as sql.Open would, and makes settings that a data source name cannot
+// hold.
 type mattn struct {
 	driver sqlite3.SQLiteDriver
 	dsn    string

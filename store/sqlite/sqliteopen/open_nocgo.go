@@ -10,8 +10,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// connector makes connections with modernc's driver. It carries out _pragma in the order of the list, and
-// _journal_mode, which creates the file, after them.
+// connector makes connections with modernc's driver. It carries out _pragma in the order of the
+// list, and _journal_mode, which creates the file, after them.
 func connector(where *url.URL, pageSize int) (driver.Connector, error) {
 	settings := shared()
 	settings["_pragma"] = []string{

@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/kms/fake/types"
 )
 
-// AWS is the snippet of docs/evm.md for github.com/aws/aws-sdk-go-v2/service/kms. The key is of the spec
-// ECC_SECG_P256K1.
+// AWS is the snippet of docs/evm.md for github.com/aws/aws-sdk-go-v2/service/kms. The key is of
+// the spec ECC_SECG_P256K1.
 func AWS(ctx context.Context, client *kms.Client, keyID string) (*evm.DigestSigner, error) {
 	key, err := client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &keyID})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/kms/fake/kmspb"
 )
 
-// Google is the snippet of docs/evm.md for cloud.google.com/go/kms/apiv1. The key is of the algorithm
-// EC_SIGN_SECP256K1_SHA256.
+// Google is the snippet of docs/evm.md for cloud.google.com/go/kms/apiv1. The key is of the
+// algorithm EC_SIGN_SECP256K1_SHA256.
 func Google(ctx context.Context, client *kms.KeyManagementClient, version string) (*evm.DigestSigner, error) {
 	key, err := client.GetPublicKey(ctx, &kmspb.GetPublicKeyRequest{Name: version})
 	if err != nil {

@@ -42,8 +42,8 @@ func signer(tx *types.Transaction) types.Signer {
 }
 
 // beyond reports whether the client refuses a transaction that go-ethereum's codec takes:
-// it has a blob, a chain without a number or with one above that of EIP-2294, or a number above 256
-// bits. Nodes refuse these later.
+// it has a blob, a chain without a number or with one above that of EIP-2294, or a number above
+// 256 bits. Nodes refuse these later.
 func beyond(tx *types.Transaction) bool {
 	if tx.Type() == types.BlobTxType || tx.Protected() && tx.ChainId().Sign() == 0 && tx.Type() == types.LegacyTxType {
 		return true

@@ -53,9 +53,9 @@ const (
 // Conn is a connection that one caller has to itself, until it calls Release or Discard.
 type Conn interface {
 	Tx
-	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ". It
-	// may leave the text to the next statement, which then has the errors of both. A transaction
-	// without any statement ends without a trip.
+	// Begin begins a transaction by a text of statements, BEGIN and settings, separated by "; ".
+	// It may leave the text to the next statement, which then has the errors of both. A
+	// transaction without any statement ends without a trip.
 	Begin(ctx context.Context, text string) error
 	// Begun reports whether the server has answered to all of that text.
 	Begun() bool
@@ -83,8 +83,8 @@ type Tx interface {
 
 // Copier is a [Tx] that also takes many rows at once.
 type Copier interface {
-	// Copy sends the rows of data behind a text, COPY ... FROM STDIN, in one trip. It reads data to
-	// its end, maybe in another goroutine, and no more once it has returned.
+	// Copy sends the rows of data behind a text, COPY ... FROM STDIN, in one trip. It reads data
+	// to its end, maybe in another goroutine, and no more once it has returned.
 	Copy(ctx context.Context, text string, data io.Reader) error
 }
 

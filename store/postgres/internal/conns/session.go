@@ -6,15 +6,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Session is what a store knows of one connection, for as long as the connection lives. Only the caller
-// who has the connection uses it.
+// Session is what a store knows of one connection, for as long as the connection lives. Only the
+// caller who has the connection uses it.
 type Session struct {
 	Since   time.Time // when the store got the connection for the first time
 	Looked  time.Time // when somebody looked at the connection's settings last; zero: nobody has
 	Standby bool      // the server only followed another one then
 }
 
-// Sessions has the session of each open connection of a pool. Its method may be called concurrently.
+// Sessions has the session of each open connection of a pool. Its method may be called
+// concurrently.
 type Sessions struct{ of sqlstore.PerConn[Session] }
 
 // Of returns the session of a connection. open returns about how many connections the pool has.

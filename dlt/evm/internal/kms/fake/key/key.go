@@ -1,5 +1,5 @@
-// Package key is the key of the fakes. It signs digests, and every second signature has s in the upper
-// half of the order, as services that know nothing of a chain make them.
+// Package key is the key of the fakes. It signs digests, and every second signature has s in the
+// upper half of the order, as services that know nothing of a chain make them.
 package key
 
 import (
