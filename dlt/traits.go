@@ -94,9 +94,10 @@ type Traits struct {
 	// counts beside Prepares only.
 	Renews bool
 	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it,
-	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. Only
-	// strategies with one run of a lane at a time can be used then, queuer.Serial and
-	// queuer.Pipelined, unless MaxInFlightPerService is 1. It counts beside Prepares only.
+	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. What keeps
+	// bytes goes before all else of its lane, in the order of bytes.Compare. Only strategies with
+	// one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined, unless
+	// MaxInFlightPerService is 1. It counts beside Prepares only.
 	PreparesInOrder bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. The client is asked for the traits again

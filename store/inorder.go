@@ -1,14 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 )
 
 // InOrder returns the rows of a lane in the order in which a claim shows them, with at most
-// window waiting rows. rows are as in [PlanLane].
+// window waiting rows, unless [ClaimQuery].Numbered holds for it. rows are as in [PlanLane].
 func InOrder(rows []LaneRow, window int) []LaneRow {
-	order := inOrder(rows, func([]LaneRow) int { return window })
+	order := inOrder(rows, false, func([]LaneRow) int { return window })
 	shown := make([]LaneRow, len(order))
 	for i, at := range order {
 		shown[i] = rows[at]
@@ -24,7 +25,10 @@ func InOrder(rows []LaneRow, window int) []LaneRow {
 // visible late. wanted returns how many waiting rows were asked for; where more waiting rows
 // than were read may stand in front of an attempted row that waits again, that row is not
 // shown.
-func inOrder(rows []LaneRow, wanted func(attempted []LaneRow) int) []int {
+//
+// Where numbered is true, rows with prepared bytes stand before all others, in the order of these
+// bytes: one with a later number could not go before them, and would hold them up for ever.
+func inOrder(rows []LaneRow, numbered bool, wanted func(attempted []LaneRow) int) []int {
 	order := make([]int, 0, len(rows))
 	var attempted []LaneRow
 	again := false
@@ -35,6 +39,9 @@ func inOrder(rows []LaneRow, wanted func(attempted []LaneRow) int) []int {
 		}
 	}
 	tried := len(order)
+	if numbered {
+		slices.SortStableFunc(order, func(i, j int) int { return rows[i].compareNumbers(&rows[j]) })
+	}
 	for i := range rows {
 		if !rows[i].Row.Attempted() {
 			order = append(order, i)
@@ -50,7 +57,7 @@ func inOrder(rows []LaneRow, wanted func(attempted []LaneRow) int) []int {
 	all := len(waiting) < wanted(attempted)
 	merged := make([]int, 0, len(rows))
 	for _, at := range order[:tried] {
-		if rows[at].Row.State.Claimable() {
+		if rows[at].Row.State.Claimable() && !(numbered && len(rows[at].Row.Prepared) > 0) {
 			n, _ := slices.BinarySearchFunc(waiting, &rows[at], func(i int, r *LaneRow) int { return rows[i].compare(r) })
 			merged = append(merged, waiting[:n]...)
 			waiting = waiting[n:]
@@ -66,4 +73,13 @@ func inOrder(rows []LaneRow, wanted func(attempted []LaneRow) int) []int {
 // compare orders rows by their order keys.
 func (r *LaneRow) compare(other *LaneRow) int {
 	return cmp.Or(r.Created.Compare(other.Created), cmp.Compare(r.Key.ID, other.Key.ID))
+}
+
+// compareNumbers orders rows with prepared bytes by these, before rows without.
+func (r *LaneRow) compareNumbers(other *LaneRow) int {
+	a, b := r.Row.Prepared, other.Row.Prepared
+	if len(a) == 0 || len(b) == 0 {
+		return cmp.Compare(len(b), len(a))
+	}
+	return bytes.Compare(a, b)
 }

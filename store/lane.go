@@ -52,7 +52,7 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			p.NextReady = wait
 		}
 	}
-	order := inOrder(rows, func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
+	order := inOrder(rows, q.numbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(order))}
 	for i, at := range order {
 		lane.Batches[i] = rows[at].show(now)
@@ -133,6 +133,9 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		rule = q.Resend(service)
 	}
 	lane := batch.Lane{Service: service, Batches: make([]batch.Waiting, len(attempted))}
+	if q.numbered(service) {
+		attempted = slices.SortedStableFunc(slices.Values(attempted), func(a, b LaneRow) int { return a.compareNumbers(&b) })
+	}
 	least := 0
 	for i, r := range attempted {
 		r.Row = r.Row.AsOf(now)

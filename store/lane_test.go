@@ -362,3 +362,45 @@ func TestInOrder(t *testing.T) {
 		assert.Equal(t, c.want, got, "%s, window %d", c.lane, c.window)
 	}
 }
+
+// Where prepared bytes are numbers, what keeps some goes before all else, in their order: a batch
+// that became visible late, or has lost its number, gets a later one, and would wait for those
+// behind it.
+func TestPlanLaneNumbered(t *testing.T) {
+	tried := store.NewRow().Claim(start, time.Minute, hour)
+	tried.State = batch.Unknown
+	kept := func(number byte) store.Row {
+		r := tried
+		r.Prepared = []byte{1, number}
+		return r
+	}
+	lane := func() []store.LaneRow {
+		return []store.LaneRow{
+			laneRow("a", tried), laneRow("c", kept(8)), laneRow("d", kept(6)), laneRow("e", kept(7)),
+			laneRow("b", store.NewRow()),
+		}
+	}
+	q := laneQuery(hour)
+	var seen []batch.ID
+	q.Wants = func(l batch.Lane) int {
+		seen = seen[:0]
+		for _, b := range l.Batches {
+			seen = append(seen, b.ID)
+		}
+		return 9
+	}
+	for numbered, want := range map[bool][]batch.ID{true: {"d", "e", "c", "a", "b"}, false: {"a", "b", "c", "d", "e"}} {
+		q.Numbered = func(batch.ServiceID) bool { return numbered }
+		p := store.PlanLane("s", lane(), start.Add(time.Second), q, 9, answer(batch.Run{0, 1, 2, 3, 4}))
+		require.Len(t, p.Runs, 1)
+		var got []batch.ID
+		for _, c := range p.Runs[0].Batches {
+			got = append(got, c.Key.ID)
+		}
+		assert.Equal(t, want, got, "numbered %t", numbered)
+		shown := slices.DeleteFunc(slices.Clone(want), func(id batch.ID) bool { return id == "b" })
+		assert.Equal(t, shown, seen, "numbered %t", numbered)
+		store.Wanted("s", lane()[:4], start.Add(time.Second), q)
+		assert.Equal(t, shown, seen, "numbered %t", numbered)
+	}
+}

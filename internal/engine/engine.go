@@ -255,7 +255,7 @@ func (e *Engine) Freed(s batch.ServiceID) {
 // ClaimQuery is what all claims of this engine have in common.
 func (c common) ClaimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
-		Window: c.o.Strategy.Window, TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight,
+		Window: c.o.Strategy.Window, TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight, Numbered: c.ledger.numbered,
 		Budget: c.o.BudgetOf, Instance: c.o.Instance, StuckAfter: c.o.StuckAfter,
 	}
 }

@@ -159,6 +159,11 @@ func (v *services) resend(s batch.ServiceID) store.Resend { return v.of(s).resen
 
 func (v *services) maxInFlight(s batch.ServiceID) int { return v.of(s).MaxInFlightPerService }
 
+func (v *services) numbered(s batch.ServiceID) bool {
+	t := v.of(s)
+	return t.Prepares && t.PreparesInOrder
+}
+
 func (v *services) keepsOrder(s batch.ServiceID) bool { return v.of(s).KeepsOrder }
 
 // buries reports that a service's batches leave tombstones, because a batch that is added again

@@ -1,0 +1,45 @@
+package evm_test
+
+import (
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+)
+
+// An intent that has lost its nonce to another wallet, and gets one behind those under way, does
+// not hold up those, though a pool has forgotten all of them.
+func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoTracker: true})
+		from := evmtest.Dev(0)
+		s.mine(3)
+		p, _ := s.pipelined(3, evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, from)
+		all, _ := s.intents(from, 3)
+		p.add(all...)
+		for _, b := range all {
+			p.becomes(b, batch.Pending)
+		}
+		s.node.Forget()
+		raw, _ := from.Sign(evmtest.Unsigned{ChainID: s.chain, Nonce: 0, To: evmtest.Dev(9).Address(), Value: big.NewInt(77), Tip: big.NewInt(5e9), FeeCap: big.NewInt(90e9)})
+		s.past(raw)
+		for i := range 30 {
+			s.mine(1)
+			if i < 5 {
+				s.node.Forget()
+			}
+			time.Sleep(12 * time.Second)
+		}
+		for _, b := range all {
+			rec := p.record(b)
+			assert.Equal(t, batch.Committed, rec.State, "attempt %d: %v", rec.Attempt, rec.Error)
+		}
+		assert.Equal(t, []int64{77, 2, 3, 1}, s.paid(from))
+	})
+}
