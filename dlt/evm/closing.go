@@ -42,7 +42,11 @@ func (c *SigningClient) close(ctx context.Context, e *endpoint, a batch.Attempt,
 	if err != nil {
 		return 0, hash, err
 	}
-	signed, err := p.sign(ctx, &p, nonce, gas, Fee{Tip: new(big.Int), FeeCap: smallest(new(big.Int).Lsh(p.market.BaseFee, 2), p.in.maxFee)}, p.in.maxFee)
+	least := p.market.BaseFee
+	if !p.market.Legacy { // a legacy price is paid as it is
+		least = new(big.Int).Lsh(least, 2)
+	}
+	signed, err := p.sign(ctx, &p, nonce, gas, Fee{Tip: new(big.Int), FeeCap: smallest(least, p.in.maxFee)}, p.in.maxFee)
 	if err != nil {
 		return 0, hash, err
 	}

@@ -1,12 +1,15 @@
 package evm_test
 
 import (
+	"context"
 	"math/big"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
@@ -41,5 +44,24 @@ func TestALostNonceDoesNotHoldUpLaterOnes(t *testing.T) {
 			assert.Equal(t, batch.Committed, rec.State, "attempt %d: %v", rec.Attempt, rec.Error)
 		}
 		assert.Equal(t, []int64{77, 2, 3, 1}, s.paid(from))
+	})
+}
+
+// On a chain without a base fee the whole price is paid: what closes a nonce pays no more than an
+// intent does.
+func TestClosingPaysThePriceOfGas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulated(t, evmtest.Options{Personality: evmtest.Geth, NoBaseFee: true})
+		from := evmtest.Dev(0)
+		s.mine(3)
+		c := s.signing(evm.SignerOptions{Options: evm.Options{Finality: evm.After(2)}}, s.keys(from))
+		all, _ := s.intents(from, 2)
+		second := s.attempt(c, all[1], s.attempt(c, all[0]))
+		second.Lane = nil
+		err := c.Submit(context.Background(), second)
+		require.ErrorContains(t, err, "closed by a transfer of nothing")
+		_, price, typ := s.feesOf(batch.ID(regexp.MustCompile("0x[0-9a-f]{64}").FindString(err.Error())))
+		assert.Equal(t, "0x0", typ)
+		assert.InDelta(t, 2.25e9, float64(price.Int64()), 2.25e9/1000)
 	})
 }
