@@ -65,3 +65,10 @@ func TestClosingPaysThePriceOfGas(t *testing.T) {
 		assert.InDelta(t, 2.25e9, float64(price.Int64()), 2.25e9/1000)
 	})
 }
+
+// Where gas costs nothing an account needs no funds for it.
+func TestGasThatCostsNothing(t *testing.T) {
+	fee, err := evm.DefaultFees(context.Background(), evm.Market{Legacy: true, BaseFee: new(big.Int)})
+	require.NoError(t, err)
+	assert.Zero(t, fee.FeeCap.Sign(), "%s wei", fee.FeeCap)
+}
