@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,6 +72,7 @@ const (
 	heldFor     = 10 * time.Minute
 	deadRows    = 100_000
 	surveyLanes = 1000
+	hearWithin  = 5 * time.Second
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -78,7 +80,7 @@ func (a *app) doctor() *cobra.Command {
 		Use: "doctor [flags]", Short: "What is wrong, with the set-up too, and what to do",
 		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum and held
 snapshots, at all that dltbatch causes begins with, and at the instances, their versions and settings, and
-says what to do about each. It changes nothing. Settings are compared for the ledgers of the first 1,000
+says what to do about each. It tries whether hints of other processes are heard, which nothing rests on. It changes nothing. Settings are compared for the ledgers of the first 1,000
 lanes with work. Exit code 6 says that something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found"
 and "do".`,
 	}
@@ -148,7 +150,7 @@ func (x *exam) all(ctx context.Context) error {
 	for _, look := range []struct {
 		check string
 		at    func(context.Context) error
-	}{{"incidents", x.incidents}, {"instances", x.instances}, {"settings", x.settings}, {"upkeep", x.upkeep}} {
+	}{{"incidents", x.incidents}, {"instances", x.instances}, {"settings", x.settings}, {"upkeep", x.upkeep}, {"hints", x.hints}} {
 		if err := look.at(ctx); ctx.Err() != nil {
 			return err
 		} else if err != nil { // a setting or a schema with which a store refuses to work
@@ -391,6 +393,34 @@ func (x *exam) upkeep(ctx context.Context) error {
 	}
 	if len(warnings) == 0 {
 		x.good("store", "it has no warnings")
+	}
+	return nil
+}
+
+// hints tries whether this program hears what other processes do. No promise rests on it, so that
+// to hear nothing is no trouble.
+func (x *exam) hints(ctx context.Context) error {
+	hearing, stop := context.WithTimeout(ctx, hearWithin)
+	defer stop()
+	live := make(chan struct{}, 1)
+	err := x.db.Store.Hear(hearing, store.Listener{
+		ID: rand.Text(), Wants: store.TopicLanes, Heard: func(store.Hint) {},
+		Live: func() {
+			select {
+			case live <- struct{}{}:
+			default:
+			}
+			stop()
+		},
+	})
+	select {
+	case <-live:
+		x.good("hints", "heard with this data source name")
+	default:
+		if ctx.Err() != nil {
+			return err
+		}
+		x.good("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safe(err))
 	}
 	return nil
 }

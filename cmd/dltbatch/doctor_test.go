@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -48,6 +49,7 @@ func TestDoctor(t *testing.T) {
 		s.serves("s")
 		s.add("s", "b1", "b2")
 		assert.Empty(s, s.troubles())
+		assert.Regexp(s, `(?m)^ok +hints +heard with this data source name$`, s.does("doctor"))
 
 		two := one
 		two.ID, two.Version = "2", "v0.2.0"
@@ -107,4 +109,16 @@ func TestDoctorFindsPauses(t *testing.T) {
 	f := s.troubles()["paused"]
 	assert.Regexp(t, `^Everything is paused\. Since .* By ada: for the night\.$`, f.Found)
 	assert.Equal(t, "dltbatch resume --all --reason WHY", command(f.Do))
+}
+
+// deafStore gives no hints.
+type deafStore struct{ store.Store }
+
+func (deafStore) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
+
+// Who hears nothing is told so, and it is no trouble.
+func TestDoctorHearsNothing(t *testing.T) {
+	s := &screen{T: t, st: deafStore{memory.New()}}
+	got := s.typed("", "doctor")
+	assert.Regexp(t, `(?m)^ok +hints +not heard with this data source name \(.+\)`, got.out)
 }
