@@ -60,7 +60,7 @@ func TestConsole(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, batch.Rejected, rec.State)
 	assert.Equal(t, http.StatusSeeOther, ask(http.MethodPost, "act", url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}}).Code)
-	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "was paused by ada (r)")
+	assert.Contains(t, ask(http.MethodGet, "", nil).Body.String(), "By ada: r.")
 }
 
 // Fifty people keep the first page up to date, at one process. They cost at most one statement a

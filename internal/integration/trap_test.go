@@ -107,7 +107,8 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 			require.NoError(t, st.Add(t.Context(), known))
 			require.NoError(t, st.AddOrders(t.Context(), knownOrder))
 			tx := st.mustBegin(t)
-			require.NoError(t, tx.exec(t.Context(), `SET LOCAL plan_cache_mode = force_generic_plan; CREATE TABLE `+s.schema+`.app (n int)`))
+			require.NoError(t, tx.exec(t.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`))
+			require.NoError(t, tx.exec(t.Context(), `CREATE TABLE `+s.schema+`.app (n int)`))
 			setting := func() (v string) {
 				require.NoError(t, tx.read(t.Context(), &v, `SELECT current_setting('plan_cache_mode')`))
 				return v

@@ -10,13 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-const (
-	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
-	// A schema that has batches, or had some, belongs to nobody else.
-	sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
+// sqlRecordShard is sent once. A schema that has batches, or had some, belongs to nobody else.
+const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
 		SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
 		WHERE NOT EXISTS (SELECT 1 FROM {services} s) AND NOT EXISTS (SELECT 1 FROM {batches} b) ON CONFLICT DO NOTHING`
-)
 
 // Shard returns Options.Shard.
 func (s *Store) Shard() store.Shard { return s.o.Shard }
