@@ -208,7 +208,7 @@ func (s *Store) report(ctx context.Context, err error) error {
 	if s.o.PauseOnLostCommits {
 		pause := store.Steering{
 			Scope: batch.Everything(), Action: batch.ActionPause,
-			By: batch.By{Actor: lossActor, Reason: s.witnessed.news().Error()},
+			By: batch.By{Actor: lossActor, Reason: err.Error()}, // a claim beside this one may have told of it
 		}
 		if _, _, failed := s.Steer(ctx, pause); failed != nil {
 			return errors.Join(err, failed)
