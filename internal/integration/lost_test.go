@@ -41,9 +41,12 @@ func TestLostCommitsAreReported(t *testing.T) {
 		lose  func(t *testing.T, st *postgres.Store)
 		pause bool
 		text  string
+		// restarted says that the primary was started anew between the loss and the failover.
+		restarted bool
 	}{
-		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone"},
-		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), next(t, st, "s")) }, false, "batch s/kept was written as version"},
+		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone", false},
+		{"an Add before a plain restart", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, false, "batch s/lost is gone", true},
+		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), next(t, st, "s")) }, false, "batch s/kept was written as version", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,6 +60,11 @@ func TestLostCommitsAreReported(t *testing.T) {
 			assert.Equal(t, batch.ID("claimed"), next(t, st, "other"))
 			leaveBehind(t, primary, standby)
 			c.lose(t, st)
+			if c.restarted {
+				require.NoError(t, primary.Restart())
+				require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+				require.NoError(t, st.Add(t.Context(), one("s", "lost"))) // again, and the store looks: it is there
+			}
 			takeOver(t, primary, standby, to)
 			require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 			for i := range 20 { // more than a process remembers

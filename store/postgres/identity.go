@@ -54,7 +54,7 @@ func (s *Store) is(incarnation int64) {
 	if was == 0 || was == incarnation {
 		return
 	}
-	s.witnessed.due.Store(true)
+	s.witnessed.doubt()
 	s.memory.Forget()
 	s.added.Forget()
 	s.checked.Store(nil)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -46,35 +45,65 @@ type witness struct {
 
 // witnessed is what a process knows of its own commits.
 type witnessed struct {
-	due    atomic.Bool  // the server is another one, or was started anew: the witnesses are to be looked at
-	pruned atomic.Int64 // the age from which this process removes batches; 0: it has never done so
-
 	mu     sync.Mutex
-	server string    // when the server was started
-	last   []witness // the latest last, and each batch once
-	lost   error     // the proof
-	at     time.Time // of the proof
-	untold bool      // no claim has reported it
+	server string        // when the server was started that has all witnesses
+	due    bool          // it may have lost some all the same: the witnesses are to be looked at
+	pruned time.Duration // the smallest age at which this process prunes; 0: it has not
+	last   []witness     // the latest last, and each batch once
+	lost   error         // the proof
+	at     time.Time     // of the proof
+	untold bool          // no claim has reported it
 }
 
-// reached takes the time when the server of a new connection was started.
-func (w *witnessed) reached(server string) {
+// doubt makes the next transaction that writes look at the witnesses.
+func (w *witnessed) doubt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.server != "" && w.server != server {
-		w.due.Store(true)
-	}
-	w.server = server
+	w.due = true
 }
 
-// committed takes writes that are committed. While the witnesses are to be looked at it takes
-// none, so that writes to the new server do not push out those that it may lack.
-func (w *witnessed) committed(writes []witness) {
-	if len(writes) == 0 || w.due.Load() {
+// unseen returns the witnesses that are to be looked at on a server: on each that is not the one
+// that has them. For some moments after a failover some connections may lead to the old one.
+func (w *witnessed) unseen(server string) (last []witness, due bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.due && w.server == server {
+		return nil, false
+	}
+	if len(w.last) == 0 {
+		w.server, w.due = server, false
+		return nil, false
+	}
+	return slices.Clone(w.last), true
+}
+
+// seen ends a look on a server. It keeps the witnesses that the server has, for the next failover,
+// and returns those that it has lost, if no other look has returned them before.
+func (w *witnessed) seen(server string, lost []witness) (news []witness) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.server, w.due = server, false
+	w.last = slices.DeleteFunc(w.last, func(x witness) bool {
+		if !slices.Contains(lost, x) {
+			return false
+		}
+		news = append(news, x)
+		return true
+	})
+	return news
+}
+
+// committed takes writes that a server has committed. While the witnesses are to be looked at it
+// takes none, so that writes to the new server do not push out those that it may lack.
+func (w *witnessed) committed(server string, writes []witness) {
+	if len(writes) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.due || w.server != server {
+		return
+	}
 	now := time.Now()
 	for _, x := range writes {
 		x.at = now
@@ -84,6 +113,25 @@ func (w *witnessed) committed(writes []witness) {
 	if n := len(w.last) - witnesses; n > 0 {
 		w.last = slices.Delete(w.last, 0, n)
 	}
+}
+
+// prunes takes the age from which this process removes batches.
+func (w *witnessed) prunes(age time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if age = max(age, 1); w.pruned == 0 || age < w.pruned {
+		w.pruned = age
+	}
+}
+
+// kept is for how long a batch that is gone proves a loss.
+func (w *witnessed) kept() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pruned == 0 {
+		return unprunedFor
+	}
+	return w.pruned
 }
 
 // prove keeps a proof. tell makes the next claim report it.
@@ -146,12 +194,10 @@ const sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) 
 // this process left it: nothing takes a version back, and only Prune removes a batch.
 func (t *session) witness(ctx context.Context) error {
 	w := &t.s.witnessed
-	if !w.due.Load() {
+	last, due := w.unseen(t.server)
+	if !due {
 		return nil
 	}
-	w.mu.Lock()
-	last := slices.Clone(w.last)
-	w.mu.Unlock()
 	if err := t.planAnew(ctx); err != nil {
 		return err
 	}
@@ -167,27 +213,25 @@ func (t *session) witness(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for lost commits: %w", err)
 	}
-	now, kept := time.Now(), unprunedFor
-	if pruned := w.pruned.Load(); pruned > 0 {
-		kept = time.Duration(pruned)
-	}
-	var proof []string
+	now, kept := time.Now(), w.kept()
+	var lost []witness
+	proof := map[int64]string{}
 	for _, f := range found {
 		switch x := last[f.N-1]; {
 		case f.Version >= x.version, f.Buried:
 		case f.Version >= 0:
-			proof = append(proof, fmt.Sprintf("batch %s was written as version %d, and is version %d", x.key, x.version, f.Version))
+			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s was written as version %d, and is version %d", x.key, x.version, f.Version)
 		case now.Sub(x.at) < kept:
-			proof = append(proof, fmt.Sprintf("batch %s is gone", x.key))
+			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s is gone", x.key)
 		}
 	}
-	if len(proof) > 0 {
-		w.prove(proof, now, true)
+	var news []string
+	for _, x := range w.seen(t.server, lost) {
+		news = append(news, proof[x.seq])
 	}
-	w.mu.Lock()
-	w.last = nil
-	w.mu.Unlock()
-	w.due.Store(false)
+	if len(news) > 0 {
+		w.prove(news, now, true)
+	}
 	return nil
 }
 
@@ -208,7 +252,8 @@ func (s *Store) report(ctx context.Context, err error) error {
 	if s.o.PauseOnLostCommits {
 		pause := store.Steering{
 			Scope: batch.Everything(), Action: batch.ActionPause,
-			By: batch.By{Actor: lossActor, Reason: err.Error()}, // a claim beside this one may have told of it
+			// A claim beside this one may have told of the proof.
+			By: batch.By{Actor: lossActor, Reason: err.Error()},
 		}
 		if _, _, failed := s.Steer(ctx, pause); failed != nil {
 			return errors.Join(err, failed)
@@ -236,6 +281,6 @@ func (s *Store) contradicted(outcomes []store.Outcome) {
 
 // Prune is [store.Store].Prune.
 func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	s.witnessed.pruned.Store(int64(max(q.OlderThan, 1)))
+	s.witnessed.prunes(q.OlderThan)
 	return s.shared.Prune(ctx, q)
 }

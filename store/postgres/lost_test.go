@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
 )
 
 // Two claims find a loss at once: the second one fails as the first did, though that has told of it.
@@ -15,4 +18,48 @@ func TestClaimsThatFindALossTogether(t *testing.T) {
 	found := s.witnessed.news()
 	s.witnessed.told()
 	require.ErrorIs(t, s.report(t.Context(), found), ErrLostCommits)
+}
+
+// written is a write of a batch.
+func written(seq, version int64) witness {
+	return witness{key: batch.Key{Service: "s", ID: "a"}, seq: seq, version: version}
+}
+
+// Each server but the one that has the witnesses is looked at, however connections to two servers alternate,
+// and what it has stays remembered.
+func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
+	var w witnessed
+	_, due := w.unseen("old")
+	assert.False(t, due, "nothing was written")
+	w.committed("old", []witness{written(1, 0), written(2, 0)})
+	_, due = w.unseen("old")
+	assert.False(t, due)
+
+	last, due := w.unseen("new")
+	require.True(t, due)
+	require.Len(t, last, 2)
+	_, due = w.unseen("old")
+	assert.False(t, due, "a connection that leads to the old server ends no look")
+	again, due := w.unseen("new")
+	require.True(t, due)
+	w.committed("new", []witness{written(3, 0)})
+	assert.Equal(t, last[1:], w.seen("new", last[1:]))
+	assert.Empty(t, w.seen("new", again[1:]), "two looks report one loss")
+
+	kept, due := w.unseen("third")
+	require.True(t, due)
+	assert.Equal(t, last[:1], kept, "for the next failover")
+	w.doubt()
+	_, due = w.unseen("new")
+	assert.True(t, due, "the database may be another one on the same server")
+}
+
+// A process that prunes at two ages trusts the smaller one.
+func TestTheSmallestAgeOfPruneCounts(t *testing.T) {
+	var w witnessed
+	assert.Equal(t, unprunedFor, w.kept())
+	for _, age := range []time.Duration{time.Hour, time.Minute, 24 * time.Hour} {
+		w.prunes(age)
+	}
+	assert.Equal(t, time.Minute, w.kept())
 }

@@ -18,6 +18,8 @@ type session struct {
 	tx    conns.Tx
 	s     *Store
 	level isolation
+	// server is the one that the connection led to when it was looked at: conns.Session.Server.
+	server string
 	// writes are rows that this transaction has written, for [witnessed].
 	writes []witness
 }
@@ -150,6 +152,7 @@ func (s *Store) once(ctx context.Context, as purpose, begin string, before func(
 		if err := s.fits(ctx, t, of, as); err != nil {
 			return err
 		}
+		t.server = of.Server
 		if err := s.check(ctx, t); err != nil {
 			return err
 		}
@@ -217,7 +220,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 	if err := ctx.Err(); err != nil {
 		return false, &sqlstore.CommitError{Err: err}
 	}
-	s.witnessed.committed(t.writes)
+	s.witnessed.committed(t.server, t.writes)
 	return false, nil
 }
 

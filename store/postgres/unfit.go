@@ -62,10 +62,9 @@ func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purp
 		if err := refusal(list, have[2:]); err != nil {
 			return err
 		}
-		of.Standby, of.Looked = have[0] == "true", now
+		of.Standby, of.Server, of.Looked = have[0] == "true", have[1], now
 		if !of.Standby {
 			s.writable.Store(true)
-			s.witnessed.reached(have[1])
 		}
 	}
 	if of.Standby && (as == writes || s.writable.Load()) {

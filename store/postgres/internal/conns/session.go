@@ -12,6 +12,7 @@ type Session struct {
 	Since   time.Time // when the store got the connection for the first time
 	Looked  time.Time // when somebody looked at the connection's settings last; zero: nobody has
 	Standby bool      // the server only followed another one then
+	Server  string    // when the server was started that it led to then
 }
 
 // Sessions has the session of each open connection of a pool. Its method may be called
