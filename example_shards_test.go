@@ -1,4 +1,4 @@
-package dltbatch_test
+package dltbatch_test //nolint:testableexamples // it needs PostgreSQL
 
 import (
 	"context"
@@ -37,8 +37,7 @@ func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *d
 	return add()
 }
 
-// Sixteen schemas on one server share one pool. It needs PostgreSQL, so that it is compiled and
-// not run here.
+// Sixteen schemas on one server share one pool. The example is compiled and not run here.
 func Example_shards() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/payments")
@@ -60,7 +59,8 @@ func Example_shards() {
 		list = append(list, Shard{DB: pool, Store: st})
 	}
 	var ledger dlt.Ledger // yours
-	if err := addToShard(ctx, list, ledger, nil, batch.Batch{Service: "customer 17", ID: "b-1", Payload: []byte("signed")}); err != nil {
+	err = addToShard(ctx, list, ledger, nil, batch.Batch{Service: "customer 17", ID: "b-1", Payload: []byte("signed")})
+	if err != nil {
 		fmt.Println(err)
 	}
 }

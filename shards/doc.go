@@ -7,7 +7,8 @@
 // ([Number]). All shards may begin on one server; to grow is to move whole schemas to another one.
 //
 // Each schema records which shard it is (postgres.Options.Shard). A schema that is opened as
-// another shard, and a batch of a lane of another shard, give [store.ErrOtherShard].
+// another shard, and a batch, an order or a pause of a lane of another shard, give
+// [store.ErrOtherShard].
 //
 // Ids, data change ids and order are a matter of one lane, or of one schema: no promise reaches
 // over two shards. The same id in lanes of two shards is two batches.

@@ -9,8 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrOtherShard means that a database is not the shard as which it was opened, or that a batch's
-// lane belongs to another shard than this one. Package shards has the rule.
+// ErrOtherShard means that a database is not the shard as which it was opened, or that the lane of
+// a batch, an order or a pause belongs to another shard than this one. Package shards has the
+// rule.
 var ErrOtherShard = errors.New("dltbatch: another shard")
 
 // Shard is one of the schemas over which the lanes of an application are divided (package shards).

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/batch/autobatch/order"
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
@@ -221,6 +222,16 @@ func TestOtherShardsAreRefused(t *testing.T) {
 			return err
 		}), "the transaction goes on")
 	}
+	for _, st := range []*native.Store{list[0].Store, plain, as(schemas[0], store.Shard{})} {
+		by := batch.By{Actor: "test"}
+		_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only(other), Action: batch.ActionPause, By: by})
+		require.ErrorIs(t, err, store.ErrOtherShard, "a pause would hold up nothing")
+		require.ErrorIs(t, st.AddOrders(ctx, order.Order{ID: "o", Party: other, Payload: []byte("x")}), store.ErrOtherShard)
+		require.NoError(t, driverpgx.BeginFunc(ctx, pool, func(tx driverpgx.Tx) error {
+			require.ErrorIs(t, st.AddOrdersTx(ctx, tx, order.Order{ID: "o", Party: other, Payload: []byte("x")}), store.ErrOtherShard)
+			return nil
+		}))
+	}
 	set := joinShards(t, memory.New(nil), list)
 	err := set.Add(ctx, one(string(mine), "a"), one(string(other), "b"))
 	var in *batch.InputError
@@ -233,6 +244,11 @@ func TestOtherShardsAreRefused(t *testing.T) {
 	require.NoError(t, st.Migrate(ctx))
 	require.NoError(t, st.Add(ctx, one(string(other), "x")))
 	require.ErrorIs(t, as(used, store.Shard{Set: "test", Number: 0, Of: 2}).Migrate(ctx), store.ErrOtherShard, "a schema with batches becomes no shard")
+	used = shardSchema(t, pool, "orders")
+	st = as(used, store.Shard{})
+	require.NoError(t, st.Migrate(ctx))
+	require.NoError(t, st.AddOrders(ctx, order.Order{ID: "o", Party: other, Payload: []byte("x")}))
+	require.ErrorIs(t, as(used, store.Shard{Set: "test", Number: 0, Of: 2}).Migrate(ctx), store.ErrOtherShard, "nor one with orders")
 
 	_, err = shards.New(func(shard) (*dltbatch.Runner, error) { return nil, errors.New("not called") }, list[1], list[0])
 	require.ErrorAs(t, err, &in, "out of order")

@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// Two claims find a loss at once: the second one fails as the first did, though that has told of it.
+// Two claims find a loss at once: the second one fails as the first did, though that has told of
+// it.
 func TestClaimsThatFindALossTogether(t *testing.T) {
 	s, _, err := Over(&script{}, &Options{PauseOnLostCommits: true})
 	require.NoError(t, err)
@@ -25,8 +26,8 @@ func written(seq, version int64) witness {
 	return witness{key: batch.Key{Service: "s", ID: "a"}, seq: seq, version: version}
 }
 
-// Each server but the one that has the witnesses is looked at, however connections to two servers alternate,
-// and what it has stays remembered.
+// Each server but the one that has the witnesses is looked at, however connections to two servers
+// alternate, and what it has stays remembered.
 func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	var w witnessed
 	_, due := w.unseen("old")

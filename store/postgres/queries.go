@@ -128,6 +128,8 @@ const (
 	genericPlans   = "force_generic_plan"
 	customPlans    = "force_custom_plan"
 	sqlCustomPlans = `SELECT ` + planAnew
+	// sqlShard is sent with a plan that may be kept.
+	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
 	// NULL is the default of the role, the database or the server.
 	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
 	// Somebody may hold a lock for hours: then this call fails, and its caller takes or writes the

@@ -5,15 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// sqlRecordShard is sent once. A schema that has batches, or had some, belongs to nobody else.
+// A schema that has batches or orders, or had some, belongs to nobody else.
 const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
-		SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
-		WHERE NOT EXISTS (SELECT 1 FROM {services} s) AND NOT EXISTS (SELECT 1 FROM {batches} b) ON CONFLICT DO NOTHING`
+	SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
+	WHERE NOT EXISTS (SELECT 1 FROM {services} s) AND NOT EXISTS (SELECT 1 FROM {batches} b) AND NOT EXISTS (SELECT 1 FROM {orders} o)
+	ON CONFLICT DO NOTHING`
 
 // Shard returns Options.Shard.
 func (s *Store) Shard() store.Shard { return s.o.Shard }
@@ -57,15 +59,30 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 }
 
 // owns returns an error if one of these lanes belongs to another shard.
-func (s *Store) owns(in []addition) error {
+func (s *Store) owns(n int, lane func(i int) batch.ServiceID) error {
 	have := s.shard.Load()
 	if have == nil {
 		return nil
 	}
-	for i := range in {
-		if err := have.Has(in[i].Service); err != nil {
+	for i := range n {
+		if err := have.Has(lane(i)); err != nil {
 			return s.names.in(err)
 		}
 	}
 	return nil
+}
+
+// Steer is [store.Store].Steer. It refuses a lane of another shard, since a pause there would hold
+// up nothing.
+func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Control, changed bool, err error) {
+	const op = "steer"
+	if !st.Scope.All {
+		if err := s.looked(ctx, op); err != nil {
+			return batch.Control{}, false, err
+		}
+		if err := s.owns(1, func(int) batch.ServiceID { return st.Scope.Service }); err != nil {
+			return batch.Control{}, false, wrap(op, err)
+		}
+	}
+	return s.shared.Steer(ctx, st)
 }
