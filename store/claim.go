@@ -50,8 +50,9 @@ type ClaimQuery struct {
 	// doubt, Pending, Valid, or Invalid and not settled. 0 or less is no bound. A claim asks
 	// it once for each lane; nil is no bound for any.
 	MaxInFlight func(batch.ServiceID) int
-	// Numbered reports whether the prepared bytes of a lane's batches say in which order these have
-	// to be sent: those that keep bytes go first, in the order of bytes.Compare. nil is no for all.
+	// Numbered reports whether the prepared bytes of a lane's batches say in which order these
+	// have to be sent: those that keep bytes go first, in the order of bytes.Compare. nil is no
+	// for all.
 	Numbered func(batch.ServiceID) bool
 	// Wants returns how many waiting batches choose can use, given the attempted batches of
 	// the lane: choose must pick the same from so many as from more, up to Window, so a claim

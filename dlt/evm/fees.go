@@ -50,8 +50,8 @@ const defaultTip = 1e9
 
 // DefaultFees pays the tip that the node suggests (1 gwei where it suggests none), and at most
 // twice the base fee beside it: enough for six full blocks one after another. On a chain without a
-// base fee it pays the gas price that the node suggests, and an eighth more; where gas costs nothing,
-// so that accounts have no funds, it pays nothing.
+// base fee it pays the gas price that the node suggests, and an eighth more; where gas costs
+// nothing, so that accounts have no funds, it pays nothing.
 func DefaultFees(_ context.Context, m Market) (Fee, error) {
 	if m.Legacy && m.BaseFee.Sign() == 0 {
 		return Fee{Tip: new(big.Int), FeeCap: new(big.Int)}, nil
