@@ -18,15 +18,19 @@ import (
 // A provider that compresses whatever it is asked for: a refusal is read, and a large answer stays
 // bounded.
 func TestProviderThatCompresses(t *testing.T) {
-	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	zipped := func(text []byte) []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(answer)
-		_ = z.Close()
+		_, err := z.Write(text)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		return b.Bytes()
+	}
+	answer := zipped([]byte(`{"jsonrpc":"2.0","id":1,"result":"0x1"}`))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(b.Bytes())
+		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(server.Close)
 	c, err := evm.New(server.URL, 1337, &evm.Options{MaxResponse: 1 << 20})
@@ -38,11 +42,11 @@ func TestProviderThatCompresses(t *testing.T) {
 	require.ErrorIs(t, err, stop, "the number of the last block was read")
 	assert.Equal(t, 1, yielded)
 
-	answer = []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":429,"message":"too many requests"}}`)
+	answer = zipped([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":429,"message":"too many requests"}}`))
 	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
 	assert.Equal(t, batch.KindBusy, dlt.Kind(err), "%v", err)
 
-	answer = bytes.Repeat([]byte(" "), 64<<20)
+	answer = zipped(bytes.Repeat([]byte(" "), 64<<20)) // before the request, whose time is limited
 	err = c.Events(t.Context(), nil, func(dlt.Event) error { return stop })
 	require.ErrorContains(t, err, "larger than")
 }
