@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -166,5 +167,5 @@ func because(err error) string {
 // sentence is the text of an error without its kind.
 func sentence(err, kind error) string {
 	text := strings.TrimPrefix(err.Error(), kind.Error()+": ")
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	return legible.Sentences(strings.ToUpper(text[:1]) + text[1:])
 }

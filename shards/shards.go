@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,7 +70,7 @@ func (s *Set[DB, S]) Of(service batch.ServiceID) Shard[DB, S] {
 }
 
 // All returns all shards, in the order of their numbers.
-func (s *Set[DB, S]) All() []Shard[DB, S] { return append([]Shard[DB, S](nil), s.list...) }
+func (s *Set[DB, S]) All() []Shard[DB, S] { return slices.Clone(s.list) }
 
 // Add is [dltbatch.Runner.Add]. All batches of a call belong to one shard, because it stores all
 // of them or none; else it stores nothing and returns a [*batch.InputError].

@@ -111,7 +111,8 @@ func (c *Claimed) Add(service batch.ServiceID, p Plan, q *ClaimQuery, left int) 
 type ClaimedRun struct {
 	Service batch.ServiceID
 	Batches []Claim
-	// Prepared are the prepared bytes of the lane's open batches that are not in the run.
+	// Prepared are the prepared bytes of the lane's open batches that are not in the run, where
+	// [ClaimQuery].Numbered holds for the lane.
 	Prepared [][]byte
 }
 

@@ -101,8 +101,10 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			p.Runs = append(p.Runs, claimed)
 		}
 	}
-	for i := range p.Runs {
-		p.Runs[i].Prepared = preparedBeside(rows, p.Runs[i])
+	if q.numbered(service) {
+		for i := range p.Runs {
+			p.Runs[i].Prepared = preparedBeside(rows, p.Runs[i])
+		}
 	}
 	return p
 }

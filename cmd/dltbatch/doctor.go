@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,9 +81,9 @@ func (a *app) doctor() *cobra.Command {
 		Use: "doctor [flags]", Short: "What is wrong, with the set-up too, and what to do",
 		Long: `Looks at the schema, the settings of the server, its clock beside this machine's, a pooler, vacuum and held
 snapshots, at all that dltbatch causes begins with, and at the instances, their versions and settings, and
-says what to do about each. It tries whether hints of other processes are heard, which nothing rests on. It changes nothing. Settings are compared for the ledgers of the first 1,000
-lanes with work. Exit code 6 says that something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found"
-and "do".`,
+says what to do about each. It tries whether hints of other processes are heard, which nothing rests on. It
+changes nothing. Settings are compared for the ledgers of the first 1,000 lanes with work. Exit code 6 says that
+something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found" and "do".`,
 	}
 	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
 		x := &exam{db: db, t: a.target, safe: a.safe}
@@ -402,24 +403,20 @@ func (x *exam) upkeep(ctx context.Context) error {
 func (x *exam) hints(ctx context.Context) error {
 	hearing, stop := context.WithTimeout(ctx, hearWithin)
 	defer stop()
-	live := make(chan struct{}, 1)
+	var live atomic.Bool
 	err := x.db.Store.Hear(hearing, store.Listener{
 		ID: rand.Text(), Wants: store.TopicLanes, Heard: func(store.Hint) {},
 		Live: func() {
-			select {
-			case live <- struct{}{}:
-			default:
-			}
+			live.Store(true)
 			stop()
 		},
 	})
-	select {
-	case <-live:
+	switch {
+	case live.Load():
 		x.good("hints", "heard with this data source name")
+	case ctx.Err() != nil:
+		return err
 	default:
-		if ctx.Err() != nil {
-			return err
-		}
 		x.good("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safe(err))
 	}
 	return nil

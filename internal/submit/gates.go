@@ -72,13 +72,18 @@ func (a *gates) only() *gate {
 	return a.whole[0]
 }
 
-// closed returns for how long the gate of a service lets no request through.
-func (a *gates) closed(service batch.ServiceID) time.Duration {
+// known returns the gate of a service, nil where nothing was sent there yet, or not for long.
+func (a *gates) known(service batch.ServiceID) (*gate, scope) {
 	sc := a.scopeOf(service)
 	a.mu.Lock()
-	g := a.by[sc]
-	a.mu.Unlock()
-	if g == nil { // nothing was sent there yet, or not for long
+	defer a.mu.Unlock()
+	return a.by[sc], sc
+}
+
+// closed returns for how long the gate of a service lets no request through.
+func (a *gates) closed(service batch.ServiceID) time.Duration {
+	g, _ := a.known(service)
+	if g == nil {
 		return 0
 	}
 	return g.closed(time.Now())
@@ -87,10 +92,7 @@ func (a *gates) closed(service batch.ServiceID) time.Duration {
 // why returns the error for which the gate of a service is closed, nil where it is open or its
 // pause is over, and whether it is the gate of a whole ledger.
 func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, all bool) {
-	sc := a.scopeOf(service)
-	a.mu.Lock()
-	g := a.by[sc]
-	a.mu.Unlock()
+	g, sc := a.known(service)
 	if g == nil || g.over(time.Now(), after) {
 		return nil, sc.all
 	}
@@ -102,12 +104,12 @@ func (a *gates) why(service batch.ServiceID, after time.Duration) (why error, al
 // over reports whether no gate of a scope is closed and of use: see [gate.over].
 func (a *gates) over(service batch.ServiceID, all bool, after time.Duration) bool {
 	now := time.Now()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if !all {
-		g := a.by[a.scopeOf(service)]
+		g, _ := a.known(service)
 		return g == nil || g.over(now, after)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, g := range a.whole {
 		if !g.over(now, after) {
 			return false

@@ -88,10 +88,23 @@ func (s *saying) Error() string { return s.text }
 // Is implements errors.Is.
 func (s *saying) Is(target error) bool { return s.late && target == context.DeadlineExceeded }
 
-// lanePrepared returns the prepared bytes of the lane's batches other than the i-th of a run, of
-// which own has those of the run. It is nil where the ledger does not ask for them.
-func (s *sender) lanePrepared(r run, own [][]byte, i int) (all [][]byte) {
+// runPrepared returns the prepared bytes of a run's batches, to be brought up to date as the run
+// goes on. It is nil where the ledger does not prepare a batch by those before it.
+func (s *sender) runPrepared(r run) [][]byte {
 	if !s.ledger.Traits(r.Service).PreparesInOrder {
+		return nil
+	}
+	own := make([][]byte, len(r.Batches))
+	for i, c := range r.Batches {
+		own[i] = c.Prepared
+	}
+	return own
+}
+
+// lanePrepared returns the prepared bytes of all batches of a lane but the i-th of a run. own is
+// the run's ([sender.runPrepared]).
+func lanePrepared(r run, own [][]byte, i int) (all [][]byte) {
+	if own == nil {
 		return nil
 	}
 	for _, b := range r.Prepared {

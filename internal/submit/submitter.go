@@ -304,10 +304,7 @@ func (s *Submitter) next(ctx context.Context) (run, *pool.Hand, bool) {
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
 	at := approach{s: s, batches: len(r.Batches)}
 	defer at.over()
-	prepared := make([][]byte, len(r.Batches)) // of the run, as it goes on
-	for i, c := range r.Batches {
-		prepared[i] = c.Prepared
-	}
+	prepared := s.sender.runPrepared(r)
 	alone := 0 // batches up to here go one by one, since their list was refused, for good or for now
 	for i := 0; i < len(r.Batches); {
 		if ctx.Err() != nil || !s.sender.requestFits(r.until) {
@@ -323,8 +320,10 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		if i >= alone {
 			n = s.sender.lot(r, i)
 		}
-		post, kept, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], s.sender.lanePrepared(r, prepared, i), r.until, &at)
-		prepared[i] = kept
+		post, kept, err := s.sender.attempt(ctx, r.Batches[i:i+n], r.payloads[i:i+n], lanePrepared(r, prepared, i), r.until, &at)
+		if prepared != nil {
+			prepared[i] = kept
+		}
 		if !made(post) && err == nil {
 			s.Return(r.Batches[i:])
 			return used, hung
