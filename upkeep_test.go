@@ -108,3 +108,14 @@ func TestWarningsOfTheStore(t *testing.T) {
 		assert.Equal(t, calls, s.calls)
 	})
 }
+
+// A Runner that has nothing to do from the start looks after the store before it rests.
+func TestUpkeepBeforeTheFirstRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &warning{Store: memory.New()}
+		s.set(nil, store.Warning{Name: "log", Err: errLarge})
+		r := started(t, s, ledgermem.New(nil), nil)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, []error{errLarge}, r.Health().Warnings)
+	})
+}

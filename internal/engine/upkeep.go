@@ -16,7 +16,7 @@ const upkeepEvery = time.Second
 // long as it stands.
 func (r *run) upkeep(ctx context.Context) {
 	var warnings []store.Warning
-	for last := time.Now(); loop.Sleep(ctx, upkeepEvery); {
+	for last := (time.Time{}); loop.Sleep(ctx, upkeepEvery); { // it looks once before it rests
 		if len(warnings) == 0 && time.Since(last) < r.resting(upkeepRest) {
 			continue
 		}

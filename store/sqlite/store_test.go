@@ -13,7 +13,11 @@ import (
 
 func TestStore(t *testing.T) { testStore(t, mattn) }
 
-func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
+// The goroutines of ours are those of TestStore.
+func TestStoreWithoutCgo(t *testing.T) {
+	tier.Plain(t)
+	testStore(t, pure)
+}
 
 func testStore(t *testing.T, d underTest) {
 	suite := t.Name()
