@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,8 +35,9 @@ type hopeless struct {
 	rng   *rand.Rand
 	posts map[batch.ID]int
 	asked map[batch.ID]int
-	taken map[batch.ID]time.Time // the first POST that was accepted, or shown
-	tried map[batch.ID]time.Time // the first POST
+	taken map[batch.ID]time.Time   // the first POST that was accepted, or shown
+	tried map[batch.ID]time.Time   // the first POST
+	heard map[batch.ID][]time.Time // each POST, and each question
 }
 
 func (l *hopeless) Traits(batch.ServiceID) dlt.Traits { return l.traits }
@@ -43,6 +45,7 @@ func (l *hopeless) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 func (l *hopeless) Submit(_ context.Context, a batch.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.heard[a.ID] = append(l.heard[a.ID], time.Now())
 	if l.posts[a.ID]++; l.posts[a.ID] == 1 {
 		l.tried[a.ID] = time.Now()
 	}
@@ -58,6 +61,7 @@ func (l *hopeless) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts 
 	defer l.mu.Unlock()
 	for _, a := range attempts {
 		l.asked[a.ID]++
+		l.heard[a.ID] = append(l.heard[a.ID], time.Now())
 		word, fails := l.status(l.posts[a.ID], l.asked[a.ID], l.rng)
 		if fails != nil {
 			return all, fails
@@ -167,6 +171,7 @@ const stuckFor = 5 * time.Minute
 
 func waitForEver(t *testing.T, l *hopeless, strategy queuer.Strategy) {
 	l.posts, l.asked, l.taken, l.tried = map[batch.ID]int{}, map[batch.ID]int{}, map[batch.ID]time.Time{}, map[batch.ID]time.Time{}
+	l.heard = map[batch.ID][]time.Time{}
 	var mu sync.Mutex
 	calls := map[batch.ID][]time.Time{}
 	observer := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
@@ -243,6 +248,12 @@ func assertCalled(t *testing.T, l *hopeless, st *memory.Store, calls map[batch.I
 		require.NotEmpty(t, rec.Decision, "and it still shows it")
 		at := calls[key.ID][0]
 		require.GreaterOrEqual(t, at.Sub(tried), stuckFor-time.Minute, "its claim came a little before")
-		require.LessOrEqual(t, at.Sub(since), stuckFor+2*time.Minute, "%s: %s", key, rec.Decision)
+		// A batch that waits behind another one when its time is over calls once its turn comes.
+		due := since.Add(stuckFor)
+		turn, _ := slices.BinarySearchFunc(l.heard[key.ID], due, time.Time.Compare)
+		if i >= 2 && turn < len(l.heard[key.ID]) {
+			due = l.heard[key.ID][turn]
+		}
+		require.LessOrEqual(t, at.Sub(due), 2*time.Minute, "%s: %s", key, rec.Decision)
 	}
 }
