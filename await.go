@@ -53,7 +53,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	tick := time.NewTicker(r.o.PollInterval)
 	defer tick.Stop()
 	for {
-		final := r.idlers.Next() // before the look, so that nothing falls between the two
+		final := r.idlers.Next() // before the read, so that nothing falls between the two
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
 			return fmt.Errorf("idle: %w", err)

@@ -8,7 +8,7 @@
 // ([batch.ServiceID]) leave in the order in which they were added.
 //
 // The package does not promise an order across services, nor between Adds that overlap. A
-// process may freeze between its last look at the clock and its write to the socket, for
+// process may freeze between its last reading of the clock and its write to the socket, for
 // longer than the ledger's LateArrival. It can then send a batch that another instance no
 // longer waits for. Ledgers that never execute a batch twice (Sawtooth) take no harm from
 // that.

@@ -45,7 +45,7 @@ type Options struct {
 	// blocks of seconds: it saves queries that find nothing, and a quick commit is seen later.
 	FirstPoll time.Duration
 	// PollInterval is the longest time between two status queries about a batch, and between two
-	// looks of Await at the database. Defaults to 1 s. A shorter one sees slow commits, and what
+	// reads of the database by Await. Defaults to 1 s. A shorter one sees slow commits, and what
 	// other processes have done, sooner; it costs requests to the ledger and reads of the
 	// database.
 	PollInterval time.Duration

@@ -86,10 +86,10 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 // start, a restart and a takeover from an instance that died.
 //
 // It returns [ErrRunning] while an earlier Run has not returned, [ErrOtherLedger], an error about
-// the ledger's traits, the store's error if the first look at the database fails, or [ErrDrain].
+// the ledger's traits, the store's error if the first read of the database fails, or [ErrDrain].
 // It reports and retries all other failures of the store, the ledger and the caller's code. While
-// the first look finds a database that takes no writes ([store.ErrReadOnly]), as during a
-// failover, Run reports that (EventTrouble, [health.Health].Trouble) and looks again.
+// the first read finds a database that takes no writes ([store.ErrReadOnly]), as during a
+// failover, Run reports that (EventTrouble, [health.Health].Trouble) and reads again.
 func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
 // Add checks batches locally, as the ledger would (dlt.Ledger.Check), and stores all of them or

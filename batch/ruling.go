@@ -1,7 +1,7 @@
 package batch
 
-// Ruling is what a person states about a batch in doubt, after a look at the ledger, and with that
-// what becomes of the batch. The words are stored, and are the same in the command and the
+// Ruling is a person's decision about a batch in doubt, made after reading the ledger, and with
+// that what becomes of the batch. The words are stored, and are the same in the command and the
 // console.
 type Ruling string
 

@@ -120,7 +120,7 @@ type Console struct {
 	pages    *template.Template
 	style    []byte
 	overview *shared[overview]
-	looked   int64 // the acts before the last look; only the visitor who reads overview uses it
+	looked   int64 // the acts before the last read; only the visitor who reads overview uses it
 	present  *shared[present]
 	lanes    *shared[allLanes]
 	script   []byte

@@ -12,16 +12,16 @@ import (
 
 // Bounds of the first page.
 const (
-	homeWithin = 5 * time.Second  // for a look at all lanes
+	homeWithin = 5 * time.Second  // for a survey of all lanes
 	homeRows   = 20               // of each of its lists
-	keepEvery  = 30 * time.Second // between looks of a page that is kept up to date
+	keepEvery  = 30 * time.Second // between two reads by a page that is kept up to date
 )
 
 // overview has the data of the first page.
 type overview struct{ operator.Situation }
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
-	// A kept report of causes serves only as long as no visitor has acted since the last look.
+	// A kept report of causes serves only as long as no visitor has acted since the last survey.
 	acts := c.overview.acts.Load()
 	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeWithin, Kept: acts == c.looked}); err != nil {
 		return o, err
@@ -33,7 +33,7 @@ func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 // homeBody is the first page: the causes, and the counts.
 type homeBody struct {
 	operator.Situation
-	Age       time.Duration // of the look
+	Age       time.Duration // of the survey
 	CountsAge time.Duration
 	Open      int
 	States    []stateCount

@@ -15,7 +15,7 @@ import (
 // Bounds of the streams that keep pages up to date.
 const (
 	liveMost  = 100              // streams of one process
-	liveEvery = 2 * time.Second  // between looks at whether somebody has looked
+	liveEvery = 2 * time.Second  // between two checks whether there is a newer read
 	liveBeat  = 16 * time.Second // between signs of life; a proxy closes a stream that is silent for long
 	liveFor   = 10 * time.Minute // then the browser asks again, and the application's authentication with it
 	liveWrite = 30 * time.Second // for one write
@@ -53,9 +53,9 @@ type live struct {
 	end  sync.Once
 }
 
-// serveLive streams an event "look" for each new look that all visitors share. A page that is kept
+// serveLive streams an event "look" for each new read that all visitors share. A page that is kept
 // up to date reads itself again then: within seconds of an act, and else every half a minute. All
-// streams together cost no more than one page. The newest look is repeated as a sign of life. An
+// streams together cost no more than one page. The newest event is repeated as a sign of life. An
 // event "fails" says that the store begins to fail, and "over" that the browser should ask again
 // at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +101,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	send("event: over\ndata: ask again\n\n")
 }
 
-// newest is the number of the newest look, after a further one where it is time for that.
+// newest is the number of the newest read, after a further read where one is due.
 func (c *Console) newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()

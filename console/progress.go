@@ -14,7 +14,7 @@ import (
 
 // Bounds of the page of a bulk action.
 const (
-	progressEvery = 2 * time.Second  // between looks, while it moves
+	progressEvery = 2 * time.Second  // between two reads, while it moves
 	progressIdle  = 30 * time.Second // at most, while it does not
 	notDoneRows   = 1000             // batches that are shown to which nothing was done
 )

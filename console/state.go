@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// stateAge is how old the look may be that the state in the header rests on, on pages that do not
-// look themselves.
+// stateAge is how old the survey may be that the state in the header rests on, on pages that make
+// none themselves.
 const stateAge = 2 * time.Minute
 
 // state is what each page says first, in words that are read from across the room.

@@ -26,7 +26,7 @@ type visit struct {
 	denied     string     // why this visitor cannot act; "" if he can
 	now        time.Time  // on the database's clock
 	everything batch.Control
-	look       int64 // the newest look before the page was read
+	look       int64 // the number of the newest read before this page's own
 }
 
 // answer ends a visit: a page, or another address.
@@ -177,7 +177,7 @@ type frame struct {
 }
 
 // liveLink leads to the same page, kept up to date, or no longer so. With Script, only the script
-// shows it. The page has what there was at the look of this number, or more: with the next one it
+// shows it. The page shows the read of this number, or a later one: with the next number it
 // is read again.
 type liveLink struct {
 	On     bool

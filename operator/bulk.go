@@ -21,7 +21,7 @@ const MaxBulk = 100_000
 const (
 	bulkShown = 100    // records that a preview shows
 	bulkChunk = 100    // batches between two reports of progress
-	keptLanes = 10_000 // lanes whose reasons a look remembers, about: it looks at others again
+	keptLanes = 10_000 // about so many lanes' reasons are remembered; others are read again
 )
 
 // Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and

@@ -16,7 +16,7 @@ import (
 // enough: Why is the reason. [Desk.Explain] gives a [*SettingsError] for them.
 const CauseUnknown batch.Cause = "unknown"
 
-// Bounds of one look at all lanes.
+// Bounds of one survey of all lanes.
 const (
 	// sampledLanes is in how many lanes the places of batches behind the front are looked at,
 	// where the strategy may take more than one batch of a lane at once.
@@ -34,20 +34,20 @@ const (
 	defaultWithin = 10 * time.Second
 )
 
-// CausesQuery bounds a look at all lanes.
+// CausesQuery bounds a survey of all lanes.
 type CausesQuery struct {
-	// Within is how long the look may take. Lanes that were not reached by then are left out,
+	// Within is how long the survey may take. Lanes that were not reached by then are left out,
 	// and the report is marked incomplete. Defaults to 10 s.
 	Within time.Duration
-	// Kept says that a look which another process has kept will do, Within aside. Causes.Age is
-	// its age.
+	// Kept says that a survey which another process has kept will do; Within does not count then.
+	// Causes.Age is its age.
 	Kept bool
 }
 
 // Causes are the open batches of a store, grouped by the reason why they wait.
 type Causes struct {
-	At time.Time `json:"at"` // of the last look, on the database's clock
-	// Age is the time since At, of a kept look; 0 for a look that was made for the caller.
+	At time.Time `json:"at"` // of the last survey, on the database's clock
+	// Age is the time since At of a kept survey; 0 for a survey that was made for the caller.
 	Age time.Duration `json:"age_ns"`
 	// Groups come with the largest first.
 	Groups []Group `json:"groups"`

@@ -104,7 +104,7 @@ type State string
 // The states, the best first.
 const (
 	StateWell State = "all well" // nothing is wrong, or what is ends by itself
-	// StatePart: no person is needed as far as is known, but the look did not reach all lanes.
+	// StatePart: no person is needed as far as is known, but the survey did not reach all lanes.
 	StatePart    State = "not everything was looked at"
 	StatePerson  State = "needs a person"    // something waits for a person
 	StateLedger  State = "nothing is posted" // by any instance: the ledger is down, busy, or refuses this client

@@ -235,7 +235,7 @@ func (x *judgement) groups() {
 	}
 }
 
-// counts judges what was counted and not seen: the look at all lanes did not reach it, or is
+// counts judges what was counted and not seen: the survey did not reach it, or is
 // older, or more lanes are held than were read.
 func (x *judgement) counts() {
 	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {

@@ -12,8 +12,8 @@ import (
 
 // Bounds of the report of causes that a store keeps for all processes.
 const (
-	dearLook  = 200 * time.Millisecond // a look that takes less is not kept: to look again is as good
-	keptFresh = time.Second            // nobody looks again before
+	dearLook  = 200 * time.Millisecond // a survey that takes less is not kept, since another one is as cheap
+	keptFresh = time.Second            // nobody makes another one sooner
 )
 
 // keptLook is the text of a kept report.
@@ -28,14 +28,15 @@ type keptLook struct {
 // batches that wait in each. The lanes are not looked at in one moment. It needs a store with
 // [store.CanSurvey].
 //
-// A look of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all
-// processes read it for fifty times as long as it took, while one process at a time looks again
+// A survey of more than 0.2 s is kept in a store with [store.CanKeepTexts]. With q.Kept all
+// processes read it for fifty times as long as it took, while one process at a time makes another
 // (docs/design.md#counting-what-is-open).
 func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	if q.Within <= 0 {
 		q.Within = defaultWithin
 	}
-	// A caller whose role may not read or keep reports makes a look of its own, without an error.
+	// A caller whose role may not read or keep reports makes a survey of its own, without an
+	// error.
 	report, err := texts.ReadReport(ctx, d.store, store.TextCauses)
 	keeps := err == nil
 	kept, is := keptOf(report)
@@ -45,7 +46,7 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 		}
 		report.StatsTurn = report.Take(report.Now)
 		mine, err := report.Keep(ctx, d.store)
-		if err == nil && !mine { // another process looks
+		if err == nil && !mine { // another process makes one
 			return kept.asOf(report.Now), nil
 		}
 		keeps = err == nil
@@ -61,7 +62,7 @@ func (d *Desk) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	return c, nil
 }
 
-// keep lets other processes read a look, unless one of them has begun another since.
+// keep lets other processes read a survey, unless one of them has begun another since.
 func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -71,14 +72,15 @@ func (d *Desk) keep(ctx context.Context, k keptLook, report texts.Report) {
 	_, _ = report.Keep(ctx, d.store)
 }
 
-// keptOf reads a kept report. A text of other code has none. The report of a look that took little
-// time does not count, nor does a report from before the clock stepped back: nobody knows its age.
+// keptOf reads a kept report. A text of other code has none. The report of a survey that took
+// little time does not count, nor does a report from before the clock stepped back: nobody knows
+// its age.
 func keptOf(r texts.Report) (kept keptLook, is bool) {
 	is = r.Detail != nil && json.Unmarshal(r.Detail, &kept) == nil && kept.Took >= dearLook && !kept.Causes.At.After(r.Now)
 	return kept, is
 }
 
-// asOf is the report as it is read at a moment of the database's clock, not before the look.
+// asOf is the report as it is read at a moment of the database's clock, not before the survey.
 func (k keptLook) asOf(now time.Time) Causes {
 	c := k.Causes
 	c.Age = now.Sub(c.At)

@@ -1,4 +1,4 @@
-// Package operator looks into a store and acts upon it for a person. It shows which batches wait
+// Package operator reads a store and acts upon it for a person. It shows which batches wait
 // and why, and who did what; and it has every act that a person may do to a batch or a lane. It
 // needs a store and no ledger client: a command and a console can be built on it.
 //

@@ -26,7 +26,7 @@ type batchShape struct {
 	live, early, resend, decide bool
 }
 
-// items is lane, and for a brief look without the explanations.
+// items is lane, and for a brief survey without the explanations.
 func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
 	if !q.Brief {
 		return v.lane(s, l, u, q)
@@ -52,7 +52,7 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 	return v.again
 }
 
-// brief leaves out the explanations: a brief look does not know them for certain.
+// brief leaves out the explanations: a brief survey does not know them for certain.
 func brief(items []item) []item {
 	for i := range items {
 		items[i].id, items[i].e, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}

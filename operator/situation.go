@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Bounds of one look.
+// Bounds of one survey.
 const (
 	heldLanes = 10_000 // lanes with a control of their own
 	leftRows  = 1000   // batches that are being submitted, where an instance has gone

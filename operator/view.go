@@ -132,7 +132,7 @@ func kind(err *batch.SubmissionError) batch.ErrorKind {
 
 // lane returns the open batches of a lane with their reasons.
 func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
-	for i := range l.Rows { // a brief look shows no ids, and an explanation names batches by them
+	for i := range l.Rows { // a brief survey shows no ids, and an explanation names batches by them
 		if r := &l.Rows[i]; r.Key.ID == "" {
 			r.Key.ID = batch.ID(strconv.FormatInt(r.Ref.Row, 10))
 		}
@@ -160,7 +160,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 			again++
 		}
 		var it item
-		if i < attempted && again > sampledBatches && r.Row.State.Claimable() { // each costs a look at the whole lane
+		if i < attempted && again > sampledBatches && r.Row.State.Claimable() { // each costs a read of the whole lane
 			it = j.behind(r.Created, 1)
 			it.sampled = true
 		} else {

@@ -8,7 +8,7 @@ import (
 )
 
 // nowhere is the context of what the Runner does by itself. A meter looks in a context for a span,
-// to name it as an example. Here that would be a span around Run: it says nothing, and each look
+// to name it as an example. Here that would be a span around Run: it says nothing, and each read
 // costs an allocation.
 var nowhere = context.Background()
 

@@ -30,7 +30,7 @@ const LookGap = 10 * time.Minute
 
 // DeadlineOf is the rule of docs/design.md#deadlines: an open batch that has not moved for after
 // calls a person. still is how long it has not moved ([InFlight].Age), and unseen is how long
-// nobody had looked at it before this look. An after of 0 or less is never.
+// nobody had read it before this read. An after of 0 or less is never.
 //
 // Whether a person was called already is not its concern: [Row].Decision says so, until the batch
 // moves.

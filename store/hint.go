@@ -29,9 +29,9 @@ const AllTopics = noTopic - 1
 // Has reports whether t has all of these topics.
 func (t Topics) Has(all Topics) bool { return t&all == all }
 
-// Hint tells other processes on a database where a look is worth while ([CanHint]). It is no
+// Hint tells other processes on a database where there is something new ([CanHint]). It is no
 // promise: a hint may be lost, late, doubled or untrue, and may come from anybody who can write to
-// the database. So it only causes a look, which without the hint would come a scan later.
+// the database. So it only causes a read, which without the hint would come with the next scan.
 type Hint struct {
 	// From is who sends the hint: a word that no other sender has, or "". A listener does not get
 	// its own hints.
@@ -39,7 +39,8 @@ type Hint struct {
 	// Hears are the topics that the sender listens to itself. Such a hint comes when a listener
 	// begins, and about once a minute.
 	Hears Topics
-	// Many are topics of which too much happened to name it: everything is worth a look.
+	// Many are topics of which too much happened to name it all: listeners read everything of
+	// them.
 	Many Topics
 	// Lanes are services, of TopicLanes.
 	Lanes []batch.ServiceID
@@ -61,7 +62,7 @@ type Listener struct {
 }
 
 // KeyHash is a short number for a batch (its service and its id) or an order (its id). Another
-// one may have the same number: that costs a look. It is the 64-bit FNV-1a of the parts, each
+// one may have the same number: that costs a read. It is the 64-bit FNV-1a of the parts, each
 // ended by a byte 0, so that every process and every version computes the same.
 func KeyHash(parts ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, which allocates

@@ -65,7 +65,7 @@ func (s Stream) Pruned(until time.Time) Stream {
 	return s
 }
 
-// And returns the common part of two looks at one stream, where o is the later look.
+// And returns the common part of two reads of one stream, where o is the later one.
 func (s Stream) And(o Stream) Stream {
 	if s.Since.IsZero() || o.Since.IsZero() {
 		o.Since = time.Time{}

@@ -223,12 +223,12 @@ type Store interface {
 	// writes nothing and held is false. An id that is in the log already stays as it is.
 	AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error)
 	// FindStream returns the ids that are in the log, each once and in any order, and the span
-	// that the log covers. The span was true at each look for ids; FindStream looks for
+	// that the log covers. The span was true at each read of ids; FindStream reads
 	// [MaxKeys] in one statement.
 	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
 
 	// Hints between the processes on a database: [CanHint]. Nothing rests on them. Scans, and the
-	// looks of those who wait, find everything without them, later.
+	// reads of those who wait, find everything without them, later.
 
 	// Tell gives a hint to all that listen at present, in this process and others, after the
 	// transactions that it is about: not in one of them, since it may cost all writers of the

@@ -15,7 +15,7 @@ import (
 // partiesPage is the largest number of idle parties in one answer of the store.
 const partiesPage = 500
 
-// linger is the shortest time between two looks of a loop, so that orders that come together
+// linger is the shortest time between two passes of a loop, so that orders that come together
 // leave together, and batches that end together are settled together.
 const linger = 2 * time.Millisecond
 
@@ -28,14 +28,14 @@ func (e *Engine) batching(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Under load the looks take at most half of the time.
+		// Under load the passes take at most half of the time.
 		if !rest(ctx, e.look, next, start, max(linger, 2*time.Since(start))) {
 			return nil
 		}
 	}
 }
 
-// cycle looks at all idle parties once, and returns the longest time until the next look.
+// cycle looks at all idle parties once, and returns the longest time until the next pass.
 func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
 	next := e.o.BatchInterval
 	begin := time.Now()

@@ -10,10 +10,10 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// lookFor bounds the look at all lanes of a command that answers with more than that.
+// lookFor bounds the survey of all lanes in a command that prints more than the survey.
 const lookFor = 5 * time.Second
 
-// situation says what is wrong, by a look that another process has kept, where there is one.
+// situation says what is wrong, by a survey that another process has kept, where there is one.
 func (db *database) situation(ctx context.Context) (operator.Situation, error) {
 	return db.desk.Situation(ctx, operator.CausesQuery{Within: lookFor, Kept: true})
 }

@@ -26,9 +26,9 @@ type Options struct {
 	RequestTimeout time.Duration // of one
 	Batches        int           // rows taken from the store at once
 	Streams        int           // of events, open at once
-	// Empty reports that nothing was open within so long a time, as somebody has seen who looks
-	// anyway: then the monitor need not look by itself. A scan is as good as a look of the
-	// monitor, where both come about as often. nil: nobody looks.
+	// Empty reports that nothing was open within the time given, as seen by somebody who reads
+	// anyway: then the monitor need not read by itself. A scan is as good as a read by the
+	// monitor, where both come about as often. nil: nobody reads.
 	Empty func(within time.Duration) bool
 	// Rest returns how often the monitor looks by itself all the same, if that is less often than
 	// usual; 0 is as usual. nil: always as usual.
@@ -135,7 +135,7 @@ func (m *Monitor) Run(ctx context.Context) {
 }
 
 // restAsk is how often the monitor asks the store at least. Where lanes are paused or halted,
-// nobody sees that rows are under way in them, and a look at the monitor's health wants a sign of
+// nobody sees that rows are under way in them, and the monitor's health needs a sign of
 // life.
 const restAsk = 5 * time.Second
 

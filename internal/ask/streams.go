@@ -34,7 +34,7 @@ const (
 	// last Follow: a doubt waits for LateArrival, and the log of the stream that settles it
 	// must reach as far.
 	streamIdle = 5 * time.Minute
-	// lookPause is the least time between two looks that events trigger.
+	// lookPause is the least time between two reads that events trigger.
 	lookPause = 10 * time.Millisecond
 	// askServices is how many services one selection for an ask names.
 	askServices = 250
@@ -49,7 +49,7 @@ type streams struct {
 	table  *inhand.Table
 	asking *sync.WaitGroup
 	due    func(time.Duration) // says that rows are due
-	event  chan struct{}       // a look may be due
+	event  chan struct{}       // a read may be due
 
 	mu       sync.Mutex
 	by       map[string]*stream // group
@@ -204,7 +204,7 @@ func (a *streams) next() time.Time {
 	return a.lookAt
 }
 
-// look begins a look, and returns the services to look at.
+// look begins a read, and returns the services whose rows to read.
 func (a *streams) look() (services []batch.ServiceID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,7 +21,7 @@ func (m *Monitor) watch(ctx context.Context) {
 	}
 }
 
-// watchOnce asks about all of them, and returns the time to the next look.
+// watchOnce asks about all of them, and returns the time to the next questions.
 func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	rows := m.table.Watched()
 	pause := time.Duration(math.MaxInt64)

@@ -60,7 +60,7 @@ func New[K comparable, R any](o Options[K, R]) *Waiters[K, R] {
 // Wait returns the record of key once it is final, or [batch.ErrNotFound], the
 // store's error, or ctx's.
 func (w *Waiters[K, R]) Wait(ctx context.Context, key K) (R, error) {
-	c := w.join(key) // before the first look, so that nothing falls in between
+	c := w.join(key) // before the first read, so that nothing falls in between
 	defer w.leave(key, c)
 	select {
 	case <-ctx.Done():

@@ -154,7 +154,7 @@ func (c *claimer) share() int {
 	return n
 }
 
-// look is the view that a claim had of a lane.
+// look is what one claim saw of a lane.
 type look struct {
 	service batch.ServiceID
 	read    int  // open batches
@@ -211,7 +211,7 @@ func (c *claimer) learn(claimed store.Claimed, looks []look, began time.Time) {
 
 // pace returns for how long n waiting lanes are left alone at least. NextReady is the time of
 // the first lane only, so pace lets all n be looked at again as often as the scans read: of a
-// hundred lanes 7,600 looks a minute, 6,000,000 at each NextReady
+// hundred lanes 7,600 reads a minute, 6,000,000 at each NextReady
 // (TestManyWaitingLanesCostNoMoreThanAScan).
 func (c *claimer) pace(n int) time.Duration {
 	_, others := c.lanes.Waiting()

@@ -171,8 +171,8 @@ func (q *Queuer) Run(ctx context.Context) {
 	}
 }
 
-// round begins claims of the lanes that are worth a look, as many as the submitter has room for,
-// and returns after what time to look again.
+// round begins claims of the lanes that are due, as many as the submitter has room for,
+// and returns the time until the next round.
 func (q *Queuer) round(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
 		if wait := time.Until(q.down); wait > 0 {

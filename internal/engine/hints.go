@@ -60,7 +60,7 @@ func (r *run) hear(ctx context.Context) {
 
 // heard names the lanes of a hint that this Run has served already. A scan finds the others, if
 // they have a batch: names may be made up, and who serves a service is decided for good when a
-// claim meets it. So does a scan while more lanes wait for a look than it reads.
+// claim meets it. So does a scan while more lanes are due than one scan reads.
 func (r *run) heard(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.Many.Has(store.TopicLanes) || waiting > scanLanes {

@@ -89,8 +89,8 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 	for first := true; first || loop.Sleep(ctx, statsEvery+mathrand.N(statsJitter)); first = false {
 		rest, now := p.rests(calmRest), time.Now()
 		flowed := p.stretch(now)
-		// What came and went since the last look is shown now, and that it is over at the next
-		// look.
+		// What came and went since the last read is shown now; that it is over is shown at the
+		// next read.
 		idle := rest > 0 && !flowed && !p.since().After(looked)
 		looked = now
 		if err == nil && rested && idle && now.Sub(shown) < rest {

@@ -7,7 +7,7 @@ import "time"
 // longer.
 const (
 	scanRest   = 15 * time.Second // between two scans, in place of ScanInterval
-	calmRest   = time.Minute      // between two writes of this instance's row, and of the monitor's own looks
+	calmRest   = time.Minute      // between two writes of this instance's row, and of the monitor's own reads
 	upkeepRest = 5 * time.Minute  // between two counts, and between two calls of Upkeep
 	pruneRest  = 4 * time.Minute
 	// together is how soon after a scan all else is done where Options.Rest is set, so that the

@@ -1,4 +1,4 @@
-// Package explain says why a batch does not move, from one look at its store. It is a pure
+// Package explain says why a batch does not move, from one read of its store. It is a pure
 // function, for processes with a ledger and for processes without one.
 package explain
 
@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Of explains the batch of one look at the store, for processes that claim by q and choose.
+// Of explains the batch of one read of the store, for processes that claim by q and choose.
 func Of(l store.Look, q store.ClaimQuery, choose store.Choose) batch.Explanation {
 	e := Judge(l, q, choose)
 	e.Text = Sentence(e)

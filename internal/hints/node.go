@@ -1,5 +1,5 @@
-// Package hints tells other processes where a look is worth while, and hears what they tell.
-// Nothing rests on it: scans and the looks of those who wait find everything without it, later.
+// Package hints tells other processes where there is something new, and hears what they tell.
+// Nothing rests on it: scans and the reads of those who wait find everything without it, later.
 package hints
 
 import (

@@ -136,7 +136,7 @@ const (
 	Same
 	// Unasked: a question could not be asked, and is to come again after Next.
 	Unasked
-	// Left: the answer needs a look at the row with a lease: the store's check makes it.
+	// Left: the answer needs a read of the row with a lease, as a scan for due rows makes it.
 	Left
 	// Waited: a question about an acceptance that is not written found no commit.
 	Waited

@@ -23,7 +23,7 @@ func (q *queues) place(l *lane) {
 	}
 }
 
-// queue is a heap of lanes by the time from which on they are worth a look.
+// queue is a heap of lanes by the time from which on they are due.
 type queue []*lane
 
 func (q queue) Len() int { return len(q) }

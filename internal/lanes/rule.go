@@ -1,13 +1,13 @@
-// Package lanes is the queuer's memory: one table that says when each lane is worth a look.
-// Nothing depends on it. A scan finds a lane that the table forgets, and a look in vain costs a
-// part of a claim.
+// Package lanes is the queuer's memory: one table that says when each lane is due, which means
+// worth a claim. No promise depends on it. A scan finds a lane that the table forgets, and a claim
+// in vain is cheap.
 package lanes
 
 import (
 	"time"
 )
 
-// request says who asks for a look at a lane.
+// request says who asks for a claim of a lane.
 type request int8
 
 const (
@@ -25,7 +25,7 @@ type entry struct {
 	out     bool      // a run was out, and nobody has freed the lane since
 }
 
-// due is the whole rule: it returns from when on the lane is worth a look, and the queue in
+// due is the whole rule: it returns from when on the lane is due, and the queue in
 // which it stands. none means that it is not.
 //
 // A look needs a request: somebody named the lane, for now or for later, or a scan found it. One
@@ -49,7 +49,7 @@ func (e entry) due() (at time.Time, in request) {
 	return e.at, e.request
 }
 
-// name asks for a look at a time; a time that is over means now. The earlier of two times counts.
+// name asks for a claim at a time; a time that is over means now. The earlier of two times counts.
 func (e *entry) name(at, now time.Time) {
 	if at.Before(now) {
 		at = now
@@ -59,7 +59,7 @@ func (e *entry) name(at, now time.Time) {
 	}
 }
 
-// find asks for a look on behalf of a scan, if nobody has named the lane for now.
+// find asks for a claim on behalf of a scan, if nobody has named the lane for now.
 func (e *entry) find(now time.Time) {
 	if e.request == none || e.request == named && e.at.After(now) {
 		e.request, e.at = found, now

@@ -31,7 +31,7 @@ type lane struct {
 	byScan  bool                        // the claim under way has it from the queue of found lanes
 
 	in    request
-	when  time.Time // it is worth a look
+	when  time.Time // it is due
 	turn  uint64    // decides between equal times
 	index int
 }
@@ -97,7 +97,7 @@ func (t *Table) Find(lanes []batch.ServiceID) {
 // (TestAScanHasItsTurnsAmongLanesThatAreNamed).
 const passes = 4
 
-// Take begins a claim of lanes that are worth a look now, in their order: up to n named lanes,
+// Take begins a claim of lanes that are due now, in their order: up to n named lanes,
 // or, in their turn, found lanes. There is one claim of found lanes at a time, so that a lane
 // that is named meanwhile finds a claim free where the submitter has room
 // (TestANamedLaneDoesNotWaitForAScan). A lane that has failed is taken alone until a claim of it
@@ -184,13 +184,13 @@ func (t *Table) end(l *lane) {
 }
 
 // Rest leaves a lane alone until a time, because a claim has just read a long window of it. Each
-// batch that becomes final or is added names the lane, and one look serves all.
+// batch that becomes final or is added names the lane, and one claim serves all.
 func (t *Table) Rest(s batch.ServiceID, until time.Time) {
 	t.each([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.until = until })
 }
 
 // Out says that a run of a lane is out, and that no other batch of the lane may leave. The lane is
-// left alone until Free or Over: a look would find nothing, and its lock would hold up the next
+// left alone until Free or Over: a claim would find nothing, and its lock would hold up the next
 // claim. After until it is looked at all the same: this table does not hear of it when another
 // process frees the lane.
 func (t *Table) Out(s batch.ServiceID, until time.Time) {
@@ -198,7 +198,7 @@ func (t *Table) Out(s batch.ServiceID, until time.Time) {
 }
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait
-// for a look altogether, now or later.
+// for a claim altogether, now or later.
 func (t *Table) Waiting() (byScan, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

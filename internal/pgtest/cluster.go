@@ -76,7 +76,7 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 	if err = fill(); err != nil {
 		return discard(c.dir, err)
 	}
-	for range 3 { // the port may be taken between the look and the start
+	for range 3 { // the port may be taken between the test and the start
 		if c.port, err = freePort(); err != nil {
 			break
 		}

@@ -26,7 +26,7 @@ import (
 type Claim struct {
 	m       *Lanes
 	now     time.Time
-	epoch   int64 // the epoch of its look; 0: it has not looked
+	epoch   int64 // the epoch of its read; 0: it has not read
 	closed  int64 // the generation that was closed before this began; 0: none
 	asked   int64 // the generation for which locks are looked at; 0: none
 	later   bool  // that look follows another look for this generation

@@ -39,7 +39,7 @@ type Lanes struct {
 	byLock  bool        // the last generation that was sealed was sealed by lock
 	next    time.Time   // when locks may be looked at again
 	stall   Stall
-	looked  time.Time // the time of the last look
+	looked  time.Time // the time of the last read
 }
 
 // lane is the memory of one lane.

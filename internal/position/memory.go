@@ -37,7 +37,7 @@ func (m *Memory) Forget() {
 	m.ForgetRemoved()
 }
 
-// ForgetRemoved makes the next looks for old rows begin at the beginning: a transaction that
+// ForgetRemoved makes the next reads of old rows begin at the beginning: a transaction that
 // removes may have been rolled back, and then the rows that it had found are still there.
 func (m *Memory) ForgetRemoved() {
 	for i := range m.Removed {

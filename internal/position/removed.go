@@ -8,16 +8,16 @@ import (
 
 // Removed remembers where Prune begins to look for old rows, of one kind. In front of that place,
 // in the index by age, are the rows removed before; while somebody holds a snapshot they stay
-// there, dead, and a look from the beginning walks over all of them.
+// there, dead, and a read from the beginning passes over all of them.
 //
-// Live rows in front of that place wait for the next look at everything: rows that
+// Live rows in front of that place wait for the next read of everything: rows that
 // were in quarantine, not settled or locked, and rows with an earlier time from a clock that
 // stepped back.
 type Removed struct {
 	mu      sync.Mutex
 	at      int64     // the time of the row removed last
 	removed int       // by this store
-	all     time.Time // the time of the last look at everything
+	all     time.Time // the time of the last read of everything
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	lookAtAll = 5 * time.Minute
 )
 
-// From is the time from which the next look for rows as old as until begins.
+// From is the time from which the next read of rows as old as until begins.
 func (o *Removed) From(until int64, now time.Time) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,14 +38,14 @@ func (o *Removed) From(until int64, now time.Time) int64 {
 	return o.at
 }
 
-// forget makes the next look begin at the beginning.
+// forget makes the next read begin at the beginning.
 func (o *Removed) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = time.Time{}
 }
 
-// Found records that a look has found n rows, of which the last one has the time at.
+// Found records that a read has found n rows, and that the last of them has the time at.
 func (o *Removed) Found(n int, at int64) {
 	if n == 0 {
 		return

@@ -9,14 +9,14 @@ import (
 
 // UnderWay remembers where the monitor's rows are among all claimed rows. An index holds the
 // number of the transaction that made each row. In front of the monitor's rows are final rows;
-// while somebody holds a snapshot these stay there, dead, and a look from the beginning walks
+// while somebody holds a snapshot these stay there, dead, and a read from the beginning passes
 // over all of them.
 //
 // An open row whose transaction has a number below from is in slow. That is exact while from
 // comes from the oldest running transaction. But a long transaction that writes elsewhere
 // would stop from. So a number that was the next number more than settledAfter ago also serves
 // as from. A claim that takes longer to commit makes rows that this misses: they are above
-// exact. The next look from exact finds them, at most about lookAtAll later.
+// exact. The next read from exact finds them, at most about lookAtAll later.
 //
 // A server that recovers from a crash may give numbers out again, or lose a commit that was
 // asynchronous; and a person may restore rows. A look from the beginning finds such rows,
@@ -29,14 +29,14 @@ type UnderWay struct {
 	exact   int64   // every open row below it is in slow, however long a transaction runs
 	slow    []int64 // rows, by their numbers
 	started int64   // the incarnation of the database; another may give out lower numbers
-	later   int64   // the highest next number that a look saw
-	looks   int64   // looks that were begun; only the last one counts
+	later   int64   // the highest next number that a read saw
+	looks   int64   // reads that were begun; only the last one counts
 	looking bool    // the last one is under way, and ends with Saw or Failed
 	began   time.Time
 	next    time.Time
-	all     time.Time // the time of the last look from exact
-	whole   time.Time // the time of the last look from the beginning
-	tried   time.Time // when a look from either last began because of its age
+	all     time.Time // the time of the last read from exact
+	whole   time.Time // the time of the last read from the beginning
+	tried   time.Time // when a read from either last began because of its age
 	pause   time.Duration
 	upkeep  time.Time // the last call of Upkeep
 
@@ -54,12 +54,12 @@ const (
 	firstPause = time.Minute
 	// upkeepFor is how long Pending counts on Upkeep after a call of it.
 	upkeepFor = time.Minute
-	// lookFor is how long other callers wait for a look to end. A later result of it does not
+	// lookFor is how long other callers wait for a read to end. A later result of it does not
 	// count.
 	lookFor = 20 * time.Second
 	// settledAfter is the time after which every claim is taken to have ended.
 	settledAfter = 5 * time.Second
-	// MostSlow is the most rows that a look remembers one by one.
+	// MostSlow is the most rows that a read remembers one by one.
 	MostSlow = 1000
 )
 
@@ -72,7 +72,7 @@ type Search struct {
 	began time.Time
 }
 
-// Where returns where a look begins, and the slow rows.
+// Where returns where a read begins, and the slow rows.
 func (u *UnderWay) Where() (from int64, slow []int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -104,7 +104,7 @@ func (u *UnderWay) long(now time.Time, lost bool) (from int64, due bool) {
 	return 0, false
 }
 
-// Due returns a look to make in order to move from, if it is time to. A caller that gets true
+// Due returns a read that is to be made now, in order to move from. A caller that gets true
 // calls Saw or Failed; until then, or for lookFor, no other caller gets true.
 func (u *UnderWay) Due(now time.Time, lost, upkeep bool) (l Search, due bool) {
 	u.mu.Lock()
@@ -127,7 +127,7 @@ func (u *UnderWay) Due(now time.Time, lost, upkeep bool) (l Search, due bool) {
 	return Search{from, u.slow, u.looks, now}, true
 }
 
-// Failed records that a look saw nothing.
+// Failed records that a read failed.
 func (u *UnderWay) Failed(l Search) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -141,26 +141,26 @@ func (u *UnderWay) Failed(l Search) {
 // by number.
 type Claimed struct{ Seq, Made int64 }
 
-// Sight is the result of one look.
+// Sight is the result of one read.
 type Sight struct {
 	Rows          []Claimed
 	Oldest, Later int64 // the oldest running transaction, and the next number to be given out
 	Started       int64 // the incarnation of the database
 }
 
-// Saw records the result of a look.
+// Saw records the result of a read.
 func (u *UnderWay) Saw(l Search, s Sight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if l.n != u.looks {
-		return // this look took too long, and another one has begun
+		return // this read took too long, and another one has begun
 	}
 	u.looking = false
 	if s.Started != u.started || s.Later < u.later { // the server restarted, or recovered from a crash
 		u.started = s.Started
 		u.anew()
 		if l.From != 0 {
-			u.next = time.Time{} // so that the next look, from the beginning, comes at once
+			u.next = time.Time{} // so that the next read, from the beginning, comes at once
 		}
 	}
 	u.later = s.Later

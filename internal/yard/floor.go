@@ -193,7 +193,7 @@ func grouped(in <-chan *row, size int) <-chan []*row {
 			for len(group) < size {
 				var x *row
 				ok := true
-				select { // rows that are there are taken without a look at the time
+				select { // rows that are there are taken without reading the time
 				case x, ok = <-in:
 				default:
 					select {

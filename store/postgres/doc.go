@@ -47,7 +47,7 @@
 //
 // # Hints
 //
-// Processes tell each other by NOTIFY where a look is worth while ([Store.Tell]), each at most
+// Processes tell each other by NOTIFY where there is something new ([Store.Tell]), each at most
 // once in 10 ms, in transactions of their own, and hear it by LISTEN ([Store.Hear]). The session
 // that listens is one for each store that runs or waits. Package native opens it beside its pool.
 // With pgx's driver for database/sql it is one of the pool's connections, if the pool may open

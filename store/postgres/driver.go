@@ -41,7 +41,7 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(ctx context.Con
 	return s.readAs(ctx, op, beginLook, do)
 }
 
-// surveying is snapshot for a look at lanes in the order of an index, which no sort improves.
+// surveying is snapshot for a read of lanes in the order of an index, which no sort improves.
 func (s *Store) surveying(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	return s.readAs(ctx, op, beginLook+", set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)", do)
 }

@@ -77,8 +77,8 @@ func (w *witnessed) unseen(server string) (last []witness, due bool) {
 	return slices.Clone(w.last), true
 }
 
-// seen ends a look on a server. It keeps the witnesses that the server has, for the next failover,
-// and returns those that it has lost, if no other look has returned them before.
+// seen ends a check of a server. It keeps the witnesses that the server has, for the next
+// failover, and returns those that it has lost, if no other check has returned them before.
 func (w *witnessed) seen(server string, lost []witness) (news []witness) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // numbering is how the rows of a table get their order keys and their numbers.
 type numbering struct {
 	before string // the facts for an addition: see [session.before]
-	serial string // likewise, without a look at any table
+	serial string // likewise, without reading any table
 	taken  string // whether rows have one of these numbers
 	raise  string // moves the sequence behind all numbers of rows
 }

@@ -74,7 +74,7 @@ type Store struct {
 	names    names
 	texts    *sqlstore.Texts
 	checked  atomic.Pointer[time.Time] // until when the schema counts as good; nil: nobody has looked
-	doubted  atomic.Pointer[time.Time] // earlier looks at connections do not count
+	doubted  atomic.Pointer[time.Time] // earlier checks of connections do not count
 	writable atomic.Bool               // a server was seen that takes writes
 	readOnly atomic.Pointer[readOnly]  // the last write was refused; nil: it was not
 	memory   *position.Memory          // where open work begins

@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Old finds rows from where the last look ended.
+// Old finds rows from where the last read ended.
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
 	o := &t.s.memory.Removed[of]
@@ -18,7 +18,7 @@ func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit
 	return rows, err
 }
 
-// pruning is tx for removals. After a rollback it forgets where the next looks begin, since the
+// pruning is tx for removals. After a rollback it forgets where the next reads begin, since the
 // rows that the transaction had found are still there.
 func (s *Store) pruning(ctx context.Context, op string, do func(ctx context.Context, t *session) error) error {
 	begun := false

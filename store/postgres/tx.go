@@ -261,7 +261,7 @@ func discard(ctx context.Context, c conns.Conn) {
 // further than this code goes, and at the settings of each connection.
 const checkEvery = time.Minute
 
-// good reports whether the last look at the schema still counts.
+// good reports whether the last check of the schema still counts.
 func (s *Store) good() bool {
 	until := s.checked.Load()
 	return until != nil && time.Now().Before(*until)

@@ -37,7 +37,7 @@ type unfitError struct{ error }
 
 func (e unfitError) Unwrap() error { return e.error }
 
-// known reports whether the last look at the connection still counts: it was less than a minute
+// known reports whether the last check of the connection still counts: it was less than a minute
 // ago, because the application may share the pool and change a setting, and no connection has
 // turned out to be unfit since.
 func (s *Store) known(of *conns.Session, now time.Time) bool {

@@ -36,8 +36,8 @@ type hidden struct {
 	service batch.ServiceID
 }
 
-// Upkeep is [store.Store].Upkeep. It makes the slow look of [position.UnderWay], and looks whether
-// the database is still the same.
+// Upkeep is [store.Store].Upkeep. It makes the slow read of [position.UnderWay], and checks
+// whether the database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
 	if s.memory.UnderWay.Late(time.Now(), s.o.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {

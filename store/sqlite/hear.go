@@ -40,7 +40,7 @@ const (
 	// take.
 	testEvery = time.Minute
 	testTime  = time.Second
-	lookTime  = 5 * time.Second // for one look
+	lookTime  = 5 * time.Second // for one read
 )
 
 // Hear is [store.Store].Hear. It waits until the system says that the log was written (inotify),
@@ -125,7 +125,7 @@ func (h *hearing) listen(ctx context.Context) error {
 }
 
 // wait waits for an event, until a moment at most. While more is written all the time, mostly by
-// this process itself, the next look is soon, and no event wakes it before.
+// this process itself, the next read is soon, and no event wakes it before.
 func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
 	d := time.Until(until)
 	if d <= 0 || d > busyPause {

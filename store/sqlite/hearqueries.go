@@ -1,7 +1,7 @@
 package sqlite
 
 // The statements of [Store.Hear]; the comment in queries.go applies to these, too. A mark is how
-// far a table was read: each is one or two looks at the end of an index. The clock has
+// far a table was read: each reads the end of an index once or twice. The clock has
 // milliseconds, and one transaction writes many rows, so a time is a mark together with the number
 // of its rows.
 const (
@@ -13,7 +13,7 @@ const (
 	sqlMarkLaneActs    = markOf + `(SELECT count(*) FROM lane_acts WHERE at = d.last) AS n FROM (SELECT max(at) AS last FROM lane_acts) d`
 	sqlMarkFinalOrders = markOf + `(SELECT count(*) FROM final_orders WHERE final_at = d.last) AS n FROM (SELECT max(final_at) AS last FROM final_orders) d`
 	// A batch that was set aside is not found here: who awaits it hears of it at its next own
-	// look.
+	// read.
 	sqlMarkFinals = markOf + `(SELECT count(*) FROM outcomes WHERE quarantined = 0 AND final_at = d.last) AS n
 	FROM (SELECT max(final_at) AS last FROM outcomes WHERE quarantined = 0) d`
 

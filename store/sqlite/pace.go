@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// A write is seen before its commit can be read: SQLite writes the log, waits for the disk,
-	// and only then shows the commit, which nothing tells. So one write leads to several looks,
+	// and only then shows the commit, which nothing tells. So one write leads to several reads,
 	// after pauses from firstPause to lastPause, each half as long again as the one before: a
 	// commit for which the disk takes d is found d/2 after it, or a firstPause. A disk that takes
 	// longer than all of them together, about a second, leaves the commit to the next write, or to
@@ -12,19 +12,19 @@ const (
 	firstPause = time.Millisecond
 	lastPause  = 400 * time.Millisecond
 	// busyPause is the pause while more is written all the time, mostly by this process itself.
-	// After a rest, spared looks need not keep it: the commits of a batch that is delivered are a
+	// After a rest, spared reads need not keep it: the commits of a batch that is delivered are a
 	// few.
 	busyPause = 5 * time.Millisecond
 	spared    = 10
-	// lookShare bounds the part of the time that looks take to one in so many.
+	// lookShare bounds the part of the time that reads take to one in so many.
 	lookShare = 3
 )
 
-// pace says when a [hearing] looks.
+// pace says when a [hearing] reads.
 type pace struct {
-	due   time.Time     // the next look; zero: none
+	due   time.Time     // the next read; zero: none
 	pause time.Duration // after it
-	free  time.Time     // no look comes before it; it is past by what was spared
+	free  time.Time     // no read comes before it; it is past by what was spared
 }
 
 // wrote takes note of a write that was seen. It does not wait for the end of a long pause, which
@@ -37,10 +37,10 @@ func (p *pace) wrote(now time.Time) {
 	p.pause = firstPause
 }
 
-// now reports whether a look is due.
+// now reports whether a read is due.
 func (p *pace) now(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
 
-// looked takes note of a look that was due.
+// looked records the times of a read that was due.
 func (p *pace) looked(began, ended time.Time) {
 	least := lookShare * ended.Sub(began)
 	p.free = later(p.free, ended.Add(-spared*busyPause)).Add(max(busyPause, least))
@@ -52,7 +52,7 @@ func (p *pace) looked(began, ended time.Time) {
 	p.pause = p.pause * 3 / 2
 }
 
-// until is when the next look is due, or another moment that comes before.
+// until is when the next read is due, or the earlier of that and another moment.
 func (p *pace) until(other time.Time) time.Time {
 	if p.due.IsZero() || other.Before(p.due) {
 		return other

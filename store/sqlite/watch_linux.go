@@ -94,7 +94,7 @@ func (w *watch) drain(fd int) (all seen, err error) {
 }
 
 // read sums up events: struct inotify_event in inotify(7). Where the kernel has dropped some, or
-// the directory itself was moved, it takes them for writes: the look that follows finds out.
+// the directory itself was moved, it takes them for writes: the read that follows finds out.
 func (w *watch) read(b []byte) (s seen) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))

@@ -10,7 +10,7 @@ import (
 // caller who has the connection uses it.
 type Session struct {
 	Since   time.Time // when the store got the connection for the first time
-	Looked  time.Time // when somebody looked at the connection's settings last; zero: nobody has
+	Looked  time.Time // when the connection's settings were checked last; zero: never
 	Standby bool      // the server only followed another one then
 	Server  string    // when the server was started that it led to then
 }
