@@ -36,7 +36,7 @@ func (r *Runner) Requeue(ctx context.Context, seen batch.Record, by batch.By) (b
 	return r.desk.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It is for a batch
+// Decide ends a doubt by a person's finding on the ledger ([batch.Ruling]). It is for a batch
 // that needs a decision (EventDecision, [Runner.Explain]), and for a waiting batch that Cancel
 // refuses. The batch's claim must have expired, else the error is [batch.ErrInDoubt]. The decision
 // is about the attempt that seen shows: a later attempt is another doubt and gives

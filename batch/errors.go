@@ -41,7 +41,7 @@ var (
 // stored. Whoever still wants the effect adds a batch under a new id: that is a decision, because
 // a person may have cancelled the first one. It wraps [ErrEnded].
 type EndedError struct {
-	// Record is what is kept of the removed batch.
+	// Record is the part of the removed batch's record that its tombstone keeps.
 	Record Record `json:"record"`
 }
 

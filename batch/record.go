@@ -73,7 +73,7 @@ const (
 	KindInvalid       ErrorKind = "invalid"       // the ledger decided against the batch
 	KindExhausted     ErrorKind = "exhausted"     // the budget is used up
 	KindCancelled     ErrorKind = "cancelled"     // by an operator
-	KindGivenUp       ErrorKind = "given_up"      // by an operator, although what was sent may still take effect
+	KindGivenUp       ErrorKind = "given_up"      // by an operator, although an attempt may still take effect
 )
 
 // MaxErrorText is the largest part of an error's text that is kept, in bytes.

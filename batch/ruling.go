@@ -10,10 +10,10 @@ const (
 	// WasCommitted makes the batch Committed.
 	WasCommitted Ruling = "committed"
 	// NotExecutedSendAgain makes the batch Unknown, and it is sent again. If the ledger has
-	// executed it, or still executes what was sent, it may be executed twice.
+	// executed it, or still executes an attempt, it may be executed twice.
 	NotExecutedSendAgain Ruling = "not_executed_send_again"
 	// NotExecutedReject makes the batch Rejected. If the ledger has executed it, or still does,
-	// the application takes for void what has happened.
+	// the application takes for void an effect that happened.
 	NotExecutedReject Ruling = "not_executed_reject"
 )
 

@@ -24,7 +24,7 @@ const (
 	// Another attempt may help, such as one with a higher fee. Where a resend is harmless the
 	// batch is sent again, as if the ledger had no trace of it, and the budget stays as it is.
 	ReportedStalled
-	// ReportedVoid: what was prepared (Attempt.Prepared of the question), and everything sent
+	// ReportedVoid: the prepared bytes (Attempt.Prepared of the question), and everything sent
 	// with it, had no effect and can have none any more; or nothing was prepared, and so nothing
 	// was sent. The next attempt prepares anew.
 	ReportedVoid

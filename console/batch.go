@@ -103,7 +103,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "batch", title: "Batch " + short(key.ID), body: b}, nil
 }
 
-// removedBatch shows what is kept of a batch that retention removed.
+// removedBatch shows the tombstone of a batch that retention removed.
 func removedBatch(v *visit, rec batch.Record) *answer {
 	return &answer{page: "batch", title: "Batch " + short(rec.ID), body: batchBody{
 		Rec: rec, Facts: facts(v.now, rec), Steps: steps(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",

@@ -38,7 +38,7 @@ type bulkBody struct {
 	Service                                 batch.ServiceID
 	Tag, Older, Newer                       string
 	Quarantined                             bool
-	Wrong                                   string // with what was filled in; "" for nothing
+	Wrong                                   string // the wrong field of the form; "" for none
 	// Selection is the preview; nil where none was asked for.
 	Selection *operator.Selection
 	What      string
@@ -72,7 +72,7 @@ func bulk(ctx context.Context, v *visit) (*answer, error) {
 	// A link from another page leaves a word to be chosen first, such as the outcome of a doubt.
 	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
 		err := preview(ctx, v, &b, service)
-		if in, is := errors.AsType[*batch.InputError](err); is { // the form stays, with what was filled in
+		if in, is := errors.AsType[*batch.InputError](err); is { // the form stays, filled in as it was
 			r, _ := explained(in)
 			b.Wrong = r.text
 			return &answer{status: r.status, page: "bulk", title: "Many batches at once", body: b}, nil
@@ -100,7 +100,7 @@ func titled[T ~string](all []T, on []string) []choice {
 	return list
 }
 
-// rulings are the words of Decide, each with what it states.
+// rulings are the rulings of Decide, each with its statement.
 func rulings(on []string) []choice {
 	list := titled(batch.Rulings(), on)
 	for i, r := range batch.Rulings() {

@@ -60,12 +60,12 @@ type Options struct {
 	// Title is the product and the environment that each page names, such as "payments,
 	// production": whoever has several consoles open sees which one this is. Defaults to dltbatch.
 	Title string
-	// Describe returns what a person who looks at a batch may know of it, such as {"invoice",
+	// Describe returns facts of the application about a batch, such as {"invoice",
 	// "4711"} and {"amount", "5 EUR"}: the console itself never shows a payload. Every visitor
-	// sees the answer, whoever may act. It gets a copy of what was added, without Transactions,
-	// SignerPublicKey and Trace, and may be called concurrently. A page waits for it for a second.
-	// A panic is contained, and logged without its value. The first 30 fields are shown. Nothing
-	// is described by default.
+	// sees the answer, whoever may act. It gets a copy of the batch as added, without
+	// Transactions, SignerPublicKey and Trace, and may be called concurrently. A page waits for it
+	// for a second. A panic is contained, and logged without its value. The first 30 fields are
+	// shown. Nothing is described by default.
 	Describe func(batch.Batch) []Field
 	// Logger gets the errors of the store and of Actor. Silent by default.
 	Logger *slog.Logger

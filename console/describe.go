@@ -95,7 +95,7 @@ func (d *describer) failed(ctx context.Context, l store.Look, err error) {
 	d.log.LogAttrs(ctx, slog.LevelError, "a batch was not described", attrs...)
 }
 
-// bounded keeps fields within what a page can show: so many, of printable text.
+// bounded cuts fields to a number and a length that a page can show, and to printable text.
 func bounded(fields []Field) []Field {
 	kept := make([]Field, 0, min(len(fields), maxDescribed))
 	for _, f := range fields[:min(len(fields), maxDescribed)] {

@@ -43,7 +43,7 @@ func newFlow(s store.Stats) *flowBody {
 		added.line(sums, from, operator.PerSecond)
 	}
 	queue := latency("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
-	if now.Waits > now.Queue.Max { // what waits still says more than what has left
+	if now.Waits > now.Queue.Max { // the batches that still wait say more than those that have left
 		queue.Number, queue.About = brief(now.Waits), "the oldest open batch has waited"
 	}
 	return &flowBody{[]plot{

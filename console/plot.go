@@ -16,7 +16,7 @@ const (
 // plot is a number, and a plot of how it came to be.
 type plot struct {
 	Title, Number, About string
-	// Points are those of the line, for SVG, and Area what is below it; "" with less than two.
+	// Points are the line's points, for SVG, and Area the polygon below it; "" with less than two.
 	Points, Area string
 	// Top and Half are the scale, From is where the time begins.
 	Top, Half, From string

@@ -14,7 +14,7 @@ import (
 // none themselves.
 const stateAge = 2 * time.Minute
 
-// state is what each page says first, in words that are read from across the room.
+// state is the first line of each page, short enough to be read from across the room.
 type state struct {
 	mark
 	Why string

@@ -150,7 +150,7 @@ func someServices(all []batch.ServiceID) string {
 	return strings.Join(names, ", ")
 }
 
-// Counts are what a Runner knows of all batches of the database: it reads the counts that the
+// Counts are about all batches of the database: a Runner reads the counts that the
 // store keeps every 15 s ([store.Stats]).
 type Counts struct {
 	// ReadAt is when they were read, on this process's clock, and Age how old they were then.

@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// data is all that a verdict depends on. Its methods say what is true of the row, and decide
+// data is all that a verdict depends on. Its methods state facts about the row, and decide
 // nothing.
 type data struct {
 	f store.InFlight

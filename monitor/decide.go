@@ -365,7 +365,7 @@ func (d *decider) stalled() Verdict {
 	return v
 }
 
-// void handles the end of what was prepared, which are the bytes that the ledger was asked about:
+// void handles the end of the prepared bytes that the ledger was asked about:
 // the row may keep others by now. They may be more than the store kept when the row was read,
 // where it has forgotten some, or where another process has found them void already.
 func (d *decider) void() Verdict {

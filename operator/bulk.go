@@ -26,7 +26,7 @@ const (
 
 // Filter selects batches: all its conditions hold. Its zero value selects all. An age below 0, and
 // a list that is empty and not nil, are a [*batch.InputError]: as no condition they would select
-// what nobody meant.
+// batches that nobody meant.
 type Filter struct {
 	Service *batch.ServiceID `json:"service,omitzero"`
 	// Tag is as in [store.ListQuery]; the zero value is no condition.

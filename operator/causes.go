@@ -80,7 +80,7 @@ type Reason struct {
 // Missing is what the record lacks, with CauseUnknown.
 type Missing string
 
-// What may be missing.
+// The values of [Missing].
 const (
 	MissingLedger    Missing = "ledger"    // no instance has taken batches of the lane
 	MissingRecord    Missing = "record"    // the settings that an answer depends on

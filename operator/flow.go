@@ -11,7 +11,7 @@ import (
 const FlowCell = 15 * time.Second
 
 // When the queue grows: so many counts are each above the one before, and by more than 1/growShare
-// of what becomes final.
+// of the batches that become final.
 const (
 	growCounts = 4
 	growShare  = 20
@@ -102,7 +102,7 @@ func FlowOf(s store.Stats) (f Flow) {
 	return f
 }
 
-// growing compares all counts that are kept with what became final meanwhile.
+// growing compares all kept counts with the batches that became final meanwhile.
 func growing(s store.Stats) string {
 	final, seen := 0.0, 0.0
 	for _, c := range Cells(s.Instances) {

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// IncidentKind is what is wrong.
+// IncidentKind is the kind of an incident.
 type IncidentKind string
 
 // The incidents, the worst first: [Situation] has them in this order.
@@ -73,7 +73,7 @@ type Incident struct {
 	// For is the time since then.
 	Since time.Time     `json:"since,omitzero"`
 	For   time.Duration `json:"for_ns,omitzero"`
-	// Do is what a person does about it, in words. Command does it, or shows more; Page is the
+	// Do is the remedy in words. Command does it, or shows more; Page is the
 	// console's relative address that does, under the name Link. Both may be "": nothing here
 	// mends it then.
 	Do      string `json:"do"`
@@ -103,7 +103,7 @@ type State string
 
 // The states, the best first.
 const (
-	StateWell State = "all well" // nothing is wrong, or what is ends by itself
+	StateWell State = "all well" // nothing is wrong, or it ends by itself
 	// StatePart: no person is needed as far as is known, but the survey did not reach all lanes.
 	StatePart    State = "not everything was looked at"
 	StatePerson  State = "needs a person"    // something waits for a person

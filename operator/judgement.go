@@ -27,7 +27,7 @@ const (
 	countsOld = 10 * time.Minute
 )
 
-// judgement makes incidents of what was read.
+// judgement makes incidents of the facts that were read.
 type judgement struct {
 	Sight
 	now    time.Time
@@ -183,7 +183,7 @@ func (x *judgement) controls() {
 	}
 }
 
-// control makes a pause or a halt the example. What is said of it, and the command, are about the
+// control makes a pause or a halt the example. The text and the command are about the
 // same one.
 func (i *Incident) control(c batch.Control) {
 	switch {
@@ -235,7 +235,7 @@ func (x *judgement) groups() {
 	}
 }
 
-// counts judges what was counted and not seen: the survey did not reach it, or is
+// counts judges batches that were counted and not seen: the survey did not reach them, or is
 // older, or more lanes are held than were read.
 func (x *judgement) counts() {
 	if n := x.Stats.Undecided; n > 0 && x.by[IncidentDecision] == nil && (x.Causes.Incomplete || x.Stats.At.After(x.Causes.At)) {
@@ -379,7 +379,7 @@ func (x *judgement) flow() {
 	}
 }
 
-// finish adds what follows from the rest.
+// finish adds the fields that follow from the others.
 func (x *judgement) finish(i *Incident) {
 	if !i.Since.IsZero() {
 		i.For = max(0, x.now.Sub(i.Since))

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// What a text in [Desk.Lookup] may be.
+// The kinds of a text in [Desk.Lookup].
 const (
 	ByBatchID  = "batch id"
 	ByBatchKey = "batch key" // [batch.Batch].DataChangeID
@@ -40,11 +40,12 @@ type Hit struct {
 	Lane  *batch.ServiceID `json:"lane,omitempty"`
 }
 
-// Lookup returns what a text may name: batches by their ids and their callers' keys, orders by
-// theirs, and lanes; whole or by the beginning, and batches by a whole tag, as "invoice=4711" or
-// by its value alone; up to limit of each kind (0 is 10, at most 100). Batches and
-// orders may be open, final or, for batches, removed by retention. Upper and lower case differ. It
-// needs a store with [store.CanFind], and its cost grows with the limit, not with what is stored.
+// Lookup returns everything that a text may name: batches by their ids and their callers' keys,
+// orders by theirs, and lanes; whole or by the beginning, and batches by a whole tag, as
+// "invoice=4711" or by its value alone; up to limit of each kind (0 is 10, at most 100). Batches
+// and orders may be open, final or, for batches, removed by retention. Upper and lower case
+// differ. It needs a store with [store.CanFind], and its cost grows with the limit, not with the
+// number of stored batches.
 func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, error) {
 	found := Lookup{Hits: []Hit{}}
 	if text == "" {

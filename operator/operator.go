@@ -62,7 +62,7 @@ func New(s store.Store) (*Desk, error) {
 // tellLimit bounds a hint to the Runners. Their scans find the same.
 const tellLimit = time.Second
 
-// tell tells the Runners of other processes what an act may have set free or ended.
+// tell tells the Runners of other processes which lanes or batches an act set free or ended.
 func (d *Desk) tell(ctx context.Context, h store.Hint) {
 	ctx, cancel := context.WithTimeout(ctx, tellLimit)
 	defer cancel()
@@ -84,7 +84,7 @@ func (d *Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (bat
 	return d.acts.Requeue(ctx, seen, by)
 }
 
-// Decide ends a doubt by what a person found on the ledger ([batch.Ruling]). It also ends a
+// Decide ends a doubt by a person's finding on the ledger ([batch.Ruling]). It also ends a
 // waiting batch that Cancel refuses. The batch's claim must have expired, else the error is
 // [batch.ErrInDoubt]. A wrong ruling breaks the promise "at most once in effect", or loses the
 // batch. Where prepared bytes may be sent again for ever (dlt.Forever),
@@ -135,7 +135,7 @@ func (d *Desk) Controls(ctx context.Context, q store.ControlsQuery) ([]batch.Con
 }
 
 // Get returns the record of a batch, or [batch.ErrNotFound]. Of a batch that retention removed,
-// the record is what is kept of it, with PrunedAt.
+// the record is that of its tombstone, with PrunedAt.
 func (d *Desk) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	rec, err := d.store.Get(ctx, key)
 	if err != nil {

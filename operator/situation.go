@@ -41,7 +41,7 @@ type Sight struct {
 	DecisionSince time.Time `json:"decision_since,omitzero"`
 }
 
-// Situation is what is wrong, as every surface shows it.
+// Situation has the incidents, as every surface shows them.
 type Situation struct {
 	Sight
 	State State `json:"state"`
@@ -168,7 +168,7 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 	return left, nil
 }
 
-// Situation says what is wrong by what was read. It is a pure function.
+// Situation derives the incidents from the facts that were read. It is a pure function.
 func (s Sight) Situation() Situation {
 	x := judgement{Sight: s, now: s.Causes.At.Add(s.Causes.Age), by: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*Moving{}}
 	if x.now.IsZero() {

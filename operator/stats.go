@@ -18,8 +18,8 @@ func (d *Desk) Stats(ctx context.Context) (store.Stats, error) {
 	return s, nil
 }
 
-// RefreshStats counts what is open, where the counts are old enough and nobody else counts; true
-// says that it did.
+// RefreshStats counts open batches and orders, where the kept counts are old enough and nobody
+// else counts; true says that it did.
 func (d *Desk) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
 	did, err := texts.Refresh(ctx, d.store, q)
 	if err != nil {

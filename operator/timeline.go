@@ -9,14 +9,14 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// StepKind is what a [Step] is about.
+// StepKind is the subject of a [Step].
 type StepKind string
 
 // The kinds of steps.
 const (
 	StepAdded    StepKind = "added"
 	StepTaken    StepKind = "taken"    // an instance claimed the batch for an attempt
-	StepAnswered StepKind = "answered" // an attempt, and what came of it
+	StepAnswered StepKind = "answered" // an attempt, and its outcome
 	StepMissing  StepKind = "missing"  // attempts without a report
 	StepDoubt    StepKind = "doubt"    // the outcome of an attempt is not known
 	StepCalled   StepKind = "called"   // nothing more can be found out: a person has to decide
@@ -116,7 +116,7 @@ func (t *timeline) attempts(reports []batch.Report) {
 	}
 }
 
-// answered says what came of an attempt.
+// answered says how an attempt ended.
 func answered(k batch.ErrorKind) (string, Tone) {
 	switch k {
 	case "":
@@ -165,7 +165,8 @@ func (t *timeline) acts(history []batch.Act) {
 	}
 }
 
-// end adds what the record itself says: the last attempt, what is open about it, and how it ended.
+// end adds the facts of the record itself: the last attempt, what is open about it, and how it
+// ended.
 func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	r := t.r
 	reported := slices.ContainsFunc(reports, func(p batch.Report) bool { return p.Attempt == r.Attempt })

@@ -45,7 +45,7 @@ type Options struct {
 	Oldest time.Duration
 }
 
-// counter is a source that knows what is open.
+// counter is a source that knows the counts of open batches.
 type counter interface {
 	Stats(ctx context.Context) (store.Stats, error)
 }

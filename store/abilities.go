@@ -36,7 +36,7 @@ const (
 // have.
 const AllAbilities = noAbility - 1
 
-// losses are the names of the abilities, in order, and what is lost without each.
+// losses are the names of the abilities, in order, each with the loss without it.
 var losses = [...]struct{ name, loss string }{
 	{"CanReadFinals", "each Await reads its batch by itself"},
 	{"CanList", "no Idle, and no strategy that relies on the ledger's order"},
@@ -71,7 +71,7 @@ func (a Abilities) String() string {
 	return strings.Join(names, "|")
 }
 
-// Loss is what a Runner and its user do without where a store lacks an ability.
+// Loss says which part of a Runner's work is missing where a store lacks an ability.
 type Loss struct {
 	Ability Abilities // one
 	Text    string

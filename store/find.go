@@ -4,10 +4,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// FindQuery asks for batches by what a person has in hand: an id, a caller's key, or the beginning
+// FindQuery asks for batches by a text that a person has: an id, a caller's key, or the beginning
 // of one of them.
 type FindQuery struct {
-	// ID or DataChangeID is what is looked for; the other is empty.
+	// ID or DataChangeID is the text to find; the other is empty.
 	ID           batch.ID
 	DataChangeID string
 	// Begins says that only the beginning is given.

@@ -53,7 +53,7 @@ type Hint struct {
 // concurrently.
 type Listener struct {
 	ID    string // who listens: it gets no hint that is [Hint].From it
-	Wants Topics // what it listens to; others get to know of it ([Hint].Hears)
+	Wants Topics // the topics that it listens to; others get to know of them ([Hint].Hears)
 	// Heard gets the hints about one of these topics, and those that say who listens.
 	Heard func(Hint)
 	// Live is called once a test has shown that hints arrive, and after each further test. What

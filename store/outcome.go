@@ -40,9 +40,9 @@ const (
 	NoTrace
 	// NotCommitted: shown not to be committed, by evidence. The doubt is resolved.
 	NotCommitted
-	// IsVoid: what was prepared, and everything sent with it, had no effect and can have none any
-	// more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt prepares
-	// anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
+	// IsVoid: the prepared bytes, and everything sent with them, had no effect and can have none
+	// any more. The doubt is resolved, and the prepared bytes are forgotten: the next attempt
+	// prepares anew. It counts only while the row keeps the bytes in [Outcome].Prepared.
 	IsVoid
 	// Undecidable: nothing can be found out, or the batch has not moved for too long; a person has
 	// to decide.

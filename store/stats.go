@@ -66,7 +66,7 @@ type StatsTurn struct {
 	Rest time.Time `json:"rest,omitzero"` // nobody makes it again before
 }
 
-// Due reports whether to count now. What comes from before the clock stepped back does not matter:
+// Due reports whether to count now. Counts from before the clock stepped back do not matter:
 // kept counts that are ahead of the clock, with the rest after them, and a rest that is ahead of
 // it by more than any rule sets it.
 func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
@@ -209,7 +209,7 @@ type Instance struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
-	// Flows are what it saw of batches of late, the earliest stretch first: at most [MaxFlows].
+	// Flows are the batches that it saw of late, the earliest stretch first: at most [MaxFlows].
 	Flows []Flow `json:"flows,omitempty"`
 
 	// Unseen, Live and Shared are set where instances are read. Unseen is the time since Seen, or

@@ -123,7 +123,7 @@ type Store interface {
 	// a quarantine, and does not release the lane. A batch that was given up
 	// ([batch.KindGivenUp]) is not requeued: [batch.ErrNotAllowed].
 	Requeue(ctx context.Context, seen batch.Record, q Requeue, by batch.By) (batch.Record, error)
-	// Decide ends a doubt by what a person found ([batch.Ruling]). The claim must have expired; a
+	// Decide ends a doubt by a person's finding ([batch.Ruling]). The claim must have expired; a
 	// Pending or Valid batch must stand as needing a decision. A waiting batch (Delayed or
 	// Unknown) may be decided while an earlier attempt is in doubt. No policy follows. Where kept
 	// bytes may be sent again for ever, [batch.NotExecutedSendAgain] does not end the doubt, and
@@ -179,8 +179,9 @@ type Store interface {
 	// for all, now and then, and keeps the counts as a text; readers get them with their age
 	// (docs/design.md#counting-what-is-open).
 
-	// CountOpen counts what is open. It reads everything at one moment, takes no lock that others
-	// wait for, and gives up after [StatsLimit]. Of the result it leaves out Took, By and Earlier.
+	// CountOpen counts open batches and orders. It reads everything at one moment, takes no lock
+	// that others wait for, and gives up after [StatsLimit]. Of the result it leaves out Took, By
+	// and Earlier.
 	CountOpen(ctx context.Context) (Totals, error)
 
 	// All lanes at once, for people who ask which batches stand still and why: [CanSurvey]. These

@@ -18,7 +18,7 @@ const (
 	TextServed   TextKind = "served"    // the ledger that serves a service; named as the service
 	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); named as the ledger
 	TextShard    TextKind = "shard"     // the [Shard] that the database is (JSON); named ""
-	TextStats    TextKind = "stats"     // counts of what is open (JSON); named ""
+	TextStats    TextKind = "stats"     // counts of open batches and orders (JSON); named ""
 	TextCauses   TextKind = "causes"    // why batches wait (JSON); named ""
 	TextInstance TextKind = "instance"  // an [Instance] (JSON); named by its ID
 	TextBulk     TextKind = "bulk"      // how far a bulk action has come (JSON); named by its token

@@ -310,7 +310,7 @@ func (x *exam) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// incidents are what is wrong at present, as every other command has it.
+// incidents returns the present incidents, the same as in every other command.
 func (x *exam) incidents(ctx context.Context) error {
 	s, err := x.db.situation(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ func (db *database) situation(ctx context.Context) (operator.Situation, error) {
 	return db.desk.Situation(ctx, operator.CausesQuery{Within: lookFor, Kept: true})
 }
 
-// wrong is the part of an answer that says what is wrong.
+// wrong is the part of an answer with the incidents.
 type wrong struct {
 	State     operator.State      `json:"state"`
 	Incidents []operator.Incident `json:"incidents"`
@@ -26,7 +26,7 @@ type wrong struct {
 
 func wrongIn(s operator.Situation) wrong { return wrong{s.State, s.Incidents} }
 
-// incidents shows what is wrong, and what to do.
+// incidents shows the incidents, each with its remedy.
 func (p *page) incidents(all []operator.Incident) {
 	for _, i := range all {
 		style := red

@@ -164,7 +164,7 @@ operator.Searched. Payloads are never shown.`,
 	})
 }
 
-// lookup shows what a text names.
+// lookup shows the batches, orders and lanes that a text names.
 func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text string, limit int) error {
 	for _, flag := range []string{"service", "tag", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
 		if c.Flags().Changed(flag) {
@@ -184,7 +184,7 @@ func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text s
 	return a.print(found, func(p *page) { p.hits(found) })
 }
 
-// hits shows what a text names.
+// hits shows the batches, orders and lanes that a text names.
 func (p *page) hits(found operator.Lookup) {
 	if len(found.Hits) == 0 {
 		p.line("nothing has this id, key or name, or one that begins so; upper and lower case differ")

@@ -38,7 +38,7 @@ func (n *naming) stored(ctx context.Context, db *database, args []string) (batch
 	return rec, err
 }
 
-// find returns the batch that the first of args, or flags, name, or what is kept of it after
+// find returns the batch that the first of args, or flags, name, or its tombstone after
 // retention removed it (PrunedAt).
 func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")

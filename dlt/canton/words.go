@@ -32,9 +32,9 @@ func (m meaning) String() string {
 	return [...]string{"unclear", "duplicate", "in flight", "transient", "waits", "refused", "set-up", "internal"}[m]
 }
 
-// idWords is the table of error ids whose category is too wide for them. Only what stands here
-// as refused, and the categories that categoryWords calls so, ends a batch: these are the words
-// of the engine and of the confirming participants about the command itself. The sources are
+// idWords is the table of error ids whose category is too wide for them. Only an id that stands
+// here as refused, and the categories that categoryWords calls so, ends a batch: these are the
+// words of the engine and of the confirming participants about the command itself. The sources are
 // classes of digital-asset/canton; each explains its id.
 var idWords = map[string]meaning{
 	// ConsistencyErrors.

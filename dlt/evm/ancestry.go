@@ -70,14 +70,14 @@ func (l *line) missing(height uint64) (lowest, highest uint64) {
 	return max(height+1, highest-min(highest, linkWindow-1)), highest
 }
 
-// ancestry remembers one line of blocks: the highest that was linked. What is not linked is not
-// remembered.
+// ancestry remembers one line of blocks: the highest that was linked. A block that is not linked
+// is not remembered.
 type ancestry struct {
 	mu   sync.Mutex
 	line line // its hashes never change
 }
 
-// join lengthens a line by what is remembered below it.
+// join lengthens a line by the blocks that are remembered below it.
 func (a *ancestry) join(l *line) {
 	a.mu.Lock()
 	known := a.line

@@ -81,8 +81,8 @@ func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byt
 	return [65]byte{}, fmt.Errorf("its signature is not of account %s, or of another digest: the service must not hash the digest once more", account)
 }
 
-// readings returns what a signature may mean. Bytes that are r and s may be DER, too, by chance:
-// the account decides.
+// readings returns the possible readings of a signature. Bytes that are r and s may be DER, too,
+// by chance: the account decides.
 func readings(made []byte) (all []*ecdsa.Signature) {
 	if len(made) == 64 || len(made) == 65 {
 		var r, s secp256k1.ModNScalar
@@ -98,7 +98,7 @@ func readings(made []byte) (all []*ecdsa.Signature) {
 	return all
 }
 
-// What stands before the 65 bytes of a public key's point.
+// The prefixes of the 65 bytes of a public key's point.
 const (
 	// beforePoint is SubjectPublicKeyInfo of a key on secp256k1, which AWS and Google return, and
 	// which crypto/x509 does not read.

@@ -11,8 +11,8 @@ import (
 )
 
 // headSocket hears of new blocks over a WebSocket (eth_subscribe), as long as one call of Events
-// lasts. It opens another connection for one that has ended or was quiet. Polling finds what it
-// misses.
+// lasts. It opens another connection for one that has ended or was quiet. Polling finds the blocks
+// that it misses.
 type headSocket struct {
 	heads chan uint64
 	last  atomic.Uint64 // the last number that it heard
@@ -55,8 +55,8 @@ func (s *headSocket) missed(head uint64) {
 	}
 }
 
-// hear tells of new blocks until the connection ends or is quiet. What went wrong is not told: the
-// polling beside it says what a node answers.
+// hear tells of new blocks until the connection ends or is quiet. Its errors are not reported: the
+// polling beside it reports the node's.
 func (c *Client) hear(ctx context.Context, s *headSocket) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

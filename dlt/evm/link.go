@@ -42,7 +42,7 @@ func (l *linking) take(answers []answer) (isNew bool) {
 }
 
 // wanted returns the heights of the next headers to ask for. The next lower one is asked for in
-// any case: what was read at its height is another chain's.
+// any case: the block that was read at its height is another chain's.
 func (l *linking) wanted(height uint64) (heights []uint64) {
 	there := map[uint64]bool{}
 	for _, b := range l.read {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// takeLinks reads the answers about headers. What they do not show is asked for again.
+// takeLinks reads the answers about headers. A header that is missing is asked for again.
 func (p *picture) takeLinks(answers []answer) error {
 	before := len(p.line.hashes)
 	p.way.take(answers)

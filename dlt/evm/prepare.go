@@ -92,7 +92,7 @@ func (p *preparing) look(ctx context.Context) (v view, latest, pending uint64, e
 	return v, latest, pending, nil
 }
 
-// gasPrice asks what a unit of gas costs on a chain without a base fee.
+// gasPrice asks for the price of a unit of gas on a chain without a base fee.
 func (p *preparing) gasPrice(ctx context.Context) (*big.Int, error) {
 	answers, err := p.c.ask(ctx, opPrepare, p.e, []request{{"eth_gasPrice", nil}})
 	if err != nil {
@@ -246,7 +246,7 @@ func (p *preparing) gas(ctx context.Context, behind bool) (uint64, error) {
 		after = []any{"pending"}
 	}
 	estimate, reverts, err := p.estimate(ctx, call, after...)
-	if reverts != nil && behind { // they may be what it needs
+	if reverts != nil && behind { // the transactions before it may provide what it needs
 		return 0, p.notYet("the call would be taken back while earlier intents of the account are in no block: %s; with Intent.Gas nothing is estimated", reverts.Message)
 	}
 	if reverts != nil { // where the node was that said so, nobody knows

@@ -96,7 +96,7 @@ func (s *searched) reach(a evmtx.Address, nonce, height uint64, gap bool) {
 	s.change(a, nonce, func(r *reached) { r.height, r.gaps = height, gap || r.gaps })
 }
 
-// change changes what is remembered. The caller holds the lock.
+// change changes the memory. The caller holds the lock.
 func (s *searched) change(a evmtx.Address, nonce uint64, f func(*reached)) {
 	key := searchedFor{a, nonce}
 	r, there := s.by[key]

@@ -41,7 +41,8 @@ type Signer interface {
 	// account; an error, a panic or another account's signature means that nothing is sent now.
 	//
 	// Beside the intents it gets transfers of nothing from the account to itself, which use up a
-	// nonce that no intent has any more: a Signer that checks what it signs lets these pass.
+	// nonce that no intent has any more: a Signer that checks transactions before it signs them
+	// lets these pass.
 	//
 	// It may be called again for the same nonce, with higher fees or after a crash, and need not
 	// sign alike. It may be called concurrently, though never twice at once for one account by one

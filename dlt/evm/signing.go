@@ -63,9 +63,9 @@ func (o *SignerOptions) withDefaults() (SignerOptions, error) {
 }
 
 // SigningClient executes intents: it chooses the nonce, asks for fees and signatures, and replaces
-// what waits too long by a transaction of the same nonce with higher fees. It keeps no keys. Each
-// transaction is stored before it is sent. It never retries, follows no redirect, and starts no
-// goroutine that outlives a call, except for a Signer or Fees that does not return in time. All
+// a transaction that waits too long by one of the same nonce with higher fees. It keeps no keys.
+// Each transaction is stored before it is sent. It never retries, follows no redirect, and starts
+// no goroutine that outlives a call, except for a Signer or Fees that does not return in time. All
 // methods may be called concurrently.
 type SigningClient struct {
 	dlt.Unimplemented // SubmitList, Resolve

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// word is an answer of a node, or of somebody before it, and what it is taken for. Only words that
+// word is an answer of a node, or of a proxy before it, and its meaning. Only words that
 // stand in a table are certain; all others are doubt.
 type word struct {
 	status, code int

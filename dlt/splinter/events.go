@@ -103,7 +103,7 @@ func (c *Client) subscribeAt(ctx context.Context, p place, from string) (*websoc
 	return nil, c.refusal(opEvents, resp.StatusCode, e, v)
 }
 
-// received is what is kept of a frame, or the end of the stream. A frame has the changes of a
+// received is the kept part of a frame, or the end of the stream. A frame has the changes of a
 // transaction, of any size, and up to 256 wait to be taken: only its id is kept, or the text of
 // one that may be an echo.
 type received struct {

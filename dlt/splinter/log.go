@@ -102,7 +102,7 @@ func (l *logWriter) lease(ctx context.Context) {
 func (l *logWriter) add(id string) {
 	switch {
 	case l.epoch == 0:
-	case len(l.ids) >= maxUnsaid: // the journal fails: what is dropped here is a gap
+	case len(l.ids) >= maxUnsaid: // the journal fails: the ids that are dropped here leave a gap
 		l.begin(time.Now())
 	case l.client.logged.has(l.service, id): // replayed
 	default:

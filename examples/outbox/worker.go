@@ -59,7 +59,7 @@ func (j job) open() (s *shop, done func(), err error) {
 	return &shop{db: db, store: st, runner: runner}, done, nil
 }
 
-// report says on the standard error what a person should look at.
+// report prints, on the standard error, the events that a person should read.
 func report(_ context.Context, e batch.Event) {
 	if e.Kind == batch.EventDecision || e.Kind == batch.EventTrouble || e.Kind == batch.EventLaneHeld {
 		fmt.Fprintf(os.Stderr, "%s %.20s: %v\n", e.Kind, e.Key, e.Err)

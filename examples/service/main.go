@@ -50,7 +50,7 @@ func main() {
 	})
 }
 
-// run fills in what is not configured, and starts the service.
+// run fills in the missing parts of the configuration, and starts the service.
 func run(ctx context.Context, out io.Writer, c config, install bool) error {
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var simulated *sawtoothtest.Node

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// payment is what a client sends.
+// payment is the body of a client's request.
 type payment struct {
 	ID    string `json:"id"`
 	To    string `json:"to"`

@@ -86,7 +86,7 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 		return err
 	}
 
-	// First no more requests, then the end of what is under way at the ledger.
+	// First no more requests, then the end of the POSTs that are under way.
 	parts, ctx := errgroup.WithContext(ctx)
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	parts.Go(func() error { return runner.Run(delivering) })

@@ -5,7 +5,7 @@
 // docs/stores.md is the manual that goes with it.
 //
 //	go run ./examples/toystore
-//	go test -v -run TestStore ./examples/toystore    (the suite, and what it does not run)
+//	go test -v -run TestStore ./examples/toystore    (the suite, and the cases that it skips)
 package main
 
 import (

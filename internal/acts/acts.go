@@ -16,7 +16,8 @@ type Desk struct {
 	Store store.Store
 	// Quiet returns dlt.Traits.ResendQuiet of a service's ledger.
 	Quiet func(ctx context.Context, service batch.ServiceID) (time.Duration, error)
-	// Tell tells other processes what an act may have set free or ended; nil is nobody.
+	// Tell tells other processes which lanes or batches an act set free or ended; nil tells
+	// nobody.
 	Tell func(ctx context.Context, h store.Hint)
 	// Done is called after each act upon a batch, which is rec now; nil is nobody.
 	Done func(ctx context.Context, act batch.Act, rec batch.Record)

@@ -11,7 +11,7 @@ import (
 // that they remember (dlt.Traits.ResendQuiet). One batch shows it for all: a node that has said
 // PENDING of it, and says UNKNOWN of the same attempt later, was started anew in between, and
 // forgot every batch that was posted before it said PENDING. docs/resend.md has the proof. Nothing
-// here is needed for safety: what is forgotten costs a longer wait.
+// here is needed for safety: a restart that is forgotten costs a longer wait.
 type restarts struct {
 	mu    sync.Mutex
 	shown map[attempt]shown

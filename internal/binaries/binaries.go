@@ -25,7 +25,7 @@ var ErrMissing = errors.New("not installed")
 type Program struct {
 	name      string   // on the PATH
 	variable  string   // the environment variable that names another one
-	says      string   // is in what it prints with --version
+	says      string   // is in the output of --version
 	elsewhere []string // more places where it may be installed
 
 	npm   pack     // npm's package for this machine, if there is one

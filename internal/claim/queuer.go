@@ -75,7 +75,7 @@ type Options struct {
 }
 
 // Queuer goes round the lanes: it scans for lanes, takes from the table the lanes that are worth a
-// look, claims from them, hands the runs over, and notes in the table what it learned.
+// look, claims from them, hands the runs over, and notes in the table when each lane is due next.
 type Queuer struct {
 	sub     Submitter
 	o       *Options

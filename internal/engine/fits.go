@@ -56,7 +56,7 @@ func checkOrder(traits dlt.Traits, o Options) error {
 }
 
 // checkOneRun refuses a strategy with several runs of a lane at once if the ledger prepares each
-// batch by what it has prepared for those before it: two runs would get the same.
+// batch from the bytes of the batches before it: two runs would get the same bytes.
 func checkOneRun(traits dlt.Traits, o Options) error {
 	if traits.Prepares && traits.PreparesInOrder && traits.MaxInFlightPerService != 1 && !o.Strategy.OneRun() {
 		return BadOption("Strategy", o.Strategy.Name,

@@ -59,7 +59,7 @@ func (r *run) newPresence() *presence {
 	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forget: r.o.Retention, health: r.health, claims: r.table.Unfinished, rests: r.resting, since: r.restingSince, slow: max(calmRest, r.o.Rest), flow: r.events.TakeFlow}
 	p.row.meter = storeMeter(r.store.calls, r.vitals)
 	p.row.row = true
-	p.flow(time.Now()) // what was before this Run
+	p.flow(time.Now()) // the flow from before this Run does not count
 	if p.forget <= 0 {
 		p.forget = forgetInstances
 	}
@@ -211,7 +211,7 @@ func (p *presence) end(ctx context.Context) error {
 	return p.shown.End(ctx, p.store)
 }
 
-// Stats returns the counts of what is open, and the instances.
+// Stats returns the counts of open batches and orders, and the instances.
 func (e *Engine) Stats(ctx context.Context) (store.Stats, error) {
 	if lacks := (store.CanKeepTexts | store.CanCountOpen) &^ e.store.Abilities(); lacks != 0 {
 		return store.Stats{}, fmt.Errorf("Stats: %w: the store lacks %s", store.ErrUnsupported, lacks)

@@ -24,7 +24,7 @@ func (r *run) rest() time.Duration {
 	return 0
 }
 
-// calm returns the pause of what an idle Run does beside its scans; 0 while it is not idle.
+// calm returns the pause of an idle Run's work beside its scans; 0 while it is not idle.
 func (r *run) calm() time.Duration { return r.resting(calmRest) }
 
 // restingSince returns since when this Run is idle; zero while it is not. Scans leave out lanes

@@ -26,7 +26,7 @@ type services struct {
 	alike map[dlt.Traits]*terms
 }
 
-// service is what is known of a service.
+// service is one service as this process knows it.
 type service struct {
 	terms  *terms // nil after a panic
 	judged bool   // by the gate of this Run
@@ -41,7 +41,7 @@ func (s service) name() string {
 	return s.terms.Name
 }
 
-// terms is what a client says of a service. Services that are alike share one value.
+// terms are a client's name and traits for a service. Services that are alike share one value.
 type terms struct{ dlt.Traits }
 
 // resend is the rule by which batches may be sent again.
@@ -78,7 +78,7 @@ func (v *services) ask(s batch.ServiceID) (t dlt.Traits, err error) {
 	return t, nil
 }
 
-// known returns what is known of a service.
+// known returns the entry of a service.
 func (v *services) known(s batch.ServiceID) service {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -144,7 +144,7 @@ func (v *services) share(t dlt.Traits) *terms {
 	return shared
 }
 
-// put keeps what is known of a service. v.mu is held.
+// put keeps the entry of a service. v.mu is held.
 func (v *services) put(s batch.ServiceID, known service) {
 	if _, is := v.by[s]; !is && len(v.by) >= v.most {
 		maps.DeleteFunc(v.by, func(_ batch.ServiceID, k service) bool { return k.err == nil })

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing is what stands since an event, for Health.
+// standing keeps the conditions that last since an event, for Health.
 type standing struct {
 	mu        sync.Mutex
 	paused    time.Time // since when everything is

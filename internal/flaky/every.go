@@ -36,7 +36,7 @@ type Subject struct {
 }
 
 // Every makes each statement of each operation fail once, BEGIN and COMMIT included, in each way.
-// What an operation says must agree with what the database has afterwards: a success is stored
+// An operation's answer must agree with the database afterwards: a success is stored
 // whole, an error left nothing or the whole, and the operation done again comes to the same end.
 func Every(t *testing.T, s Subject) {
 	for _, o := range operations() {
@@ -60,7 +60,7 @@ type operation struct {
 	name string
 	set  func(e *trial) // makes what the operation works on
 	do   func(e *trial) (answer any, err error)
-	// undo, where the operation cannot simply be done again, takes back what it may have done, by
+	// undo, where the operation cannot simply be done again, takes back its possible effect, by
 	// its answer.
 	undo func(e *trial, answer any)
 	// parts says that the operation is several transactions, and may be done in part after an
@@ -145,8 +145,8 @@ func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind)
 	return true
 }
 
-// soon repeats what a lock may be in the way of: a server notices the end of a connection a moment
-// later.
+// soon repeats an operation that a lock may hold up: a server notices the end of a connection a
+// moment later.
 func (e *trial) soon(done func() bool) {
 	for end := time.Now().Add(30 * time.Second); !done() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)

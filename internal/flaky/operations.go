@@ -111,7 +111,7 @@ func act(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch
 	}
 }
 
-// operations are all that change what is stored.
+// operations are all operations that change stored data.
 func operations() []operation {
 	return slices.Concat(adds(), deliveries(), acts(), upkeep(), ordering())
 }
@@ -197,7 +197,7 @@ func deliveries() []operation {
 				}
 				return named, err
 			},
-			undo: func(e *trial, _ any) { // what may be claimed is put back, and all wait again
+			undo: func(e *trial, _ any) { // the claimed batches are put back, and all wait again
 				var back []store.Outcome
 				for _, c := range e.kept.([]store.Claim) {
 					back = append(back, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From})
@@ -235,7 +235,7 @@ func deliveries() []operation {
 				slices.Sort(named)
 				return named, err
 			},
-			undo: func(e *trial, answer any) { // what is leased and not named is looked at by nobody
+			undo: func(e *trial, answer any) { // nobody reads rows that are leased and not named
 				known := map[batch.ID]bool{}
 				for _, id := range answer.([]batch.ID) {
 					known[id] = true

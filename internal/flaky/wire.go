@@ -34,7 +34,7 @@ type wire struct {
 	broken   error             // why nothing is read any more
 	lose     error             // why the next answer is lost
 	ends     bool              // the server says in its place that it ends the connection
-	last     []byte            // what is still to be read of that
+	last     []byte            // the part of it that is not read yet
 	doomed   bool              // the COMMIT on its way is answered with ROLLBACK
 	in       []byte            // the head of a message from the server
 	rest     int               // how much of its body is to come

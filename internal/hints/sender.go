@@ -30,12 +30,12 @@ type sender struct {
 	mu     sync.Mutex
 	next   store.Hint
 	lanes  map[batch.ServiceID]struct{} // of next
-	under  bool                         // a timer or a Tell is under way, which takes what is next
+	under  bool                         // a timer or a Tell is under way, which takes next
 	free   time.Time                    // when the next Tell may begin
 	pauses *backoff.ExponentialBackOff  // of failures in a row; nil after a success
 }
 
-// add adds to what is told next. The first hint leaves at once, those after it together.
+// add adds to the next hint. The first hint leaves at once, those after it together.
 func (s *sender) add(h store.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *sender) start() {
 	go s.send()
 }
 
-// send tells what has been added. A failure loses it: a scan finds the same.
+// send tells the added hint. A failure loses it: a scan finds the same.
 func (s *sender) send() {
 	s.mu.Lock()
 	h := s.next

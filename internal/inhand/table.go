@@ -65,7 +65,7 @@ type Table struct {
 	wake chan struct{} // of Run, capacity one
 
 	mu      sync.Mutex // of all parts
-	asked   *sync.Cond // Run has asked what was due, or has ended
+	asked   *sync.Cond // Run has asked the questions that were due, or has ended
 	entries entries
 	runs    runs
 	refused refusals

@@ -36,8 +36,8 @@ type servers struct {
 
 var shared servers
 
-// Main runs the tests of a package, stops what they started, the servers last, and returns
-// the exit code, which is 1 if goroutines are left.
+// Main runs the tests of a package, stops the processes that they started, the servers last, and
+// returns the exit code, which is 1 if goroutines are left.
 func Main(m *testing.M, stop ...func()) int {
 	return leak.Check(m, append([]func(){shared.stop}, stop...)...)
 }

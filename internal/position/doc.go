@@ -62,7 +62,7 @@
 // missed. (An old look at pg_locks that is reported late does harm only with a recovery from a
 // crash between the two.)
 //
-// # What it holds for
+// # Where the rule holds
 //
 // Ids and locks are facts about one server's life, and keys are facts about some tables. After a
 // restart or a failover, which pg_postmaster_start_time shows, all is forgotten; so it is where

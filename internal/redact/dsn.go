@@ -15,7 +15,7 @@ var suspicious = regexp.MustCompile(`(?i)://|password`)
 // DSN hides passwords in a text that may quote data source names or addresses.
 func DSN(text string) string { return passwords.ReplaceAllString(text, hidden) }
 
-// Argument hides, in a text that quotes what a person typed, an argument that may be a data source
+// Argument hides, in a text that quotes a command line, an argument that may be a data source
 // name, or the part of it that the text quotes: people type one in the wrong place, with spaces
 // and quotes that DSN does not foresee. written are the forms in which the text may have the
 // argument; each counts in quotes, too.

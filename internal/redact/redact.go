@@ -2,9 +2,9 @@
 // the command. Nothing else in this module hides a secret.
 //
 //   - [Redactor] hides known secrets: [HeaderSecrets], [TokenSecrets] and [URLSecrets] find them
-//     in what a request is made of, and [Cause] makes an error of net/http fit to be shown.
+//     in the parts of a request, and [Cause] makes an error of net/http fit to be shown.
 //   - [ShownURL] names an endpoint, [BareEndpoint] cuts a name that somebody else gave.
-//   - [DSN] and [Argument] hide data source names, and what a person typed in place of one.
+//   - [DSN] and [Argument] hide data source names, and a text that was typed in place of one.
 package redact
 
 import (

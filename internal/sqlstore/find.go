@@ -54,7 +54,7 @@ func (s *Store) Find(ctx context.Context, q store.FindQuery) (found []batch.Reco
 	return found[:n], more || n < len(found), nil
 }
 
-// ofIDs are the records of batches, or what is kept of them.
+// ofIDs returns the records of batches, or of their tombstones.
 func (s *Store) ofIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch.Record, error) {
 	keys := make([]batch.Key, len(ids))
 	for i, id := range ids {

@@ -30,7 +30,7 @@ func (c *TombCols) Key() batch.Key {
 	return batch.Key{Service: batch.ServiceID(c.Service), ID: batch.ID(c.ID)}
 }
 
-// Record is what is left of the batch.
+// Record is the part of the batch's record that the tombstone keeps.
 func (c *TombCols) Record() batch.Record {
 	r := batch.Record{
 		Key: c.Key(), State: batch.State(c.State), Version: c.Version, Attempt: int(c.Attempt), DataChangeID: c.Change,

@@ -10,14 +10,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Counter is a store that counts what is open, and keeps the counts.
+// Counter is a store that counts open batches and orders, and keeps the counts.
 type Counter interface {
 	Store
 	CountOpen(ctx context.Context) (store.Totals, error)
 }
 
-// Refresh counts what is open, if the kept counts are old enough ([store.StatsTurn.Due]) and
-// nobody else counts; true says that it did. It also forgets instances.
+// Refresh counts open batches and orders, if the kept counts are old enough
+// ([store.StatsTurn.Due]) and nobody else counts; true says that it did. It also forgets
+// instances.
 func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error) {
 	q, err := q.Bounded()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package tier says in a test what it needs and how often it runs. Only tests import it.
+// Package tier lets a test say which servers it needs and how often it runs. Only tests import it.
 //
 //   - make quick runs what needs no server and takes little time, without the race detector.
 //   - make test runs all packages so, with servers, and the packages in which much happens at once

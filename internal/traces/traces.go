@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Finder counts what it drops. The zero value is ready. Its methods may be called concurrently.
+// Finder counts the contexts that it drops. The zero value is ready. Its methods may be called
+// concurrently.
 type Finder struct{ dropped atomic.Uint64 }
 
 // Dropped returns how many contexts were dropped.

@@ -26,7 +26,7 @@ const role = "DLTBATCH_YARD_ROLE"
 const (
 	roleLedger = "ledger" // says its URL and serves until its standard input ends
 	roleJob    = "job"    // reads a job, and writes a result
-	roleAdds   = "adds"   // reads a job, adds its batches one by one, and writes what it can tell of each
+	roleAdds   = "adds"   // reads a job, adds its batches one by one, and writes the times of each
 )
 
 // asChild does a child's work, and reports whether this process is a child.
@@ -72,7 +72,7 @@ func serveLedger(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// serve reads a job, does it, and writes what came of it.
+// serve reads a job, does it, and writes its result.
 func serve[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T, error)) error {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
@@ -148,7 +148,7 @@ func inChild(ctx context.Context, j job) (r result, err error) {
 	return r, inProcess(ctx, roleJob, j, &r)
 }
 
-// inProcess gives a job to a process of its own, and reads what came of it.
+// inProcess gives a job to a process of its own, and reads its result.
 func inProcess(ctx context.Context, as string, j job, came any) error {
 	cmd, err := child(ctx, as)
 	if err != nil {

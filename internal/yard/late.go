@@ -84,7 +84,8 @@ func (w *work) part(j job) iter.Seq[batch.Batch] {
 	}
 }
 
-// apart lets other processes add the batches one by one, and takes over what they tell of them.
+// apart lets other processes add the batches one by one, and takes over the times that they
+// report.
 func (w *work) apart(ctx context.Context, j job) error {
 	parts := make([][]told, j.Apart)
 	g, ctx := errgroup.WithContext(ctx)
@@ -115,7 +116,7 @@ func (w *work) apart(ctx context.Context, j job) error {
 	return nil
 }
 
-// add is the work of the process that adds: it returns what it can tell of each batch.
+// add is the work of the process that adds: it returns the times of each batch.
 func (j job) add(ctx context.Context) ([]told, error) {
 	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
 	w.begin = j.Began

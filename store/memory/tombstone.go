@@ -24,7 +24,7 @@ func (s *Store) bury(e *entry, now time.Time) {
 	}
 }
 
-// remains returns what is kept of a batch that was removed. s.mu is held.
+// remains returns the tombstone of a batch that was removed. s.mu is held.
 func (s *Store) remains(key batch.Key) (batch.Record, bool) {
 	t := s.tombs[key.ID]
 	if t == nil || t.Key != key {

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Tx is a transaction of a [Store]: nobody sees what is added in it before Commit. It stands for
+// Tx is a transaction of a [Store]: nobody sees its batches before Commit. It stands for
 // the application's transaction in a test of a service that uses AddTx. As in a database, an Add
 // of another caller that has one of its ids or keys waits until it ends. So two transactions that
 // add the same ids crosswise wait for each other, until one of their contexts ends.
@@ -19,7 +19,7 @@ type Tx struct {
 	s     *Store
 	ended chan struct{} // closed by Commit and Rollback
 
-	// What was added. s.mu guards it.
+	// The additions. s.mu guards them.
 	batches  []*entry
 	byID     map[batch.ID]*entry
 	byChange map[changeKey]*entry
@@ -41,7 +41,7 @@ func (s *Store) Begin() *Tx {
 	return t
 }
 
-// Commit stores what was added. The error says that the transaction has ended already.
+// Commit stores the additions. The error says that the transaction has ended already.
 func (t *Tx) Commit() error {
 	return t.end("commit", func() {
 		for _, e := range t.batches {
@@ -53,7 +53,7 @@ func (t *Tx) Commit() error {
 	})
 }
 
-// Rollback forgets what was added. The error says that the transaction has ended already, so that
+// Rollback forgets the additions. The error says that the transaction has ended already, so that
 // it does no harm after a Commit.
 func (t *Tx) Rollback() error { return t.end("rollback", func() {}) }
 

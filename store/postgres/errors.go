@@ -22,7 +22,7 @@ type SettingError struct {
 	Setting string
 	Have    string
 	Want    string
-	Why     string // what would go wrong
+	Why     string // the harm that it would do
 	Do      string // the remedy
 }
 

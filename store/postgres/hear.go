@@ -57,12 +57,12 @@ type ear struct {
 // listening is a session that listens.
 type listening struct {
 	changed chan struct{}              // capacity one: a listener came or went
-	back    chan struct{}              // capacity one: what a listener told has arrived
+	back    chan struct{}              // capacity one: the listener's own notification has arrived
 	tested  map[introduction]time.Time // when; only the tests use it
 	proven  bool                       // something has arrived; only the tests use it
 }
 
-// introduction is what a listener tells the others of itself.
+// introduction is a listener's message about itself to the others.
 type introduction struct {
 	id    string
 	wants store.Topics
@@ -221,7 +221,7 @@ func (s *Store) heard(on *listening, h store.Hint) {
 }
 
 // tests lets each new listener, and once a minute every listener, tell the others that it listens.
-// What it tells goes through the pool, as all hints do, and has to arrive at the session.
+// Its hint goes through the pool, as all hints do, and has to arrive at the session.
 func (s *Store) tests(ctx context.Context, on *listening) error {
 	tick := time.NewTicker(testEvery)
 	defer tick.Stop()

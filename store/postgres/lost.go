@@ -43,7 +43,7 @@ type witness struct {
 	at      time.Time
 }
 
-// witnessed is what a process knows of its own commits.
+// witnessed is a process's memory of its own commits.
 type witnessed struct {
 	mu     sync.Mutex
 	server string        // when the server was started that has all witnesses
@@ -263,8 +263,8 @@ func (s *Store) report(ctx context.Context, err error) error {
 	return err
 }
 
-// contradicted takes what a process knows better than the database about batches that it was about
-// to post again.
+// contradicted takes facts that a process knows better than the database, about batches that it
+// was about to post again.
 func (s *Store) contradicted(outcomes []store.Outcome) {
 	var proof []string
 	for _, o := range outcomes {

@@ -34,7 +34,7 @@
 // # Other processes
 //
 // Each commit is a hint to the other processes. On Linux a process that hears ([Store.Hear]) waits
-// for inotify to say that the log was written, and then reads what is new. An idle process costs
+// for inotify to say that the log was written, and then reads the new rows. An idle process costs
 // nothing; after each commit of anybody it looks for up to a second, until the disk must have
 // taken the commit. A batch of an AddTx needs no hint of its own. On other systems, and for a
 // database in memory, nobody hears: scans find the batches of others.

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrTxEnded means that SQLite has ended the application's transaction, as it does where the disk
-// is full: roll back, and do nothing else in it. What is done in it would be committed at once,
+// is full: roll back, and do nothing else in it. Any further statement would be committed at once,
 // each statement alone.
 var ErrTxEnded = errors.New("dltbatch: SQLite has ended the transaction: only roll it back")
 

@@ -18,7 +18,7 @@ import (
 // replaced, stop every process that has it open.
 type FileError struct {
 	Path string // of the file
-	Now  string // says what is there
+	Now  string // describes the file that is there
 }
 
 // Error implements error.
@@ -26,7 +26,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("dltbatch: sqlite: the open file %s was removed or replaced: %s", e.Path, e.Now)
 }
 
-// What stands at the path of a file.
+// The kinds of thing at the path of a file.
 const (
 	nowMissing = "no file is there"
 	nowAnother = "another file is there"

@@ -69,7 +69,8 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	return ctx.Err()
 }
 
-// seen is what a [watch] has seen: a commit may have been written, or the log's times were set.
+// seen is an observation of a [watch]: a commit may have been written, or the log's times were
+// set.
 type seen struct{ written, touched bool }
 
 // hearing is one Hear.
@@ -141,7 +142,7 @@ func (h *hearing) wait(ctx context.Context, until time.Time) (seen, error) {
 	}
 }
 
-// look reads what is new, and gives a hint about it.
+// look reads the new rows, and gives a hint about them.
 func (h *hearing) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -175,7 +176,7 @@ type mark struct {
 	Begun bool  `db:"-"`
 	Last  int64 `db:"last"`
 	N     int64 `db:"n"`
-	Ahead bool  `db:"ahead"` // the clock stepped back behind it, so that what is new does not show
+	Ahead bool  `db:"ahead"` // the clock stepped back behind it, so that new rows do not show
 }
 
 // names is how many lanes, or batches, one hint names at most.
@@ -185,7 +186,7 @@ const names = 500
 type topic struct {
 	store.Topics
 	mark string // reads the mark
-	news string // reads what is new between two marks, names+1 at most; "" where nothing is named
+	news string // reads the new rows between two marks, names+1 at most; "" where nothing is named
 	name func(ctx context.Context, t *session, statement string, from, to mark, h *store.Hint) (n int, err error)
 }
 
@@ -203,7 +204,7 @@ func (s *Store) topics() [topics]topic {
 	}
 }
 
-// look adds what is new since a mark to a hint, and moves the mark.
+// look adds the new rows since a mark to a hint, and moves the mark.
 func (p topic) look(ctx context.Context, t *session, last *mark, h *store.Hint) error {
 	found, err := sqlstore.Query[mark](ctx, t, p.mark)
 	if err != nil {

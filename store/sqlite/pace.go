@@ -24,7 +24,7 @@ const (
 type pace struct {
 	due   time.Time     // the next read; zero: none
 	pause time.Duration // after it
-	free  time.Time     // no read comes before it; it is past by what was spared
+	free  time.Time     // no read comes before it; it lies in the past by the time that was spared
 }
 
 // wrote takes note of a write that was seen. It does not wait for the end of a long pause, which

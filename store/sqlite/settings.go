@@ -22,7 +22,7 @@ type setting struct {
 	commits bool
 }
 
-// place is what a value is judged by.
+// place has the facts about a database on which the judgement of a value depends.
 type place struct {
 	memory bool // the database is in memory: nothing survives anyway
 	single bool // the pool has one connection

@@ -48,7 +48,7 @@ func newWatch(f *files) (*watch, error) {
 // close ends wait, too.
 func (w *watch) close() { _ = w.events.Close() }
 
-// wait returns what has happened since the last wait. It waits for something, for d at most.
+// wait returns the events since the last wait. It waits for something, for d at most.
 func (w *watch) wait(d time.Duration) (seen, error) {
 	raw, err := w.events.SyscallConn()
 	if err != nil {

@@ -194,7 +194,7 @@ func listAge(f *fixture) {
 	}
 }
 
-// A tag selects what was added with it, whatever has happened to it since, in the order of a list,
+// A tag selects the batches that were added with it, in any state, in the order of a list,
 // page by page, and goes with the batch.
 func listTag(f *fixture) {
 	f.needs(store.CanList)
@@ -251,7 +251,7 @@ func listTag(f *fixture) {
 	require.Equal(f, []batch.ID{"f", "e", "d"}, f.list(store.ListQuery{Tag: batch.Tag{Value: "4711"}}), "only a tombstone is left")
 }
 
-// Against the order: what a list has, from its end, page by page; and what stands before a batch.
+// Against the order: a list from its end, page by page, and the batches before a batch.
 func listNewest(f *fixture) {
 	f.needs(store.CanList)
 	f.oneOfEach()

@@ -113,7 +113,7 @@ func preparedKept(f *fixture) {
 	assert.Equal(f, "kept", string(f.pendingOf(9, f.u(0.5), "s")[0].Prepared))
 }
 
-// grown is what a claim of the batch's present version keeps beside what it saw.
+// grown is the bytes that a claim of the batch's present version keeps beside those that it saw.
 func (f *fixture) grown(id batch.ID, more string) store.Prepared {
 	p := f.prepared(id, "")
 	p.Was = bytes.Clone(f.rows[id].row.Prepared)

@@ -59,7 +59,7 @@ func (f *fixture) remains(got batch.Record) {
 	require.Equal(f, want, like(f, want, got), "what remains of %s", got.Key)
 }
 
-// refuses adds batches of which one has ended, and returns what is left of that.
+// refuses adds batches of which one has ended, and returns the tombstone of that one.
 func (f *fixture) refuses(bs ...batch.Batch) batch.Record {
 	f.Helper()
 	err := f.st.Add(f.ctx, bs...)

@@ -102,7 +102,7 @@ func (q ListQuery) Bounded() ListQuery {
 
 // FindQuery asks for orders by an id, a caller's key, or the beginning of one of them.
 type FindQuery struct {
-	// ID or Key is what is looked for; the other is empty.
+	// ID or Key is the text to find; the other is empty.
 	ID  ID
 	Key string
 	// Begins says that only the beginning is given.
@@ -168,7 +168,7 @@ func (q NextQuery) Cut(sizes []int) int {
 }
 
 // Ref is an order at a version. Stores fill in TraceParent and Created, which never change, and do
-// without them in what they are given.
+// without them in the orders that they are given.
 type Ref struct {
 	ID          ID
 	Version     int64

@@ -72,7 +72,7 @@ type refusal struct {
 	id      string
 	cause   string
 	context map[string]string
-	// definite is what a completion says of definite_answer; "" leaves the key out, as the
+	// definite is a completion's definite_answer; "" leaves the key out, as the
 	// verdicts of mediators and of confirming participants do.
 	definite string
 }

@@ -55,7 +55,7 @@ func result(id json.RawMessage, v any) map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "result": v}
 }
 
-// providerPrefix is what a Provider puts before the text of each error.
+// providerPrefix stands before the text of each error of a Provider.
 const providerPrefix = "proxy-nodefleet.error: "
 
 // failed is the answer of an error, in the words of the node.

@@ -11,7 +11,7 @@ import (
 
 const acceptEncoding = "Accept-Encoding"
 
-// AcceptEncoding sets what a request asks for: the caller's words, or an answer as it is. Without
+// AcceptEncoding sets the request's Accept-Encoding: the caller's, or "identity". Without
 // this header net/http would ask for a compressed one.
 func AcceptEncoding(h http.Header) {
 	if h[acceptEncoding] == nil {
@@ -33,8 +33,9 @@ func acceptable(value string) bool {
 }
 
 // Decode replaces the body of an answer that is compressed by gzip, whether it was asked for or
-// not, by what was compressed. So whoever bounds what it reads of the body bounds that. The body
-// of an answer in any other encoding cannot be read, and its error names the encoding.
+// not, by what was compressed. So a limit on the bytes that a caller reads is a limit on the
+// decompressed bytes. The body of an answer in any other encoding cannot be read, and its error
+// names the encoding.
 func Decode(resp *http.Response) {
 	switch encoding := strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ", ")); encoding {
 	case "", "identity":

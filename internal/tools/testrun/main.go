@@ -58,7 +58,7 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// run runs the command, prints what it says, and adds to the results.
+// run runs the command, prints its output, and adds to the results.
 func (r run) run(total *results) {
 	args := r.args
 	if r.args[0] == "test" {

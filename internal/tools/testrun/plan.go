@@ -8,8 +8,8 @@ type run struct {
 	args   []string
 }
 
-// plans are what is run, by the argument. Stages follow each other; the lines of a stage run at
-// the same time, since each waits at times; the runs of a line follow each other.
+// plans are the commands to run, by the argument. Stages follow each other; the lines of a stage
+// run at the same time, since each waits at times; the runs of a line follow each other.
 var plans = map[string]func() [][][]run{
 	// Between two edits. Four packages at a time, since the tests of many wait for sockets: two
 	// took 219 s for 175 s of CPU.

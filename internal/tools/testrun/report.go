@@ -23,7 +23,7 @@ type event struct {
 type counts struct{ passed, failed int }
 
 // report prints the important events, counts them, and notes in total how each test ended. The
-// error is about what is no event: the events behind it are lost.
+// error is about a line that is no event: the events behind it are lost.
 func report(r io.Reader, total *results) (n counts, err error) {
 	outputs := map[test][]string{} // kept until the test ends well
 	var took []event               // whole tests

@@ -6,7 +6,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Session is what a store knows of one connection, for as long as the connection lives. Only the
+// Session is a store's knowledge of one connection, for as long as the connection lives. Only the
 // caller who has the connection uses it.
 type Session struct {
 	Since   time.Time // when the store got the connection for the first time

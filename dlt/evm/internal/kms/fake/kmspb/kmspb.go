@@ -15,7 +15,7 @@ func (p *PublicKey) GetPem() string {
 	return p.Pem
 }
 
-// Digest is what is signed.
+// Digest is the hash to be signed.
 type Digest struct{ Digest *Digest_Sha256 }
 
 // Digest_Sha256 has 32 bytes. The name is the SDK's.

@@ -1,7 +1,7 @@
 // Package types is a fake of github.com/aws/aws-sdk-go-v2/service/kms/types.
 package types
 
-// MessageType says what is signed.
+// MessageType says whether a message or its hash is signed.
 type MessageType string
 
 // MessageTypeDigest is for a digest, which is signed as it is.
