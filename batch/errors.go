@@ -38,8 +38,8 @@ var (
 
 // EndedError means that an added batch was added before, under this id or this DataChangeID, and
 // that retention removed it after it had ended as Rejected or Invalid. Nothing of the call was
-// stored. Whoever still wants the effect adds a batch under a new id: that is a decision, because
-// a person may have cancelled the first one. It wraps [ErrEnded].
+// stored. An application that still wants the effect adds a batch under a new id: that is a
+// decision, because a person may have cancelled the first one. It wraps [ErrEnded].
 type EndedError struct {
 	// Record is the part of the removed batch's record that its tombstone keeps.
 	Record Record `json:"record"`

@@ -58,11 +58,12 @@ type Options struct {
 	// logged and not shown.
 	Actor func(*http.Request) (string, error)
 	// Title is the product and the environment that each page names, such as "payments,
-	// production": whoever has several consoles open sees which one this is. Defaults to dltbatch.
+	// production": a person who has several consoles open sees which one this is. Defaults to
+	// dltbatch.
 	Title string
 	// Describe returns facts of the application about a batch, such as {"invoice",
 	// "4711"} and {"amount", "5 EUR"}: the console itself never shows a payload. Every visitor
-	// sees the answer, whoever may act. It gets a copy of the batch as added, without
+	// sees the answer, also one who may not act. It gets a copy of the batch as added, without
 	// Transactions, SignerPublicKey and Trace, and may be called concurrently. A page waits for it
 	// for a second. A panic is contained, and logged without its value. The first 30 fields are
 	// shown. Nothing is described by default.

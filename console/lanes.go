@@ -55,7 +55,7 @@ func (r laneRow) has(s batch.State) bool {
 	return slices.ContainsFunc(r.Attempted, func(c stateCount) bool { return c.State == s })
 }
 
-// laneView is a view of the lanes: those of which it holds, under a title.
+// laneView is one list of lanes, with its title and the condition that selects a lane for it.
 type laneView struct {
 	name, title string
 	holds       func(laneRow) bool

@@ -39,7 +39,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, age time.Duration, err er
 	return s.within(ctx, 0)
 }
 
-// lazy is get for a visitor whom nobody waits for: an answer that is half a minute old will do.
+// lazy is get for a page that nobody waits for: an answer that is half a minute old will do.
 func (s *shared[T]) lazy(ctx context.Context) (value T, age time.Duration, err error) {
 	return s.within(ctx, shareLazy)
 }

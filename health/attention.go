@@ -158,7 +158,8 @@ type Counts struct {
 	ReadAt time.Time     `json:"read_at,omitzero"`
 	Age    time.Duration `json:"age,omitzero"`
 	// Waiting are batches that have to be posted, or posted again. Undecided need a person's
-	// decision: among them are those that have not moved for Options.StuckAfter. Halted are lanes.
+	// decision: this includes batches that have not moved for Options.StuckAfter. Halted are
+	// lanes.
 	Waiting   int `json:"waiting,omitzero"`
 	Undecided int `json:"undecided,omitzero"`
 	Halted    int `json:"halted,omitzero"`

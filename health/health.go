@@ -138,8 +138,8 @@ type Health struct {
 	// Hints say whether this Runner hears what other processes do, so that it looks at once.
 	// Otherwise it finds that by scans (Options.ScanInterval).
 	Hints Hints `json:"hints,omitzero"`
-	// Rest is Options.Rest: while nothing is open its loops, and whoever counts, look once in so
-	// long, so their silence is judged by it.
+	// Rest is Options.Rest: while nothing is open its loops, and the counting of batches, run once
+	// in so long, so their silence is judged by it.
 	Rest time.Duration `json:"rest,omitzero"`
 	// Counts are what this Runner read last of all batches of the database.
 	Counts Counts `json:"counts,omitzero"`

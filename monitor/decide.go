@@ -300,7 +300,8 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 
 // noTrace handles an answer that has no trace of the batch. An accepted batch that others may
 // follow is in doubt from the first such answer on, and nothing of its lane leaves: if the ledger
-// lost it, whatever leaves now would overtake it. An answer that shows the batch ends the doubt.
+// lost it, any batch that leaves now would overtake it. An answer that shows the batch ends the
+// doubt.
 func (d *decider) noTrace() Verdict {
 	v := d.absent()
 	if v.Outcome == nil && d.passable() {

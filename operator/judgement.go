@@ -80,7 +80,7 @@ func (k IncidentKind) errorKind() batch.ErrorKind {
 	return batch.KindUnavailable
 }
 
-// instances judges those that live and those that have gone.
+// instances judges the instances, live ones and gone ones.
 func (x *judgement) instances() {
 	if !x.Counted {
 		return
@@ -334,7 +334,7 @@ func (i *Incident) take(g Group) {
 	default:
 		return
 	}
-	if held.All || !i.Example.Control.Closed() { // whatever pauses a lane, everything comes first
+	if held.All || !i.Example.Control.Closed() { // a pause of everything comes before any pause of a lane
 		i.Example.Control = held
 	}
 	i.control(i.Example.Control)

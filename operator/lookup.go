@@ -24,7 +24,7 @@ const (
 
 // Lookup is an answer of [Desk.Lookup].
 type Lookup struct {
-	Hits []Hit `json:"hits"` // those of the whole text first
+	Hits []Hit `json:"hits"` // exact hits first
 	// More says that the text begins other names, too.
 	More bool `json:"more,omitzero"`
 }
@@ -127,7 +127,7 @@ func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Re
 func (d *Desk) tagged(ctx context.Context, text string, limit int, found *Lookup) error {
 	tag, err := batch.ParseTag(text)
 	if err != nil || tag.Validate() != nil || !d.store.Abilities().Has(store.CanList) {
-		return nil //nolint:nilerr // no batch has a tag that is none
+		return nil //nolint:nilerr // no batch has an invalid tag
 	}
 	recs, next, err := d.store.List(ctx, store.ListQuery{Tag: tag, Limit: store.FindQuery{Limit: limit}.Bounded().Limit})
 	for _, rec := range recs {

@@ -18,7 +18,7 @@ type SearchQuery struct {
 	// Filter is as in a [Bulk]. It selects open batches only: with Quarantined set nothing
 	// matches.
 	Filter
-	// Trace is the id of a trace: that of the TraceParent with which the batch was added. 32
+	// Trace is the trace id in the TraceParent with which the batch was added: 32
 	// hexadecimal digits.
 	Trace string
 	// Attempts is the least number of attempts.
@@ -43,7 +43,7 @@ type Searched struct {
 // Search reads the open batches, the oldest first, and returns those that match. Its cost grows
 // with the number of open batches, up to q.Within; it changes nothing. It needs a store with
 // [store.CanList], and with [store.CanSurvey] if q has causes. The error is a [*batch.InputError]
-// for a Trace that is none, and for a [Filter] with an age below 0 or an empty list.
+// for an invalid Trace, and for a [Filter] with an age below 0 or an empty list.
 func (d *Desk) Search(ctx context.Context, q SearchQuery) (Searched, error) {
 	if id, err := hex.DecodeString(q.Trace); err != nil || len(id) != 16 && q.Trace != "" {
 		return Searched{}, fmt.Errorf("search: %w", &batch.InputError{

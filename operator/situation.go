@@ -155,7 +155,7 @@ func (d *Desk) left(ctx context.Context, instances []store.Instance) (map[string
 	if len(left) == 0 {
 		return left, nil
 	}
-	// The oldest come first, and those who have gone left the older ones.
+	// The oldest come first, and instances that have gone left the older batches.
 	rows, _, err := d.store.List(ctx, store.ListQuery{States: []batch.State{batch.Submitting}, Limit: leftRows})
 	if err != nil {
 		return nil, err

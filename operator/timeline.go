@@ -55,7 +55,7 @@ type Step struct {
 	By string `json:"by,omitzero"`
 	// Attempt is the number of the attempt; 0 where the step is about none.
 	Attempt int `json:"attempt,omitzero"`
-	// Endpoint, StatusCode, Code and Took are those of the attempt's [batch.Report].
+	// Endpoint, StatusCode, Code and Took are the fields of the attempt's [batch.Report].
 	Endpoint   string        `json:"endpoint,omitzero"`
 	StatusCode int           `json:"status_code,omitzero"`
 	Code       int           `json:"code,omitzero"`
@@ -204,7 +204,7 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 	t.add(Step{At: r.PrunedAt, Kind: StepRemoved, Tone: TonePlain, Title: "Removed by retention"})
 }
 
-// unreported adds the last attempt, of which there is no report. The record has the time of the
+// unreported adds the last attempt if it has no report. The record has the time of the
 // last POST, which may be that of an earlier attempt: a report is never older than the POST that
 // it is about.
 func (t *timeline) unreported(reports []batch.Report) {

@@ -1,5 +1,5 @@
 // Package shards divides the lanes of an application over several PostgreSQL schemas, which may be
-// on several servers, for those who need more than one server carries: docs/scale.md says when.
+// on several servers: docs/scale.md says when an application needs that.
 //
 // A shard is one schema, with everything of its lanes: batches, outcomes, history, controls,
 // tombstones. So every promise of the library holds in it as it does in a single schema. The

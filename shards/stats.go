@@ -68,7 +68,7 @@ func sum(list []store.Stats) store.Stats {
 	return all
 }
 
-// earlier is the first of two times, of which a zero one is none.
+// earlier returns the earlier of two times. A zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -44,7 +44,7 @@ type Hint struct {
 	Many Topics
 	// Lanes are services, of TopicLanes.
 	Lanes []batch.ServiceID
-	// Finals are the [KeyHash] of batches, of TopicFinals, and OrderFinals those of orders, of
+	// Finals are the [KeyHash] of batches, for TopicFinals, and OrderFinals those of orders, for
 	// TopicOrderFinals.
 	Finals, OrderFinals []uint64
 }
@@ -54,7 +54,7 @@ type Hint struct {
 type Listener struct {
 	ID    string // who listens: it gets no hint that is [Hint].From it
 	Wants Topics // the topics that it listens to; others get to know of them ([Hint].Hears)
-	// Heard gets the hints about one of these topics, and those that say who listens.
+	// Heard gets the hints about one of these topics, and the hints about listeners.
 	Heard func(Hint)
 	// Live is called once a test has shown that hints arrive, and after each further test. What
 	// happened before the first call may not have been heard.

@@ -30,7 +30,7 @@ type app struct {
 	user     func() (string, error) // the operating system's name of the caller
 	open     func(ctx context.Context, t target) (*database, error)
 	colour   bool // out is a terminal
-	width    int  // of the terminal that out is; 0: it is none
+	width    int  // of the terminal that out is; 0: out is no terminal
 
 	target target
 	args   []string // as they were typed

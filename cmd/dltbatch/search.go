@@ -21,7 +21,7 @@ var causesKnown = []batch.Cause{
 	operator.CauseUnknown,
 }
 
-// kindsKnown are the kinds of error by which a filter may select: those of a batch's last error.
+// kindsKnown are the kinds of a batch's last error by which a filter may select.
 var kindsKnown = []batch.ErrorKind{
 	batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt, batch.KindFailed,
 	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,

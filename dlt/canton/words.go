@@ -148,7 +148,7 @@ var plainWords = map[int]meaning{
 const ownField = "user_id"
 
 // meaning looks at the id first, since a category is often too wide, then at the category, and
-// at the gRPC code if a redacted or old error has neither. Whatever stands in no table is
+// at the gRPC code if a redacted or old error has neither. An answer that stands in no table is
 // internal, and so never final.
 func (f failure) meaning() meaning {
 	if f.id == "MISSING_FIELD" && f.context["field_name"] == ownField {

@@ -20,12 +20,13 @@ const MaxAlternatives = 16
 const listMark = 0xa2
 
 // Alternatives returns the payload of one batch from 2 to [MaxAlternatives] signed transactions,
-// of which the chain executes one at most: [NewBatch] makes the batch. They have the same account,
-// chain, nonce and type, and everything else is the same, too, except the fees: so the batch has
-// one meaning, whichever of them is executed. The fees rise from each to the next, both of them by
-// a tenth at least, or nodes would not let the next one replace it. A [Client] begins with the
-// first one that pays the base fee, and goes on to the next one when that has waited for too long
-// (docs/evm.md#alternatives). The error is a [*batch.InputError] that names the place in the list.
+// and the chain executes one of them at most: [NewBatch] makes the batch. They have the same
+// account, chain, nonce and type, and everything else is the same, too, except the fees: so the
+// batch has one meaning, whichever of them is executed. The fees rise from each to the next, both
+// of them by a tenth at least, or nodes would not let the next one replace it. A [Client] begins
+// with the first one that pays the base fee, and goes on to the next one when that has waited for
+// too long (docs/evm.md#alternatives). The error is a [*batch.InputError] that names the place in
+// the list.
 func Alternatives(signed ...[]byte) ([]byte, error) {
 	payload := append([]byte{listMark}, evmtx.EncodeStrings(signed)...)
 	if _, err := parse(payload); err != nil {

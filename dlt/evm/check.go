@@ -28,7 +28,7 @@ func NewBatch(payload []byte) (batch.Batch, error) {
 
 func service(a evmtx.Address) batch.ServiceID { return batch.ServiceID(a.String()) }
 
-// payment is a payload that was read: one transaction, or alternatives whose fees rise, of which
+// payment is a payload that was read: one transaction, or alternatives with rising fees, of which
 // the chain executes one at most.
 type payment struct {
 	raws    [][]byte

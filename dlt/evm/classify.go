@@ -62,7 +62,7 @@ var words = []struct {
 	}},
 }
 
-// throttled are the words by which providers say that a client asks too often, about whatever.
+// throttled are the texts by which providers say that a client asks too often.
 var throttled = []string{
 	"rate limit", "ratelimit", "rate-limit", "request limit", "too many requests", "too many connections", "compute units", "request rate",
 	"rate exceeded", "request count exceeded", "requests per", "rps limit", "throttl", "quota", "slow down", "capacity exceeded",
@@ -74,7 +74,7 @@ func saysBusy(text string) bool {
 	return slices.ContainsFunc(throttled, func(t string) bool { return strings.Contains(text, t) })
 }
 
-// The codes that the protocol itself fixes (EIP-1474), and the one that providers take from HTTP.
+// Codes of the protocol itself (EIP-1474), and HTTP's 429, which providers use as a code.
 // They count where the text is not known: nodes have other uses for them.
 const (
 	noMethod        = -32601

@@ -57,7 +57,7 @@ func (s *DigestSigner) Sign(ctx context.Context, account string, tx Unsigned) (s
 // maxDER is the length of the longest signature in DER.
 const maxDER = 72
 
-// completed makes of a signature without a parity one that an EVM chain takes: s in the lower half
+// completed makes a signature for an EVM chain out of one without a parity: s in the lower half
 // of the order, and the parity with which the account is recovered.
 func completed(made []byte, digest [32]byte, account evmtx.Address) (sig [65]byte, err error) {
 	all := readings(made)

@@ -29,7 +29,7 @@ func nextNonce(deep, latest, pending uint64, held []uint64) (nonce uint64, missi
 	nonce = deep
 	for _, h := range held {
 		switch {
-		case h < deep: // used for good; its own batch finds out by whom
+		case h < deep: // used for good; its own batch finds out by which transaction
 		case h > nonce:
 			return nonce, true, false
 		default:

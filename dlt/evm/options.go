@@ -148,7 +148,7 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 
 const maxFallbacks = 63
 
-// checkSocket refuses an address that is none of a WebSocket; the error shows its host only.
+// checkSocket refuses an address that is not a WebSocket's; the error shows its host only.
 func (o *Options) checkSocket() error {
 	if o.HeadSocket == "" {
 		return nil

@@ -64,7 +64,7 @@ type usedSlot struct {
 	late bool
 }
 
-// open finishes the statuses of batches that are in no block, or of which the answers contradict
+// open finishes the statuses of batches that are in no block, or whose answers contradict
 // each other. Another transaction may have their nonces: it asks for all of them at once, after
 // the deep block, and leaves the used ones to whoUsed, which takes its time. Beside an error of
 // its own a batch has no status.

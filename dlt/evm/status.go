@@ -90,7 +90,7 @@ type open struct {
 	st batch.Status
 }
 
-// finisher finishes the statuses of batches that are in no block, or of which the answers
+// finisher finishes the statuses of batches that are in no block, or whose answers
 // contradict each other. A status of the zero value is no answer.
 type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
 
@@ -527,7 +527,7 @@ func (p *picture) heldBack(i int) bool {
 }
 
 // takeKnown reads the answers about the transactions at some places. A receipt says more. Without
-// an answer about the receipt the pool's word counts, and that there is none does not.
+// an answer about the receipt, "the node has the transaction" counts, and "it has none" does not.
 func (p *picture) takeKnown(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {

@@ -319,7 +319,7 @@ func (s *sending) isKnown(ctx context.Context) (bool, error) {
 		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
 		default:
 			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == s.ours[i/2] {
-				return true, nil // whatever became of the other questions
+				return true, nil // the answers to the other questions do not matter
 			}
 		}
 	}

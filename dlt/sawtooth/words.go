@@ -31,7 +31,7 @@ const (
 var submitWords = []word{
 	{http.StatusAccepted, anyCode, nil}, // seen; for any body: the node has the batch
 	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit.
-	// Check has found the first two in order, and whom the ledger permits is its own rule about
+	// Check has found the first two in order, and the ledger's permissions are its own rule about
 	// this batch: a refusal is its word about these bytes. A person may requeue the batch when the
 	// policy is changed.
 	{http.StatusBadRequest, 30, dlt.ErrRejected},

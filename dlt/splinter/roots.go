@@ -17,7 +17,7 @@ type roots struct {
 	asked  time.Time
 	failed bool
 	quiet  bool   // no event came since the query
-	read   string // not settled yet; "" is none
+	read   string // not settled yet; "" means that there is none
 	probes int    // number of probes sent when the answer came
 	known  string // root after all received events; "" if not known
 }

@@ -109,8 +109,8 @@ func bytesOf(numbers []int) ([]byte, error) {
 	return out, nil
 }
 
-// get reads a JSON document. A 404 is no error if its message is none: any other message may
-// mean that the service is starting.
+// get reads a JSON document. A 404 with the message none is no error; with any other
+// message the service may still be starting.
 func (c *Client) get(ctx context.Context, p place, target *url.URL, into any, none string) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

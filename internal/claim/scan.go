@@ -30,7 +30,7 @@ type scan struct {
 	ended   chan scanned                // capacity one
 
 	// rest is the pause after the last scan, where that found nothing open, and nobody has named a
-	// lane since; else 0. since is when the first scan began of those that found nothing in a row.
+	// lane since; else 0. since is the start of the first scan in a row that found nothing.
 	rest  time.Duration
 	since time.Time
 	// empty is set where the last scan read all lanes and found none. Anybody reads it.

@@ -12,8 +12,8 @@ import (
 )
 
 // remembered compares the runs of a claim with what this process holds of their batches, and
-// returns those that may be posted: whatever the database says, a batch whose attempt this process
-// has made already is not posted as if it were new.
+// returns those that may be posted: even if the database says otherwise, a batch whose attempt
+// this process has made already is not posted as if it were new.
 func (a access) remembered(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]

@@ -21,7 +21,7 @@ func (e *Engine) newHints() *hints.Node {
 	return hints.New(o)
 }
 
-// Tell tells other processes, whatever this one does.
+// Tell tells other processes, also while this one runs nothing.
 func (e *Engine) Tell(_ context.Context, h store.Hint) {
 	e.hints.Tell(h)
 	if r := e.run.Load(); r != nil && h.Many.Has(store.TopicLanes) {

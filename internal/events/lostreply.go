@@ -34,7 +34,7 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 			a.Breach, a.Err = true, errMayBreach
 		}
 	}
-	a.Halt = w.Halt // of whatever finding: the store's second answer names no halt
+	a.Halt = w.Halt // the store's second answer names no halt
 	a.Stuck = a.Stuck || called(w)
 	a.Halted = a.Governs() && (a.Halted || r.mayHalt(ctx, a, w.Policy))
 	return a

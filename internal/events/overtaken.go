@@ -32,7 +32,7 @@ func (r *Run) reportSentBehind(ctx context.Context, run store.ClaimedRun) {
 // sentBehind returns an error if the i-th batch of a run is sent again behind a batch of its
 // lane that was executed, or may have been. A batch that was lost, too, was not: it waits to go
 // again in its turn. Only a ledger that forgets batches that it has reported may say of an
-// executed one that there is no trace, and so the doubt about it is open.
+// executed batch that it has no trace of it, and so the doubt about it is open.
 func (r *Run) sentBehind(ctx context.Context, run store.ClaimedRun, i int, forgets bool) error {
 	if in := run.InDoubtAfter(i); forgets && in != "" {
 		return fmt.Errorf("sent again, perhaps behind %s, which is in doubt and was to come after it", in)

@@ -29,7 +29,7 @@ type Faults struct {
 	calm   bool
 	next   map[string]bool // calls that fail next in any case: true where they are carried out
 	seen   int             // calls since Strike
-	counts int             // those that kind is about
+	counts int             // the statements that the kind is about
 	at     int             // which of them fails, and how
 	kind   Kind
 	struck string // its name

@@ -66,7 +66,7 @@ func answer(group []item[*request]) {
 	}
 }
 
-// keep writes the requests of which somebody waits for the answer.
+// keep writes the requests whose callers still wait.
 func keep(ctx context.Context, s PreparedStore, group []*request) error {
 	group = slices.DeleteFunc(slices.Clone(group), (*request).gone)
 	if len(group) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// Settings are those of every writer. Max, Timeout and Retry must be set.
+// Settings are the settings of every writer. Max, Timeout and Retry must be set.
 type Settings struct {
 	// Linger is how long items wait for others to share a write: items that nobody waits for, and
 	// all items while much is written.
@@ -99,7 +99,7 @@ func (w *Writer[T]) Run(ctx context.Context) {
 type worker[T any] struct {
 	*Writer[T]
 	busyUntil time.Time // until when all items linger, after a write of many
-	// stuck has the batches of which an item failed and is to be repeated, and how it failed; nil
+	// stuck has the batches with an item that failed and is to be repeated, and how it failed; nil
 	// for none.
 	stuck map[batch.Key]error
 	moved bool      // the round was not in vain, it wrote items or made groups smaller

@@ -32,7 +32,7 @@ const (
 // Warns is about the warnings of a store.
 const Warns = "The database needs care."
 
-// Nothing is about instances of which none posts anything.
+// Nothing says that no instance posts anything.
 func Nothing(kind batch.ErrorKind) string { return "Nothing is posted: " + Closed(kind) + "." }
 
 // OfLane is about one lane, where the batches of other lanes may be posted.
@@ -90,7 +90,7 @@ func Unserved(lanes int) string {
 	return "No instance takes batches of " + Count(lanes, "lane", "lanes") + "."
 }
 
-// Held is about lanes of which the strategy takes nothing.
+// Held is about lanes from which the strategy takes nothing.
 func Held(lanes int) string {
 	return "The strategy takes nothing of " + Count(lanes, "lane", "lanes") + "."
 }

@@ -95,7 +95,7 @@ func (all *entries) settle(s *slot, was Phase) {
 		s.Entry = Entry{}
 	}
 	if s.scanned != nil && s.Ask.IsZero() {
-		s.Ask = s.used // at once, whatever has happened to the batch
+		s.Ask = s.used // at once, in any state of the batch
 	}
 	all.counts.add(&s.Entry, 1)
 	all.streams.join(s)

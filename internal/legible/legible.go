@@ -84,8 +84,8 @@ func HTML(page []byte) []byte {
 	return b.Bytes()
 }
 
-// Error is the text of an error without the prefixes of this module's own errors: whoever reads it
-// knows whose they are, and where one error wraps another they stand in the middle.
+// Error is the text of an error without the prefixes of this module's own errors: a person who
+// reads it knows whose they are, and where one error wraps another they stand in the middle.
 func Error(err error) string { return Text(strings.ReplaceAll(err.Error(), "dltbatch: ", "")) }
 
 // Sentences joins texts, such as an error and the advice about it, and leaves empty ones out. Each

@@ -34,7 +34,7 @@ type Batches struct {
 
 // entry is the memory of one batch.
 type entry struct {
-	attempt  int       // the last one that is known
+	attempt  int       // the last known attempt
 	final    bool      // the batch was seen as final
 	since    time.Time // of the first attempt that is known
 	prepared []byte    // kept for it
@@ -93,7 +93,7 @@ func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 type Forgotten struct {
 	// For is the age of the first attempt that is known.
 	For time.Duration
-	// Attempt is the last one that is known.
+	// Attempt is the last known attempt.
 	Attempt int
 	// Final: the batch was final.
 	Final bool

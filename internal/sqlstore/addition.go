@@ -65,7 +65,7 @@ func PrepareOrders(orders []order.Order) ([]NewOrder, error) {
 }
 
 // CompareOrders compares orders that were not added with the stored orders of their ids and their
-// keys. It returns the twins of which neither is stored.
+// keys. It returns the twins whose id and key are both not stored.
 func CompareOrders(ctx context.Context, t Tx, known, twins []*NewOrder) (left []*NewOrder, err error) {
 	in := slices.Concat(known, twins)
 	if len(in) == 0 {

@@ -1,6 +1,6 @@
 package sqlstore
 
-// The statements of searches. The names between $1 and $2 are those that begin alike.
+// The statements of searches. The names between $1 and $2 begin alike.
 const (
 	findChanges    = `SELECT b.header_signature FROM {batches} b WHERE `
 	findTombs      = `SELECT b.header_signature FROM {tombstones} b WHERE `

@@ -88,7 +88,7 @@ func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Reco
 	return found, next, nil
 }
 
-// conditions are the end of a statement, and its arguments, for each of which it has a "?".
+// conditions are the end of a statement, which has a "?" for each argument, and the arguments.
 type conditions struct {
 	where []string
 	args  []any

@@ -66,7 +66,7 @@ type Submitter struct {
 	bytes int   // of the payloads in the queue and in the hands
 	full  bool  // Room was 0 because of the queue
 	stop  bool  // no more is posted
-	ready int   // batches in the hands of which the gate does not know yet
+	ready int   // batches that the hands have and the gate does not know of yet
 }
 
 // run is a claimed run with everything needed to post it.

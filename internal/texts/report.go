@@ -19,7 +19,7 @@ type Report struct {
 	version int64
 }
 
-// ReadReport reads the report of a kind. A text of other code is none.
+// ReadReport reads the report of a kind. A text that other code wrote counts as no report.
 func ReadReport(ctx context.Context, s Store, kind store.TextKind) (Report, error) {
 	found, now, err := s.ReadTexts(ctx, kind, "")
 	if err != nil {

@@ -88,9 +88,9 @@ func once(ctx context.Context, s Store, kind store.TextKind, names, bodies []str
 	return nil, fmt.Errorf("%s of %d names: %w", kind, len(names), errBusy)
 }
 
-// Put writes a text whatever is kept, or removes it where it has no Body, and returns the version
-// that it has then, beside an error the last that it had. t.Version is what the caller believes to
-// be kept: a right one saves a read.
+// Put writes a text over any that is kept, or removes it where it has no Body, and returns the
+// version that it has then, beside an error the last that it had. t.Version is what the caller
+// believes to be kept: a right one saves a read.
 func Put(ctx context.Context, s Store, t store.Text) (int64, error) {
 	for range 4 {
 		if t.Version > 0 || t.Body != "" {

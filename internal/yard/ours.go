@@ -171,7 +171,7 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return fmt.Errorf("%d batches are not final: %w", done.left.Load(), ctx.Err())
 		}
 	}
-	if failed != nil && j.Waiting == 0 { // whoever adds may end after the last batch
+	if failed != nil && j.Waiting == 0 { // the process that adds may end after the last batch
 		if err := <-failed; err != nil {
 			return err
 		}

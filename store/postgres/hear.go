@@ -195,7 +195,7 @@ func (s *Store) session(on *listening) error {
 	return err
 }
 
-// heard gives a hint to those who listen to it.
+// heard gives a hint to the listeners of its topics.
 func (s *Store) heard(on *listening, h store.Hint) {
 	s.ears.mu.Lock()
 	all := slices.Collect(maps.Keys(s.ears.all))

@@ -77,7 +77,7 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 	}
 }
 
-// addFirstOrders adds orders that are not known. It returns the twins of which neither the id nor
+// addFirstOrders adds orders that are not stored. It returns the twins of which neither the id nor
 // the Key is stored then.
 func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.NewOrder) (left []*sqlstore.NewOrder, err error) {
 	// In the order of keys and then of ids, as batches are.

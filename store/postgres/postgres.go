@@ -86,7 +86,7 @@ type Store struct {
 	unknown  atomic.Bool       // the last claim read batches that are not in added
 	unusable sqlstore.Unusable // names that scans found
 
-	ears ears // those who hear hints
+	ears ears // the listeners
 
 	identity  identity
 	witnessed witnessed

@@ -227,7 +227,7 @@ func (s *Store) try(ctx context.Context, begin string, do func(ctx context.Conte
 // planAnew makes plans anew for the following statements in a transaction of [beginKept].
 func (t *session) planAnew(ctx context.Context) error { return t.plan(ctx, sqlPlanAnew) }
 
-// plan is planAnew by a statement: sqlPlanAnew, or one that does more.
+// plan is planAnew by a statement: sqlPlanAnew, or another that contains it.
 func (t *session) plan(ctx context.Context, statement string) error {
 	if _, err := t.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("set plan_cache_mode: %w", err)
@@ -291,7 +291,7 @@ func (s *Store) check(ctx context.Context, t *session) error {
 	return err
 }
 
-// look asks the database, whoever's the transaction is.
+// look asks the database, in a transaction of the store or of the application.
 func (s *Store) look(ctx context.Context, t *session) error {
 	until := time.Now().Add(checkEvery)
 	have, err := t.version(ctx)

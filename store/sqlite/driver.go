@@ -52,8 +52,8 @@ func encode(list any) string {
 	return string(b)
 }
 
-// ExecAll writes row by row: SQLite prepares a statement once, and looks each row up whatever the
-// planner believes.
+// ExecAll writes row by row: SQLite prepares a statement once, and looks up each row, also where
+// the planner has no statistics.
 func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (n int64, err error) {
 	for _, row := range rows {
 		did, err := t.Exec(ctx, statement, row...)

@@ -43,7 +43,7 @@ type files struct {
 	logs map[any]fs.FileInfo
 }
 
-// maxLogs bounds the memory of connections, most of which are closed by then.
+// maxLogs bounds the memory about connections. Most of them are closed by then.
 const maxLogs = 64
 
 func openFiles(path string) (*files, error) {

@@ -22,7 +22,7 @@ func (s *Store) Abilities() store.Abilities {
 	return all
 }
 
-// Tell gives a hint to those who listen through this store. Other processes, and other stores, see
+// Tell gives a hint to the listeners of this store. Other processes, and other stores, see
 // the commit itself: it costs nobody anything.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if !s.Abilities().Has(store.CanHint) {
@@ -118,7 +118,7 @@ func (h *hearing) listen(ctx context.Context) error {
 		if saw.written {
 			looks.wrote(time.Now())
 		}
-		if touched && saw != (seen{}) { // whatever has come, events do
+		if touched && saw != (seen{}) { // events of any kind arrive
 			touched, next = false, time.Now().Add(testEvery)
 			h.l.Live()
 		}
@@ -286,7 +286,7 @@ func nameFinalOrders(ctx context.Context, t *session, statement string, from, _ 
 	return len(found), err
 }
 
-// listeners are those that hear through one store.
+// listeners are the listeners of one store.
 type listeners struct {
 	mu  sync.Mutex
 	all []*store.Listener

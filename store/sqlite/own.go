@@ -8,7 +8,7 @@ import (
 // span are numbers of batches, first and last included.
 type span struct{ first, last int64 }
 
-// spans are the batches that this store has added: whoever added them has named their lanes, so a
+// spans are the batches that this store has added: the caller of Add has named their lanes, so a
 // listener does not name them again, which would cost a claim in vain. Its methods may be called
 // concurrently.
 type spans struct {

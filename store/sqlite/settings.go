@@ -162,7 +162,7 @@ func checkVersion(ctx context.Context, conn *sql.Conn) error {
 }
 
 // checkCache refuses connections that share a cache (cache=shared): SQLite does not wait for the
-// locks between them, whatever busy_timeout is. No pragma shows it, but such connections share the
+// locks between them, with any busy_timeout. No pragma shows it, but such connections share the
 // size of the cache.
 func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 	size := func(conn *sql.Conn) (n int) {

@@ -41,7 +41,7 @@ type Store struct {
 	baton    baton
 	fresh    *sqlstore.Fresh
 	unusable sqlstore.Unusable // names that scans found
-	// checked is until when this code counts as one that knows the schema; nil: it did not look.
+	// checked is until when the last check of the schema's version counts; nil: there was none.
 	checked atomic.Pointer[time.Time]
 
 	files      *files

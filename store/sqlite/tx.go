@@ -118,7 +118,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 				}
 				return do(ctx, t)
 			})
-			if err == nil { // a commit to a file that nobody finds again is none
+			if err == nil { // a commit to a file that nobody finds again does not count
 				if err = s.same(s.files.sameOn(ctx, w.conn)); err != nil {
 					err = &sqlstore.CommitError{Err: err}
 				}
@@ -132,7 +132,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 		// While another process writes, SQLite waits inside of its busy handler, for
 		// busy_timeout at most, and nothing interrupts it: the caller need not wait along.
 		go func() {
-			<-began //nolint:errcheck // it may have begun whatever it says
+			<-began //nolint:errcheck // it may have begun although it failed
 			w.undo(free)
 			s.leave(w, false)
 		}()

@@ -73,7 +73,7 @@ func findBeginnings(f *fixture) {
 	}
 }
 
-// findAlike looks for ids of which only the end differs.
+// findAlike looks for ids that differ only at the end.
 func findAlike(f *fixture) {
 	const n = 2500
 	all := make([]batch.Batch, n)

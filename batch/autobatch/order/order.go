@@ -32,8 +32,9 @@ type Order struct {
 	Deadline time.Time
 	// Key is the caller's idempotency key, unique within the party. May be "".
 	Key string
-	// TraceParent is the trace context of whoever adds the order ([batch.ValidTraceParent]), or
-	// "". It is stored with the order, and changes nothing about it: docs/operations.md#traces.
+	// TraceParent is the trace context of the caller who adds the order
+	// ([batch.ValidTraceParent]), or "". It is stored with the order, and changes nothing about
+	// it: docs/operations.md#traces.
 	TraceParent string
 }
 

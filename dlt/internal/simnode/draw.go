@@ -47,7 +47,7 @@ func Pick(rates []float64, u float64) int {
 	return -1
 }
 
-// CheckRates checks the rates of faults, of which one at most of each group happens.
+// CheckRates checks the rates of faults. Of each group one fault at most happens.
 func CheckRates(groups ...[]float64) error {
 	for _, group := range groups {
 		sum := 0.0

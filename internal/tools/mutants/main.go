@@ -1,6 +1,6 @@
 // Mutants breaks the code on purpose, one small change at a time, and says which changes no test
 // notices. The seed chooses them, and the week chooses the seed. -promises tries the breaks of
-// promises.go instead, of each of which one named test must fail; -check only makes sure that
+// promises.go instead, for each of which one named test must fail; -check only makes sure that
 // these still apply and would build, which takes seconds. The tree itself is never written to.
 package main
 

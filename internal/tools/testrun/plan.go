@@ -48,7 +48,7 @@ var elsewhere = map[string]string{
 }
 
 // raced are the packages that make test also runs with the race detector: those in which
-// goroutines of ours share something, and those whose tests let processes and threads meet.
+// our goroutines share memory, and packages whose tests run several processes.
 var raced = []string{
 	".", "./batch/autobatch", "./queuer", "./submitter", "./store/memory", "./store/sqlite",
 	"./internal/ask", "./internal/groups", "./internal/inhand", "./internal/lanes", "./internal/loop", "./internal/pool",
