@@ -35,7 +35,7 @@ var (
 		health.PartDatabase, health.PartLedger, health.PartStreams, health.PartPosting, health.PartBatches, health.PartLoops, health.PartWarnings,
 	}}
 	troubled = label{key: "dltbatch.part", values: []string{
-		"queuer", "monitor", "hints", "recorder", "retention", "stats", "upkeep", "store", "ledger", "gate", "order", "lost reply",
+		"queuer", "monitor", "hints", "recorder", "retention", "stats", "upkeep", "store", "ledger", "services", "order", "lost reply",
 	}}
 	loops     = label{key: "dltbatch.loop", values: []string{"queuer", "monitor", "recorder", "keeper", "retention", "submitter", "statuses"}}
 	observers = label{key: "dltbatch.observer", values: []string{"0", "1", "2", "3", "4", "5", "6", "7"}}
@@ -113,7 +113,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.quarantined = b.counter("dltbatch.batches.quarantined", "{batch}", "Batches that were set aside.")
 	i.pauses = b.counter("dltbatch.pauses", "{pause}", "How often nothing was posted for a while, for a service or at all, by the ledger's answer.", causes)
 	i.empty = b.counter("dltbatch.claims.empty", "{claim}", "Claims that found nothing to claim.")
-	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in gate other traits.", troubled)
+	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in services other traits.", troubled)
 	i.pruned = b.counter("dltbatch.pruned", "{row}", "What retention removed: batches, orders, ids of the journal, acts of operators.")
 	i.lost = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
 	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")

@@ -35,7 +35,7 @@ type Client struct {
 	writers  sync.Map // batch.ServiceID -> struct{}: its log is being written by this process
 	holds    holds
 
-	gates    sync.Map // node -> *gate
+	byNode   sync.Map // node -> *stalls
 	senders  sync.Map // batch.ServiceID -> *http.Client: at suspected nodes
 	circuits sync.Map // node and circuit -> bool: whether it has several services
 }

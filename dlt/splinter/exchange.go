@@ -28,7 +28,7 @@ func (c *Client) exchange(req *http.Request, op string, p place) (*http.Response
 		return nil, err
 	}
 	wire.AcceptEncoding(req.Header)
-	visit, after, err := c.gate(p.node).enter(req.Context(), p.id)
+	visit, after, err := c.stalls(p.node).enter(req.Context(), p.id)
 	if err != nil {
 		return nil, passing(op, after, err)
 	}

@@ -63,7 +63,7 @@ func (c *Client) ask(ctx context.Context, p place, ids []batch.ID) ([]answer, er
 	target.RawQuery = "ids=" + list.String() // hex digits and commas: nothing to escape
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.gate(p.node).suspected(time.Now()) { // the next query may have a better connection
+	if c.stalls(p.node).suspected(time.Now()) { // the next query may have a better connection
 		ctx, cancel = context.WithTimeout(ctx, look)
 		defer cancel()
 	}

@@ -95,7 +95,7 @@ func (c *Client) lookBefore(ctx context.Context, p place, id batch.ID) (looked n
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
 	for range looks {
-		if !c.gate(p.node).suspected(time.Now()) {
+		if !c.stalls(p.node).suspected(time.Now()) {
 			return nil, nil //nolint:nilnil // any connection will do
 		}
 		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {

@@ -25,7 +25,7 @@ type access struct {
 
 	held *recall.Batches // takes what the store says of batches; nil outside of loops
 	// Queuer and monitor have these, because the store hands batches to them; else nil.
-	gate      *gate
+	admission *admission
 	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
 }
 
@@ -119,11 +119,11 @@ func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return call(ctx, a, "lanes", 0, length, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
 }
 
-// Claim takes nothing from lanes that the gate holds, and leaves out the runs of lanes in which
-// the database has forgotten something.
+// Claim takes nothing from lanes that the admission refuses, and leaves out the runs of lanes in
+// which the database has forgotten something.
 func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
-	if a.gate != nil {
-		if q.Lanes, err = a.gate.open(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
+	if a.admission != nil {
+		if q.Lanes, err = a.admission.open(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
 			return claimed, err
 		}
 	}
@@ -156,8 +156,8 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 // gives back the bytes that the database has forgotten: the ledger must not be asked about others.
 func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
-	if a.gate != nil && err == nil {
-		rows, err = a.gate.own(ctx, rows)
+	if a.admission != nil && err == nil {
+		rows, err = a.admission.own(ctx, rows)
 	}
 	if a.held != nil && err == nil {
 		a.seen(rows)

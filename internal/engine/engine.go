@@ -69,7 +69,7 @@ type Options struct {
 type common struct {
 	o      Options
 	store  access // outside of the loops
-	ledger ledger // outside of Runs: without gate and meter
+	ledger ledger // outside of Runs: without admission and meter
 	events *events.Reporter
 	held   *recall.Batches
 	hints  *hints.Node

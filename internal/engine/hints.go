@@ -67,7 +67,7 @@ func (r *run) heard(h store.Hint) {
 		r.queuer.Scan()
 		return
 	}
-	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.gate.known(s).judged })
+	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.admission.known(s).judged })
 	r.lanes.Added(met...)
 	if len(met) < len(h.Lanes) {
 		r.queuer.Scan()
@@ -77,7 +77,7 @@ func (r *run) heard(h store.Hint) {
 // takes reports whether this Run can send a service's batches now, so that nobody else has to be
 // told.
 func (r *run) takes(s batch.ServiceID) bool {
-	return !r.end.begun.Load() && r.gate.known(s).err == nil && r.submitter.Closed(s) <= 0
+	return !r.end.begun.Load() && r.admission.known(s).err == nil && r.submitter.Closed(s) <= 0
 }
 
 // tellAll tells other processes that batches wait which this one does not send.

@@ -12,15 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// ledger is the ledger as the engine has it. A call of a Run goes through the gate first, which
+// ledger is the ledger as the engine has it. A call of a Run passes the admission first, which
 // refuses without a call; then the meter makes the call, and contains a panic of the client. The
-// gate looks at the service again before each call, because a batch is posted some time after its
-// claim, and is asked about from memory, without a Pending.
+// admission looks at the service again before each call, because a batch is posted some time after
+// its claim, and is asked about from memory, without a Pending.
 type ledger struct {
 	dlt.Ledger
 	*services
-	meter // of a Run
-	gate  *gate
+	meter     // of a Run
+	admission *admission
 }
 
 // ledgerMeter returns the meter of calls to the ledger. A refusal of a batch, for good or for now,
@@ -64,7 +64,7 @@ func (l ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 // post makes a request that posts n batches of a service. A panic is doubt about each of them, and
 // reported: nobody would notice it otherwise.
 func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f func() error) error {
-	if err := l.gate.moved("submit", s); err != nil {
+	if err := l.admission.moved("submit", s); err != nil {
 		return err
 	}
 	err := l.call(ctx, "submitter", op, &n, nil, f)
@@ -80,7 +80,7 @@ func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f
 
 // Prepare gives no bytes of another ledger: they would be kept with the batch.
 func (l ledger) Prepare(ctx context.Context, a batch.Attempt) (out []byte, err error) {
-	if err := l.gate.moved("prepare", a.Service); err != nil {
+	if err := l.admission.moved("prepare", a.Service); err != nil {
 		return nil, err
 	}
 	n := 1
@@ -98,10 +98,10 @@ func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts [
 	for i, a := range attempts {
 		services[i] = a.Service
 	}
-	if err := l.gate.judge(ctx, services); err != nil {
+	if err := l.admission.judge(ctx, services); err != nil {
 		return nil, err
 	}
-	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.gate.others(a.Service) })
+	mine := slices.DeleteFunc(slices.Clone(attempts), func(a batch.Attempt) bool { return l.admission.others(a.Service) })
 	n := len(mine)
 	if n == 0 {
 		return nil, nil // an error would keep the monitor from asking about other services
@@ -115,10 +115,10 @@ func (l ledger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts [
 
 // Resolve asks no other ledger: its records prove nothing.
 func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err error) {
-	if err := l.gate.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
+	if err := l.admission.judge(ctx, []batch.ServiceID{d.Service}); err != nil {
 		return dlt.CannotTell, err
 	}
-	if l.gate.others(d.Service) {
+	if l.admission.others(d.Service) {
 		return dlt.CannotTell, ErrOtherLedger
 	}
 	n := 1

@@ -72,7 +72,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 				calls++
 				require.ErrorContains(t, c.Err, "panic: ")
 			}, v)
-			err := c.call(ledger{panicking{err: c.err}, known, meter, &gate{services: known}})
+			err := c.call(ledger{panicking{err: c.err}, known, meter, &admission{services: known}})
 			var p *loop.PanicError
 			require.ErrorAs(t, err, &p)
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
@@ -98,14 +98,15 @@ func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 	assert.Len(t, v.streams, 1)
 }
 
-// A call that the gate refuses is no call: it is not counted, and the client sees nothing of it.
+// A call that the admission refuses is no call: it is not counted, and the client sees nothing of
+// it.
 func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
 	client := panicking{}
 	known := newServices(client, nil)
 	known.resolve("s", dlt.Traits{Name: "l"}, ErrOtherLedger)
 	v := newVitals()
-	l := ledger{client, known, ledgerMeter(func(context.Context, batch.Call) { t.Error("counted") }, v), &gate{services: known}}
+	l := ledger{client, known, ledgerMeter(func(context.Context, batch.Call) { t.Error("counted") }, v), &admission{services: known}}
 	require.ErrorIs(t, l.Submit(ctx, a), dlt.ErrNotYet)
 	require.ErrorIs(t, l.SubmitList(ctx, []batch.Attempt{a, a}), dlt.ErrNotYet)
 	_, err := l.Prepare(ctx, a)
@@ -119,14 +120,14 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 }
 
 // The client is asked for the traits of a service once, however often they are read, unless it
-// stands for several ledgers: then the gate asks it each time, and everything else reads the
+// stands for several ledgers: then the admission asks it each time, and everything else reads the
 // answer.
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, asked := range map[bool]int{false: 1, true: 3} {
 		n := 0
 		client := answering{traits: func(batch.ServiceID) dlt.Traits { n++; return dlt.Traits{Name: "l", Routed: routed} }}
 		known := newServices(client, nil)
-		g := &gate{services: known}
+		g := &admission{services: known}
 		known.resolve("s", known.of("s").Traits, nil)
 		for range 2 {
 			require.NoError(t, g.judge(t.Context(), []batch.ServiceID{"s", "s", "s"}))
@@ -144,7 +145,7 @@ func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // no name: nothing is recorded
 	known := newServices(client, nil)
-	g := &gate{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, news: func(batch.ServiceID, error) { t.Error("reported") }}
+	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, news: func(batch.ServiceID, error) { t.Error("reported") }}
 	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
 	assert.False(t, known.known("s").judged)
 }

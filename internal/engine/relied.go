@@ -31,7 +31,7 @@ type kept struct {
 // name and Run, once more where a service has other traits, and for each service until the record
 // names enough of them or another process has replaced it. It reports a difference before it
 // replaces the old record: if the process dies in between, the next process reports it.
-func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
+func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
 	own := relied.Of(s, t, g.o.ClaimTTL, g.o.Strategy)
 	g.keeping.Lock()
 	known, is := g.kept[t.Name]
@@ -95,7 +95,7 @@ func (g *gate) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) 
 // service does not differ from itself: its settings for the recorded service are compared. Its
 // settings for the other recorded services, and for this one, then say whether traits differ by
 // service.
-func (g *gate) next(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
+func (g *admission) next(own relied.Settings, name, there string) (next relied.Record, changes, differs bool) {
 	was, err := relied.Read(there)
 	if err != nil {
 		return relied.Record{Settings: own}, true, true
@@ -126,7 +126,7 @@ func (g *gate) next(own relied.Settings, name, there string) (next relied.Record
 
 // ofRecorded returns the present settings for the service whose traits are recorded, and false
 // where that service belongs to another ledger.
-func (g *gate) ofRecorded(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
+func (g *admission) ofRecorded(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
 	t, err := g.meet(s)
 	if err != nil {
 		return its, false

@@ -34,7 +34,7 @@ type run struct {
 	keeper    *groups.Keeper
 	vitals    *vitals
 	news      *events.Run
-	gate      *gate
+	admission *admission
 	end       ending
 }
 
@@ -57,12 +57,12 @@ const scanLanes = 5000
 func newRun(all common, n *events.Run) *run {
 	o := all.o
 	r := &run{common: all, vitals: newVitals(), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
-	r.gate = newGate(all, r.storeOf(""), n.Unserved)
+	r.admission = newAdmission(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, Max: groupSize, MaxBytes: groupBytes, Retry: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
 	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.written, r.lost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
-	r.ledger.meter, r.ledger.gate = ledgerMeter(all.store.calls, r.vitals), r.gate
+	r.ledger.meter, r.ledger.admission = ledgerMeter(all.store.calls, r.vitals), r.admission
 	r.submitter = submit.New(r.ledger, submit.Options{
 		Pool: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.Quick, Reliant: o.Strategy.ReliesOnOrder,
 		ClaimLimit: o.ClaimLimit, Bytes: handBytes,
@@ -150,7 +150,7 @@ func (r *run) storeOf(loop string) access {
 // handing returns the store for a loop that it hands batches to.
 func (r *run) handing(loop string) access {
 	a := r.storeOf(loop)
-	a.gate, a.forgotten = r.gate, r.forgotten
+	a.admission, a.forgotten = r.admission, r.forgotten
 	return a
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // services knows the services that this process has met. A service is resolved once, at first
-// sight: its ledger's client is asked for its traits. It is resolved anew only by the gate
-// ([gate]).
+// sight: its ledger's client is asked for its traits. It is resolved anew only by the admission
+// ([admission]).
 type services struct {
 	ledger  dlt.Ledger
 	trouble func(error)
@@ -29,7 +29,7 @@ type services struct {
 // service is one service as this process knows it.
 type service struct {
 	terms  *terms // nil after a panic
-	judged bool   // by the gate of this Run
+	judged bool   // by the admission of this Run
 	err    error  // of the judgement: why this Run does not serve the service; nil if it does
 }
 
@@ -116,9 +116,9 @@ func (v *services) of(s batch.ServiceID) *terms {
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
-// resolve keeps a client's answer about a service, and the gate's judgement, and reports whether
-// that is news: the service is held now, or not any more. A client that panicked has given no
-// answer.
+// resolve keeps a client's answer about a service, and the admission's judgement, and reports
+// whether that is news: the service is held now, or not any more. A client that panicked has given
+// no answer.
 func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

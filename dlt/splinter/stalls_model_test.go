@@ -63,7 +63,7 @@ func (n *threads) serve(thread int64, stalled bool) <-chan struct{} {
 
 // asker asks about one service, as the monitor does.
 type asker struct {
-	g       *gate
+	g       *stalls
 	n       *threads
 	service int
 	rnd     *rand.Rand
@@ -104,7 +104,7 @@ func (a *asker) ask(ctx context.Context) (rests time.Duration) {
 // time for which a healthy one was left alone, and how many threads the stalled one took.
 func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested time.Duration, held int) {
 	t.Helper()
-	n, g := newThreads(cores, frozen), &gate{}
+	n, g := newThreads(cores, frozen), &stalls{}
 	defer func() {
 		for _, q := range n.queues {
 			close(q)

@@ -32,8 +32,9 @@ const (
 	looks = 4
 )
 
-// gate tracks the open requests to a node. All methods may be called concurrently.
-type gate struct {
+// stalls tracks the open requests to a node, and its stalled threads. All methods may be called
+// concurrently.
+type stalls struct {
 	mu       sync.Mutex
 	services map[batch.ServiceID]*passage
 	count    int       // number of requests
@@ -52,7 +53,7 @@ type passage struct {
 	hung     time.Time     // beginning of the first request since the last answer that hung and may hold a thread
 }
 
-func (g *gate) passage(s batch.ServiceID) *passage {
+func (g *stalls) passage(s batch.ServiceID) *passage {
 	p := g.services[s]
 	if p == nil {
 		if g.services == nil {
@@ -66,7 +67,7 @@ func (g *gate) passage(s batch.ServiceID) *passage {
 
 // enter waits for the service's turn, which the caller must leave. An error means that nothing was
 // sent; it may be sent after the given time.
-func (g *gate) enter(ctx context.Context, s batch.ServiceID) (v *visit, after time.Duration, err error) {
+func (g *stalls) enter(ctx context.Context, s batch.ServiceID) (v *visit, after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.passage(s)
 	g.mu.Unlock()
@@ -86,9 +87,9 @@ func (g *gate) enter(ctx context.Context, s batch.ServiceID) (v *visit, after ti
 	return &visit{g: g, p: p, service: s}, 0, nil
 }
 
-// visit is a request that the gate let pass.
+// visit is a request that was let pass.
 type visit struct {
-	g       *gate
+	g       *stalls
 	p       *passage
 	service batch.ServiceID
 	over    bool // guarded by g.mu
@@ -116,13 +117,13 @@ func (v *visit) leave(answered, gaveUp bool) {
 }
 
 // begin notes that the request of a passage begins now. The caller holds the lock.
-func (g *gate) begin(p *passage) {
+func (g *stalls) begin(p *passage) {
 	g.count++
 	p.open, p.number = time.Now(), g.count
 }
 
 // left ends a passage. The caller holds the lock.
-func (g *gate) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now time.Time) {
+func (g *stalls) left(s batch.ServiceID, p *passage, answered, gaveUp bool, now time.Time) {
 	start := p.open
 	p.open = time.Time{}
 	if answered {
@@ -161,7 +162,7 @@ func gaveUp(ctx context.Context, err error) bool {
 // waiting longer and so may hold them. doubted: another one has hung before, while nobody was
 // answered, and has had no answer since. alive: another service was answered meanwhile, so the
 // node is alive.
-func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
+func (g *stalls) others(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
 	for id, p := range g.services {
 		if id != s {
 			held = held || (!p.open.IsZero() && p.number < number) || (p.holds && p.rests.After(now))
@@ -173,7 +174,7 @@ func (g *gate) others(s batch.ServiceID, number int, start, now time.Time) (held
 }
 
 // suspected reports whether connections may belong to threads that answer nothing.
-func (g *gate) suspected(now time.Time) bool {
+func (g *stalls) suspected(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.suspect.After(now) {
@@ -187,15 +188,15 @@ func (g *gate) suspected(now time.Time) bool {
 	return false
 }
 
-func (c *Client) gate(node string) *gate {
-	g, known := c.gates.Load(node)
+func (c *Client) stalls(node string) *stalls {
+	g, known := c.byNode.Load(node)
 	if !known {
-		g, _ = c.gates.LoadOrStore(node, &gate{})
+		g, _ = c.byNode.LoadOrStore(node, &stalls{})
 	}
-	return g.(*gate) //nolint:forcetypeassert // nothing else is stored
+	return g.(*stalls) //nolint:forcetypeassert // nothing else is stored
 }
 
-// passing makes the error of a request that the gate did not let pass.
+// passing makes the error of a request that was not let pass.
 func passing(op string, after time.Duration, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, RetryAfter: after, Err: err}
 }
@@ -205,7 +206,7 @@ func passing(op string, after time.Duration, err error) error {
 // request.
 func (c *Client) sender(p place) *http.Client {
 	shared, own := c.http.Transport.(*http.Transport)
-	if !own || !c.gate(p.node).suspected(time.Now()) {
+	if !own || !c.stalls(p.node).suspected(time.Now()) {
 		return c.http
 	}
 	if known, ok := c.senders.Load(p.id); ok {

@@ -15,14 +15,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// gate decides for each service, when a Run first meets it, whether this Run serves it. A
+// admission decides for each service, when a Run first meets it, whether this Run serves it. A
 // service that is not served is held, and reported once; the other services go on.
 //
 // A client that stands for several ledgers (dlt.Traits.Routed) is asked again about each service
 // before each claim, each POST and each question, and for each due row: where it answers otherwise
 // than before, the service is resolved and judged again. If its ledger has another name now, its
 // batch in doubt must neither be asked about at the new ledger nor be sent there.
-type gate struct {
+type admission struct {
 	*services
 	store  access
 	o      Options
@@ -33,10 +33,10 @@ type gate struct {
 	kept    map[string]kept // by the name of a ledger
 }
 
-func newGate(all common, st access, news func(batch.ServiceID, error)) *gate {
-	return &gate{
+func newAdmission(all common, st access, news func(batch.ServiceID, error)) *admission {
+	return &admission{
 		services: all.ledger.services, store: st, o: all.o, news: news,
-		differ: func(err error) { all.events.Trouble("gate", err) },
+		differ: func(err error) { all.events.Trouble("services", err) },
 		kept:   map[string]kept{},
 	}
 }
@@ -49,7 +49,7 @@ type fresh struct {
 
 // judge makes sure that every given service is judged. An error is the store's: some services
 // are then not judged, and the caller must do nothing about any of them.
-func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
+func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error {
 	unjudged := g.unjudged(services)
 	if len(unjudged) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (g *gate) judge(ctx context.Context, services []batch.ServiceID) error {
 
 // unjudged returns the services without a lasting judgement of their client's present answer.
 // Where a client panics, its answer before counts.
-func (g *gate) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
+func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*fresh {
 	var out map[batch.ServiceID]*fresh
 	for i, s := range services {
 		if i > 0 && s == services[i-1] || out[s] != nil {
@@ -143,16 +143,16 @@ func otherLedger(recorded, wanted string) error {
 }
 
 // held returns nil for a served service. judge must have judged the service before.
-func (g *gate) held(s batch.ServiceID) error {
+func (g *admission) held(s batch.ServiceID) error {
 	return g.known(s).err
 }
 
 // others reports whether another ledger has the batches of a service. judge must have judged the
 // service before.
-func (g *gate) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
+func (g *admission) others(s batch.ServiceID) bool { return errors.Is(g.held(s), ErrOtherLedger) }
 
 // open returns the lanes of the services that are served.
-func (g *gate) open(ctx context.Context, lanes []batch.ServiceID) ([]batch.ServiceID, error) {
+func (g *admission) open(ctx context.Context, lanes []batch.ServiceID) ([]batch.ServiceID, error) {
 	if err := g.judge(ctx, lanes); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (g *gate) open(ctx context.Context, lanes []batch.ServiceID) ([]batch.Servi
 }
 
 // own returns the rows of the services that no other ledger serves.
-func (g *gate) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight, error) {
+func (g *admission) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight, error) {
 	services := make([]batch.ServiceID, len(rows))
 	for i, f := range rows {
 		services[i] = f.Key.Service
@@ -173,7 +173,7 @@ func (g *gate) own(ctx context.Context, rows []store.InFlight) ([]store.InFlight
 
 // renamed reports whether a route leads a service to a ledger of another name than the known one.
 // After a panic of the client the known name counts.
-func (g *gate) renamed(s batch.ServiceID, known service) bool {
+func (g *admission) renamed(s batch.ServiceID, known service) bool {
 	if known.terms == nil || !known.terms.Routed {
 		return false
 	}
@@ -183,7 +183,7 @@ func (g *gate) renamed(s batch.ServiceID, known service) bool {
 
 // moved is the error for a batch whose ledger has another name than at its claim. Nothing was
 // sent.
-func (g *gate) moved(op string, s batch.ServiceID) error {
+func (g *admission) moved(op string, s batch.ServiceID) error {
 	known := g.known(s)
 	if !known.judged {
 		return nil
