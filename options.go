@@ -179,7 +179,7 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// margin is how long before its claim ends a request must have ended.
+// margin returns how long before its claim ends a request must have ended.
 func (o Options) margin() time.Duration {
 	return max(100*time.Millisecond, min(5*time.Second, o.RequestTimeout/3))
 }

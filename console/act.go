@@ -130,7 +130,7 @@ func version(form url.Values) (int64, error) {
 	return n, nil
 }
 
-// seenBatch is the batch that the person saw.
+// seenBatch returns the batch that the person saw.
 func seenBatch(form url.Values) (rec batch.Record, err error) {
 	if rec.Version, err = version(form); err != nil {
 		return rec, err
@@ -142,7 +142,7 @@ func seenBatch(form url.Values) (rec batch.Record, err error) {
 	return rec, nil
 }
 
-// seenControl is the control that the person saw.
+// seenControl returns the control that the person saw.
 func seenControl(form url.Values) (c batch.Control, err error) {
 	if c.Version, err = version(form); err != nil {
 		return c, err
@@ -153,7 +153,7 @@ func seenControl(form url.Values) (c batch.Control, err error) {
 	return c, nil
 }
 
-// because is the reason why an act is not possible; "" where it is.
+// because returns the reason why an act is not possible; "" where it is.
 func because(err error) string {
 	switch {
 	case err == nil:
@@ -164,7 +164,7 @@ func because(err error) string {
 	return sentence(err, batch.ErrNotAllowed)
 }
 
-// sentence is the text of an error without its kind.
+// sentence returns the text of an error without its kind.
 func sentence(err, kind error) string {
 	text := strings.TrimPrefix(err.Error(), kind.Error()+": ")
 	return legible.Sentences(strings.ToUpper(text[:1]) + text[1:])

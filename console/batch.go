@@ -135,7 +135,7 @@ func follow(ctx context.Context, desk *operator.Desk, key batch.Key, b *batchBod
 	return nil
 }
 
-// facts are the lines about a batch that say something.
+// facts returns the lines about a batch that say something.
 func facts(now time.Time, r batch.Record) []fact {
 	budget := "no budget limits them"
 	if r.Budget.Attempts > 0 {

@@ -100,7 +100,7 @@ func titled[T ~string](all []T, on []string) []choice {
 	return list
 }
 
-// rulings are the rulings of Decide, each with its statement.
+// rulings returns the rulings of Decide, each with its statement.
 func rulings(on []string) []choice {
 	list := titled(batch.Rulings(), on)
 	for i, r := range batch.Rulings() {

@@ -53,9 +53,9 @@ func newFlow(s store.Stats) *flowBody {
 	}}
 }
 
-// addedRates are how many batches were added a second between one count and the next: the growth,
-// and what became final meanwhile, by the cell of the middle. NaN is where no instance has shown
-// that. from is when the first of them begins. age is the age of the last count.
+// addedRates returns how many batches were added a second between one count and the next: the
+// growth, and what became final meanwhile, by the cell of the middle. NaN is where no instance has
+// shown that. from is when the first of them begins. age is the age of the last count.
 func addedRates(counts []store.OpenAt, cells []operator.Cell, age time.Duration) (rates []float64, from string) {
 	now := counts[len(counts)-1].At.Add(age)
 	for i, c := range counts[1:] {

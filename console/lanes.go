@@ -61,7 +61,7 @@ type laneView struct {
 	holds       func(laneRow) bool
 }
 
-// link is the view's address.
+// link returns the view's address.
 func (l laneView) link() string {
 	if l.name == "" {
 		return "lanes"
@@ -217,7 +217,7 @@ func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	return &answer{page: "lanes", title: "Lanes that are held or have a policy", body: b}, nil
 }
 
-// counted are the states that have batches.
+// counted returns the states that have batches.
 func counted(by map[batch.State]int) (list []stateCount) {
 	for _, s := range batch.States() {
 		if n := by[s]; n > 0 {

@@ -101,7 +101,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 	send("event: over\ndata: ask again\n\n")
 }
 
-// newest is the number of the newest read, after a further read where one is due.
+// newest returns the number of the newest read, after a further read where one is due.
 func (c *Console) newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()

@@ -32,7 +32,7 @@ type offer struct {
 
 type field struct{ Name, Value string }
 
-// word is the word to be typed before an act; "" for an act without.
+// word returns the word to be typed before an act; "" for an act without.
 func word(do batch.Action, all bool, ruling string) string {
 	switch do {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionRelease, actAgree:
@@ -47,7 +47,7 @@ func word(do batch.Action, all bool, ruling string) string {
 	return ""
 }
 
-// batchOffers are the acts upon a batch, the remedy first. The rules are the store's own.
+// batchOffers returns the acts upon a batch, the remedy first. The rules are the store's own.
 func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 	rec := l.Record
 	fields := []field{
@@ -92,7 +92,7 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 	return ready(v.denied, offers, fields, map[batch.Remedy]batch.Action{batch.RemedyDecide: batch.ActionDecide, batch.RemedyRequeue: batch.ActionRequeue}[remedy])
 }
 
-// laneOffers are the acts upon a lane, or upon everything.
+// laneOffers returns the acts upon a lane, or upon everything.
 func (v *visit) laneOffers(c batch.Control, r operator.Relied) []offer {
 	fields := []field{{"service", string(c.Service)}, {"version", strconv.FormatInt(c.Version, 10)}}
 	what, first := "this lane", batch.Action("")

@@ -79,7 +79,7 @@ func batchTone(s batch.State) (tone, icon string) {
 	return toneWait, "clock"
 }
 
-// held are the marks of a lane: none where nothing holds it.
+// held returns the marks of a lane: none where nothing holds it.
 func held(c batch.Control) (marks []mark) {
 	if !c.PausedAt.IsZero() {
 		marks = append(marks, mark{toneWarn, "pause", "paused"})
@@ -90,7 +90,7 @@ func held(c batch.Control) (marks []mark) {
 	return marks
 }
 
-// incidentIcon is the icon of an incident on the first page.
+// incidentIcon returns the icon of an incident on the first page.
 func incidentIcon(k operator.IncidentKind) string {
 	switch k {
 	case operator.IncidentNoInstance, operator.IncidentLedgerRefuses, operator.IncidentLedgerDown, operator.IncidentGone:

@@ -62,8 +62,8 @@ func highest(values []float64) (most float64) {
 	return most
 }
 
-// roundUp is the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the half
-// of it is as short.
+// roundUp returns the next number that people count by: 1, 2, 4, 6 or 10 of a power of ten. So the
+// half of it is as short.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -57,7 +57,7 @@ func search(ctx context.Context, v *visit) (*answer, error) {
 	return &answer{page: "search", title: "Search", body: b}, nil
 }
 
-// theOne is the hit to be shown at once; nil without one.
+// theOne returns the hit to be shown at once; nil without one.
 func theOne(found operator.Lookup) (one *operator.Hit) {
 	if len(found.Hits) == 1 && found.Hits[0].Order == nil {
 		return &found.Hits[0]
@@ -73,7 +73,7 @@ func theOne(found operator.Lookup) (one *operator.Hit) {
 	return one
 }
 
-// hitLink is the page about a hit.
+// hitLink returns the page about a hit.
 func hitLink(h operator.Hit) string {
 	switch {
 	case h.Lane != nil:

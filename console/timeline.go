@@ -21,7 +21,7 @@ type stepLine struct {
 	Now   bool
 }
 
-// steps are the lines of a timeline.
+// steps returns the lines of a timeline.
 func steps(now time.Time, list []operator.Step) []stepLine {
 	lines := make([]stepLine, len(list))
 	var before time.Time
@@ -62,7 +62,7 @@ func stepMark(s operator.Step) mark {
 	return m
 }
 
-// neighbours are the batches right before and behind a batch in its lane, final ones too; nil
+// neighbours returns the batches right before and behind a batch in its lane, final ones too; nil
 // where there is none, and where the store has no lists.
 func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *batch.Record, err error) {
 	q := store.ListQuery{Service: &r.Service, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}

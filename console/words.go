@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// words are the functions of the templates.
+// words returns the functions of the templates.
 func words() template.FuncMap {
 	return template.FuncMap{
 		"past": past, "due": due, "exact": exact, "age": age, "service": service, "cause": cause, "failed": failed, "least": least,
@@ -106,7 +106,7 @@ func short(id batch.ID) string {
 	return batch.Excerpt(string(id), shortID) + "…"
 }
 
-// tale is the text of an explanation with short ids.
+// tale returns the text of an explanation with short ids.
 func tale(e batch.Explanation) string {
 	text := e.Text
 	for _, id := range []batch.ID{e.Blocker.ID, e.ID, e.Control.HaltedBy} {
@@ -165,7 +165,7 @@ func orderColumns(list any) (has columns) {
 	return has
 }
 
-// cause is the title of a cause.
+// cause returns the title of a cause.
 func cause(c batch.Cause) string {
 	switch c {
 	case batch.CauseReady:
@@ -204,7 +204,7 @@ func cause(c batch.Cause) string {
 	return string(c)
 }
 
-// link is a relative address; pairs are names and values of its query.
+// link returns a relative address; pairs are names and values of its query.
 func link(page string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -227,7 +227,7 @@ func scopeLink(s batch.Scope) string {
 	return link("lane", "service", string(s.Service))
 }
 
-// further is the address of a list's next page: the present one, with another place to begin.
+// further returns the address of a list's next page: the present one, with another place to begin.
 func further(now url.Values, page, name, place string) string {
 	q := maps.Clone(now)
 	q.Set(name, place)

@@ -123,8 +123,8 @@ func Kind(err error) batch.ErrorKind {
 	return kind
 }
 
-// Reason is the part of a client's error that a record, an event and a log keep: its [Kind], and
-// its text without the words of the kind, which would say the same again. It is nil without an
+// Reason returns the part of a client's error that a record, an event and a log keep: its [Kind],
+// and its text without the words of the kind, which would say the same again. It is nil without an
 // error.
 func Reason(err error) *batch.SubmissionError {
 	if err == nil {

@@ -79,7 +79,7 @@ func (r *Router) index(s batch.ServiceID) int {
 	return slices.IndexFunc(r.routes, func(route Route) bool { return route.Serves == nil || route.Serves(s) })
 }
 
-// errNoRoute is the error for a service without a route: nothing was sent.
+// errNoRoute returns the error for a service without a route: nothing was sent.
 func errNoRoute(op string, s batch.ServiceID) error {
 	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("no route serves the service %q", batch.Excerpt(string(s), 64))}
 }

@@ -51,10 +51,10 @@ const (
 	loopSilence = 10 * time.Minute
 )
 
-// Attention is the verdict about a Runner at a moment: nil says that all is well, as far as this
-// process knows. It is a pure function of Health, and the one rule by which package probe, and the
-// metrics of package otelbatch, judge a part. A pause or a failure is listed from its first moment
-// on, and many are over soon by themselves: look at Since before you call a person.
+// Attention returns the verdict about a Runner at a moment: nil says that all is well, as far as
+// this process knows. It is a pure function of Health, and the one rule by which package probe,
+// and the metrics of package otelbatch, judge a part. A pause or a failure is listed from its
+// first moment on, and many are over soon by themselves: look at Since before you call a person.
 func (h Health) Attention(now time.Time) (all []Attention) {
 	if !h.Running {
 		return []Attention{{PartRun, time.Time{}, "Run does not run"}}
@@ -126,7 +126,7 @@ func (h Health) fails(loop string) bool {
 
 func ago(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }
 
-// withDetails is a sentence with the time since it holds, and an error.
+// withDetails returns a sentence with the time since it holds, and an error.
 func withDetails(sentence string, lasts time.Duration, err error) string {
 	s := fmt.Sprintf("%s For %s", sentence, lasts)
 	if e, is := errors.AsType[*batch.SubmissionError](err); is { // its kind is said already
@@ -169,7 +169,7 @@ type Counts struct {
 	StandingSince time.Time `json:"standing_since,omitzero"`
 }
 
-// attention is the part of the verdict that comes from the counts.
+// attention returns the part of the verdict that comes from the counts.
 func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) {
 	if c.ReadAt.IsZero() {
 		return nil

@@ -55,7 +55,7 @@ func (d *data) maybeEarlier() bool {
 	return d.f.State == batch.Submitting && d.f.Attempt > 1 && d.k.Status.Attempt != d.f.Attempt && d.late() > 0
 }
 
-// late is how long the last attempt may yet take effect, if nobody knows how it ended.
+// late returns how long the last attempt may yet take effect, if nobody knows how it ended.
 func (d *data) late() time.Duration { return d.t.LateArrival - d.ended() }
 
 // ended returns how long ago the last POST ended, at least. The database's clock may have
@@ -73,9 +73,9 @@ func (d *data) ended() time.Duration {
 	return min(d.f.PostedAgo, seen)
 }
 
-// resendLeft is how long a resend stays harmless. If this process has known the row for longer
-// than the row is old by the database's clock, that clock has stepped back, and there is less time
-// left.
+// resendLeft returns how long a resend stays harmless. If this process has known the row for
+// longer than the row is old by the database's clock, that clock has stepped back, and there is
+// less time left.
 func (d *data) resendLeft() time.Duration {
 	const forEver = 100 * 365 * 24 * time.Hour // and more
 	back := d.k.Seen - d.f.PostedAgo

@@ -180,7 +180,7 @@ func (d *decider) wait(at time.Duration, why string) Verdict {
 // waits asks again when that is usual.
 func (d *decider) waits(why string) Verdict { return Verdict{Next: d.next(), why: why} }
 
-// words are the ledger's own about a batch that waits, for the person who has to decide.
+// words returns the ledger's own about a batch that waits, for the person who has to decide.
 func (d *decider) words() string {
 	if st := d.k.Status; st != nil && st.Message != "" {
 		return ": " + st.Message
@@ -313,7 +313,7 @@ func (d *decider) noTrace() Verdict {
 	return v
 }
 
-// absent is the hard case: a ledger that does not know the batch may yet get it, or may have
+// absent returns the hard case: a ledger that does not know the batch may yet get it, or may have
 // forgotten it. The batch is sent again only where that is declared harmless or proved to be.
 func (d *decider) absent() Verdict {
 	f, t := d.f, d.t

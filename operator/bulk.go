@@ -307,7 +307,7 @@ func counts(causes map[Reason]int) []Count {
 	return all
 }
 
-// token is a digest of what the selection would do to which batches.
+// token returns a digest of what the selection would do to which batches.
 func (s Selection) token() (string, error) {
 	text, err := json.Marshal(struct {
 		Bulk    Bulk      `json:"bulk"`

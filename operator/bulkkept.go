@@ -56,7 +56,7 @@ func noBulk(token string) error {
 	return fmt.Errorf("%w: bulk action %s", batch.ErrNotFound, batch.Excerpt(token, 64))
 }
 
-// parts are the names of the parts of an action.
+// parts returns the names of the parts of an action.
 func (k keptBulk) parts(token string) (names []string) {
 	for place := 0; place*bulkChunk < k.Selected; place++ {
 		names = append(names, partName(token, place))

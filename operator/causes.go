@@ -197,7 +197,7 @@ func (c *collector) take(at time.Time, l store.LaneSurvey, items []item) {
 	}
 }
 
-// attempts are those of the item at a place, which is the place of its row; of a batch behind
+// attempts returns those of the item at a place, which is the place of its row; of a batch behind
 // others, the most in its lane.
 func attempts(l store.LaneSurvey, place int, behind bool) int {
 	most := 0

@@ -100,7 +100,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 	return f
 }
 
-// standing is how a batch stands, in a word or two.
+// standing returns how a batch stands, in a word or two.
 func standing(e batch.Explanation) (string, Tone) {
 	switch e.Cause {
 	case batch.CauseReady:

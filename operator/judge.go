@@ -79,7 +79,7 @@ func (j *judge) blocked(it *item, by batch.Key) {
 	}
 }
 
-// unknown is the reason of batches about which too little is on record.
+// unknown returns the reason of batches about which too little is on record.
 func unknown(err error) Reason {
 	r := Reason{Cause: CauseUnknown, Why: err.Error(), Missing: MissingRecord}
 	if s, is := errors.AsType[*SettingsError](err); is { // of all services of the ledger alike

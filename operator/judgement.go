@@ -53,7 +53,7 @@ func (i *Incident) since(t time.Time) {
 	}
 }
 
-// ledgerKind is the incident of a closed ledger.
+// ledgerKind returns the incident of a closed ledger.
 func ledgerKind(kind batch.ErrorKind) IncidentKind {
 	switch kind {
 	case batch.KindMisconfigured:
@@ -69,7 +69,7 @@ func closes(kind batch.ErrorKind) bool {
 	return kind == batch.KindMisconfigured || kind == batch.KindBusy || kind == batch.KindUnavailable
 }
 
-// errorKind is the reverse of ledgerKind.
+// errorKind returns the reverse of ledgerKind.
 func (k IncidentKind) errorKind() batch.ErrorKind {
 	switch k {
 	case IncidentLedgerRefuses:
@@ -268,7 +268,7 @@ func (i *Incident) say(kind IncidentKind) {
 	}
 }
 
-// kind is the incident that a group is part of; "" where it moves by itself.
+// kind returns the incident that a group is part of; "" where it moves by itself.
 func (x *judgement) kind(g Group) IncidentKind {
 	root := cmp.Or(g.Root, g.Cause)
 	switch root {
@@ -405,7 +405,7 @@ func (x *judgement) holds(c batch.Cause) string {
 	return ""
 }
 
-// holds is the same by what the store has of its instances.
+// holds returns the same by what the store has of its instances.
 func holds(c batch.Cause, counted bool, s store.Stats) string {
 	x := judgement{Sight: Sight{Stats: s, Counted: counted}, by: map[IncidentKind]*Incident{}}
 	x.instances()
@@ -415,7 +415,8 @@ func holds(c batch.Cause, counted bool, s store.Stats) string {
 // movesItself reports whether an instance moves a batch with this cause.
 func movesItself(c batch.Cause) bool { return c == CauseUnknown || explain.ByInstance(c) }
 
-// waits is the text of an explanation with the sentence that says why no instance moves the batch.
+// waits returns the text of an explanation with the sentence that says why no instance moves the
+// batch.
 func waits(e batch.Explanation, held string) string {
 	if e.Cause == CauseUnknown {
 		return legible.Sentences(e.State.String()+": it waits in its lane", held)

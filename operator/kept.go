@@ -80,7 +80,8 @@ func keptOf(r texts.Report) (kept keptLook, is bool) {
 	return kept, is
 }
 
-// asOf is the report as it is read at a moment of the database's clock, not before the survey.
+// asOf returns the report as it is read at a moment of the database's clock, not before the
+// survey.
 func (k keptLook) asOf(now time.Time) Causes {
 	c := k.Causes
 	c.Age = now.Sub(c.At)

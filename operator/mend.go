@@ -83,7 +83,7 @@ func (i *Incident) mend() {
 	}
 }
 
-// Command is the command that carries the remedy of an explanation out; "" where none does.
+// Command returns the command that carries the remedy of an explanation out; "" where none does.
 func Command(e batch.Explanation) string {
 	switch e.Remedy {
 	case batch.RemedyResume:
@@ -107,7 +107,7 @@ func resume(s batch.Scope) string {
 	return command("resume", "--reason WHY", string(s.Service))
 }
 
-// command is a command line. A name that begins with "-" stands behind "--": it is no flag.
+// command returns a command line. A name that begins with "-" stands behind "--": it is no flag.
 func command(verb, flags string, names ...string) string {
 	words := []string{"dltbatch", verb}
 	flag := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "-") })
@@ -129,7 +129,7 @@ func command(verb, flags string, names ...string) string {
 	return strings.Join(words, " ")
 }
 
-// rulings are the words of a decision.
+// rulings returns the words of a decision.
 func rulings() string {
 	var words []string
 	for _, r := range batch.Rulings() {
@@ -138,7 +138,7 @@ func rulings() string {
 	return strings.Join(words, "|")
 }
 
-// page is a relative address in the console; pairs are names and values of its query.
+// page returns a relative address in the console; pairs are names and values of its query.
 func page(name string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

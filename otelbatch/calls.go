@@ -82,7 +82,7 @@ var storeSentinels = []struct {
 	{store.ErrUnsupported, "unsupported"},
 }
 
-// storeKinds are the values of storeError, without success and other.
+// storeKinds returns the values of storeError, without success and other.
 func storeKinds() (all []string) {
 	for _, s := range storeSentinels {
 		all = append(all, s.name)

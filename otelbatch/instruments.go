@@ -151,19 +151,19 @@ func (b *builder) gauge(g gauge, d definition, err error) gauge {
 	return g
 }
 
-// number is how many of something there are now.
+// number returns how many of something there are now.
 func (b *builder) number(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
 	return b.gauge(gauge{int: to}, definition{name, "gauge", unit, text, labels}, err)
 }
 
-// age is for how long something is so now.
+// age returns for how long something is so now.
 func (b *builder) age(name, text string, labels ...label) gauge {
 	to, err := b.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
 	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
 }
 
-// total is a counter whose sum is known when somebody collects.
+// total returns a counter whose sum is known when somebody collects.
 func (b *builder) total(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
 	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)

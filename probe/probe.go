@@ -167,8 +167,8 @@ func live(h health.Health, o Options, now time.Time) (why []string) {
 	return why
 }
 
-// ready is the verdict of Health about the parts whose patience the options give. The other causes
-// are no reason to send requests elsewhere.
+// ready returns the verdict of Health about the parts whose patience the options give. The other
+// causes are no reason to send requests elsewhere.
 func ready(h health.Health, o Options, now time.Time) (why []string) {
 	may := map[string]time.Duration{
 		health.PartRun: 0, health.PartDatabase: o.Store, health.PartLedger: o.Ledger, health.PartStreams: o.Streams,

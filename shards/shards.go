@@ -14,8 +14,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Number is the number of the shard, of s, to which a lane belongs, for ever: the first 8 bytes of
-// the SHA-256 of its service, as a big-endian number, modulo s.
+// Number returns the number of the shard, of s, to which a lane belongs, for ever: the first 8
+// bytes of the SHA-256 of its service, as a big-endian number, modulo s.
 func Number(service batch.ServiceID, s int) int { return store.ShardOf(service, s) }
 
 // Store is a store that knows which shard it is: store/postgres and store/postgres/native have

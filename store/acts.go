@@ -49,7 +49,7 @@ func (p ActPlace) Compare(o ActPlace) int {
 		cmp.Compare(o.Batch, p.Batch), cmp.Compare(o.Seq, p.Seq), cmp.Compare(o.Position, p.Position))
 }
 
-// Cursor is the place as a caller passes it on.
+// Cursor returns the place as a caller passes it on.
 func (p ActPlace) Cursor() Cursor {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -76,7 +76,7 @@ func (r Row) claimAhead(now time.Time) bool {
 	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
 }
 
-// latest is the row's latest time that has passed by its meaning.
+// latest returns the row's latest time that has passed by its meaning.
 func (r Row) latest() time.Time {
 	latest := r.LastPost
 	for _, t := range [...]time.Time{r.AskedAt, r.MovedAt, r.DoubtSince} {

@@ -57,7 +57,7 @@ type changeKey struct {
 	change  string
 }
 
-// ChangeConflict is the [batch.ErrConflict] of a batch whose DataChangeID belongs to another
+// ChangeConflict returns the [batch.ErrConflict] of a batch whose DataChangeID belongs to another
 // payload.
 func ChangeConflict(key batch.Key, change string) error {
 	return fmt.Errorf("%w: batch %s: DataChangeID %q was given to another payload", batch.ErrConflict, key, batch.Excerpt(change, 64))

@@ -62,7 +62,7 @@ type ClaimQuery struct {
 	Wants func(attempted batch.Lane) int
 }
 
-// budget is the budget of a batch: own, or the query's where own is zero.
+// budget returns the budget of a batch: own, or the query's where own is zero.
 func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 	if own == (batch.Budget{}) && q.Budget != nil {
 		return q.Budget(s)

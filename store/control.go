@@ -79,8 +79,8 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	return next, act, changed, nil
 }
 
-// raised is the version of a control after a change. It is the time, unless the clock has stepped
-// back: so no version comes a second time where a row was lost.
+// raised returns the version of a control after a change. It is the time, unless the clock has
+// stepped back: so no version comes a second time where a row was lost.
 func raised(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
 // fit returns by with a reason that any database takes.
@@ -89,8 +89,8 @@ func fit(by batch.By) batch.By {
 	return by
 }
 
-// BatchAct is the history's entry for an operator's act on a batch, whose row changes from was
-// to next. asked holds the action and its author.
+// BatchAct returns the history's entry for an operator's act on a batch, whose row changes from
+// was to next. asked holds the action and its author.
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
 		Action: asked.Action, By: fit(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,

@@ -61,9 +61,9 @@ type Listener struct {
 	Live func()
 }
 
-// KeyHash is a short number for a batch (its service and its id) or an order (its id). Another
-// one may have the same number: that costs a read. It is the 64-bit FNV-1a of the parts, each
-// ended by a byte 0, so that every process and every version computes the same.
+// KeyHash returns a short number for a batch (its service and its id) or an order (its id).
+// Another one may have the same number: that costs a read. It is the 64-bit FNV-1a of the parts,
+// each ended by a byte 0, so that every process and every version computes the same.
 func KeyHash(parts ...string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // as in hash/fnv, which allocates
 	sum := uint64(offset)

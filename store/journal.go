@@ -80,7 +80,7 @@ func (s Stream) And(o Stream) Stream {
 	return o
 }
 
-// Found is the result of [Store].FindStream without the ids.
+// Found returns the result of [Store].FindStream without the ids.
 func (s Stream) Found(now time.Time) batch.StreamFound {
 	f := batch.StreamFound{Cursor: s.Cursor}
 	if s.Since.IsZero() || s.Until.Before(s.Since) || s.Until.After(now) {

@@ -16,8 +16,8 @@ func CheckSeen(seen batch.Record) error {
 	return nil
 }
 
-// Unmoved is the fence of operators' acts on a batch: a [*batch.MovedOnError] where now is not
-// at the version that was seen, or is another batch under that id, added after retention had
+// Unmoved returns the fence of operators' acts on a batch: a [*batch.MovedOnError] where now is
+// not at the version that was seen, or is another batch under that id, added after retention had
 // removed the seen batch.
 func Unmoved(seen, now batch.Record) error {
 	another := !seen.CreatedAt.IsZero() && !seen.CreatedAt.Equal(now.CreatedAt)

@@ -79,7 +79,7 @@ const MaxEndpointLen = 200
 // no URL, as every endpoint is.
 const TakenBack = "taken back"
 
-// NewRow is the row of a batch that was just added.
+// NewRow returns the row of a batch that was just added.
 func NewRow() Row { return Row{State: batch.Queued, Version: 1} }
 
 // Final reports whether the batch's state is final.
@@ -171,7 +171,7 @@ func (r Row) Leased(now time.Time, lease time.Duration) Row {
 	return r
 }
 
-// posted is the latest time at which the last POST that may have had an effect ended.
+// posted returns the latest time at which the last POST that may have had an effect ended.
 func (r Row) posted() time.Time {
 	if r.State == batch.Submitting {
 		return r.ClaimExpires
@@ -186,7 +186,7 @@ func (f InFlight) AboutLast(named int) bool {
 	return named == 0 || named == f.Attempt || (named == f.DoubtAttempt && f.Resends == 0)
 }
 
-// age is the time since the batch moved last, or was last posted where that is not known.
+// age returns the time since the batch moved last, or was last posted where that is not known.
 func (r Row) age(now time.Time) time.Duration {
 	if r.MovedAt.IsZero() {
 		return now.Sub(r.posted())
@@ -194,8 +194,8 @@ func (r Row) age(now time.Time) time.Duration {
 	return now.Sub(r.MovedAt)
 }
 
-// seen is the endpoint that reported the present attempt as under way. An endpoint kept for an
-// earlier attempt does not count.
+// seen returns the endpoint that reported the present attempt as under way. An endpoint kept for
+// an earlier attempt does not count.
 func (r Row) seen() string {
 	if r.SeenAttempt != r.Attempt || r.SeenEndpoint == TakenBack {
 		return ""
@@ -206,7 +206,7 @@ func (r Row) seen() string {
 // counted reports whether the present attempt is counted in Rollbacks.
 func (r Row) counted() bool { return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack }
 
-// InFlight is the monitor's view of the row.
+// InFlight returns the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	r = r.AsOf(now)
 	return InFlight{
@@ -220,7 +220,7 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 	}
 }
 
-// Record is the application's view of the row. The caller fills in the fields that a row
+// Record returns the application's view of the row. The caller fills in the fields that a row
 // lacks.
 func (r Row) Record(key batch.Key) batch.Record {
 	rec := batch.Record{

@@ -28,8 +28,8 @@ type Shard struct {
 // MaxShards is the largest Shard.Of.
 const MaxShards = 1024
 
-// ShardOf is the number of the shard that a lane belongs to, for ever: the first 8 bytes of the
-// SHA-256 of its service, as a big-endian number, modulo the number of shards.
+// ShardOf returns the number of the shard that a lane belongs to, for ever: the first 8 bytes of
+// the SHA-256 of its service, as a big-endian number, modulo the number of shards.
 func ShardOf(service batch.ServiceID, of int) int {
 	sum := sha256.Sum256([]byte(service))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(of))

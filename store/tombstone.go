@@ -15,8 +15,8 @@ func Remains(r batch.Record, at time.Time) batch.Record {
 	}
 }
 
-// AddedAgain is the answer to an Add of a batch whose tombstone keeps this record, with the same
-// service and payload: nil where the batch took effect, and a [*batch.EndedError] otherwise.
+// AddedAgain returns the answer to an Add of a batch whose tombstone keeps this record, with the
+// same service and payload: nil where the batch took effect, and a [*batch.EndedError] otherwise.
 // Nothing is stored in either case (docs/design.md#retention).
 func AddedAgain(remains batch.Record) error {
 	if remains.State == batch.Committed {

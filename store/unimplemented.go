@@ -18,7 +18,7 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 // none, Owns says false, and Upkeep does nothing.
 type Unimplemented struct{}
 
-// lacks is the error of a method that belongs to an ability which the store lacks.
+// lacks returns the error of a method that belongs to an ability which the store lacks.
 func lacks(method string, a Abilities) error {
 	return fmt.Errorf("%s: %w: the store lacks %s", method, ErrUnsupported, a)
 }

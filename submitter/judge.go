@@ -65,7 +65,7 @@ func Judge(c store.Claim, err error, posted bool, r Rules) store.Outcome {
 	return o
 }
 
-// Unposted is the outcome of a claim for which nothing was sent.
+// Unposted returns the outcome of a claim for which nothing was sent.
 func Unposted(c store.Claim) store.Outcome {
 	return store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From, Refund: c.Budget.EveryTry}
 }

@@ -134,8 +134,8 @@ func round(orders []order.Waiting) (n int64) {
 	return n
 }
 
-// roundAgain is the round of orders whose batch of [round] is known from orders of the same ids,
-// which retention has removed since. It differs by the times when these orders were added.
+// roundAgain returns the round of orders whose batch of [round] is known from orders of the same
+// ids, which retention has removed since. It differs by the times when these orders were added.
 func roundAgain(orders []order.Waiting) int64 {
 	n := round(orders)
 	for _, o := range orders {

@@ -85,7 +85,7 @@ const actHelp = `
 The act is upon the version that was read and shown just before; if it has changed meanwhile, nothing is
 done (exit code 4). --seen asks for the version that you saw earlier. `
 
-// upon is a command that acts upon one batch.
+// upon returns a command that acts upon one batch.
 func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batch.Record) (question string, act batchAct, err error)) *cobra.Command {
 	n := naming{a: a}
 	var seen int64
@@ -275,8 +275,8 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 	})
 }
 
-// lane is the lane of an act, and what to ask about its name: a lane that nobody knows may be a
-// typing error, and a beginning stands for the one lane that begins so. With --yes, where nobody
+// lane returns the lane of an act, and what to ask about its name: a lane that nobody knows may be
+// a typing error, and a beginning stands for the one lane that begins so. With --yes, where nobody
 // is asked, a name is the whole name.
 func (t *consent) lane(ctx context.Context, db *database, text string) (lane batch.ServiceID, question string, err error) {
 	if t.yes {

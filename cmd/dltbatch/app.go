@@ -174,7 +174,7 @@ type failure struct {
 	Code  int    `json:"code"` // the exit code
 }
 
-// safe is the text of an error without the data source name. pgx's errors of connecting quote
+// safe returns the text of an error without the data source name. pgx's errors of connecting quote
 // parts of it, so only their cause is shown.
 func (a *app) safe(err error) string {
 	text := legible.Error(err)
@@ -204,7 +204,7 @@ func (a *app) command(c *cobra.Command, do func(ctx context.Context, db *databas
 	})
 }
 
-// plain is a command that opens no database by itself.
+// plain returns a command that opens no database by itself.
 func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string) error) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.NoArgs

@@ -83,5 +83,5 @@ func concerned(i operator.Incident) string {
 	return text
 }
 
-// mend is the command that carries a remedy out; "" for a remedy without a command.
+// mend returns the command that carries a remedy out; "" for a remedy without a command.
 func mend(e batch.Explanation) string { return operator.Command(e) }

@@ -69,8 +69,8 @@ order.Record, and "next" for --after.`,
 	})
 }
 
-// batchOf is the batch of orders that a text names; a text that names none is taken as it stands:
-// orders are kept longer than their batch may be.
+// batchOf returns the batch of orders that a text names; a text that names none is taken as it
+// stands: orders are kept longer than their batch may be.
 func (db *database) batchOf(ctx context.Context, text string) (batch.ID, error) {
 	rec, err := db.desk.Batch(ctx, text)
 	if errors.Is(err, batch.ErrNotFound) {

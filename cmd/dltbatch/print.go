@@ -48,7 +48,7 @@ const (
 	shortID       = 12
 )
 
-// id is an id as it is shown: on a terminal the beginning of one of many random digits, which
+// id returns an id as it is shown: on a terminal the beginning of one of many random digits, which
 // every command takes in place of the whole.
 func (p *page) id(id string) string {
 	if digits := strings.TrimPrefix(id, "0x"); p.width > 0 && longID.FindString(digits) == digits && digits != "" {
@@ -60,8 +60,8 @@ func (p *page) id(id string) string {
 // longID is an id of many random digits.
 var longID = regexp.MustCompile(`\b[0-9a-fA-F]{40,}\b|\b0x[0-9a-fA-F]{40,}\b`)
 
-// ids is a sentence with its ids as they are shown. A command in it would not do: it takes whole
-// ids alone with --yes.
+// ids returns a sentence with its ids as they are shown. A command in it would not do: it takes
+// whole ids alone with --yes.
 func (p *page) ids(sentence string) string { return longID.ReplaceAllStringFunc(sentence, p.id) }
 
 // line writes a line. Texts of others in it are made safe by clean.

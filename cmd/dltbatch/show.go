@@ -73,15 +73,15 @@ func (n *naming) find(ctx context.Context, db *database, args []string) (batch.R
 	return recs[0], nil
 }
 
-// lane is the lane that a text names, whole or by the beginning of its name and of no other; a
-// text that names none is taken as it stands, and the answer about it is empty.
+// lane returns the lane that a text names, whole or by the beginning of its name and of no other;
+// a text that names none is taken as it stands, and the answer about it is empty.
 func (db *database) lane(ctx context.Context, text string) (batch.ServiceID, error) {
 	lane, _, err := db.desk.Lane(ctx, text)
 	return lane, err
 }
 
-// only is the lane of a flag that selects by one; nil where the flag was not given. Where the text
-// is the beginning of its name, people are told which lane it is.
+// only returns the lane of a flag that selects by one; nil where the flag was not given. Where the
+// text is the beginning of its name, people are told which lane it is.
 func (a *app) only(ctx context.Context, db *database, c *cobra.Command, flag string) (*batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
@@ -142,7 +142,7 @@ batch ended and when, with "pruned_at".`,
 	})
 }
 
-// now is the database's clock, or this machine's where the store does not tell.
+// now returns the database's clock, or this machine's where the store does not tell.
 func (db *database) now(ctx context.Context) (time.Time, error) {
 	if !db.Abilities().Has(store.CanSurvey) {
 		return time.Now().UTC(), nil

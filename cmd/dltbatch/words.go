@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// some is a list that is no null in JSON.
+// some returns a list that is no null in JSON.
 func some[T any](list []T) []T {
 	if list == nil {
 		return []T{}

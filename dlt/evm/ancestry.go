@@ -27,7 +27,7 @@ const (
 	linksAtOnce = 1024
 )
 
-// lineOf is the line of one block.
+// lineOf returns the line of one block.
 func lineOf(b block) line { return line{top: b.number, hashes: []evmtx.Hash{b.hash}, parent: b.parent} }
 
 func (l *line) low() uint64 { return l.top - uint64(len(l.hashes)) + 1 }

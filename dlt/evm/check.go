@@ -38,7 +38,7 @@ type payment struct {
 	sender  evmtx.Address
 }
 
-// id is the hash of the first transaction. So a transaction that is a batch by itself already
+// id returns the hash of the first transaction. So a transaction that is a batch by itself already
 // cannot begin another batch of the store.
 func (p *payment) id() batch.ID { return batch.ID(p.hashes[0].String()) }
 

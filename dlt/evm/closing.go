@@ -74,8 +74,8 @@ func (p *preparing) nonceBelow(ctx context.Context, v view, latest, pending uint
 	return nonce, nil
 }
 
-// closed is the error of a batch that waits for a nonce which no batch of its lane has, after the
-// nonce was closed, or could not be closed.
+// closed returns the error of a batch that waits for a nonce which no batch of its lane has, after
+// the nonce was closed, or could not be closed.
 func (c *SigningClient) closed(ctx context.Context, e *endpoint, a batch.Attempt, in intent, sender evmtx.Address, waits error) error {
 	nonce, hash, err := c.close(ctx, e, a, in, sender)
 	out, ok := errors.AsType[*dlt.Error](waits)

@@ -45,7 +45,7 @@ func (c *Client) inTurn() []*endpoint {
 // errElsewhere: another node may do better.
 var errElsewhere = errors.New("another node may say otherwise")
 
-// behind is the error for a node that is behind others, or whose answers do not fit together.
+// behind returns the error for a node that is behind others, or whose answers do not fit together.
 func (c *Client) behind(op, format string, args ...any) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf(format, args...)), Err: errElsewhere}
 }

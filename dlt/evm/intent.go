@@ -248,7 +248,7 @@ func withKey(err error, key batch.Key) error {
 	return err
 }
 
-// tx is the transaction of an intent, without a signature.
+// tx returns the transaction of an intent, without a signature.
 func (i intent) tx(chain, nonce, gas uint64, f Fee) *evmtx.Tx {
 	return &evmtx.Tx{
 		Type: evmtx.DynamicFee, ChainID: chain, Nonce: nonce, Tip: f.Tip, FeeCap: f.FeeCap, Gas: gas, To: i.to, Value: i.value, Data: i.data,

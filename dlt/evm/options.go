@@ -178,7 +178,7 @@ func parseURL(field, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shownURL is the part of an address that may be shown. Nothing is kept under it, so that two
+// shownURL returns the part of an address that may be shown. Nothing is kept under it, so that two
 // endpoints of one host may have one name.
 func shownURL(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
 

@@ -295,8 +295,8 @@ func (p *preparing) estimate(ctx context.Context, call any, after ...any) (gas u
 
 func (p *preparing) call() string { return "call " + string(p.key.Service) + " " + string(p.key.ID) }
 
-// reverts is the error for a call that would be taken back after the view's head. The batch is
-// refused once the chain says the same at a later head.
+// reverts returns the error for a call that would be taken back after the view's head. The batch
+// is refused once the chain says the same at a later head.
 func (p *preparing) reverts(e *rpcError) error {
 	out := &dlt.Error{Op: opPrepare, Kind: dlt.ErrRejected, Code: e.Code, Message: p.c.show("the call would be taken back: " + e.Message)}
 	if !p.c.heard.earlier(p.call(), p.head.number) {

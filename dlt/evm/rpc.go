@@ -165,7 +165,7 @@ func decodeAnswers(raw []byte, n int) ([]answer, error) {
 	return out, nil
 }
 
-// refusedArray is the error of a whole array that got one error. A provider that is asked too
+// refusedArray returns the error of a whole array that got one error. A provider that is asked too
 // often says so about an array of any length: shorter arrays would be more requests. "Limit
 // exceeded" alone may be about the length.
 func refusedArray(err *rpcError) error {
@@ -176,7 +176,7 @@ func refusedArray(err *rpcError) error {
 	return fmt.Errorf("%w: %s", kind, err.Message)
 }
 
-// refusedQuestion is the error of a question that got another status than 200.
+// refusedQuestion returns the error of a question that got another status than 200.
 func (c *Client) refusedQuestion(op string, resp *http.Response, cancel context.CancelFunc, n int) error {
 	b, _ := wire.ReadLittle(resp.Body, cancel)
 	message, is := errorOf(b)

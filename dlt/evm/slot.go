@@ -151,8 +151,8 @@ func decodeList(b []byte) (*slot, error) {
 	return s, nil
 }
 
-// last is the transaction that goes out next: the highest that may. Its height is that since which
-// it may.
+// last returns the transaction that goes out next: the highest that may. Its height is that since
+// which it may.
 func (s *slot) last() entry {
 	if s.turns == nil {
 		return s.entries[len(s.entries)-1]
@@ -187,7 +187,7 @@ func (s *slot) tx(e entry, in intent, chain uint64) (*evmtx.Tx, error) {
 	return tx, nil
 }
 
-// least are the lowest fees of a replacement that every node takes.
+// least returns the lowest fees of a replacement that every node takes.
 func (s *slot) least() Fee {
 	f := s.last().fee
 	return Fee{Tip: raised(f.Tip), FeeCap: raised(f.FeeCap)}
@@ -231,7 +231,7 @@ func (s *slot) stalled(head block, after uint64) bool {
 	return waited || !last.fee.pays(head)
 }
 
-// free is a height at which the slot's nonce was free, of a block that was deep when it was
+// free returns a height at which the slot's nonce was free, of a block that was deep when it was
 // chosen: the count after the last deep block was the nonce.
 func (s *slot) free(f Finality) uint64 {
 	height := s.entries[0].height

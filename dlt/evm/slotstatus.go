@@ -157,7 +157,7 @@ func (c *SigningClient) userOf(ctx context.Context, u usedSlot) (proof usage, er
 	return proof, err
 }
 
-// concluded is the status of a batch that is in no block, by the facts about its nonce.
+// concluded returns the status of a batch that is in no block, by the facts about its nonce.
 // waits says that another nonce of the account has to be mined before it: that one can be sent
 // again only once nothing behind it is under way.
 func (o *open) concluded(late, waits bool, proof usage) batch.Status {

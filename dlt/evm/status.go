@@ -603,7 +603,7 @@ func gwei(wei *big.Int) string {
 	return batch.Excerpt(strings.TrimRight(strings.TrimRight(text, "0"), "."), 80)
 }
 
-// together is the status of some transactions of one nonce: one takes effect at most. A
+// together returns the status of some transactions of one nonce: one takes effect at most. A
 // transaction without an answer leaves it open, unless another one was executed. It is pure.
 func (p *picture) together(first, n int) (best batch.Status, ok bool) {
 	rank := func(r batch.Reported) int {

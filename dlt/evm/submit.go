@@ -50,8 +50,8 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 	})
 }
 
-// broken is the error for kept bytes that are not this client's: nothing is posted by them, and
-// nothing is void because of them. Other batches go on.
+// broken returns the error for kept bytes that are not this client's: nothing is posted by them,
+// and nothing is void because of them. Other batches go on.
 func (c *Client) broken(op string, key batch.Key, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrNotYet, Message: c.show(fmt.Sprintf("batch %s: %v", key, err))}
 }

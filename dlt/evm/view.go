@@ -235,7 +235,7 @@ func (c *Client) typed(op string, err error) error {
 	return &dlt.Error{Op: op, Kind: dlt.ErrDoubt, Err: c.cause(err)}
 }
 
-// kindOf is the kind of a question that a node answered with an error.
+// kindOf returns the kind of a question that a node answered with an error.
 func kindOf(err *rpcError) error {
 	switch k := classify(err); k {
 	case classBusy:

@@ -56,7 +56,7 @@ type Faults struct {
 	Until int
 }
 
-// Fault is an [Options].Fault.
+// Fault returns an [Options].Fault.
 func (f Faults) Fault(a batch.Attempt) Fault {
 	draw := newDraw(f.Seed, a)
 	out := Fault{Latency: time.Duration(draw.next() * float64(f.MaxLatency))}

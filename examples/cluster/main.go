@@ -123,7 +123,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 	return s.run(ctx, runner)
 }
 
-// open is the part common to all processes: a Runner over the database and the node.
+// open returns the part common to all processes: a Runner over the database and the node.
 func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 	db, err := sql.Open("postgres", j.DSN)
 	if err != nil {

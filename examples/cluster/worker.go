@@ -22,8 +22,8 @@ type job struct {
 // in a line of their own. Both are only for show: the proof uses neither.
 const committed = "committed"
 
-// work is a whole worker: a Runner on the shared database, which runs until its standard input
-// ends.
+// work returns a whole worker: a Runner on the shared database, which runs until its standard
+// input ends.
 func work(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		var mu sync.Mutex

@@ -52,7 +52,7 @@ func open(ctx context.Context, j job) (*service, error) {
 	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); done() }}, nil
 }
 
-// work is a whole worker process: it sends until its standard input ends.
+// work returns a whole worker process: it sends until its standard input ends.
 func work(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, err := open(ctx, j)

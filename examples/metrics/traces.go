@@ -71,7 +71,7 @@ func addAndDie(ctx context.Context, dir string) error {
 	return errors.Join(self.Kill(), errors.New("still there"))
 }
 
-// quick is a ledger without troubles.
+// quick returns a ledger without troubles.
 func quick() dlt.Ledger {
 	return ledgermem.New(&ledgermem.Options{CommitAfter: 100 * time.Millisecond})
 }

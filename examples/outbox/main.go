@@ -234,5 +234,5 @@ func signer(path string) (sawtooth.Signer, error) {
 	return sawtooth.ParsePrivateKey(strings.TrimSpace(string(text)))
 }
 
-// newKey is an idempotency key for one order.
+// newKey returns an idempotency key for one order.
 func newKey() string { return "order-" + rand.Text()[:12] }

@@ -66,8 +66,8 @@ func report(_ context.Context, e batch.Event) {
 	}
 }
 
-// work is the whole worker process: it runs the Runner until its standard input ends, and serves
-// what Kubernetes asks.
+// work returns the whole worker process: it runs the Runner until its standard input ends, and
+// serves what Kubernetes asks.
 func work(in io.Reader, out io.Writer) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, done, err := j.open()

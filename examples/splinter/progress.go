@@ -108,7 +108,7 @@ func (p *progress) end() {
 	p.screen.End(p.line())
 }
 
-// line is how far it has come. p.mu is held.
+// line returns how far it has come. p.mu is held.
 func (p *progress) line() string {
 	const width = 40
 	full := width * len(p.final) / max(1, p.want)

@@ -70,8 +70,8 @@ func (s *Store) StepClock(d time.Duration) {
 	s.offset += d
 }
 
-// now is the clock by which the store decides. All processes on one database must see the same
-// clock, so it is the database's. A microsecond is what databases keep. s.mu is held.
+// now returns the clock by which the store decides. All processes on one database must see the
+// same clock, so it is the database's. A microsecond is what databases keep. s.mu is held.
 func (s *Store) now() time.Time { return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond) }
 
 // begin starts a method: nothing is done for a caller that has gone.

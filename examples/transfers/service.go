@@ -24,7 +24,7 @@ type service struct {
 	ledger *canton.Client
 }
 
-// commands is the only func that an application must write: it turns an order into commands.
+// commands returns the only func that an application must write: it turns an order into commands.
 func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {

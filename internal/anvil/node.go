@@ -82,11 +82,11 @@ func (n *Node) run(args []string) error {
 	return nil
 }
 
-// URL is the address of the node.
+// URL returns the address of the node.
 func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
 
-// State is the file in which the node keeps its state. A node that is killed while it writes may
-// leave a part of it.
+// State returns the file in which the node keeps its state. A node that is killed while it writes
+// may leave a part of it.
 func (n *Node) State() string { return n.state }
 
 // Kill ends the node without a warning.

@@ -154,14 +154,14 @@ func (p Program) bring(cache string) error {
 	return os.Rename(dir, place)
 }
 
-// key is the name of the program's folder in the cache. It changes with the package, and with what
-// is done to it.
+// key returns the name of the program's folder in the cache. It changes with the package, and with
+// what is done to it.
 func (p Program) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.file, p.setup))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
 }
 
-// root is the folder of the package in the program's.
+// root returns the folder of the package in the program's.
 func (p Program) root() string {
 	if p.npm == (pack{}) {
 		return "."
@@ -171,8 +171,8 @@ func (p Program) root() string {
 
 func (p Program) inside() string { return filepath.Join(p.root(), p.file) }
 
-// folder is the cache. Root's is not in its home, because servers that it starts as another user
-// may not look into that.
+// folder returns the cache. Root's cache is not in its home, because servers that it starts as another
+// user may not look into that.
 func folder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {

@@ -18,7 +18,7 @@ var sums string
 // pack is a package of npm.
 type pack struct{ name, version, hash string }
 
-// onNPM is a package with the hash of npm.sum, or none if npm.sum has none.
+// onNPM returns a package with the hash of npm.sum, or none if npm.sum has none.
 func onNPM(name, version string) pack {
 	for line := range strings.Lines(sums) {
 		if hash, found := strings.CutPrefix(line, name+"@"+version+" "); found {

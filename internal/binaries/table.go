@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// PostgreSQL is the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is "14"
-// to "18", or "" for any that is installed, and else the newest.
+// PostgreSQL returns the server of PostgreSQL, whose folder has initdb and pg_ctl, too. major is
+// "14" to "18", or "" for any that is installed, and else the newest.
 func PostgreSQL(major string) (Program, error) {
 	p := Program{name: "postgres", says: "(PostgreSQL) " + major, file: "native/bin/postgres", setup: "node scripts/hydrate-symlinks.js"}
 	cpu := strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
@@ -30,7 +30,7 @@ func PostgreSQL(major string) (Program, error) {
 	return p, nil
 }
 
-// PgBouncer is a pool of connections to PostgreSQL.
+// PgBouncer returns a pool of connections to PostgreSQL.
 func PgBouncer() Program {
 	return Program{name: "pgbouncer", variable: "PGBOUNCER", elsewhere: []string{"/usr/sbin/pgbouncer"},
 		deb: []string{"pgbouncer"}, file: "pgbouncer", setup: withLibraries("pgbouncer", "usr/sbin/pgbouncer")}
@@ -58,19 +58,19 @@ func Promtool() Program {
 // AnvilVersion is the version of anvil: the tests compare its answers with records.
 const AnvilVersion = "1.7.1"
 
-// Anvil is a node of EVM.
+// Anvil returns the program anvil, an EVM node.
 func Anvil() Program {
 	return Program{name: "anvil", variable: "ANVIL", says: " " + AnvilVersion + "\n",
 		npm: onNPM("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
 }
 
-// Axe is the script of axe-core, which looks for what makes a page hard to use without eyes or a
-// mouse.
+// Axe returns the script of axe-core, which looks for what makes a page hard to use without eyes
+// or a mouse.
 func Axe() Program {
 	return Program{name: "axe.min.js", npm: onNPM("axe-core", "4.14.1"), file: "axe.min.js"}
 }
 
-// Chromium is a browser.
+// Chromium returns a browser.
 func Chromium() Program {
 	p := Program{name: "chromium", variable: "CHROMIUM", file: "bin/run", setup: unpackChromium,
 		elsewhere: []string{"google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"}}

@@ -142,7 +142,7 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 	return c.handOver(ctx, claimed, until)
 }
 
-// share is the bytes of payloads that are left to one of the claims under way.
+// share returns the bytes of payloads that are left to one of the claims under way.
 func (c *claimer) share() int {
 	if c.o.Bytes == nil {
 		return 0

@@ -102,7 +102,7 @@ func follow(out io.ReadCloser, ready string, said chan<- line) {
 	}
 }
 
-// Ready is the line that said so.
+// Ready returns the line that said so.
 func (p *Process) Ready() string { return p.ready }
 
 // Crash kills the server without a warning, and waits for its end.

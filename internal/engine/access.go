@@ -29,7 +29,7 @@ type access struct {
 	forgotten func(context.Context, store.ClaimedRun, map[batch.Key]*recall.Forgotten) // takes a run instead of them
 }
 
-// given is the store that New got.
+// given returns the store that New got.
 func (a access) given() store.Store { return a.Store.(substituted).Store }
 
 // storeMeter returns the meter of calls to the store. For a loop invalid input and not found count

@@ -181,7 +181,7 @@ func (g *admission) renamed(s batch.ServiceID, known service) bool {
 	return err == nil && now.Name != known.name()
 }
 
-// moved is the error for a batch whose ledger has another name than at its claim. Nothing was
+// moved returns the error for a batch whose ledger has another name than at its claim. Nothing was
 // sent.
 func (g *admission) moved(op string, s batch.ServiceID) error {
 	known := g.known(s)

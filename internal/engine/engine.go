@@ -193,7 +193,7 @@ func (e *Engine) Call(ctx context.Context, op string, n int, f func() error) err
 	return callErr(ctx, e.store, op, n, f)
 }
 
-// Check is the ledger's local check of a batch, where it has one.
+// Check returns the ledger's local check of a batch, where it has one.
 func (e *Engine) Check(b batch.Batch) error { return e.ledger.Check(b) }
 
 // Added says that batches were added. Where this process delivers nothing it tells others.

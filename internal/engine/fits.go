@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// BadOption is the error about an option's value.
+// BadOption returns the error about an option's value.
 func BadOption(field string, value any, want string) error {
 	return fmt.Errorf("options: %w", &batch.InputError{Field: "Options." + field, Value: fmt.Sprint(value), Want: want})
 }
@@ -102,7 +102,7 @@ func checkNeeds(s store.Store, t dlt.Traits) error {
 	return nil
 }
 
-// lacks is the error about a store without an ability that something else needs.
+// lacks returns the error about a store without an ability that something else needs.
 func lacks(s store.Store, ability store.Abilities, by string) error {
 	return BadOption("store", fmt.Sprintf("%T", s), fmt.Sprintf("a store with %s, for %s", ability, by))
 }

@@ -38,14 +38,14 @@ func ledgerMeter(to calls, v *vitals) meter {
 // Traits returns the traits that a service is resolved to.
 func (l ledger) Traits(s batch.ServiceID) dlt.Traits { return l.of(s).Traits }
 
-// shown is the name of the ledger as people read it, or the names of all for which the client
+// shown returns the name of the ledger as people read it, or the names of all for which the client
 // stands.
 func (l ledger) shown() string {
 	t := l.Traits("")
 	return batch.Excerpt(cmp.Or(t.Ledgers, t.Name), 512)
 }
 
-// Check is the client's local check, where its traits declare one.
+// Check returns the client's local check, where its traits declare one.
 func (l ledger) Check(b batch.Batch) error {
 	if !l.of(b.Service).Checks {
 		return nil
@@ -129,8 +129,8 @@ func (l ledger) Resolve(ctx context.Context, d dlt.Doubt) (e dlt.Evidence, err e
 	return e, err
 }
 
-// Events is one connection, and no call of the meter. Its error always means that the stream is
-// lost: it means nothing for the outcome of any batch.
+// Events returns one connection, and no call of the meter. Its error always means that the stream
+// is lost: it means nothing for the outcome of any batch.
 func (l ledger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	st := l.v.stream(ctx, services)
 	err := loop.Contain(func() error {

@@ -69,7 +69,7 @@ func (r *run) newPresence() *presence {
 	return p
 }
 
-// settings are the strategy and the options on which instances should agree.
+// settings returns the strategy and the options on which instances should agree.
 func (o Options) settings() map[string]string {
 	return map[string]string{
 		"Strategy": o.Strategy.Name, "Strategy.Window": fmt.Sprint(o.Strategy.Window),
@@ -140,7 +140,7 @@ func (p *presence) stretch(at time.Time) bool {
 	return f.Final+f.Queue.N+f.Flight.N+f.Finality.N > 0
 }
 
-// now is the row of this instance.
+// now returns the row of this instance.
 func (p *presence) now(ctx context.Context) store.Instance {
 	if s, has := p.store.given().(interface {
 		Schema(ctx context.Context) (store.Schema, error)

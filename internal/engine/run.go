@@ -278,7 +278,7 @@ func (r *run) complete(o *store.Outcome) {
 // restTime is the time that loops get to end after their context is done.
 const restTime = 500 * time.Millisecond
 
-// memory is for how long a pause counts that nothing has tried since.
+// memory returns for how long a pause counts that nothing has tried since.
 func (r *run) memory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
 
 // health returns how this Run is doing.

@@ -33,7 +33,7 @@ type service struct {
 	err    error  // of the judgement: why this Run does not serve the service; nil if it does
 }
 
-// name is the name of the ledger that the service is resolved to.
+// name returns the name of the ledger that the service is resolved to.
 func (s service) name() string {
 	if s.terms == nil {
 		return ""

@@ -208,8 +208,8 @@ func meet(f, g batch.Footprint) string {
 // Sentence puts an explanation into words.
 func Sentence(e batch.Explanation) string { return sentence(e, cause(e)) }
 
-// Begun is the Sentence of a claimed batch while no instance runs: nobody is known to go on with
-// the attempt.
+// Begun returns the Sentence of a claimed batch while no instance runs: nobody is known to go on
+// with the attempt.
 func Begun(e batch.Explanation) string {
 	return sentence(e, fmt.Sprintf("%s began attempt %d, and its claim ends in %s at most", named(e.ClaimedBy), e.Attempts, e.ClaimLeft.Round(time.Millisecond)))
 }

@@ -53,7 +53,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{Conn: inner, f: c.f}, nil
 }
 
-// verb is the name under which a statement is counted.
+// verb returns the name under which a statement is counted.
 func verb(query string) string {
 	if strings.HasSuffix(query, "COMMIT") { // with a statement before it
 		return "COMMIT"

@@ -198,7 +198,7 @@ var (
 	aClock = regexp.MustCompile(`\b\d{13,}\b`) // the version of a control
 )
 
-// text is a value without times.
+// text returns a value without times.
 func (e *trial) text(v any) string {
 	b, err := json.MarshalIndent(v, "", " ")
 	require.NoError(e, err)

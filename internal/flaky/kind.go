@@ -22,7 +22,7 @@ const (
 	Doomed
 )
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	return [...]string{"none", "before", "after", "cut", "shutdown", "undone", "doomed"}[k]
 }

@@ -30,7 +30,7 @@ type Load struct {
 // order.
 type Latencies []time.Duration
 
-// At is a quantile, 0.99 say.
+// At returns a quantile, 0.99 say.
 func (l Latencies) At(q float64) time.Duration { return l[min(len(l)-1, int(q*float64(len(l))))] }
 
 // String is for a test's log.

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batch is a batch of the trial.
+// batch returns a batch of the trial.
 func (e *trial) batch(service string, id any) batch.Batch {
 	b := batch.Batch{Service: batch.ServiceID(e.name + service), ID: batch.ID(fmt.Sprint(e.name, service, "-", id)), Payload: fmt.Appendf(nil, "payload %v", id)}
 	e.key(b.Key())
@@ -98,7 +98,7 @@ func (e *trial) results(on store.Store, outcomes []store.Outcome) (any, error) {
 
 var ada = batch.By{Actor: "ada", Reason: "ticket 9"}
 
-// act is an operation of a person upon a batch.
+// act returns an operation of a person upon a batch.
 func act(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch.Record) (batch.Record, error)) operation {
 	return operation{
 		name: name,
@@ -111,7 +111,7 @@ func act(name string, set func(e *trial) batch.Key, do func(e *trial, seen batch
 	}
 }
 
-// operations are all operations that change stored data.
+// operations returns all operations that change stored data.
 func operations() []operation {
 	return slices.Concat(adds(), deliveries(), acts(), upkeep(), ordering())
 }

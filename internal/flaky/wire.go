@@ -74,7 +74,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// message is a message of texts.
+// message returns a message of texts.
 func message(kind byte, texts ...string) []byte {
 	m := []byte{kind, 0, 0, 0, 0}
 	for _, t := range texts {

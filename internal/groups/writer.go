@@ -243,7 +243,7 @@ func (w *worker[T]) writeAll(ctx context.Context, items []item[T]) (again []item
 // least is the shortest time limit of a repeated write, where Timeout is not shorter.
 const least = 250 * time.Millisecond
 
-// brief is the time limit of a repeated write.
+// brief returns the time limit of a repeated write.
 func (w *worker[T]) brief() time.Duration { return max(w.o.Timeout/16, min(w.o.Timeout, least)) }
 
 // repeat is one round of repetitions. A group that fails is split down to single rows. The round

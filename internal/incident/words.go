@@ -100,7 +100,7 @@ func NotRecorded(lanes int) string {
 	return "The settings of " + Count(lanes, "lane", "lanes") + " are not on record."
 }
 
-// Count is a number with its noun.
+// Count returns a number with its noun.
 func Count(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one

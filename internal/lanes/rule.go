@@ -25,10 +25,10 @@ type entry struct {
 	out     bool      // a run was out, and nobody has freed the lane since
 }
 
-// due is the whole rule: it returns from when on the lane is due, and the queue in
+// due returns the whole rule: it returns from when on the lane is due, and the queue in
 // which it stands. none means that it is not.
 //
-// A look needs a request: somebody named the lane, for now or for later, or a scan found it. One
+// A claim needs a request: somebody named the lane, for now or for later, or a scan found it. One
 // look answers all requests before it. A request during a claim waits for the end of the claim,
 // which may have read the lane too early; a second claim would only wait for the same lock.
 //

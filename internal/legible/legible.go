@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a text with its invisible characters written out, as \u202e: marks of direction, with
-// which one name looks like another, spaces of no width, and characters of control. Joiners stay,
-// which some languages need.
+// Text returns a text with its invisible characters written out, as \u202e: marks of direction,
+// with which one name looks like another, spaces of no width, and characters of control. Joiners
+// stay, which some languages need.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, invisible) {
 		return s
@@ -57,9 +57,9 @@ func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf)
 }
 
-// HTML is a page of html/template with the invisible characters of its texts written out. Those in
-// tags stay: a form sends the value that it was given. The template writes < and > of strangers as
-// entities, so that each of the page is its own.
+// HTML returns a page of html/template with the invisible characters of its texts written out.
+// Those in tags stay: a form sends the value that it was given. The template writes < and > of
+// strangers as entities, so that each of the page is its own.
 func HTML(page []byte) []byte {
 	if !bytes.ContainsFunc(page, invisible) {
 		return page
@@ -84,8 +84,8 @@ func HTML(page []byte) []byte {
 	return b.Bytes()
 }
 
-// Error is the text of an error without the prefixes of this module's own errors: a person who
-// reads it knows whose they are, and where one error wraps another they stand in the middle.
+// Error returns the text of an error without the prefixes of this module's own errors: a person
+// who reads it knows whose they are, and where one error wraps another they stand in the middle.
 func Error(err error) string { return Text(strings.ReplaceAll(err.Error(), "dltbatch: ", "")) }
 
 // Sentences joins texts, such as an error and the advice about it, and leaves empty ones out. Each

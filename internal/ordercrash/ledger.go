@@ -125,7 +125,7 @@ func recipients(commands json.RawMessage) (to []string) {
 	return to
 }
 
-// trouble is the participant's fault for the first submissions of a command, by seed. A late
+// trouble returns the participant's fault for the first submissions of a command, by seed. A late
 // fault comes within half of the time that the client declares, and a late decision within
 // half of Decided.
 func (w *World) trouble(p cantontest.Point) cantontest.Fault {

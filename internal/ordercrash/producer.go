@@ -79,7 +79,7 @@ func (w *World) over() bool {
 	return len(w.errs) > 0
 }
 
-// payee is the party that an order pays, and no other order pays it: its balance says how
+// payee returns the party that an order pays, and no other order pays it: its balance says how
 // often the order was paid.
 func payee(id order.ID) string { return "To-" + string(id) }
 

@@ -104,7 +104,7 @@ func transfer(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands}, nil
 }
 
-// Work is the main of a worker: an application with a Runner and an Engine, which adds the
+// Work returns the main of a worker: an application with a Runner and an Engine, which adds the
 // orders that the parent sends. It prints its address, and ends when its standard input does.
 func Work(text string, open Open) error {
 	var j job

@@ -44,7 +44,7 @@ const (
 	short   = "set it to 0 or to 5 s at least for this role: claims of many lanes, clean-ups and counts take seconds"
 )
 
-// all is the list.
+// all returns the list.
 //
 // These change nothing, and have no line. Transactions name their isolation level themselves.
 // Times and numbers travel as integers and texts, so that DateStyle, IntervalStyle, TimeZone,
@@ -143,7 +143,7 @@ const (
 	besideStandbys = "local" + beside
 )
 
-// limit is a time limit in milliseconds. A server without this setting has no limit.
+// limit returns a time limit in milliseconds. A server without this setting has no limit.
 func limit(name string) string {
 	return `coalesce((SELECT setting FROM pg_settings WHERE name = '` + name + `'), '0')`
 }
@@ -175,7 +175,7 @@ func For(k Kind, volatile bool) List {
 	return list
 }
 
-// Columns are the values of all lines, for a SELECT.
+// Columns returns the values of all lines, for a SELECT.
 func (l List) Columns() string {
 	columns := make([]string, len(l))
 	for i, s := range l {

@@ -136,10 +136,10 @@ func (c *Cluster) command(name string, args ...string) error {
 	return nil
 }
 
-// Addr is the server's address. It stays the same after a restart.
+// Addr returns the server's address. It stays the same after a restart.
 func (c *Cluster) Addr() string { return net.JoinHostPort("127.0.0.1", c.port) }
 
-// DSN is the data source name, a URL, of a superuser. addr is another address of the server,
+// DSN returns the data source name, a URL, of a superuser. addr is another address of the server,
 // a proxy's; "" is its own.
 func (c *Cluster) DSN(addr string) string {
 	if addr == "" {

@@ -161,7 +161,7 @@ type Window struct {
 	Open bool
 }
 
-// upto is the key up to which the window shows all open rows.
+// upto returns the key up to which the window shows all open rows.
 func (w *Window) upto() int64 {
 	switch {
 	case w.Limit <= 0:

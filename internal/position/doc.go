@@ -56,7 +56,7 @@
 //
 // "After the candidate was seen" is the heart of it. A generation collects candidates, and is
 // closed before the BEGIN of a claim's transaction: an id that this transaction takes is newer
-// than all candidates of the generation. A look at pg_locks counts from its request, not from
+// than all candidates of the generation. A read of pg_locks counts from its request, not from
 // its answer. And a claim works with the bound that it found before it read the windows: a
 // bound that another claim sealed meanwhile says nothing about rows that this claim may have
 // missed. (An old look at pg_locks that is reported late does harm only with a recovery from a

@@ -131,7 +131,7 @@ func (m *Lanes) use(service batch.ServiceID, turn int64, now time.Time) *lane {
 	return l
 }
 
-// spread is a part of wholeEvery, different for each lane, so that lanes first seen together
+// spread returns a part of wholeEvery, different for each lane, so that lanes first seen together
 // are not read from their beginnings together.
 func spread(service batch.ServiceID) time.Duration {
 	h := fnv.New32a()

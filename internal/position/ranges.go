@@ -20,7 +20,7 @@ const (
 	most = 8
 )
 
-// bottom is the key from which on a claim reads the whole lane.
+// bottom returns the key from which on a claim reads the whole lane.
 func bottom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
 
 // covered reports whether the ranges hold a key.

@@ -27,7 +27,7 @@ const (
 	lookAtAll = 5 * time.Minute
 )
 
-// From is the time from which the next read of rows as old as until begins.
+// From returns the time from which the next read of rows as old as until begins.
 func (o *Removed) From(until int64, now time.Time) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

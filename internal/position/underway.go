@@ -19,7 +19,7 @@ import (
 // exact. The next read from exact finds them, at most about lookAtAll later.
 //
 // A server that recovers from a crash may give numbers out again, or lose a commit that was
-// asynchronous; and a person may restore rows. A look from the beginning finds such rows,
+// asynchronous; and a person may restore rows. A read from the beginning finds such rows,
 // every lookWhole, and with asynchronous commits every lookAtAll.
 //
 // Both looks may take seconds. So Upkeep makes them, and Pending only where nobody calls Upkeep.
@@ -136,7 +136,7 @@ func (u *UnderWay) Failed(l Search) {
 	}
 }
 
-// Claimed is an open row and the number of the transaction that made it. A look returns all
+// Claimed is an open row and the number of the transaction that made it. A read returns all
 // rows from its beginning on, oldest first up to MostSlow+1, and the rows that it looked for
 // by number.
 type Claimed struct{ Seq, Made int64 }

@@ -55,7 +55,8 @@ func inQuotes(s string) string {
 	return s[1 : len(s)-1]
 }
 
-// sharedBegin is how many bytes two texts have in common at the beginning, sharedEnd at the end.
+// sharedBegin returns how many bytes two texts have in common at the beginning, sharedEnd at the
+// end.
 func sharedBegin(a, b string) (n int) {
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++

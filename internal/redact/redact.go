@@ -53,7 +53,7 @@ func New(secrets []string) *Redactor {
 	return r
 }
 
-// inJSON is a text as encoding/json writes it, without the quotes.
+// inJSON returns a text as encoding/json writes it, without the quotes.
 func inJSON(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil { // that cannot be

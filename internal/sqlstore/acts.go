@@ -167,7 +167,7 @@ type reportCols struct {
 // reportTime is the place of a report's time in its row.
 const reportTime = 2
 
-// Reports are the reports to keep of outcomes that were applied: rows for KeepReports.
+// Reports returns the reports to keep of outcomes that were applied: rows for KeepReports.
 func Reports(outcomes []store.Outcome, applied []store.Applied) (rows [][]any) {
 	for i := range outcomes {
 		if r, ok := outcomes[i].Reported(applied[i], time.Time{}); ok {

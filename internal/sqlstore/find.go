@@ -148,7 +148,7 @@ func begin(ctx context.Context, t Tx, statement string, q store.FindQuery) (ids 
 	return ids, true, nil
 }
 
-// next is the hash after a hash; zero after the last.
+// next returns the hash after a hash; zero after the last.
 func next(h [16]byte) [16]byte {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h[i]++; h[i] != 0 {

@@ -35,18 +35,18 @@ func hashesFrom(begin batch.ID) (low, high [16]byte) {
 	return low, high
 }
 
-// HashConflict is the [batch.ErrConflict] of a batch whose id has the same hash as another id
+// HashConflict returns the [batch.ErrConflict] of a batch whose id has the same hash as another id
 // that is or was stored. Somebody made one of the two on purpose.
 func HashConflict(key batch.Key, other batch.ID) error {
 	return fmt.Errorf("%w: batch %s: its id has the hash of batch %s", batch.ErrConflict, key, other)
 }
 
-// hashes are the keys by which batches are looked up, as texts of the type uuid.
+// hashes returns the keys by which batches are looked up, as texts of the type uuid.
 func hashes(t Tx, keys []batch.Key) any {
 	return t.Array(len(keys), func(i int) any { return hashText(keys[i].ID) })
 }
 
-// hashText is the key by which a batch is looked up, as a text of the type uuid.
+// hashText returns the key by which a batch is looked up, as a text of the type uuid.
 func hashText(id batch.ID) string {
 	hash := IDHash(id)
 	return hex.EncodeToString(hash[:])

@@ -98,7 +98,7 @@ func (c *conditions) add(condition string, args ...any) {
 	c.where, c.args = append(c.where, condition), append(c.args, args...)
 }
 
-// statement is a statement with the conditions between its two parts.
+// statement returns a statement with the conditions between its two parts.
 func (c *conditions) statement(from, end string, args ...any) (string, []any) {
 	return sqlx.Rebind(sqlx.DOLLAR, from+strings.Join(append(c.where, "TRUE"), " AND ")+end), append(c.args, args...)
 }

@@ -58,7 +58,7 @@ func (c *orderCols) ref() order.Ref {
 	return order.Ref{ID: order.ID(c.ID), Version: c.Version, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
-// record is the application's view.
+// record returns the application's view.
 func (c *orderCols) record() order.Record {
 	return c.row().Record(c.order(), FromMicro(c.CreatedAt))
 }
@@ -79,7 +79,7 @@ type frontCols struct {
 	Size int `db:"size"`
 }
 
-// before is the order of a queue.
+// before returns the order of a queue.
 func (c *orderCols) before(o *orderCols) int {
 	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
 }

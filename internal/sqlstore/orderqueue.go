@@ -53,7 +53,7 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q order.N
 	})
 }
 
-// next are the numbers of the orders of the next batch.
+// next returns the numbers of the orders of the next batch.
 func (s *Store) next(ctx context.Context, t Tx, party batch.ServiceID, q order.NextQuery) ([]int64, error) {
 	now, err := Now(ctx, t)
 	if err != nil {

@@ -108,7 +108,7 @@ var ErrFenced = errors.New("fenced")
 // ErrMoved says that a row has changed since it was read: a driver begins the transaction again.
 var ErrMoved = errors.New("another transaction was faster")
 
-// done is the result of a call that must not be done in part: a fence gives false.
+// done returns the result of a call that must not be done in part: a fence gives false.
 func done(err error) (bool, error) {
 	if errors.Is(err, ErrFenced) {
 		return false, nil

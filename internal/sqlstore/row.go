@@ -32,12 +32,12 @@ func (c *BatchCols) Ref() store.Ref {
 	return store.Ref{Key: c.Key(), Row: c.Seq, TraceParent: c.TraceParent, Created: FromMicro(c.CreatedAt)}
 }
 
-// Budget is the batch's own.
+// Budget returns the batch's own.
 func (c *BatchCols) Budget() batch.Budget {
 	return batch.Budget{Attempts: int(c.BudgetAttempts), EveryTry: c.BudgetEveryTry}
 }
 
-// Record is the application's view of the batch with this row.
+// Record returns the application's view of the batch with this row.
 func (c *BatchCols) Record(row store.Row) batch.Record {
 	r := row.Record(c.Key())
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = c.Budget(), c.DataChangeID, FromMicro(c.CreatedAt), c.TraceParent
@@ -80,7 +80,7 @@ type RowCols struct {
 	SeenEndpoint string         `db:"seen_endpoint"`
 }
 
-// Row is the row in the columns, without its receipts.
+// Row returns the row in the columns, without its receipts.
 func (c *RowCols) Row() store.Row {
 	r := store.Row{
 		State: batch.State(c.State), Version: c.Version, Attempt: int(c.Attempt), Spent: int(c.Spent), Failures: int(c.Failures),
@@ -102,7 +102,7 @@ func (c *RowCols) Row() store.Row {
 	return r
 }
 
-// ErrorCols are the columns of an error; the first is nil for no error.
+// ErrorCols returns the columns of an error; the first is nil for no error.
 func ErrorCols(e *batch.SubmissionError) (kind any, message string) {
 	if e == nil {
 		return nil, ""
@@ -118,7 +118,7 @@ type Stored struct {
 	Had      int64 // how many receipts are in the database
 }
 
-// Record is the application's view.
+// Record returns the application's view.
 func (s *Stored) Record() batch.Record { return s.BatchCols.Record(s.Now) }
 
 // SameReceipts reports whether two rows have the same receipts.
@@ -136,7 +136,7 @@ type receiptCols struct {
 	Data    []byte `db:"error_data"`
 }
 
-// Receipts are the receipts of the batches of these numbers.
+// Receipts returns the receipts of the batches of these numbers.
 func Receipts(ctx context.Context, t Tx, seqs []int64) (map[int64][]batch.Receipt, error) {
 	if len(seqs) == 0 {
 		return nil, nil //nolint:nilnil // none is asked for

@@ -15,7 +15,7 @@ const MigrationsTable = "dltbatch_schema"
 // others.
 const unreleasedTable = "dltbatch_migrations"
 
-// SchemaVersion is the number of the last migration that was made; 0 for none. exists is a
+// SchemaVersion returns the number of the last migration that was made; 0 for none. exists is a
 // statement that says whether there is the table {table}. The error wraps
 // [store.ErrUnreleasedSchema] where a version from before the first release made the database.
 func SchemaVersion(ctx context.Context, t Tx, exists string) (int64, error) {

@@ -35,7 +35,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch
 	})
 }
 
-// ordersIn are the open orders that a statement finds in batches.
+// ordersIn returns the open orders that a statement finds in batches.
 func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
 	orders, err := Query[orderCols](ctx, t, statement, t.Array(n, func(i int) any { return string(id(i)) }))
 	if err != nil {

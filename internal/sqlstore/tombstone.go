@@ -30,7 +30,7 @@ func (c *TombCols) Key() batch.Key {
 	return batch.Key{Service: batch.ServiceID(c.Service), ID: batch.ID(c.ID)}
 }
 
-// Record is the part of the batch's record that the tombstone keeps.
+// Record returns the part of the batch's record that the tombstone keeps.
 func (c *TombCols) Record() batch.Record {
 	r := batch.Record{
 		Key: c.Key(), State: batch.State(c.State), Version: c.Version, Attempt: int(c.Attempt), DataChangeID: c.Change,
@@ -61,12 +61,12 @@ func (c *TombCols) OfChange(a *Addition) error {
 	return nil
 }
 
-// remains are the records of the removed batches of these keys.
+// remains returns the records of the removed batches of these keys.
 func (s *Store) remains(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
 	return tombs(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
 }
 
-// tombs are the records of the tombstones that a statement finds.
+// tombs returns the records of the tombstones that a statement finds.
 func tombs(ctx context.Context, t Tx, statement string, args ...any) (found []batch.Record, err error) {
 	return found, Each(ctx, t, func(c *TombCols) error {
 		found = append(found, c.Record())

@@ -141,7 +141,7 @@ func NewTexts(form func(statement string) string) *Texts {
 	return &Texts{form: form, cols: newColumns()}
 }
 
-// Of is a statement as the database takes it.
+// Of returns a statement as the database takes it.
 func (t *Texts) Of(statement string) string {
 	if text, ok := t.known.Load(statement); ok {
 		return text.(string)
@@ -222,7 +222,7 @@ func texts[T ~string](t Tx, list []T) any {
 	return t.Array(len(list), func(i int) any { return string(list[i]) })
 }
 
-// Seqs are the numbers of n batches, looked up where a ref has no number; 0 where there is no
+// Seqs returns the numbers of n batches, looked up where a ref has no number; 0 where there is no
 // such batch.
 func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64, error) {
 	seqs := make([]int64, n)
@@ -252,7 +252,7 @@ func Seqs(ctx context.Context, t Tx, n int, ref func(i int) store.Ref) ([]int64,
 	return seqs, nil
 }
 
-// seq is the number of a batch. The error wraps batch.ErrNotFound if the batch is not stored.
+// seq returns the number of a batch. The error wraps batch.ErrNotFound if the batch is not stored.
 func seq(ctx context.Context, t Tx, key batch.Key) (int64, error) {
 	seqs, err := Seqs(ctx, t, 1, func(int) store.Ref { return store.Ref{Key: key} })
 	if err == nil && seqs[0] == 0 {

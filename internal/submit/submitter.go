@@ -48,8 +48,8 @@ type Options struct {
 	Resumed func(service batch.ServiceID, all bool)
 }
 
-// hangsAfter is how long a request is under way when it is taken to hang: others get its hand and
-// its place at the gate.
+// hangsAfter returns how long a request is under way when it is taken to hang: others get its hand
+// and its place at the gate.
 func (o *Options) hangsAfter() time.Duration { return min(time.Second, o.RequestTimeout/4) }
 
 // Submitter posts runs. All methods may be called concurrently.

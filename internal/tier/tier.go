@@ -75,8 +75,8 @@ func Instead(t testing.TB, name string) {
 	t.Skip(Mark + "instead: " + name)
 }
 
-// Seeds is how many seeds a simulation runs if no flag says so. With the race detector each takes
-// ten times as long.
+// Seeds returns how many seeds a simulation runs if no flag says so. With the race detector each
+// takes ten times as long.
 func Seeds(raced, plain int) int {
 	if Raced {
 		return raced

@@ -4,10 +4,10 @@ package wall
 
 import "time"
 
-// Since is how long it is since t by the clock that says more. t comes from [time.Now].
+// Since returns how long it is since t by the clock that says more. t comes from [time.Now].
 func Since(t time.Time) time.Duration { return -Until(t) }
 
-// Until is how long it is until t by the clock that says less. t comes from [time.Now],
+// Until returns how long it is until t by the clock that says less. t comes from [time.Now],
 // by which it has a reading of each.
 func Until(t time.Time) time.Duration {
 	now := time.Now()

@@ -121,7 +121,7 @@ func (d *database) config() (*pgxdriver.ConnConfig, error) {
 	return c, nil
 }
 
-// pool is the pool that a user would give to a store.
+// pool returns the pool that a user would give to a store.
 func (d *database) pool() (*sql.DB, error) {
 	switch d.j.Store {
 	case pgx, bouncer:

@@ -35,7 +35,7 @@ func (e *measured) add(r result) {
 	}
 }
 
-// ratioTo is the median of the ratios of the rounds, because a disturbance in a round hits
+// ratioTo returns the median of the ratios of the rounds, because a disturbance in a round hits
 // all entries of that round.
 func (e *measured) ratioTo(base *measured) float64 {
 	var ratios []float64

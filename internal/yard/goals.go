@@ -15,7 +15,7 @@ type goal struct {
 	unit        string
 }
 
-// goals are the goals that this program measures.
+// goals returns the goals that this program measures.
 func goals() []goal {
 	all := []goal{
 		{measure: "pgx's own pool, Serial over 10,000 lanes: rate, of the floor's, and of the tuned job queue's", mode: "throughput", entry: ours, base: floor, least: 0.75},

@@ -82,7 +82,7 @@ type result struct {
 	PeakRSS    float64 `json:"peakRSS"` // MiB
 }
 
-// work is the CPU that a batch costs the three processes together, in microseconds. On a
+// work returns the CPU that a batch costs the three processes together, in microseconds. On a
 // machine that others use, too, it says more than the rate.
 func (r result) work() float64 {
 	if r.Rate == 0 {

@@ -116,7 +116,7 @@ func (w *work) apart(ctx context.Context, j job) error {
 	return nil
 }
 
-// add is the work of the process that adds: it returns the times of each batch.
+// add returns the work of the process that adds: it returns the times of each batch.
 func (j job) add(ctx context.Context) ([]told, error) {
 	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
 	w.begin = j.Began

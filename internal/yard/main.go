@@ -74,7 +74,7 @@ func (o options) remake() error {
 	return p.save(o.docs)
 }
 
-// chosen are the modes to run, as the flags change them.
+// chosen returns the modes to run, as the flags change them.
 func (o options) chosen() ([]mode, error) {
 	// The flags -hold and -pace are allowed: the page shows them beside the figures.
 	if o.docs != "" && (o.only != "" || o.n > 0) {

@@ -130,7 +130,7 @@ func family(pid int) (float64, error) {
 	return sum, nil
 }
 
-// status is a line of /proc/self/status, in MiB.
+// status returns a line of /proc/self/status, in MiB.
 func status(name string) (float64, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -55,7 +55,7 @@ func (p page) svg() string {
 	return s.String()
 }
 
-// color is the color of a contender.
+// color returns the color of a contender.
 func color(label string) string {
 	switch {
 	case strings.HasPrefix(label, floor):

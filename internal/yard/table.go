@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// text is a table for people at a terminal.
+// text returns a table for people at a terminal.
 func (f *figures) text() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n%s: %s; medians of %d\n", f.Mode, f.Title, len(f.Entries[0].Rates))

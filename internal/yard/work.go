@@ -43,7 +43,7 @@ func newWork(seed uint64, n, lanes, size int) *work {
 	return w
 }
 
-// newSteadyWork is the work of n batches, and each is made when it is added.
+// newSteadyWork returns the work of n batches, and each is made when it is added.
 func newSteadyWork(seed uint64, n, lanes, size int) *work {
 	w := &work{begin: time.Now(), lanes: lanes, size: size, moments: make([]moments, n)}
 	var key [32]byte

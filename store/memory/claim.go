@@ -44,7 +44,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, nil
 }
 
-// window is a claim's view of a lane: the attempted rows, and the first waiting rows, as many
+// window returns a claim's view of a lane: the attempted rows, and the first waiting rows, as many
 // as wanted returns. s.mu is held.
 func (s *Store) window(service batch.ServiceID, wanted func(attempted []store.LaneRow) int) (rows []store.LaneRow) {
 	l := s.lanes[service]

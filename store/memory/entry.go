@@ -42,7 +42,7 @@ func (e *entry) ref() store.Ref {
 	return store.Ref{Key: e.key, Row: e.number, Created: e.created, TraceParent: e.traceParent}
 }
 
-// record is the application's view; it shares nothing with the entry.
+// record returns the application's view; it shares nothing with the entry.
 func (e *entry) record() batch.Record {
 	r := cloneRow(e.row).Record(e.key)
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = e.budget, e.dataChangeID, e.created, e.traceParent

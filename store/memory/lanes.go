@@ -18,8 +18,8 @@ type lane struct {
 	listed    bool         // known to the laneOrder
 }
 
-// orderKey is the order key for a batch that goes to the end of the lane now, even if the clock
-// stepped back.
+// orderKey returns the order key for a batch that goes to the end of the lane now, even if the
+// clock stepped back.
 func (l *lane) orderKey(now time.Time) time.Time {
 	if behind := l.last.Add(time.Microsecond); behind.After(now) {
 		now = behind

@@ -18,7 +18,7 @@ type orderEntry struct {
 	row order.Row
 }
 
-// record is the application's view; it shares nothing with the order.
+// record returns the application's view; it shares nothing with the order.
 func (o *orderEntry) record() order.Record {
 	r := o.row.Record(o.Order, o.created)
 	if r.Error != nil {

@@ -89,7 +89,7 @@ func (s *Store) StepClock(d time.Duration) {
 	s.offset += d
 }
 
-// now is the store's clock, to the microsecond as in the databases. s.mu is held.
+// now returns the store's clock, to the microsecond as in the databases. s.mu is held.
 func (s *Store) now() time.Time {
 	return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond)
 }

@@ -157,7 +157,7 @@ func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
 	return nil
 }
 
-// after is an order key behind another one: at, or the next one.
+// after returns an order key behind another one: at, or the next one.
 func after(other, at time.Time) time.Time {
 	if next := other.Add(time.Microsecond); next.After(at) {
 		return next

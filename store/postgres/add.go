@@ -351,7 +351,7 @@ type changeKey struct {
 	change  string
 }
 
-// knownChanges are the hashes of the payloads to which these batches' keys were given.
+// knownChanges returns the hashes of the payloads to which these batches' keys were given.
 func (t *session) knownChanges(ctx context.Context, in []*addition) (map[changeKey][]byte, error) {
 	var ask []*addition
 	for _, a := range in {

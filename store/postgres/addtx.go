@@ -37,7 +37,7 @@ func (s *Store) Owns(tx store.Tx) bool {
 	return is && own.s == s
 }
 
-// given is a transaction of database/sql; nil where there is none.
+// given returns a transaction of database/sql; nil where there is none.
 func given(tx *sql.Tx) conns.Tx {
 	if tx == nil {
 		return nil

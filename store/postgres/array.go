@@ -66,7 +66,7 @@ func (a *rowArrays) row(most int) *rowArrays {
 	return a
 }
 
-// column is the row's next column, up to its value.
+// column returns the row's next column, up to its value.
 func (a *rowArrays) column() *[]byte {
 	if a.n == 1 {
 		a.columns = append(a.columns, append(make([]byte, 0, 2+18*a.most), '{'))
@@ -107,7 +107,7 @@ func (a *rowArrays) null() *rowArrays {
 	return a
 }
 
-// args are the columns.
+// args returns the columns.
 func (a *rowArrays) args() []any {
 	args := make([]any, len(a.columns))
 	for i, c := range a.columns {
@@ -125,7 +125,7 @@ func escaped(text string) string {
 
 var arrayEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// Array is an array of any type.
+// Array returns an array of any type.
 func (t *session) Array(n int, at func(i int) any) any {
 	b := append(make([]byte, 0, 2+12*n), '{')
 	for i := range n {
@@ -148,7 +148,7 @@ func (t *session) Array(n int, at func(i int) any) any {
 	return string(append(b, '}'))
 }
 
-// Ints is an array of numbers.
+// Ints returns an array of numbers.
 func (t *session) Ints(list []int64) any { return ints(list) }
 
 // ExecAll sends an array for each column.
@@ -163,7 +163,7 @@ func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (
 	return t.Exec(ctx, statement, columns...)
 }
 
-// hashArray is a text of the type uuid[].
+// hashArray returns a text of the type uuid[].
 func hashArray(n int, at func(i int) [16]byte) string {
 	b := append(make([]byte, 0, 2+n*33), '{')
 	for i := range n {

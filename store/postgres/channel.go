@@ -16,7 +16,7 @@ const (
 	maxPayload = 7999
 )
 
-// channel is the name of the channel on which the processes on these tables tell hints. Each
+// channel returns the name of the channel on which the processes on these tables tell hints. Each
 // database has channels of its own.
 func (n names) channel() string {
 	const mark = "dltbatch:"

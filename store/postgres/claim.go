@@ -131,7 +131,7 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 	return out, nil, t.Save(ctx, changed)
 }
 
-// together is how many lanes are locked, and looked up, at once: not many more than the limit
+// together returns how many lanes are locked, and looked up, at once: not many more than the limit
 // lets through. If the wanted rows of each lane are known before its waiting rows are read, it
 // is some more.
 func together(q store.ClaimQuery, left int) int {
@@ -172,10 +172,10 @@ type window struct {
 	attemptedKeys, waitingKeys []int64 // as the two statements found them, closed or not
 }
 
-// Wants is how many waiting rows the lane wants.
+// Wants returns how many waiting rows the lane wants.
 func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
 
-// Rows are the rows that a strategy sees.
+// Rows returns the rows that a strategy sees.
 func (w *window) Rows() []store.LaneRow { return w.lane }
 
 // attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
@@ -303,7 +303,7 @@ type part struct {
 	position.Range
 }
 
-// rangeArrays are the arguments of the statements that read windows: they name a lane once for
+// rangeArrays returns the arguments of the statements that read windows: they name a lane once for
 // each of its ranges.
 func rangeArrays(windows []*window) (parts []part, args []any) {
 	parts = make([]part, 0, len(windows))

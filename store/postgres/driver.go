@@ -75,7 +75,7 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 	return lanes, nil
 }
 
-// NextKey is an order key behind the whole lane.
+// NextKey returns an order key behind the whole lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	last := map[batch.ServiceID]int64{}
 	now, _, err := t.before(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)

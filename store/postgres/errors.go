@@ -59,8 +59,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// constraint is the name of the constraint or the unique index that a statement violated, or "":
-// drivers have it in a field of their error.
+// constraint returns the name of the constraint or the unique index that a statement violated, or
+// "": drivers have it in a field of their error.
 func constraint(err error) string {
 	var s interface{ SQLState() string }
 	if !errors.As(err, &s) {

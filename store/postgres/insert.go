@@ -29,7 +29,7 @@ const (
 	chunkBytes = 2 << 20
 )
 
-// chunk is how many of the first rows go into one statement.
+// chunk returns how many of the first rows go into one statement.
 func chunk[T any](in []T, bytes func(T) int) int {
 	size := 0
 	for i, row := range in {
@@ -41,7 +41,7 @@ func chunk[T any](in []T, bytes func(T) int) int {
 	return len(in)
 }
 
-// bytesOf is how many bytes of a batch are sent in one value: see sqlInsertBatches.
+// bytesOf returns how many bytes of a batch are sent in one value: see sqlInsertBatches.
 func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) + len(a.Payload) }
 
 // insert puts into added the numbers of the batches whose id was not known; if added is nil
@@ -60,8 +60,8 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion is one of two statements, with its arguments: plain, or more if a batch has a trace
-// context or tags.
+// insertion returns one of two statements, with its arguments: plain, or more if a batch has a
+// trace context or tags.
 func insertion(in []*addition, plain, more string) (statement string, args []any) {
 	args = insertArgs(in)
 	if !hasMore(in) {
@@ -76,7 +76,7 @@ func hasMore(in []*addition) bool {
 	return slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" || a.TagsCol != "" })
 }
 
-// insertArgs are the arguments of sqlInsertNew and sqlInsertBatches.
+// insertArgs returns the arguments of sqlInsertNew and sqlInsertBatches.
 func insertArgs(in []*addition) []any {
 	size := 0
 	for _, a := range in {
@@ -107,7 +107,7 @@ func insertArgs(in []*addition) []any {
 	}
 }
 
-// tagArgs are the arguments of sqlInsertTags, as transactionArgs are of its statement.
+// tagArgs returns the arguments of sqlInsertTags, as transactionArgs are of its statement.
 func tagArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, at []int64
 	var names, values []string
@@ -128,8 +128,8 @@ func tagArgs(in []*addition, added map[int64]bool) []any {
 	}
 }
 
-// transactionArgs are the arguments of sqlInsertTransactions, for the transactions of the batches
-// in added; if added is nil, of all. They are nil if the batches have no transactions.
+// transactionArgs returns the arguments of sqlInsertTransactions, for the transactions of the
+// batches in added; if added is nil, of all. They are nil if the batches have no transactions.
 func transactionArgs(in []*addition, added map[int64]bool) []any {
 	var seqs, positions []int64
 	var list []batch.Transaction

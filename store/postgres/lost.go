@@ -124,7 +124,7 @@ func (w *witnessed) prunes(age time.Duration) {
 	}
 }
 
-// kept is for how long a batch that is gone proves a loss.
+// kept returns for how long a batch that is gone proves a loss.
 func (w *witnessed) kept() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *witnessed) prove(proof []string, now time.Time, tell bool) {
 	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
 }
 
-// news is the proof that no claim has reported.
+// news returns the proof that no claim has reported.
 func (w *witnessed) news() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *witnessed) told() {
 	w.untold = false
 }
 
-// standing is the proof, for a while.
+// standing returns the proof, for a while.
 func (w *witnessed) standing(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -33,10 +33,10 @@ func newNames(o Options) (names, error) {
 	return n, nil
 }
 
-// table is the quoted name of a table with its schema.
+// table returns the quoted name of a table with its schema.
 func (n names) table(name string) string { return `"` + n.schema + `"."` + n.prefix + name + `"` }
 
-// index is the name of an index, as the server reports it.
+// index returns the name of an index, as the server reports it.
 func (n names) index(name string) string { return n.prefix + name }
 
 // token is a name in a statement: {table}, or {.index}, which has no schema.
@@ -51,5 +51,5 @@ func (n names) fill(statement string) string {
 	})
 }
 
-// sql is a statement as the database gets it.
+// sql returns a statement as the database gets it.
 func (s *Store) sql(statement string) string { return s.texts.Of(statement) }

@@ -108,9 +108,9 @@ func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int
 	return now, seqs, nil
 }
 
-// notStored is the error for rows that were not inserted, although neither their ids nor their
-// keys are stored: the addition may be tried again. Either they were stored and are removed since,
-// or their numbers are taken: then the sequence is behind, and is moved.
+// notStored returns the error for rows that were not inserted, although neither their ids nor
+// their keys are stored: the addition may be tried again. Either they were stored and are removed
+// since, or their numbers are taken: then the sequence is behind, and is moved.
 func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) error {
 	taken, _, err := sqlstore.Get[bool](ctx, t, by.taken, ints(seqs))
 	if err != nil {

@@ -98,7 +98,7 @@ func (t *session) saw(from *position.Claim, w *window, asked bool) {
 	}
 }
 
-// Floors are the order keys below which nothing of these lanes is open, as far as is known:
+// Floors returns the order keys below which nothing of these lanes is open, as far as is known:
 // for a reader without the lane's lock. It may miss a row that is put below its floor after
 // this.
 func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
@@ -112,7 +112,7 @@ func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floo
 	return t.still(ctx, lanes, known, started)
 }
 
-// still are the floors of lanes that have not changed since their floors became known, and the
+// still returns the floors of lanes that have not changed since their floors became known, and the
 // least key for the others.
 func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))

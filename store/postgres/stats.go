@@ -17,7 +17,7 @@ func (s *Store) counting(ctx context.Context, op string, do func(ctx context.Con
 	return s.readAs(ctx, op, beginCount, do)
 }
 
-// sizes are the sizes of the tables, with their indexes.
+// sizes returns the sizes of the tables, with their indexes.
 func sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
 	type row struct {
 		Name  string `db:"name"`

@@ -37,7 +37,7 @@ const (
 // began.
 func (i isolation) snapshot() bool { return i != readCommitted }
 
-// Texts are the store's.
+// Texts returns the store's.
 func (t *session) Texts() *sqlstore.Texts { return t.s.texts }
 
 // Exec sends a statement whose names are not filled in.

@@ -73,7 +73,7 @@ func (s *Store) fits(ctx context.Context, t *session, of *conns.Session, as purp
 	return nil
 }
 
-// refusal is the error about the first setting that does not fit.
+// refusal returns the error about the first setting that does not fit.
 func refusal(list pgsettings.List, have []string) error {
 	for _, w := range list.Wrong(have) {
 		return &SettingError{Setting: w.Name, Have: w.Have, Want: w.Want, Why: w.Why, Do: w.Do}

@@ -302,7 +302,7 @@ func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
 	return true, store.AddedAgain(found[0].Record())
 }
 
-// columns are the values of sqlInsertBatch.
+// columns returns the values of sqlInsertBatch.
 func columns(b *addition) []any {
 	return []any{
 		b.Seq, b.IDHash[:], string(b.ID), string(b.Service), b.At, b.DataChangeID, b.SignerPublicKey, b.Trace, b.PayloadHash[:],
@@ -361,7 +361,7 @@ func (t *session) addTransactions(ctx context.Context, b *addition) error {
 	return nil
 }
 
-// orderKey is the next order key of a lane, after its last key, so that a clock that stepped
+// orderKey returns the next order key of a lane, after its last key, so that a clock that stepped
 // back does not put a batch before an earlier batch. SQLite's clock has milliseconds, so
 // within a millisecond the keys count on from the key given out last in any lane: then they
 // are in the order of adding across lanes, too.

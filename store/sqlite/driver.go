@@ -35,7 +35,7 @@ func (s *Store) driver() sqlstore.Driver {
 	}
 }
 
-// Array is a list in JSON.
+// Array returns a list in JSON.
 func (t *session) Array(n int, at func(i int) any) any {
 	list := make([]any, n)
 	for i := range list {
@@ -44,7 +44,7 @@ func (t *session) Array(n int, at func(i int) any) any {
 	return encode(list)
 }
 
-// Ints is a list of numbers in JSON.
+// Ints returns a list of numbers in JSON.
 func (t *session) Ints(list []int64) any { return encode(list) }
 
 func encode(list any) string {
@@ -68,7 +68,7 @@ func (t *session) ExecAll(ctx context.Context, statement string, rows [][]any) (
 // Floors are not known here: nothing finished is in the way of open batches.
 func (t *session) Floors(context.Context, []batch.ServiceID) ([]int64, error) { return nil, nil }
 
-// NextKey is an order key behind the whole lane.
+// NextKey returns an order key behind the whole lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	now, err := sqlstore.Now(ctx, t)
 	if err != nil {

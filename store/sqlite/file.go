@@ -133,7 +133,7 @@ func (f *files) sameOn(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// mainPath is the path of a connection's database; "" in memory.
+// mainPath returns the path of a connection's database; "" in memory.
 func mainPath(ctx context.Context, conn queryer) (path string, err error) {
 	err = conn.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
 	return path, err

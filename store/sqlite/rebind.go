@@ -28,7 +28,7 @@ var forms = []struct {
 	{regexp.MustCompile(`\{(\w+)\}`), `$1`},
 }
 
-// rebind is a shared statement as SQLite takes it.
+// rebind returns a shared statement as SQLite takes it.
 func rebind(statement string) string {
 	text := strings.ReplaceAll(statement, sqlstore.Clock, ownClock)
 	for _, f := range forms {

@@ -113,7 +113,7 @@ func (t *session) saveReceipts(ctx context.Context, s *sqlstore.Stored) error {
 	return nil
 }
 
-// openArgs are the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
+// openArgs returns the values of a row in the order of sqlUpdateOpen and sqlInsertOpen.
 func openArgs(r store.Row, receipts int64) []any {
 	kind, message := sqlstore.ErrorCols(r.Error)
 	return append(make([]any, 0, 31),

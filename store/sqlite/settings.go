@@ -29,7 +29,7 @@ type place struct {
 	normal bool // Options.AllowNormal
 }
 
-// settings is the list.
+// settings returns the list.
 //
 // These change nothing, and have no line. Nothing relies on foreign_keys, on LIKE
 // (case_sensitive_like) or on triggers (recursive_triggers), and every statement that needs an

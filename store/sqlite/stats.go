@@ -7,7 +7,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// sizes are the sizes of the database and of its log.
+// sizes returns the sizes of the database and of its log.
 func (s *Store) sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
 	bytes, _, err := sqlstore.Get[int64](ctx, t, sqlSize)
 	if err != nil {

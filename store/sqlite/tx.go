@@ -52,7 +52,7 @@ func (t *session) stmt(ctx context.Context, statement string) (*sql.Stmt, error)
 	return s, nil
 }
 
-// Texts are the store's.
+// Texts returns the store's.
 func (t *session) Texts() *sqlstore.Texts { return t.texts }
 
 // Exec runs a statement of this package, or one that is shared.

@@ -40,7 +40,7 @@ func (o *Options) logWarning() (int64, error) {
 	return o.LogWarning, nil
 }
 
-// filePath is the path of a database; "" in memory.
+// filePath returns the path of a database; "" in memory.
 func filePath(db *sql.DB) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsTimeout)
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *Store) logKept() int64 {
 	return min(logKept, s.logWarning/2)
 }
 
-// logSize is the size of the log on the disk; 0 where there is no log.
+// logSize returns the size of the log on the disk; 0 where there is no log.
 func (s *Store) logSize() (int64, error) {
 	if s.files.path == "" {
 		return 0, nil // in memory

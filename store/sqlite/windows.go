@@ -19,10 +19,10 @@ type window struct {
 	want    int // waiting rows wanted
 }
 
-// Wants is how many waiting rows the lane wants.
+// Wants returns how many waiting rows the lane wants.
 func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.want }
 
-// Rows are the rows that a strategy sees.
+// Rows returns the rows that a strategy sees.
 func (w *window) Rows() []store.LaneRow { return laneRows(w.rows) }
 
 // claimable is a batch with its footprint.
@@ -33,8 +33,8 @@ type claimable struct {
 	part      bool // few columns of the row are read yet
 }
 
-// claimable is the batch in the columns of colsClaim, where claim is set, or in all. Nothing else
-// matters of a row that cannot be claimed.
+// claimable returns the batch in the columns of colsClaim, where claim is set, or in all. Nothing
+// else matters of a row that cannot be claimed.
 func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	r = &claimable{Stored: sqlstore.Stored{BatchCols: c.BatchCols}, size: c.Size}
 	if r.footprint, err = sqlstore.DecodeFootprint(c.Footprint); err != nil {
@@ -134,10 +134,10 @@ type frontCols struct {
 	Attempt   int64 `db:"attempt"`
 }
 
-// fronts are the first waiting rows of lanes as a claim needs them, by lane and in order. It reads
-// the batches of these rows only where they are not known from their Add, and the other columns
-// only of rows that are not as they were added: every change of a row that waits raises its
-// version.
+// fronts returns the first waiting rows of lanes as a claim needs them, by lane and in order. It
+// reads the batches of these rows only where they are not known from their Add, and the other
+// columns only of rows that are not as they were added: every change of a row that waits raises
+// its version.
 func (t *session) fronts(ctx context.Context, services []batch.ServiceID, want int) (map[batch.ServiceID][]*claimable, error) {
 	found := make(map[batch.ServiceID][]*claimable, len(services))
 	parts, unknown := map[int64]*claimable{}, map[int64]*claimable{}

@@ -17,7 +17,7 @@ func actsTests() []test {
 	}
 }
 
-// allActs are the pages of so many acts, one after the other.
+// allActs returns the pages of so many acts, one after the other.
 func (f *fixture) allActs(limit int) (all []batch.Act) {
 	f.Helper()
 	for q := (store.ActsQuery{Limit: limit}); ; {

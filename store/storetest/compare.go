@@ -55,7 +55,7 @@ func (f *fixture) sameRecord(s *shadow, got batch.Record) {
 	require.Equal(f, want, like(f, want, got), "record of %s", s.b.Key())
 }
 
-// record is the application's view of the model's batch.
+// record returns the application's view of the model's batch.
 func (s *shadow) record() batch.Record {
 	r := s.row.Record(s.b.Key())
 	r.Budget, r.DataChangeID, r.CreatedAt, r.TraceParent = s.b.Budget, s.b.DataChangeID, s.created, s.b.TraceParent

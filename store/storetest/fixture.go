@@ -56,12 +56,12 @@ type shadow struct {
 	passed  int        // how often it was passed back
 }
 
-// whole is the ref that a store hands out.
+// whole returns the ref that a store hands out.
 func (s *shadow) whole() store.Ref {
 	return store.Ref{Key: s.b.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.b.TraceParent}
 }
 
-// now is the store's clock, nearly.
+// now returns the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
 // u is n units.
@@ -97,7 +97,8 @@ func (f *fixture) near(a, b time.Time) bool {
 
 func (f *fixture) nearly(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
 
-// bt is a batch of a service. About half of all ids have a trace context, and other ids have tags.
+// bt returns a batch of a service. About half of all ids have a trace context, and other ids have
+// tags.
 func bt(service batch.ServiceID, id batch.ID) batch.Batch {
 	b := batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + string(id))}
 	if n := len(id); n > 0 && id[n-1]%2 == 0 {
@@ -109,7 +110,7 @@ func bt(service batch.ServiceID, id batch.ID) batch.Batch {
 	return b
 }
 
-// traceParent is a trace context of its own for each text.
+// traceParent returns a trace context of its own for each text.
 func traceParent(of string) string {
 	h := sha256.Sum256([]byte(of))
 	return fmt.Sprintf("00-%x-%x-01", h[:16], h[16:24])

@@ -28,7 +28,7 @@ func idempotencyTests() []test {
 	}
 }
 
-// ch is a batch with the given key and payload.
+// ch returns a batch with the given key and payload.
 func ch(service batch.ServiceID, id batch.ID, change, payload string) batch.Batch {
 	return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}
 }

@@ -49,7 +49,7 @@ func (f *fixture) added(now time.Time, bs ...batch.Batch) {
 	}
 }
 
-// changed is the model's batch with b's DataChangeID, or nil.
+// changed returns the model's batch with b's DataChangeID, or nil.
 func (f *fixture) changed(b batch.Batch) *shadow {
 	for _, s := range f.rows {
 		if b.DataChangeID != "" && s.b.DataChangeID == b.DataChangeID && s.b.Service == b.Service {
@@ -169,7 +169,7 @@ func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.
 	return claims
 }
 
-// submitted is an outcome of the batch's present version by the submitter.
+// submitted returns an outcome of the batch's present version by the submitter.
 func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
 	s := f.rows[id]
 	was := s.was
@@ -182,7 +182,7 @@ func (f *fixture) submitted(id batch.ID, finding store.Finding) store.Outcome {
 	}
 }
 
-// monitored is an outcome by the monitor, about the batch as a whole.
+// monitored returns an outcome by the monitor, about the batch as a whole.
 func (f *fixture) monitored(id batch.ID, finding store.Finding) store.Outcome {
 	o := f.submitted(id, finding)
 	if o.By, o.Attempt = batch.ByMonitor, 0; finding == store.IsVoid {

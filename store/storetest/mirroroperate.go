@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// by is the author of acts in this suite, with a reason.
+// by returns the author of acts in this suite, with a reason.
 func by(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
 
 func (f *fixture) cancel(id batch.ID, reason string) error {
@@ -112,7 +112,7 @@ func (f *fixture) setPolicy(service batch.ServiceID, p batch.Policy) {
 	f.steer(store.Steering{Scope: batch.Only(service), Action: batch.ActionSetPolicy, Policy: p})
 }
 
-// control is the model's.
+// control returns the model's.
 func (f *fixture) control(scope batch.Scope) batch.Control {
 	c := f.controls[scope]
 	c.Scope = scope

@@ -185,7 +185,7 @@ func (h history) records() {
 	}
 }
 
-// outcome is an outcome that could come in from somewhere, mostly by an actor that may report
+// outcome returns an outcome that could come in from somewhere, mostly by an actor that may report
 // it.
 func (h history) outcome(id batch.ID) store.Outcome {
 	row := h.rows[id].row

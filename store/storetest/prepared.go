@@ -32,7 +32,7 @@ func preparedTests() []test {
 	}
 }
 
-// prepared is a text to keep for the batch's present version.
+// prepared returns a text to keep for the batch's present version.
 func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 	s := f.rows[id]
 	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
@@ -113,7 +113,8 @@ func preparedKept(f *fixture) {
 	assert.Equal(f, "kept", string(f.pendingOf(9, f.u(0.5), "s")[0].Prepared))
 }
 
-// grown is the bytes that a claim of the batch's present version keeps beside those that it saw.
+// grown returns the bytes that a claim of the batch's present version keeps beside those that it
+// saw.
 func (f *fixture) grown(id batch.ID, more string) store.Prepared {
 	p := f.prepared(id, "")
 	p.Was = bytes.Clone(f.rows[id].row.Prepared)
@@ -203,7 +204,7 @@ func preparedVoid(f *fixture) {
 	assert.Equal(f, batch.Unknown, f.written(f.void("a"))[0].Row.State, "valid before")
 }
 
-// void is an IsVoid about what the batch keeps.
+// void returns an IsVoid about what the batch keeps.
 func (f *fixture) void(id batch.ID) store.Outcome {
 	o := f.monitored(id, store.IsVoid)
 	o.Prepared = bytes.Clone(f.rows[id].row.Prepared)

@@ -134,7 +134,7 @@ func newRowRules(f *fixture) *rowRules {
 	return r
 }
 
-// row is an open row. A full one has no field that only a final row has.
+// row returns an open row. A full one has no field that only a final row has.
 func (r *rowRules) row(full bool, s batch.State) store.Row {
 	r.Helper()
 	if !full {
@@ -145,7 +145,7 @@ func (r *rowRules) row(full bool, s batch.State) store.Row {
 	return row
 }
 
-// ended is a final row. A full one has every field that the end of a batch does not clear.
+// ended returns a final row. A full one has every field that the end of a batch does not clear.
 func (r *rowRules) ended(full bool) store.Row {
 	r.Helper()
 	row, o := r.row(full, batch.Pending), store.Outcome{}
@@ -241,7 +241,7 @@ func (r *rowRules) outcome(before, after store.Row) {
 	}
 }
 
-// byReading is the way of an outcome for a store that reads the row first.
+// byReading returns the way of an outcome for a store that reads the row first.
 func byReading(before, after store.Row) string {
 	switch {
 	case before.Final():
@@ -252,7 +252,7 @@ func byReading(before, after store.Row) string {
 	return byRecord
 }
 
-// byKnown is the short way that an outcome looks like, if any, and the way with one field
+// byKnown returns the short way that an outcome looks like, if any, and the way with one field
 // more. The fields in more changed, and a plain outcome changes none of them.
 func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []string) {
 	var plain []string
@@ -355,7 +355,7 @@ func (r *rowRules) complete(shown cells, known bool) {
 	}
 }
 
-// filled is a value without a zero field.
+// filled returns a value without a zero field.
 func filled[T any](r *rowRules) (v T) {
 	r.Helper()
 	n := 0

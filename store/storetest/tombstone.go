@@ -14,7 +14,7 @@ type tomb struct {
 	remains batch.Record
 }
 
-// tombOf is the tombstone in the model under the batch's DataChangeID, or nil.
+// tombOf returns the tombstone in the model under the batch's DataChangeID, or nil.
 func (f *fixture) tombOf(b batch.Batch) *tomb {
 	for _, t := range f.tombs {
 		if b.DataChangeID != "" && t.b.DataChangeID == b.DataChangeID && t.b.Service == b.Service {

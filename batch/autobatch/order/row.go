@@ -25,7 +25,7 @@ type Row struct {
 	Error   *batch.SubmissionError
 }
 
-// NewRow is the row of an order that was just added.
+// NewRow returns the row of an order that was just added.
 func NewRow() Row { return Row{State: Queued, Version: 1} }
 
 // Expired reports whether the deadline of a queued order has passed; a zero deadline
@@ -102,7 +102,7 @@ func (r Row) become(now time.Time, v Verdict) Row {
 	return r
 }
 
-// Record is the application's view of the order.
+// Record returns the application's view of the order.
 func (r Row) Record(o Order, created time.Time) Record {
 	return Record{
 		ID: o.ID, Party: o.Party, Key: o.Key, Priority: o.Priority, Urgent: o.Urgent, Deadline: o.Deadline,
@@ -150,31 +150,31 @@ func Check(orders []Order) (twins []bool, err error) {
 	return twins, nil
 }
 
-// Conflict is the [batch.ErrConflict] of an order whose id another order has.
+// Conflict returns the [batch.ErrConflict] of an order whose id another order has.
 func Conflict(id ID) error {
 	return fmt.Errorf("%w: order %q", batch.ErrConflict, batch.Excerpt(string(id), 64))
 }
 
-// KeyConflict is the [batch.ErrConflict] of an order whose Key belongs to another
+// KeyConflict returns the [batch.ErrConflict] of an order whose Key belongs to another
 // payload.
 func KeyConflict(o Order) error {
 	return fmt.Errorf("%w: order %q: Key %q was given to another payload", batch.ErrConflict, batch.Excerpt(string(o.ID), 64), batch.Excerpt(o.Key, 64))
 }
 
-// PrepareEnded is the [batch.ErrConflict] of a batch of orders whose id has a tombstone, with the
-// [batch.ErrEnded] that says how the removed batch ended.
+// PrepareEnded returns the [batch.ErrConflict] of a batch of orders whose id has a tombstone, with
+// the [batch.ErrEnded] that says how the removed batch ended.
 func PrepareEnded(key batch.Key, ended error) error {
 	return fmt.Errorf("%w: batch %s: %w", batch.ErrConflict, key, ended)
 }
 
-// PrepareConflict is the [batch.ErrConflict] of a batch that is stored already, but not as the
-// batch of these orders.
+// PrepareConflict returns the [batch.ErrConflict] of a batch that is stored already, but not as
+// the batch of these orders.
 func PrepareConflict(key batch.Key) error {
 	return fmt.Errorf("%w: batch %s is stored, and not with these orders", batch.ErrConflict, key)
 }
 
-// WrongParty is the [*batch.InputError] of an order that cannot be part of a batch, because it
-// belongs to another party.
+// WrongParty returns the [*batch.InputError] of an order that cannot be part of a batch, because
+// it belongs to another party.
 func WrongParty(key batch.Key, party batch.ServiceID) error {
 	return &batch.InputError{Key: key, Field: "Orders", Value: batch.Excerpt(string(party), 64), Want: "orders whose Party is the batch's Service"}
 }

@@ -34,7 +34,7 @@ func (f *fixture) Errorf(format string, args ...any) {
 	f.T.Errorf("the store breaks a promise, %s"+format, append([]any{f.promise}, args...)...)
 }
 
-// now is the store's clock, nearly.
+// now returns the store's clock, nearly.
 func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
 
 // u is n units.
@@ -60,7 +60,7 @@ func (f *fixture) step(d time.Duration) {
 	}
 }
 
-// ord is an order of a party.
+// ord returns an order of a party.
 func ord(party batch.ServiceID, id order.ID) order.Order {
 	return order.Order{ID: id, Party: party, Payload: []byte("payload of " + string(id))}
 }
@@ -114,7 +114,7 @@ func refs(os []order.Waiting) []order.Ref {
 	return rs
 }
 
-// verdicts is one for each of these, all the same.
+// verdicts returns one for each of these, all the same.
 func verdicts(rs []order.Ref, v order.Verdict) []order.Verdict {
 	vs := make([]order.Verdict, len(rs))
 	for i, r := range rs {
@@ -124,7 +124,7 @@ func verdicts(rs []order.Ref, v order.Verdict) []order.Verdict {
 	return vs
 }
 
-// bt is a batch of a party.
+// bt returns a batch of a party.
 func bt(party batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: party, ID: id, Payload: []byte("payload of " + string(id))}
 }
@@ -184,7 +184,7 @@ func (f *fixture) write(o store.Outcome) {
 	require.Equal(f, store.Written, applied[0].Result, "%v", applied[0].Err)
 }
 
-// settleable is the batch that is to be settled, which must be the only one.
+// settleable returns the batch that is to be settled, which must be the only one.
 func (f *fixture) settleable() order.Batch {
 	f.Helper()
 	found := must(f.st.SettleableBatches(f.ctx, 9))(f)
@@ -205,7 +205,7 @@ func (f *fixture) settle(s order.Settlement) bool {
 	return done[0]
 }
 
-// list is the records of a party's orders, in their order.
+// list returns the records of a party's orders, in their order.
 func (f *fixture) list(party batch.ServiceID) []order.Record {
 	f.Helper()
 	rs, next := must2(f.st.ListOrders(f.ctx, order.ListQuery{Party: &party, Limit: 1000}))(f)
@@ -225,7 +225,7 @@ func (f *fixture) record(party batch.ServiceID, id order.ID) order.Record {
 	return order.Record{}
 }
 
-// parties are all that Parties finds.
+// parties returns all that Parties finds.
 func (f *fixture) parties() []order.PartyLoad {
 	f.Helper()
 	ps := must(f.st.Parties(f.ctx, order.PartiesQuery{Start: true, Limit: 1000, Cap: 1000}))(f)

@@ -63,7 +63,7 @@ func modelWalk(f *fixture) {
 
 func (w *walk) party() batch.ServiceID { return w.name(w.IntN(3)) }
 
-// name is a party of this walk alone.
+// name returns a party of this walk alone.
 func (w *walk) name(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint(w.seed, "p", i)) }
 
 func (w *walk) step() string {

@@ -79,7 +79,7 @@ type refusal struct {
 
 func (r refusal) category() int { return Errors()[r.id] }
 
-// metadata is the context of an error, and the ErrorInfo of a completion.
+// metadata returns the context of an error, and the ErrorInfo of a completion.
 func (r refusal) metadata(definite string) map[string]string {
 	m := maps.Clone(r.context)
 	if m == nil {

@@ -97,7 +97,7 @@ func (a Account) Sign(t Unsigned) (raw []byte, hash string) {
 	return raw, evmtx.Keccak(raw).String()
 }
 
-// Reverting is the code that creates a contract which takes back every call.
+// Reverting returns the code that creates a contract which takes back every call.
 func Reverting() []byte {
 	return []byte{0x64, 0x60, 0x00, 0x60, 0x00, 0xfd, 0x60, 0x00, 0x52, 0x60, 0x05, 0x60, 0x1b, 0xf3}
 }

@@ -194,7 +194,7 @@ func (c *call) block(i int) (*block, *rpcError) {
 	return nil, &rpcError{Code: -32000, Message: "header not found"}
 }
 
-// final is the number of the block that is safe or finalized.
+// final returns the number of the block that is safe or finalized.
 func (c *call) final(tag string) uint64 {
 	head, slots := c.v.head, c.o.SlotsInAnEpoch
 	if c.r.lax || c.r.behind {

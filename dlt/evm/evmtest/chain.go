@@ -24,7 +24,8 @@ func (tx *transaction) cost() *big.Int {
 	return c.Mul(c, tx.FeeCap).Add(c, tx.Value)
 }
 
-// tipAt is a miner's share of a unit of gas; negative where the fee cap is below the base fee.
+// tipAt returns a miner's share of a unit of gas; negative where the fee cap is below the base
+// fee.
 func (tx *transaction) tipAt(baseFee *big.Int) *big.Int {
 	left := new(big.Int).Sub(tx.FeeCap, baseFee)
 	if left.Cmp(tx.Tip) > 0 {
@@ -139,7 +140,7 @@ func (c *chain) append(b *block) {
 	c.next = b.nextBaseFee()
 }
 
-// nextBaseFee is the base fee of the block after this one (EIP-1559).
+// nextBaseFee returns the base fee of the block after this one (EIP-1559).
 func (b *block) nextBaseFee() *big.Int {
 	target := b.gasLimit / 2
 	if b.gasUsed == target || b.baseFee.Sign() == 0 { // it never rises from 0: a chain without one
@@ -295,7 +296,7 @@ func (c *chain) call(b *block, m *mined, gas uint64) (left uint64, ok bool) {
 // codeByte is the gas for each byte of a new contract.
 const codeByte = 200
 
-// created is the address of a contract.
+// created returns the address of a contract.
 func created(from evmtx.Address, nonce uint64) evmtx.Address {
 	var number []byte
 	for n := nonce; n > 0; n >>= 8 {

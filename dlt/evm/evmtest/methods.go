@@ -150,7 +150,7 @@ func (c *call) feeHistory() (any, *rpcError) {
 	return out, nil
 }
 
-// rewards are the tips at percentiles of the gas.
+// rewards returns the tips at percentiles of the gas.
 func (b *block) rewards(percentiles []float64) []string {
 	txs := slices.Clone(b.txs)
 	slices.SortFunc(txs, func(x, y *mined) int { return x.price.Cmp(y.price) })

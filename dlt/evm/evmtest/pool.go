@@ -125,7 +125,7 @@ func (p *pool) until(a evmtx.Address, nonce uint64) uint64 {
 	return nonce
 }
 
-// next is the pending count of an account whose nonce is this.
+// next returns the pending count of an account whose nonce is this.
 func (p *pool) next(a evmtx.Address, nonce uint64) uint64 {
 	if !p.lax {
 		return p.until(a, nonce)
@@ -162,7 +162,7 @@ func (p *pool) waiting(a evmtx.Address) []*pooled {
 	return out
 }
 
-// cost is the cost of all transactions of an account, except at one nonce.
+// cost returns the cost of all transactions of an account, except at one nonce.
 func (p *pool) cost(a evmtx.Address, but uint64) *big.Int {
 	sum := new(big.Int)
 	for nonce, x := range p.of[a] {

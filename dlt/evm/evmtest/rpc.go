@@ -58,7 +58,7 @@ func result(id json.RawMessage, v any) map[string]any {
 // providerPrefix stands before the text of each error of a Provider.
 const providerPrefix = "proxy-nodefleet.error: "
 
-// failed is the answer of an error, in the words of the node.
+// failed returns the answer of an error, in the words of the node.
 func (n *Node) failed(id json.RawMessage, e *rpcError) map[string]any {
 	x := *e
 	if n.r.behind {

@@ -20,7 +20,7 @@ var (
 	gethExtra   = "0xd883011108846765746888676f312e32362e38856c696e7578"
 )
 
-// quantity is a number without leading zeros, 0 for nil.
+// quantity returns a number without leading zeros, 0 for nil.
 func quantity(v *big.Int) string {
 	if v == nil {
 		return "0x0"
@@ -71,7 +71,7 @@ func (c *call) header(b *block) map[string]any {
 	return out
 }
 
-// pendingJSON is the block that the node would make now.
+// pendingJSON returns the block that the node would make now.
 func (c *call) pendingJSON(full bool) map[string]any {
 	b := c.c.open(c.now)
 	c.fillCopy(b)
@@ -104,7 +104,7 @@ func (n *Node) fillCopy(b *block) {
 	n.p = p
 }
 
-// txJSON is a transaction in a block, or in the pool where m is nil.
+// txJSON returns a transaction in a block, or in the pool where m is nil.
 func (c *call) txJSON(tx *transaction, m *mined) map[string]any {
 	out := map[string]any{
 		"type": hexNumber(uint64(tx.Type)), "nonce": hexNumber(tx.Nonce), "gas": hexNumber(tx.Gas), "to": nil, "value": quantity(tx.Value),

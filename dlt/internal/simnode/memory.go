@@ -58,7 +58,7 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// refused is the error of dialling a stopped node.
+// refused returns the error of dialling a stopped node.
 func refused(a memoryAddr) error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: a, Err: syscall.ECONNREFUSED}
 }

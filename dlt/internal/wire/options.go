@@ -63,7 +63,7 @@ func Printable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
 }
 
-// Transport is a client's own transport. It closes a connection that was silent for idle.
+// Transport returns a client's own transport. It closes a connection that was silent for idle.
 func Transport(config *tls.Config, idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,

@@ -13,7 +13,7 @@ type Verdict struct {
 	RetryAfter time.Duration
 }
 
-// After is the verdict of a kind, with the time that a busy side asks for.
+// After returns the verdict of a kind, with the time that a busy side asks for.
 func After(kind error, h http.Header, now time.Time) Verdict {
 	v := Verdict{Kind: kind}
 	if kind == dlt.ErrBusy { //nolint:errorlint // it is a word of the table

@@ -126,24 +126,24 @@ func textAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/plain; charset=utf-8", body: []byte(text)}
 }
 
-// htmlAnswer is an answer of the HTTP server itself, before or instead of the REST API.
+// htmlAnswer returns an answer of the HTTP server itself, before or instead of the REST API.
 func htmlAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/html; charset=utf-8", body: []byte(text)}
 }
 
-// plain500 is the answer of a handler that raises: a page, not the envelope.
+// plain500 returns the answer of a handler that raises: a page, not the envelope.
 func plain500() answer {
 	return htmlAnswer(http.StatusInternalServerError, "<html><head><title>500 Internal Server Error</title></head>"+
 		"<body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>")
 }
 
-// invalidID is the error for a malformed id, which it names.
+// invalidID returns the error for a malformed id, which it names.
 func invalidID(id string) answer {
 	e := lookUp(codeInvalidID)
 	return jsonAnswer(e.status, map[string]any{"error": map[string]any{"code": codeInvalidID, "title": e.title, "message": e.message + id}})
 }
 
-// proxyAnswer is a page of a proxy before the node (docs/ledgers/sawtooth.md#proxies).
+// proxyAnswer returns a page of a proxy before the node (docs/ledgers/sawtooth.md#proxies).
 func proxyAnswer(status int) answer {
 	page := fmt.Sprintf("<html><head><title>%d %s</title></head><body><h1>%s</h1></body></html>\n",
 		status, http.StatusText(status), http.StatusText(status))

@@ -167,7 +167,7 @@ func (c *candidate) has(tx string) bool {
 	return ok
 }
 
-// dependenciesPresent is the third check of docs/ledgers/sawtooth.md#dependencies. Here a
+// dependenciesPresent returns the third check of docs/ledgers/sawtooth.md#dependencies. Here a
 // transaction may name an earlier one of the same batch.
 func (c *candidate) dependenciesPresent(b *submitted) bool {
 	own := map[string]struct{}{}

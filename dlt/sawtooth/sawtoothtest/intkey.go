@@ -50,7 +50,7 @@ func Address(name string) string {
 	return hex.EncodeToString(family[:3]) + hex.EncodeToString(sum[32:])
 }
 
-// op is a payload in the order of the keys that the family's clients use.
+// op returns a payload in the order of the keys that the family's clients use.
 func op(verb, name string, n int64) ([]byte, string) {
 	p := cborString(cborString(cborHead(nil, cborMap, 3), "Verb"), verb)
 	p = cborString(cborString(p, "Name"), name)
@@ -61,7 +61,7 @@ func op(verb, name string, n int64) ([]byte, string) {
 	return cborHead(p, cborNumber, uint64(n)), Address(name)
 }
 
-// entry is the state of a name.
+// entry returns the state of a name.
 func entry(name string, value int64) string {
 	return string(cborHead(cborString(cborHead(nil, cborMap, 1), name), cborNumber, uint64(value)))
 }

@@ -169,7 +169,7 @@ func (v *validator) step(now time.Time) {
 	}
 }
 
-// full is the back-pressure rule, tested once per POST
+// full returns the back-pressure rule, tested once per POST
 // (docs/ledgers/sawtooth.md#back-pressure).
 func (v *validator) full() bool { return len(v.pool) >= v.limit.get() }
 

@@ -83,7 +83,7 @@ func execute(before state, b *submitted) execution {
 	return x
 }
 
-// value is the form of a number in the state.
+// value returns the form of a number in the state.
 func value(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // said is an error in the node's own words.

@@ -26,7 +26,7 @@ func (r receipt) event() []byte {
 	return b
 }
 
-// numbers is the JSON form of bytes here.
+// numbers returns the JSON form of bytes here.
 func numbers(b []byte) []int {
 	out := make([]int, len(b))
 	for i, c := range b {

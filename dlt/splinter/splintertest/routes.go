@@ -68,7 +68,7 @@ func document(status int, v any) answer {
 	return answer{status: status, contentType: "application/json", body: b}
 }
 
-// refusal is an ErrorResponse.
+// refusal returns an ErrorResponse.
 func refusal(status int, message string) answer {
 	return document(status, map[string]string{"code": strconv.Itoa(status), "message": message})
 }

@@ -82,7 +82,7 @@ func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
 
 func (v *node) delay(r *http.Request, d time.Duration) bool { return v.pause(d, r.Context().Done()) }
 
-// take202 is the handler itself. It waits for the locks of the service, even if the client
+// take202 returns the handler itself. It waits for the locks of the service, even if the client
 // leaves meanwhile. An answer without a status means that the node died.
 func (v *node) take202(client context.Context, s *service, list []*submitted, parseErr error) answer {
 	if parseErr != nil {

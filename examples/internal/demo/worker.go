@@ -16,8 +16,8 @@ import (
 // WorkerCommand is the argument that makes a program a worker: its main calls [Work] then.
 const WorkerCommand = "worker"
 
-// Work is a whole worker process. It reads its job, a line of JSON, and calls run, whose context
-// ends with the standard input: also if the parent dies.
+// Work runs a whole worker process. It reads its job, a line of JSON, and calls run, whose
+// context ends with the standard input: also if the parent dies.
 func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error {
 	lines := bufio.NewReader(in)
 	line, err := lines.ReadBytes('\n')

@@ -15,7 +15,7 @@ type survivor struct {
 	found bool // in the code
 }
 
-// entry is how a change stands in survivors.txt, without its reason.
+// entry returns how a change stands in survivors.txt, without its reason.
 func (c change) entry(dir string) string {
 	nth := ""
 	if c.nth > 1 {

@@ -172,7 +172,7 @@ func (c *conn) Discard(ctx context.Context) {
 	c.c.Release() // which keeps no closed connection
 }
 
-// statements are the statements of a text, for a protocol that takes them one by one.
+// statements returns the statements of a text, for a protocol that takes them one by one.
 func (p *pool) statements(text string) []string {
 	if known, ok := p.parts.Load(text); ok {
 		return known.([]string)

@@ -71,7 +71,7 @@ func (s *Store) AddOrdersTx(ctx context.Context, t pgx.Tx, orders ...order.Order
 	return s.adders.Orders(ctx, given(t), orders...)
 }
 
-// given is a transaction of pgx; nil where there is none.
+// given returns a transaction of pgx; nil where there is none.
 func given(t pgx.Tx) conns.Tx {
 	if t == nil {
 		return nil

@@ -83,7 +83,7 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// shared are the parameters of a data source name that both drivers know. Foreign keys are
+// shared returns the parameters of a data source name that both drivers know. Foreign keys are
 // enforced for the application's own tables.
 func shared() url.Values {
 	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
@@ -92,7 +92,7 @@ func shared() url.Values {
 // cacheSize is the cache of each connection: 16 MiB of pages.
 const cacheSize = "-16384"
 
-// location is the URI of a path, without parameters.
+// location returns the URI of a path, without parameters.
 func location(path string) (*url.URL, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("path %q: want a file name or %s", path, Memory)
@@ -108,7 +108,7 @@ func location(path string) (*url.URL, error) {
 	return &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(abs), "/")}, nil
 }
 
-// dataSourceName is a location with parameters.
+// dataSourceName returns a location with parameters.
 func dataSourceName(where *url.URL, settings url.Values) string {
 	full := *where
 	if where.Opaque == Memory {

@@ -13,7 +13,7 @@ const (
 	floorToken       = 10
 )
 
-// IntrinsicGas is the gas that a chain charges for the transaction itself.
+// IntrinsicGas returns the gas that a chain charges for the transaction itself.
 func (tx *Tx) IntrinsicGas() uint64 {
 	zero, other := tx.dataBytes()
 	gas := gasTx + gasZero*zero + gasNonZero*other
@@ -26,7 +26,7 @@ func (tx *Tx) IntrinsicGas() uint64 {
 	return gas + gasAuth*uint64(len(tx.Auths))
 }
 
-// FloorGas is the least that a chain with EIP-7623 (Prague) charges for data.
+// FloorGas returns the least that a chain with EIP-7623 (Prague) charges for data.
 func (tx *Tx) FloorGas() uint64 {
 	zero, other := tx.dataBytes()
 	return gasTx + floorToken*(zero+4*other)
