@@ -35,7 +35,7 @@ type Batch struct {
 	// Budget limits the attempts. The zero value means unlimited.
 	Budget Budget
 
-	// Tags are what the application calls the batch, so that people find it. May be nil.
+	// Tags are the application's names for the batch, so that people find it. May be nil.
 	Tags Tags
 
 	// TraceParent is the trace context of the caller that adds the batch ([ValidTraceParent]), or

@@ -13,7 +13,7 @@ const (
 	MaxTagValue = 256 // bytes
 )
 
-// Tags are what the application calls a batch, such as {"invoice": "4711", "customer": "77"}, so
+// Tags are the application's names for a batch, such as {"invoice": "4711", "customer": "77"}, so
 // that people find it: values by name. The store keeps them with the batch and has an index of
 // them; they are not sent to the ledger. A secret does not belong there: tags show in lists.
 //

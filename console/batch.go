@@ -27,7 +27,7 @@ type batchBody struct {
 	NoRow string
 	// Mend is the remedy in words. The page To, under Name, carries it out.
 	Mend, To, Name string
-	// Described is what the application says of it, or NotDescribed why it says nothing.
+	// Described is the application's description, or NotDescribed the reason why there is none.
 	Described    []Field
 	NotDescribed string
 	Tags         []batch.Tag

@@ -30,7 +30,7 @@ func only(q url.Values) (*batch.ServiceID, error) {
 	return &s, err
 }
 
-// shownService is what the field of a form shows.
+// shownService returns the text of a form's field for a service.
 func shownService(s *batch.ServiceID) batch.ServiceID {
 	if s == nil {
 		return ""

@@ -165,7 +165,7 @@ func (v *visit) may(w http.ResponseWriter) error {
 // errFields says that a form has too many fields.
 var errFields = errors.New("too many fields")
 
-// frame is what the template of a page gets.
+// frame is the data for the template of a page.
 type frame struct {
 	Title, Page, Product string
 	By, Denied           string

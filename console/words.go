@@ -117,7 +117,7 @@ func tale(e batch.Explanation) string {
 	return text
 }
 
-// part is the reason of an act that was part of a bulk action.
+// part is the reason of an act, taken apart: the bulk action's token, and the person's reason.
 type part struct{ Token, Reason string }
 
 // bulkPart reads the reason of an act; nil where the act was done alone.

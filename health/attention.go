@@ -16,7 +16,7 @@ import (
 // Attention is one cause for which a Runner does not do all that it should. [Health.Attention]
 // lists them.
 type Attention struct {
-	// Part is what the cause is about, one of the Part constants.
+	// Part is the part of the Runner that the cause is about: one of the Part constants.
 	Part string `json:"part"`
 	// Since is when it began, on this process's clock; zero where nobody knows.
 	Since time.Time `json:"since,omitzero"`

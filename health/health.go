@@ -141,7 +141,7 @@ type Health struct {
 	// Rest is Options.Rest: while nothing is open its loops, and the counting of batches, run once
 	// in so long, so their silence is judged by it.
 	Rest time.Duration `json:"rest,omitzero"`
-	// Counts are what this Runner read last of all batches of the database.
+	// Counts are the latest counts of all batches of the database that this Runner has read.
 	Counts Counts `json:"counts,omitzero"`
 	// Warnings are the store's own warnings about something that is not wrong yet but gets
 	// worse by itself: for example that SQLite's log is larger than its option allows. They

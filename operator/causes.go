@@ -61,7 +61,7 @@ type Causes struct {
 	After      batch.ServiceID `json:"after,omitzero"`
 }
 
-// Reason is what the batches of a group have in common.
+// Reason has the facts that the batches of a group have in common.
 type Reason struct {
 	Cause  batch.Cause  `json:"cause"`
 	Remedy batch.Remedy `json:"remedy,omitzero"`
@@ -77,7 +77,7 @@ type Reason struct {
 	Missing Missing `json:"missing,omitzero"`
 }
 
-// Missing is what the record lacks, with CauseUnknown.
+// Missing names the setting that the record lacks, with CauseUnknown.
 type Missing string
 
 // The values of [Missing].

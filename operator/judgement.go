@@ -340,7 +340,8 @@ func (i *Incident) take(g Group) {
 	i.control(i.Example.Control)
 }
 
-// moves counts a group among what moves by itself: with its root, if it is behind that.
+// moves counts a group among the batches that move by themselves; a group behind another counts
+// with that one.
 func (x *judgement) moves(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
 	m := x.moving[root]

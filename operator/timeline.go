@@ -48,7 +48,7 @@ type Step struct {
 	Tone Tone      `json:"tone"`
 	// Title says what happened, in a few words.
 	Title string `json:"title"`
-	// Text is what the ledger answered, or the reason that a person gave. It may come from
+	// Text is the ledger's answer, or the reason that a person gave. It may come from
 	// outside.
 	Text string `json:"text,omitzero"`
 	// By is the instance, or the person.

@@ -27,7 +27,7 @@ var (
 	}}
 )
 
-// storeGauges are what the stores count: see [store.Totals].
+// storeGauges are the gauges of a store's counts: see [store.Totals].
 type storeGauges struct {
 	age, oldest, oldestOrder, oldestDoubt, clock         gauge
 	open, orders, lanes, stopped, allPaused              gauge

@@ -38,7 +38,7 @@ type Strategy struct {
 	own own
 }
 
-// own is what this package knows of its own strategies: that they change no lane.
+// own has this package's facts about its own strategies, which change no lane.
 type own struct {
 	code   uintptr // of Select, as this package made it; 0: it did not
 	serial bool

@@ -28,8 +28,8 @@ type Store interface {
 
 // Shard is one shard, as a process uses it.
 type Shard[DB any, S Store] struct {
-	// DB is what the application opens its transactions in: a *pgxpool.Pool, or an *sql.DB. Shards
-	// on one server may share it.
+	// DB is the database in which the application opens its transactions: a *pgxpool.Pool, or an
+	// *sql.DB. Shards on one server may share it.
 	DB    DB
 	Store S
 	// Runner serves the shard. [New] makes it.

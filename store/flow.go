@@ -9,7 +9,7 @@ import (
 // [Totals].Earlier: of five minutes, where each is 15 s long.
 const MaxFlows = 20
 
-// Flow is what one instance saw of batches in a stretch of time
+// Flow has the batches that one instance saw in a stretch of time
 // (docs/design.md#counting-what-is-open). An operator's act in another process is in no Flow.
 type Flow struct {
 	// Ago is the time from the end of the stretch to [Instance].Seen, Took its length.

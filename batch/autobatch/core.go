@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// core is what the making of batches and the settling of orders share.
+// core is shared by the making of batches and the settling of orders.
 type core struct {
 	orders  order.Store
 	o       Options

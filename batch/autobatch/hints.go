@@ -15,7 +15,7 @@ func (c *core) newHints() *hints.Node {
 	return hints.New(hints.Options{Store: c.orders, Timeout: c.o.StoreTimeout})
 }
 
-// hash is what hints call an order.
+// hash returns an order's number in hints.
 func hash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.

@@ -17,7 +17,7 @@ type parties struct {
 
 	mu     sync.Mutex
 	by     map[batch.ServiceID]*pace
-	line   []batch.ServiceID // parties that failed before, and wait for a new try
+	line   []batch.ServiceID // parties that failed, and wait to be tried again
 	probes int               // number of these in work
 }
 

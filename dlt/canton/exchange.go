@@ -73,8 +73,8 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (secre
 	return out, nil
 }
 
-// secret is what must not be shown of a request: its token, the parts of the URL that may be keys,
-// and what Options.Header has.
+// secret returns the parts of a request that must not be shown: its token, the parts of the URL
+// that may be keys, and what Options.Header has.
 type secret struct {
 	token string
 	url   []string

@@ -165,7 +165,7 @@ func (c *SigningClient) parse(key batch.Key, payload []byte) (intent, evmtx.Addr
 	return in, sender, err
 }
 
-// leastGas is what the transaction itself costs.
+// leastGas returns the gas that the transaction itself costs.
 func (c *SigningClient) leastGas(tx *evmtx.Tx) uint64 {
 	if c.c.o.NoFloorGas {
 		return tx.IntrinsicGas()

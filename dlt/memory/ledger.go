@@ -67,7 +67,7 @@ type Ledger struct {
 	arrivals []arrival // accepted and not executed, by the time of their execution
 	batches  map[batch.ID]*known
 	log      map[batch.ServiceID][]batch.ID // executed and committed, in order
-	history  map[batch.ServiceID][]batch.ID // remembered, by first sight; with Options.History
+	history  map[batch.ServiceID][]batch.ID // the ids in the order in which they first came; with Options.History
 	journal  []Entry
 }
 

@@ -36,7 +36,7 @@ type config struct {
 	install                        bool // PostgreSQL, if it is missing
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Cluster shows worker processes that share one PostgreSQL, are killed with kill -9 and started
 again. A simulated Sawtooth node's journal proves that every batch was committed exactly once
 and in the order of its lane.

@@ -19,7 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Customledger shows a client for a ledger that dltbatch does not know: a made-up notary, which
 this program serves, and closes for a second.
 

@@ -34,7 +34,7 @@ type config struct {
 	over     time.Duration
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Evm pays invoices from accounts of an EVM chain, while the base fee leaps, a foreign wallet takes
 nonces, blocks are replaced, and the node and the sending process are killed with kill -9. Each payment
 is signed with three fees. The chain itself is read at the end, block by block: every invoice was paid

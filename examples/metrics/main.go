@@ -35,7 +35,7 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints the
 spans of the orders that are POSTed, while batches go to a ledger in memory that is sometimes busy, and loses
 requests and answers. It ends with Ctrl-C.

@@ -46,7 +46,7 @@ type config struct {
 	kept                  bool // keep the tables: -dsn and -listen
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Outbox shows an HTTP handler that changes its own table and adds a batch in one transaction.
 Another process, which it starts, delivers. The program sends orders to its own server, counts the
 outcomes, and shows how soon the other process sent what this one had added.

@@ -34,7 +34,7 @@ type config struct {
 	console           bool
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Quickstart sends a thousand signed batches of twenty services from a SQLite file to a simulated
 Sawtooth node, in order, while the node is restarted. The node's journal proves the result.
 

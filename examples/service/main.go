@@ -1,7 +1,7 @@
 // Service is a whole small service around dltbatch, to begin yours with. It takes payments over
 // HTTP, writes each to its own table and adds its batch in the same transaction of pgx, and
 // delivers in the same process. It has metrics, probes, a console behind a password, and a clean
-// stop. payments.go is what the service does and payments_test.go tests it in virtual time;
+// stop. payments.go has the service's own work, and payments_test.go tests it in virtual time;
 // server.go puts the parts together.
 //
 // It is a module of its own, because it brings OpenTelemetry's SDK and pgx:

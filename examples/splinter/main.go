@@ -42,7 +42,7 @@ type config struct {
 	batches   int
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Splinter sends six hundred signed batches to two simulated Splinter nodes, which execute each
 batch as often as they get it. POSTs and answers are lost, a node and the Runner are restarted,
 and the nodes' journal proves that every batch was executed once.

@@ -30,7 +30,7 @@ type config struct {
 	over, takes       time.Duration
 }
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Transfers shows auto-batching: many small transfers reach a simulated Canton participant in few
 submissions, while the worker process is killed with kill -9. The participant's books prove that
 every good transfer took effect exactly once.

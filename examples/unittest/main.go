@@ -26,7 +26,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// about is what -h prints before the flags.
+// about is the text of -h before the flags.
 const about = `Unittest shows how to test a service that writes to a ledger, with a fake ledger that is down
 for two seconds. Its tests do the same in virtual time: go test -v ./examples/unittest
 

@@ -1,4 +1,4 @@
-// Package acts is what people do to stored batches and lanes. Processes with a ledger and
+// Package acts has the acts of people upon stored batches and lanes. Processes with a ledger and
 // processes without one do it by the same code.
 package acts
 

@@ -40,8 +40,8 @@ type Submitter interface {
 // Options of a queuer; all must be set.
 type Options struct {
 	Strategy queuer.Strategy
-	// Query is what all claims have in common: Window, TTL, Budget, Instance, StuckAfter, Resend
-	// and MaxInFlight.
+	// Query has the fields that all claims have in common: Window, TTL, Budget, Instance,
+	// StuckAfter, Resend and MaxInFlight.
 	Query  store.ClaimQuery
 	Margin time.Duration // a claim's requests end this long before the claim does
 	// Request is the time that a request needs. A claim that leaves less is put back, reported,
@@ -122,8 +122,8 @@ func (q *Queuer) Empty(d time.Duration) bool {
 }
 
 // Rests may be called at any time. It reports that the last scan, which began then, found nothing
-// open, and that nobody has named a lane since, where hints would have told of one. since is for
-// how long that has been so.
+// open, and that nobody has named a lane since, where hints would have named one. since is the
+// start of that time.
 func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	e := q.scan.empty.Load()
 	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {

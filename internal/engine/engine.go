@@ -65,7 +65,7 @@ type Options struct {
 	Differ []slog.Attr // the options that are not their defaults, for the log
 }
 
-// common is what all Runs of an engine have in common.
+// common has the parts that all Runs of an engine share.
 type common struct {
 	o      Options
 	store  access // outside of the loops
@@ -252,7 +252,7 @@ func (e *Engine) Freed(s batch.ServiceID) {
 	}
 }
 
-// ClaimQuery is what all claims of this engine have in common.
+// ClaimQuery returns the fields that all claims of this engine have in common.
 func (c common) ClaimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
 		Window: c.o.Strategy.Window, TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight, Numbered: c.ledger.numbered,

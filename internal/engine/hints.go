@@ -41,7 +41,7 @@ func (e *Engine) Ended(keys ...batch.Key) {
 	e.hints.Tell(h)
 }
 
-// Hash is what hints call a batch.
+// Hash returns a batch's number in hints.
 func Hash(key batch.Key) uint64 { return store.KeyHash(string(key.Service), string(key.ID)) }
 
 // HearEnds gives the hashes of batches that other processes saw become final to heard, until ctx

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sum is what happened under one key since the line before.
+// sum counts the events under one key since the line before.
 type sum[V any] struct {
 	last  V
 	times int

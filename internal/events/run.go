@@ -11,7 +11,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Reads are what the events of a Run read from the store.
+// Reads are the reads of the store that the events of a Run need.
 type Reads interface {
 	Get(ctx context.Context, key batch.Key) (batch.Record, error)
 	List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error)

@@ -153,7 +153,7 @@ func (e *trial) soon(done func() bool) {
 	}
 }
 
-// dump is what the store has of the trial, without times and with the trial's name taken out.
+// dump returns the rows of the trial, without times and with the trial's name taken out.
 func (e *trial) dump() string {
 	e.Helper()
 	all := map[string]any{}

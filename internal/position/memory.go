@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Memory is what one process knows of where the open work of a database begins, so that no call
+// Memory remembers, for one process, where the open work of a database begins, so that no call
 // reads the finished rows in front of it; it knows only what statements of this process saw, and
 // forgets everything when the database is another one ([Memory.Forget]), and each part when it
 // says so. To forget is always right, and only slow.

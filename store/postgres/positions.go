@@ -112,7 +112,7 @@ func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floo
 	return t.still(ctx, lanes, known, started)
 }
 
-// still returns the floors of lanes that have not changed since their floors became known, and the
+// still returns the known floor of each lane that has not changed since, and the
 // least key for the others.
 func (t *session) still(ctx context.Context, lanes []batch.ServiceID, known []position.Floor, started int64) (floors []int64, err error) {
 	floors = make([]int64, len(lanes))

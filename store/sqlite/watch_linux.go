@@ -25,7 +25,7 @@ type watch struct {
 	buf    [4096]byte
 }
 
-// watched is what happens to a directory.
+// watched are the events of a directory.
 const watched = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM |
 	syscall.IN_DELETE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 

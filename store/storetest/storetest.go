@@ -50,7 +50,8 @@ type Harness struct {
 	// for a store that waits for nothing outside of the process. Open is called in there.
 	Bubble bool
 
-	// Begin begins a transaction of the application. tx is what the store's Tx method makes of it.
+	// Begin begins a transaction of the application. tx is that transaction, as the store's Tx
+	// method returns it.
 	Begin func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error)
 	// NoTx declares that there are no such transactions.
 	NoTx bool

@@ -1,4 +1,4 @@
-// Package order is what auto-batching (docs/orders.md) knows about orders: an [Order] and its
+// Package order has auto-batching's contract about orders (docs/orders.md): an [Order] and its
 // states, the [Builder] that makes a batch of orders, and the [Store] that keeps them.
 //
 // The application adds each Order, package batch/autobatch runs the loops, and the drivers in

@@ -22,7 +22,7 @@ type fixture struct {
 	st  Store
 	ctx context.Context // one test has one
 
-	// unit is what tests reckon in: the clock moves by whole ones, and durations are odd
+	// unit is the tests' unit of time: the clock moves by whole ones, and durations are odd
 	// parts of it.
 	unit   time.Duration
 	offset time.Duration // how far the store's clock was moved
@@ -134,7 +134,7 @@ func (f *fixture) add(os ...order.Order) {
 	require.NoError(f, f.st.AddOrders(f.ctx, os...))
 }
 
-// next is what the party's next batch is made of.
+// next returns the orders of the party's next batch.
 func (f *fixture) next(party batch.ServiceID, maxOrders int) []order.Waiting {
 	f.Helper()
 	os := must(f.st.NextOrders(f.ctx, party, order.NextQuery{Max: maxOrders}))(f)

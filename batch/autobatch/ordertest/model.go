@@ -116,7 +116,7 @@ func (w *walk) addSome(party batch.ServiceID) {
 	w.add(added...)
 }
 
-// queue is what the party's next batch is made of.
+// queue returns the orders of the party's next batch.
 func (w *walk) queue(party batch.ServiceID, limit int) (is []order.ID) {
 	var queued []*shadow
 	for _, s := range w.orders {

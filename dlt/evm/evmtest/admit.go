@@ -86,7 +86,7 @@ func (n *Node) admit(tx *transaction, signature *refused) *refused {
 	return nil
 }
 
-// stateless is what geth checks before it looks at the account, in geth's order.
+// stateless makes geth's checks that do not need the account, in geth's order.
 func (n *Node) stateless(tx *transaction, signature *refused) *refused {
 	fee := new(big.Int).Mul(tx.FeeCap, new(big.Int).SetUint64(tx.Gas))
 	limit := n.c.open(n.c.head().time).gasLimit
@@ -145,7 +145,7 @@ func bumped(old, fee *big.Int) bool {
 	return fee.Cmp(old) > 0 && fee.Cmp(threshold) >= 0
 }
 
-// admitLax is what anvil checks.
+// admitLax makes anvil's checks.
 func (n *Node) admitLax(tx *transaction) *refused {
 	a := n.c.now(tx.from)
 	const least = 21000

@@ -18,7 +18,7 @@ type transaction struct {
 	from evmtx.Address
 }
 
-// cost is what the account must have for it to be mined.
+// cost returns the balance that the account needs for the transaction to be mined.
 func (tx *transaction) cost() *big.Int {
 	c := new(big.Int).SetUint64(tx.Gas)
 	return c.Mul(c, tx.FeeCap).Add(c, tx.Value)
@@ -58,7 +58,7 @@ type block struct {
 	writes   map[evmtx.Address]account // what accounts are after the block, where it changed them
 }
 
-// account is what the state says of an address. Values are never changed, but replaced.
+// account is the state of an address. Values are never changed, but replaced.
 type account struct {
 	nonce   uint64
 	balance *big.Int

@@ -88,7 +88,7 @@ func hexBig(v *big.Int) string   { return "0x" + v.Text(16) }
 func hexBytes(b []byte) string   { return fmt.Sprintf("0x%x", b) }
 func (b *block) seconds() uint64 { return uint64(b.time.Unix()) }
 
-// tip is what the node suggests.
+// tip returns the tip that the node suggests.
 func (c *call) tip() *big.Int {
 	if c.r.lax {
 		return big.NewInt(1e9)

@@ -1,4 +1,4 @@
-// Package simnode is what the simulated nodes of all ledgers share: the listening side with its
+// Package simnode has the parts that all simulated nodes share: the listening side with its
 // kills, a listener without sockets, answers that break off, and draws by a seed.
 package simnode
 

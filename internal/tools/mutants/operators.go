@@ -22,7 +22,7 @@ type change struct {
 	nth      int // among changes of this function with the same operator and texts, from 1
 }
 
-// other is what the operators put in a token's place.
+// other maps a token to the one that the operators put in its place.
 var other = map[token.Token]struct {
 	op  string
 	tok token.Token
@@ -39,10 +39,10 @@ var other = map[token.Token]struct {
 	token.BREAK: {"statement", token.CONTINUE}, token.CONTINUE: {"statement", token.BREAK},
 }
 
-// named is what the operators put in the place of a function's or a method's name.
+// named maps a function's or a method's name to the one that the operators put in its place.
 var named = map[string]string{"Before": "After", "After": "Before", "min": "max", "max": "min", "HasPrefix": "HasSuffix", "HasSuffix": "HasPrefix"}
 
-// sql is what the operators put in the place of words of SQL.
+// sql maps words of SQL to those that the operators put in their place.
 var sql = []struct {
 	op   string
 	find *regexp.Regexp

@@ -67,7 +67,7 @@ func of(dir string) []test {
 	return slices.Concat([]test{{dir: dir}}, also[dir], []test{{dir: dir, long: true}})
 }
 
-// verdict is what tests say to a change of the code.
+// verdict is the tests' answer to a change of the code.
 type verdict string
 
 const (

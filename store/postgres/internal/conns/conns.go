@@ -59,7 +59,7 @@ type Conn interface {
 	Begin(ctx context.Context, text string) error
 	// Begun reports whether the server has answered to all of that text.
 	Begun() bool
-	// Session is what the store knows of this connection.
+	// Session is the store's memory of this connection.
 	Session() *Session
 	// Release gives the connection back to the pool. It must not be in a transaction.
 	Release()
