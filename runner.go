@@ -29,8 +29,8 @@ var (
 	ErrDrain = engine.ErrDrain
 	// ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
 	// relied on other traits, another claim TTL or another strategy. The error shows both sets as
-	// JSON. The new ones are recorded beside the old ones, and hold for this process. The cause is
-	// a change of settings, or settings that differ between instances.
+	// JSON. The new ones are recorded in addition to the old ones, and hold for this process. The
+	// cause is a change of settings, or settings that differ between instances.
 	ErrOtherTraits = engine.ErrOtherTraits
 )
 

@@ -37,8 +37,8 @@ type Traits struct {
 	// id once for ever. Where it is false, retention keeps the id of each batch for ever, so false
 	// is always safe. It is more than ResendHarmlessFor, which is about the bytes that the store
 	// keeps: a client that prepares bytes would prepare others for a batch that the store has
-	// forgotten. So true is refused beside Prepares, and where ResendHarmlessFor is not [Forever]
-	// ([Traits.Validate]).
+	// forgotten. So true is refused together with Prepares, and where ResendHarmlessFor is not
+	// [Forever] ([Traits.Validate]).
 	AddAgainHarmless bool
 	// LateArrival is how long a POST may still take effect after its connection ended.
 	LateArrival time.Duration
@@ -91,13 +91,13 @@ type Traits struct {
 	// Prepares means that the client has Prepare.
 	Prepares bool
 	// Renews means that Prepare is called before each attempt, also where bytes are kept. It
-	// counts beside Prepares only.
+	// counts with Prepares only.
 	Renews bool
 	// PreparesInOrder means that the bytes of a batch depend on those of the batches before it,
 	// such as the next number of an account: Prepare and Submit get batch.Attempt.Lane. What keeps
 	// bytes goes before all else of its lane, in the order of bytes.Compare. Only strategies with
 	// one run of a lane at a time can be used then, queuer.Serial and queuer.Pipelined, unless
-	// MaxInFlightPerService is 1. It counts beside Prepares only.
+	// MaxInFlightPerService is 1. It counts with Prepares only.
 	PreparesInOrder bool
 	// Routed means that the client stands for several ledgers, each with its own Name, and
 	// that pressure on one does not affect the others. The client is asked for the traits again

@@ -334,7 +334,7 @@ func (s Selection) check() error {
 // one. To a batch that has changed since it does nothing, and reports it; batches that match only
 // now are not touched. Each act is in the history of its batch with actor and reason.
 //
-// Run ends early when ctx is done, or the store fails. The report then comes beside the error, and
+// Run ends early when ctx is done, or the store fails. The report then comes with the error, and
 // Next is the place where another Run goes on: in any process that has the selection. The act
 // at Next may have been done. Nobody goes on by itself. Run keeps nothing: see [Bulks] for an
 // action that another process can go on with by its token alone.

@@ -105,7 +105,7 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 //
 // The error is [batch.ErrNotAllowed] for an action that is over, and [batch.ErrMovedOn] once
 // somebody else goes on with the action or has cancelled it: this call then stops. It also stops
-// when ctx is done, or the store fails; the progress comes beside the error.
+// when ctx is done, or the store fails; the progress comes with the error.
 func (s *Bulks) Resume(ctx context.Context, token string, by batch.By, progress func(Progress)) (Progress, error) {
 	p, err := s.resume(ctx, token, by, progress)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Abilities is a set of abilities: groups of methods that a [Store] has beside those of
+// Abilities is a set of abilities: groups of methods that a [Store] has in addition to those of
 // [Delivery]. It is written as in CanList|CanPrune. docs/stores.md says what is lost without each,
 // and [Abilities.Losses] says so in a few words.
 type Abilities uint32

@@ -52,8 +52,8 @@ type Options struct {
 	// beside the context's, and ends streams too. Defaults to a client with a bound of 5 s on
 	// dialling and on the TLS handshake, and no proxy.
 	Client *http.Client
-	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
-	// roots.
+	// TLSConfig is for the default client; not allowed together with Client. Defaults to the
+	// system's roots.
 	TLSConfig *tls.Config
 
 	// DeduplicationPeriod is how long the participant keeps a command from taking effect

@@ -41,7 +41,7 @@ type question struct {
 // for later queries about the same one: Failed if the same command may be tried again, else
 // Invalid. No completion, or one that leaves the outcome open, is Unknown. If the completions
 // were pruned, or only an operator can find out, there is no answer but an error. Errors are
-// [*dlt.Error]s, joined; the answers beside an error are good.
+// [*dlt.Error]s, joined; the answers that come with an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	questions, errs := c.questions(service, attempts)
 	if len(questions) == 0 {

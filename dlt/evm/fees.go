@@ -7,7 +7,7 @@ import (
 
 // Fee is the price of a unit of gas, in wei.
 type Fee struct {
-	// Tip is the most for the block's maker, beside the base fee.
+	// Tip is the most for the block's maker, on top of the base fee.
 	Tip *big.Int
 	// FeeCap is the most in all.
 	FeeCap *big.Int

@@ -54,12 +54,12 @@ type Options struct {
 
 	// Client sends the requests; use it for proxies and client certificates. The client works
 	// on a copy that never follows redirects and keeps no cookies, and whose [*http.Transport]
-	// keeps 64 idle connections to a node at least. Its timeout, if any, counts beside the
+	// keeps 64 idle connections to a node at least. Its timeout, if any, counts in addition to the
 	// context's. Defaults to a client with a bound of 5 s on dialling and on the TLS
 	// handshake, and no proxy.
 	Client *http.Client
-	// TLSConfig is for the default client; not allowed beside Client. Defaults to the system's
-	// roots.
+	// TLSConfig is for the default client; not allowed together with Client. Defaults to the
+	// system's roots.
 	TLSConfig *tls.Config
 	// Header is sent with every request, for example an Authorization. Its values never appear
 	// in errors. Defaults to none.

@@ -19,7 +19,7 @@ import (
 // within the limit. Void means that a deep block shows another transaction, or an authorization,
 // that has the nonce; or that nothing is kept, and so nothing was sent. Kept bytes that this
 // client cannot read have no answer. Errors are [*dlt.Error]s; the
-// answers beside an error are good.
+// answers that come with an error are good.
 func (c *SigningClient) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &dlt.Error{Op: opStatuses, Kind: dlt.ErrDoubt, Err: err}

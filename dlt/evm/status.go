@@ -32,7 +32,7 @@ const opStatuses = "batch statuses"
 // that one waits so long for another nonce of its account, which can be sent again only
 // once nothing behind it is under way. Answers that contradict each other are left out. An id that
 // is not a hash has no answer, and neither have kept bytes that this client cannot read. Errors
-// are [*dlt.Error]s; the answers beside an error are good.
+// are [*dlt.Error]s; the answers that come with an error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	var all []asked
 	seen := make(map[batch.ID]struct{}, len(attempts))
@@ -95,8 +95,8 @@ type open struct {
 type finisher func(ctx context.Context, e *endpoint, p *picture, all []*open) error
 
 // lookFor asks about batches, at most maxIDs transactions at a time. It begins anywhere: where the
-// time is not enough for all, no batch is always among the last. The answers beside an error,
-// which is the first one, are good.
+// time is not enough for all, no batch is always among the last. The answers that come with an
+// error, which is the first one, are good.
 func (c *Client) lookFor(ctx context.Context, all []asked, finish finisher) (out []batch.Status, first error) {
 	if len(all) > 0 {
 		i := rand.IntN(len(all))

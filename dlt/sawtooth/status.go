@@ -26,8 +26,8 @@ const opStatuses = "batch statuses"
 
 // BatchStatuses implements [dlt.BatchStatusReader]. It ignores the service. An id that is not
 // 128 lower-case hex digits is never sent and has no answer: it would fail the whole request.
-// Errors are [*dlt.Error]s, joined if several nodes were asked; the answers beside an error
-// are good.
+// Errors are [*dlt.Error]s, joined if several nodes were asked; the answers that come with an
+// error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	out, err := c.statuses(ctx, askable(attempts))
 	if c.receipts {

@@ -25,9 +25,10 @@ const (
 	isJSON              // the node's, even if it was cut off
 )
 
-// submitWords is the table of answers to POST /batches, beside [wire.Refuses]. It names the code
-// of the node where the status alone says nothing: any other code of that status is doubt. The
-// sources are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what proxies say.
+// submitWords is the table of answers to POST /batches, in addition to [wire.Refuses]. It names
+// the code of the node where the status alone says nothing: any other code of that status is
+// doubt. The sources are the tables in docs/ledgers/sawtooth.md#submitting, and RFCs for what
+// proxies say.
 var submitWords = []word{
 	{http.StatusAccepted, anyCode, nil}, // seen; for any body: the node has the batch
 	// Seen: a signature, the structure, or a signer that the ledger's policy does not permit.
@@ -48,8 +49,8 @@ var submitWords = []word{
 	{http.StatusTooManyRequests, anyCode, dlt.ErrBusy},
 }
 
-// queryWords is the table of answers to POST /batch_statuses other than 200, beside [wire.Refuses]
-// (docs/ledgers/sawtooth.md#asking-for-statuses).
+// queryWords is the table of answers to POST /batch_statuses other than 200, in addition to
+// [wire.Refuses] (docs/ledgers/sawtooth.md#asking-for-statuses).
 var queryWords = []word{
 	{http.StatusTooManyRequests, anyCode, dlt.ErrBusy},
 	{http.StatusRequestTimeout, anyCode, dlt.ErrBusy},

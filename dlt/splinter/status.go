@@ -19,7 +19,7 @@ const maxIDs = 50
 const opStatuses = "batch statuses"
 
 // BatchStatuses implements [dlt.BatchStatusReader]. An id that is not 128 lower-case hex
-// digits is never sent and has no answer. Errors are [*dlt.Error]s; the answers beside an
+// digits is never sent and has no answer. Errors are [*dlt.Error]s; the answers that come with an
 // error are good.
 func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	var (

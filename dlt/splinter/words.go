@@ -8,11 +8,11 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// submitWords is the table of answers to POST batches, beside [wire.Refuses] and the statuses that
-// classify tells apart by their bodies. A status that stands nowhere is doubt: a 500 covers both a
-// bad batch and a batch that may be queued already; a 408, 502 or 504 says that somebody waited
-// long enough. The sources are the table in docs/ledgers/splinter.md#submitting, and RFCs for what
-// proxies say.
+// submitWords is the table of answers to POST batches, in addition to [wire.Refuses] and the
+// statuses that classify tells apart by their bodies. A status that stands nowhere is doubt: a 500
+// covers both a bad batch and a batch that may be queued already; a 408, 502 or 504 says that
+// somebody waited long enough. The sources are the table in docs/ledgers/splinter.md#submitting,
+// and RFCs for what proxies say.
 var submitWords = map[int]error{
 	http.StatusAccepted: nil, // seen; for any body: the node has the batch
 	// Seen: the coordinator's queue is full; the node tests this before it queues anything.
@@ -22,8 +22,8 @@ var submitWords = map[int]error{
 	http.StatusRequestEntityTooLarge: dlt.ErrNotYet,
 }
 
-// queryWords is the table of answers to GET batch_statuses other than 200, beside [wire.Refuses]
-// and 404.
+// queryWords is the table of answers to GET batch_statuses other than 200, in addition to
+// [wire.Refuses] and 404.
 var queryWords = map[int]error{
 	http.StatusTooManyRequests: dlt.ErrBusy,
 	http.StatusRequestTimeout:  dlt.ErrBusy,          // before 0.6.13 the end of a wait, which this client never asks for

@@ -107,7 +107,7 @@ func (l *ledger) note(g *group, err error) (first bool) {
 	return l.quiet.note(key, err)
 }
 
-// statuses makes one request about a group. It returns the answers by id, even beside an
+// statuses makes one request about a group. It returns the answers by id, even with an
 // error. Of several answers about one id Committed counts, which is a fact. Unknown counts only
 // alone: it may come from a node that is behind.
 func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.Status, error) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The lines about a Run in the log, beside those of its events.
+// The lines about a Run in the log, in addition to those of its events.
 const (
 	lineStarted  = "started"
 	lineStopping = "stopping"

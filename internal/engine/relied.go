@@ -16,8 +16,8 @@ import (
 
 // ErrOtherTraits comes with a [batch.EventTrouble]: an earlier process under the ledger's name
 // relied on other traits, another claim TTL or another strategy. The error shows both sets as
-// JSON. The new ones are recorded beside the old ones, and hold for this process. The cause is a
-// change of settings, or settings that differ between instances.
+// JSON. The new ones are recorded in addition to the old ones, and hold for this process. The
+// cause is a change of settings, or settings that differ between instances.
 var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those that are recorded")
 
 // kept is the record under a ledger's name, as far as a Run knows it.

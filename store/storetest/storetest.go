@@ -157,7 +157,7 @@ type test struct {
 	// not reports, from the harness's declarations, that the promise does not apply to its
 	// store.
 	not func(Harness) bool
-	// needs are the abilities that the test needs, beside those of its group.
+	// needs are the abilities that the test needs, in addition to those of its group.
 	needs store.Abilities
 }
 

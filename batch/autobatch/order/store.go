@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Store is the contract of auto-batching that a driver implements, beside [store.Store]. All
-// methods may be called concurrently, from any number of processes on one database; none
+// Store is the contract of auto-batching that a driver implements, in addition to [store.Store].
+// All methods may be called concurrently, from any number of processes on one database; none
 // retries, and none keeps a slice. The application calls the first three; SQL drivers also have
 // AddOrdersTx, in the application's own transaction. The loops of auto-batching call the others.
 type Store interface {

@@ -72,7 +72,7 @@ type Options struct {
 	// Defaults to always.
 	Authorize func(header string, op Operation) bool
 	// Users that can log in with Biome: names and hashed passwords. Their tokens are valid
-	// beside those of Authorize. Defaults to none.
+	// in addition to those of Authorize. Defaults to none.
 	Users map[string]string
 
 	// Faults to inject. Defaults to none.
