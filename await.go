@@ -14,7 +14,7 @@ import (
 // not Run runs there. Invalid and Rejected are records, not errors. Await returns
 // [batch.ErrNotFound], the store's error, or ctx's error.
 //
-// At ctx's deadline Await reads the record once more, for 500 ms at most, and returns it beside
+// At ctx's deadline Await reads the record once more, for 500 ms at most, and returns it with
 // ctx's error: so the caller sees how far the batch has come. Where the store does not give it in
 // that time, the record has the key alone.
 //

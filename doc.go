@@ -2,10 +2,16 @@
 // at most once in effect. It follows each batch until its outcome is known: through crashes,
 // restarts, slow, full or lying ledgers, and with any number of instances on one database.
 //
-// A [Runner] joins a store (store/sqlite, store/memory) and a ledger client (dlt/sawtooth).
-// [Runner.Run] does the work. [Runner.Add] stores batches; once it returns nil the Runner must
-// deliver them. [Runner.Await] waits for an outcome. Batches of one service
+// A [Runner] joins a store (store/postgres/native, store/postgres, store/sqlite, store/memory) and
+// a ledger client (dlt/sawtooth, dlt/splinter, dlt/canton, dlt/evm, dlt/memory, or several by
+// [dlt.Router]). [Runner.Add] stores batches, or [Runner.AddTx] in the application's own
+// transaction; once it returns nil they will be delivered. [Runner.Run] delivers them, in this
+// process or another. [Runner.Await] waits for an outcome. Batches of one service
 // ([batch.ServiceID]) leave in the order in which they were added.
+//
+// Times on a wire and in a database are the database's; durations have their unit in the name of
+// a JSON field. Errors are found with errors.Is and errors.As: batch has those about batches,
+// store those about databases, dlt those of ledgers, and this package those of a Runner.
 //
 // The package does not promise an order across services, nor between Adds that overlap. A
 // process may freeze between its last reading of the clock and its write to the socket, for

@@ -20,8 +20,8 @@ import (
 var (
 	// ErrRunning: this Runner's Run has not returned yet.
 	ErrRunning = engine.ErrRunning
-	// ErrOtherLedger: the database belongs to another ledger. Use another database,
-	// or schema, for this one. It also comes where another ledger serves the service alone.
+	// ErrOtherLedger: the database, or one service in it, belongs to another ledger. Use another
+	// database, or schema, for this one.
 	ErrOtherLedger = engine.ErrOtherLedger
 	// ErrDrain: a stop took longer than Options.Drain, because a ledger client or the store
 	// ignores its context. Its goroutines are left behind. Nothing is lost: the next start
@@ -93,8 +93,14 @@ func New(s store.Store, l dlt.Ledger, o *Options) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context) error { return r.engine.Run(ctx) }
 
 // Add checks batches locally, as the ledger would (dlt.Ledger.Check), and stores all of them or
-// none, in order; see [store.Store]. When it returns nil the batches are durable, and
-// this process or another delivers them. Run need not run.
+// none, in order. When it returns nil the batches are durable, and this process or another
+// delivers them. Run need not run.
+//
+// A batch that is stored already, with the same bytes, is no error and changes nothing. The errors
+// are a [*batch.InputError]; [batch.ErrConflict] where the id or the DataChangeID is known with
+// other bytes; a [*batch.EndedError] where retention removed a batch of that id which had no
+// effect; store.ErrOtherShard; and the store's own. After an error of the store's own the batches
+// may be stored or not: add them again, which is harmless.
 func (r *Runner) Add(ctx context.Context, batches ...batch.Batch) error {
 	if err := r.checkAll(batches); err != nil {
 		return fmt.Errorf("add: %w", err)

@@ -24,7 +24,9 @@ type Batch struct {
 
 	// DataChangeID is the caller's idempotency key (docs/glossary.md#batch-submitter-2021). May
 	// be "".
-	DataChangeID    string
+	DataChangeID string
+	// SignerPublicKey and Trace are kept for those who read the database (the columns
+	// signer_public_key and trace). Nothing depends on them.
 	SignerPublicKey string
 	Trace           bool
 

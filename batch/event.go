@@ -93,16 +93,15 @@ type Event struct {
 	// Observer's context has it.
 	TraceParent string `json:"trace_parent,omitzero"`
 
-	// SinceAdded is the time from Add, or from the requeue to the end of the lane, on the
-	// database's clock: in EventClaimed to the claim, in EventOperated to the final state that
-	// an operator gave the batch, in other events to the write that they report. It is 0 in
-	// EventAdded, in EventVanished, in EventOperated about an open batch, in events without a
-	// batch, and where the store does not say (store.Ref.Created).
+	// SinceAdded is the time from Add, on the database's clock: in EventClaimed to the claim, in
+	// EventOperated to the final state that an operator gave the batch, in other events to the
+	// write that they report. It is 0 in EventAdded, in EventVanished, in EventOperated about an
+	// open batch, in events without a batch, and where the store does not say (store.Ref.Created).
 	SinceAdded time.Duration `json:"since_added_ns,omitzero"`
-	// SincePosted is the time from the end of the last POST that may have had an effect, to the
-	// write of what a query or an event of the ledger found out about it. It is on the
-	// database's clock, but where acceptance and outcome were one write on this process's. It
-	// is 0 in all other events.
+	// SincePosted is the time from the end of the last POST that may have had an effect to the
+	// write of its outcome, where a query or an event of the ledger found that out. It is on the
+	// database's clock, or, where acceptance and outcome were one write, on this process's. It is
+	// 0 in all other events.
 	SincePosted time.Duration `json:"since_posted_ns,omitzero"`
 
 	// QueryTook is the duration of the query, about this batch and perhaps others, that found the
@@ -115,14 +114,14 @@ type Event struct {
 	// was written together with the outcome: then they are in the EventState to Pending, not in
 	// the event of the outcome. In EventPaused only the last three are set.
 
-	// SinceAnswered is the time from its answer to the event, on this process's clock: the answer
-	// was waiting for its write.
+	// SinceAnswered is the time from the answer to the POST to the event, on this process's clock:
+	// the answer waited for its write.
 	SinceAnswered time.Duration `json:"since_answered_ns,omitzero"`
 
-	// Took is its duration on this process's clock. Where it was tried again within one
-	// attempt, it is the last try's.
+	// Took is the POST's duration on this process's clock. Where the attempt made several POSTs,
+	// it is the last one's.
 	Took time.Duration `json:"took_ns,omitzero"`
-	// InRequest is the number of batches in it. Of the events EventState, EventInDoubt and
+	// InRequest is the number of batches in the POST. Of the events EventState, EventInDoubt and
 	// EventFinal, one has InRequest above 0 for each attempt that was posted, unless its
 	// outcome could not be written, or came too late.
 	InRequest int `json:"in_request,omitzero"`
@@ -130,8 +129,8 @@ type Event struct {
 	// where the batch was accepted.
 	StatusCode int `json:"status_code,omitzero"`
 	Code       int `json:"code,omitzero"`
-	// Endpoint is where it failed, without credentials and query. It is "" where the batch was
-	// accepted: clients name the endpoint of failures only.
+	// Endpoint is the endpoint of a POST that failed, without credentials and query. It is ""
+	// where the batch was accepted: clients name the endpoint of failures only.
 	Endpoint string `json:"endpoint,omitzero"`
 }
 

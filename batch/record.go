@@ -16,7 +16,7 @@ type Record struct {
 
 	DataChangeID string    `json:"data_change_id,omitzero"`
 	Tags         Tags      `json:"tags,omitzero"`
-	CreatedAt    time.Time `json:"created_at"`        // place in the lane: when it was added or put back at the end
+	CreatedAt    time.Time `json:"created_at"`        // when it was added, which is its place in the lane
 	FinalAt      time.Time `json:"final_at,omitzero"` // when the outcome became final
 
 	ClaimExpires time.Time `json:"claim_expires,omitzero"` // Submitting: the submitter owns it until then

@@ -27,9 +27,13 @@ type Evidence uint8
 
 // The kinds of evidence. The zero value is CannotTell.
 const (
+	// CannotTell: the ledger gives no proof. A person may have to decide.
 	CannotTell Evidence = iota
+	// InFlight: the attempt may still take effect, and a later call may prove more.
 	InFlight
+	// Committed: the batch is part of the ledger.
 	Committed
+	// NotCommitted: the attempt, and every unresolved one before it, can no longer take effect.
 	NotCommitted
 )
 

@@ -49,11 +49,11 @@ type Known struct {
 // Verdict says what to do with a row: record an outcome, ask the resolver, or ask the ledger
 // again after Next.
 type Verdict struct {
-	Outcome *store.Outcome
-	Resolve bool
-	Ended   time.Duration // of a Resolve: how long ago the last POST ended, at least
-	Next    time.Duration
-	why     string // the row waits, for the person who is called once that has lasted too long
+	Outcome *store.Outcome // to be recorded; nil where there is nothing to record yet
+	Resolve bool           // the resolver is to be asked (dlt.Ledger.Resolve)
+	Ended   time.Duration  // of a Resolve: how long ago the last POST ended, at least
+	Next    time.Duration  // until the ledger is asked again
+	why     string         // the row waits, for the person who is called once that has lasted too long
 }
 
 // Decide turns a row and the knowledge about it into a verdict. It is the table of

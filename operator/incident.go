@@ -103,7 +103,7 @@ type State string
 
 // The states, the best first.
 const (
-	StateWell State = "all well" // nothing is wrong, or it ends by itself
+	StateWell State = "all well" // nothing is wrong, or everything that is wrong ends by itself
 	// StatePart: no person is needed as far as is known, but the survey did not reach all lanes.
 	StatePart    State = "not everything was looked at"
 	StatePerson  State = "needs a person"    // something waits for a person

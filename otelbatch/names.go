@@ -118,10 +118,10 @@ func newInstruments(b *builder) (i instruments) {
 	i.lost = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
 	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")
 
-	i.wait = b.histogram("dltbatch.batch.wait.duration", "s", "From Add, or from the requeue to the end of the lane, to the first attempt.", batchBounds)
+	i.wait = b.histogram("dltbatch.batch.wait.duration", "s", "From Add to the first attempt.", batchBounds)
 	i.attempt = b.histogram("dltbatch.attempt.duration", "s", "How long the POST of an attempt took, for each batch in it.", requestBounds, results)
 	i.decided = b.histogram("dltbatch.batch.outcome.duration", "s", "From the end of the POST to the final outcome, by state.", batchBounds, finalStates)
-	i.whole = b.histogram("dltbatch.batch.duration", "s", "From Add, or from the requeue to the end of the lane, to the final outcome, by state.", batchBounds, finalStates)
+	i.whole = b.histogram("dltbatch.batch.duration", "s", "From Add to the final outcome, by state.", batchBounds, finalStates)
 	i.asked = b.histogram("dltbatch.ledger.operation.duration", "s", "How long a call to the ledger took that is no POST. statuses and resolve are the questions about batches. POSTs are in messaging.client.operation.duration.", requestBounds, ledgerOps, ledgerErrors)
 	i.stored = b.histogram("dltbatch.store.operation.duration", "s", "How long a call to the store took.", storeBounds, storeOps, storeErrors)
 	i.request = b.histogram("dltbatch.request.batches", "{batch}", "Batches in a POST.", sizeBounds)

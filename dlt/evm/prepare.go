@@ -16,16 +16,17 @@ import (
 const opPrepare = "prepare"
 
 // Prepare implements [dlt.Ledger]. For a batch of which nothing is kept it chooses the account's
-// next nonce, and only if nothing of the account is under way that is not deep; otherwise its
-// error is [dlt.ErrNotYet]. Later it returns the same bytes, or adds a transaction of the same
-// nonce with higher fees to them, once the last one has waited for Options.BumpAfter blocks and
-// the limit allows it. Where the node knows none of them and the last one pays the base fee, it
-// returns the same bytes, too, unless Fees asks for more than that one pays, and the Signer signs
-// it. A call that reverts where the node estimates its gas is ErrNotYet, and [dlt.ErrRejected]
-// once it reverts after a later head, too. A Signer or Fees that fails is ErrNotYet, and so are
-// kept bytes that this client cannot read, and a node that answers, but cannot say the account's
-// nonce after the last deep block or gives no estimate of this call's gas. The error is a
-// [*dlt.Error].
+// next nonce, behind those that the other open batches of the lane keep; where anything else of
+// the account is under way its error is [dlt.ErrNotYet]
+// (docs/evm.md#several-intents-of-an-account). Later it returns the same bytes, or adds a
+// transaction of the same nonce with higher fees to them, once the last one has waited for
+// Options.BumpAfter blocks and the limit allows it. Where the node knows none of them and the last
+// one pays the base fee, it returns the same bytes, too, unless Fees asks for more than that one
+// pays, and the Signer signs it. A call that reverts where the node estimates its gas is
+// ErrNotYet, and [dlt.ErrRejected] once it reverts after a later head, too. A Signer or Fees that
+// fails is ErrNotYet, and so are kept bytes that this client cannot read, and a node that answers,
+// but cannot say the account's nonce after the last deep block or gives no estimate of this call's
+// gas. The error is a [*dlt.Error].
 func (c *SigningClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	in, sender, err := c.read(a.Key, a.Payload)
 	if err != nil {
