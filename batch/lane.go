@@ -130,7 +130,7 @@ func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 		case l.passable(b):
 			accepted.add(b.Footprint, under)
 		case run != 0 && !b.MayFollow() && accepted.add(b.Footprint, picked):
-			return fmt.Errorf("dltbatch: lane %q: position %d was lost or failed, and would follow an accepted one that conflicts", l.Service, p)
+			return fmt.Errorf("dltbatch: lane %q: position %d was lost or failed, and would follow an accepted batch that conflicts", l.Service, p)
 		}
 	}
 	return nil
@@ -148,7 +148,7 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 			found = true
 			later.add(b.Footprint, under)
 		case found && run != 0 && later.add(b.Footprint, picked):
-			return fmt.Errorf("dltbatch: lane %q: position %d would follow a later one that is under way and conflicts", l.Service, p)
+			return fmt.Errorf("dltbatch: lane %q: position %d would follow a later batch that is under way and conflicts", l.Service, p)
 		}
 	}
 	return nil
@@ -162,5 +162,5 @@ func (l Lane) passes(p int, taken []int) error {
 			return fmt.Errorf("dltbatch: lane %q: position %d passes %d, which is %s and conflicts", l.Service, p, q, b.State)
 		}
 	}
-	return fmt.Errorf("dltbatch: lane %q: position %d passes one that conflicts", l.Service, p)
+	return fmt.Errorf("dltbatch: lane %q: position %d passes a batch that conflicts", l.Service, p)
 }

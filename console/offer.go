@@ -59,7 +59,7 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy) []offer {
 	_, acquit := l.Row.Acquit()
 	decide := offer{
 		Do: batch.ActionDecide, Title: "Decide", Typed: true, Choose: "ruling", Legend: "What did you find on the ledger?",
-		About: "Ends a doubt, after a look at the ledger. A wrong word executes the batch twice, or loses it.",
+		About: "Ends a doubt, once you have read the ledger. A wrong ruling executes the batch twice, or loses it.",
 	}
 	possible := false
 	decide.Choices = rulings(nil)

@@ -162,7 +162,7 @@ func (r route) use(setting string, same func(a, b relied.Settings) bool) error {
 	case r.ledger == "":
 		return fail(ErrNotRecorded, "no instance has taken batches of the lane yet")
 	case r.text == "":
-		return fail(ErrNotRecorded, "no instance has recorded what it relies on")
+		return fail(ErrNotRecorded, "no instance has recorded its settings")
 	case r.Holds(r.service):
 	case r.Varies:
 		return fail(ErrNotRecorded, fmt.Sprintf("the traits of this route differ by service, and those of %s are on record", batch.Only(r.Service)))

@@ -23,7 +23,7 @@ func (d *Desk) Stats(ctx context.Context) (store.Stats, error) {
 func (d *Desk) RefreshStats(ctx context.Context, q store.RefreshQuery) (bool, error) {
 	did, err := texts.Refresh(ctx, d.store, q)
 	if err != nil {
-		return did, fmt.Errorf("count what is open: %w", err)
+		return did, fmt.Errorf("count open batches: %w", err)
 	}
 	return did, nil
 }

@@ -102,7 +102,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.takeovers = b.counter("dltbatch.takeovers", "{attempt}",
 		"Attempts that another instance left without an outcome, and about which this process has found out: it died, or its claim expired.")
 	i.doubts = b.counter("dltbatch.doubts", "{attempt}",
-		"Attempts after which a batch was in doubt: no clear answer, or a refusal while an earlier attempt is open. What is taken over is not among them.")
+		"Attempts after which a batch was in doubt: no clear answer, or a refusal while an earlier attempt is open. Attempts that were taken over do not count.")
 	i.resolved = b.counter("dltbatch.doubts.resolved", "{attempt}",
 		"Doubts that the monitor or an operator ended, of attempts that were taken over, too, by the batch's state after that. unknown: it is sent again.", laterStates, actors)
 	i.decisions = b.counter("dltbatch.decisions", "{batch}", "Batches that cannot go on until a person decides.")

@@ -49,7 +49,7 @@ var losses = [...]struct{ name, loss string }{
 	{"CanControl", "no pause, halt and policy"},
 	{"CanInspect", "no Explain and no history"},
 	{"CanListActs", "nobody sees what operators did to all batches and lanes"},
-	{"CanCountOpen", "no counts of what is open"},
+	{"CanCountOpen", "no counts of open batches"},
 	{"CanSurvey", "nobody sees all lanes and what each waits for"},
 	{"CanFind", "nobody finds a batch or a lane without its whole key"},
 	{"CanKeepStreams", "no client that keeps its ledger's events, such as Splinter's resolver"},

@@ -21,11 +21,11 @@ func Ahead(ctx context.Context, s interface {
 }, key batch.Key, is func(batch.Record) bool) (batch.ID, error) {
 	rec, err := s.Get(ctx, key)
 	if err != nil {
-		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
+		return "", fmt.Errorf("batches ahead of %s: %w", key, err)
 	}
 	next, _, err := s.List(ctx, ListQuery{Service: &key.Service, Limit: aheadReach, After: CursorAfter(rec.CreatedAt, string(key.ID))})
 	if err != nil {
-		return "", fmt.Errorf("what is ahead of %s: %w", key, err)
+		return "", fmt.Errorf("batches ahead of %s: %w", key, err)
 	}
 	if i := slices.IndexFunc(next, is); i >= 0 {
 		return next[i].ID, nil

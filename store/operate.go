@@ -55,7 +55,7 @@ func (r Row) Requeue(now time.Time, q Requeue) (Row, error) {
 		return r, fmt.Errorf("%w: cannot requeue from %s", batch.ErrNotAllowed, r.State)
 	}
 	if r.Error != nil && r.Error.Kind == batch.KindGivenUp {
-		return r, fmt.Errorf("%w: it was given up while what was sent for it could still take effect, and what was sent is not known any more", batch.ErrNotAllowed)
+		return r, fmt.Errorf("%w: it was given up while an attempt could still take effect, and the bytes of that attempt are not known any more", batch.ErrNotAllowed)
 	}
 	if r.OrdersSettled {
 		return r, fmt.Errorf("%w: its orders are settled, and may be part of another batch", batch.ErrNotAllowed)

@@ -180,7 +180,7 @@ func (o Options) check() error {
 	case o.FlushAge > 0 && o.MaxSize == 1:
 		return optionError("FlushAge", o.FlushAge, "0: with MaxSize (1) there is no company to wait for")
 	case o.RecoveryInterval > loop.MaxPause:
-		return optionError("RecoveryInterval", o.RecoveryInterval, fmt.Sprintf("at most what it doubles up to (%s)", loop.MaxPause))
+		return optionError("RecoveryInterval", o.RecoveryInterval, fmt.Sprintf("at most %s, the longest pause", loop.MaxPause))
 	case o.Drain < o.BuildTimeout:
 		return optionError("Drain", o.Drain, fmt.Sprintf("at least BuildTimeout (%s)", o.BuildTimeout))
 	case o.Drain < o.StoreTimeout:

@@ -162,7 +162,7 @@ func (a *app) requeue() *cobra.Command {
 func (a *app) decide() *cobra.Command {
 	c := &cobra.Command{
 		Use: "decide [flags] [ID] " + strings.Join(asText(batch.Rulings()), "|"), Short: "End the doubt about a batch", ValidArgsFunction: fixed(asText(batch.Rulings())),
-		Long: `Ends a doubt after a look at the ledger. What you state about the batch:
+		Long: `Ends a doubt, once you have read the ledger. What you state about the batch:
 ` + statements() + `
 A wrong "not_executed_send_again" executes a batch twice on a ledger that does not refuse duplicates.`,
 	}
@@ -258,7 +258,7 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 			// A name with a typing error must not pass for done: the lane that was meant is still
 			// held.
 			if why := s.nothing(control); why != "" {
-				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows what is held", batch.ErrNotAllowed, why)
+				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows the held lanes", batch.ErrNotAllowed, why)
 			}
 		}
 		if s.asks != nil {

@@ -32,7 +32,7 @@ func (n *naming) flags(c *cobra.Command) {
 func (n *naming) stored(ctx context.Context, db *database, args []string) (batch.Record, error) {
 	rec, err := n.find(ctx, db, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
-		err = fmt.Errorf("%w: retention removed batch %s at %s, after it had ended as %s: \"show\" has what is kept of it",
+		err = fmt.Errorf("%w: retention removed batch %s at %s, after it had ended as %s: \"show\" has its outcome",
 			batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 80), when(rec.PrunedAt), rec.State)
 	}
 	return rec, err

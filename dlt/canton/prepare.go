@@ -41,10 +41,10 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 func parsePrepared(b []byte) (int64, error) {
 	var p prepared
 	if err := json.Unmarshal(b, &p); err != nil {
-		return 0, fmt.Errorf("canton: what was stored before the first attempt cannot be read: %w", err)
+		return 0, fmt.Errorf("canton: the bytes that were stored before the first attempt cannot be read: %w", err)
 	}
 	if p.Offset == nil || *p.Offset < 0 {
-		return 0, errors.New("canton: what was stored before the first attempt holds no offset")
+		return 0, errors.New("canton: the bytes that were stored before the first attempt hold no offset")
 	}
 	return *p.Offset, nil
 }

@@ -232,7 +232,7 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 	}
 	fmt.Fprintf(out, "\n  %5d  rows in the application's table\n", len(rows))
 	fmt.Fprintf(out, "  %5d  batches committed by the node, says its journal; %d of them are those of the rows, once each\n", len(chain), committed)
-	fmt.Fprintf(out, "  %5d  traces of what was rolled back: no row, no batch, never sent\n", traces)
+	fmt.Fprintf(out, "  %5d  traces of rolled-back transactions: no row, no batch, never sent\n", traces)
 	if wrong != nil {
 		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong...))
 	}

@@ -63,13 +63,13 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 		case stage == 0 && finals > len(batches)/2:
 			stage++
 			d.network.Restart(0)
-			d.progress.say("a node was restarted: it forgot what was queued, and what it had executed")
+			d.progress.say("a node was restarted: it forgot its queue, and the batches that it had executed")
 		case stage == 1 && finals > len(batches)*3/4:
 			stage++
 			if err := end(); err != nil {
 				return err
 			}
-			d.progress.say("the Runner was stopped, and another one starts from what is stored")
+			d.progress.say("the Runner was stopped, and another one starts from the database")
 			if runner, end, err = d.begin(ctx, fail); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	for _, g := range m.ledger.group(rows) {
 		statuses, err := m.ledger.statuses(ctx, g)
 		if err != nil && ctx.Err() == nil {
-			m.o.Trouble(fmt.Errorf("batch statuses of what was committed: %w", err))
+			m.o.Trouble(fmt.Errorf("batch statuses of committed batches: %w", err))
 		}
 		for i := range g.rows {
 			key := g.rows[i].Row.Key

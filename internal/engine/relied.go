@@ -18,7 +18,7 @@ import (
 // relied on other traits, another claim TTL or another strategy. The error shows both sets as
 // JSON. The new ones are recorded in addition to the old ones, and hold for this process. The
 // cause is a change of settings, or settings that differ between instances.
-var ErrOtherTraits = errors.New("dltbatch: the ledger's traits are not those that are recorded")
+var ErrOtherTraits = errors.New("dltbatch: the ledger's traits differ from the recorded ones")
 
 // kept is the record under a ledger's name, as far as a Run knows it.
 type kept struct {

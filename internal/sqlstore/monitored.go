@@ -10,7 +10,7 @@ import (
 
 // KeepPrepared is [store.Store].KeepPrepared. Each call is one transaction.
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
-	const op = "keep what was prepared"
+	const op = "keep prepared bytes"
 	if err := store.ValidatePrepared(kept); err != nil {
 		return nil, s.d.Wrap(op, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // CountOpen is [store.Store].CountOpen.
 func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
-	return ask(ctx, s.d.Counting, "count what is open", func(ctx context.Context, t Tx) (store.Totals, error) {
+	return ask(ctx, s.d.Counting, "count open batches", func(ctx context.Context, t Tx) (store.Totals, error) {
 		c := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 		now, err := Now(ctx, t)
 		if err != nil {

@@ -36,7 +36,7 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 	defer cancel()
 	did, err := s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
 	if err != nil {
-		return nil, false, &dlt.Error{Op: "keep what was prepared", Kind: dlt.ErrUnavailable, Err: &saying{text: err.Error()}}
+		return nil, false, &dlt.Error{Op: "keep prepared bytes", Kind: dlt.ErrUnavailable, Err: &saying{text: err.Error()}}
 	}
 	return kept, did, nil
 }

@@ -117,7 +117,7 @@ func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) er
 		return err
 	}
 	if !taken {
-		return fmt.Errorf("%w: what is not inserted is not stored either, unless a unique index that dltbatch has not made refuses it", sqlstore.ErrMoved)
+		return fmt.Errorf("%w: a row that was not inserted is not stored either, unless a unique index that dltbatch has not made refuses it", sqlstore.ErrMoved)
 	}
 	if _, err := sqlstore.Query[int64](ctx, t, by.raise); err != nil {
 		return fmt.Errorf("numbers from %d on are taken, and the sequence cannot be moved behind them: %w", seqs[0], err)

@@ -15,7 +15,7 @@ import (
 // able to clean up, and the number grows while this lasts; their results are right. Either a
 // transaction that added batches stays open, or a transaction that writes anything stays open
 // and the server does not show who adds (pg_locks).
-var ErrSlowClaims = errors.New("dltbatch: claims pass over what is finished")
+var ErrSlowClaims = errors.New("dltbatch: claims pass over finished rows")
 
 // ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as one
 // does every few minutes, found an open batch in a part of the lane that had no open batch and

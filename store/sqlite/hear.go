@@ -97,7 +97,7 @@ func (h *hearing) listen(ctx context.Context) error {
 	for next := time.Now(); ; {
 		if !time.Now().Before(next) {
 			if touched {
-				return fmt.Errorf("inotify does not show what is written to %s", h.s.files.log())
+				return fmt.Errorf("inotify does not show writes to %s", h.s.files.log())
 			}
 			if err := h.w.touch(); err != nil {
 				return err
@@ -148,7 +148,7 @@ func (h *hearing) look(ctx context.Context) error {
 	defer cancel()
 	var hint store.Hint
 	marks := h.marks
-	err := h.s.read(ctx, "look for what is new", func(ctx context.Context, t *session) error {
+	err := h.s.read(ctx, "read new rows", func(ctx context.Context, t *session) error {
 		hint, marks = store.Hint{}, h.marks
 		free := context.WithoutCancel(ctx)
 		for i, topic := range h.s.topics() {
