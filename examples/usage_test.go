@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
@@ -36,6 +37,7 @@ func TestUsage(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, name), "-h").CombinedOutput()
 		require.NoError(t, err, string(out))
 		require.Regexp(t, `^[A-Z][^\n]+\n(?s:.*)\nusage: go run `+start, string(out))
+		demotest.RequireLines(t, string(out))
 		t.Logf("%s", out)
 	}
 }

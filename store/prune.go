@@ -19,7 +19,7 @@ type PruneQuery struct {
 	// Tombstone reports for a service whether its batches leave tombstones, so that a late Add of
 	// the same id does not send the batch again: wherever that may take effect again
 	// (dlt.Traits.AddAgainHarmless). ledger is the name of the ledger that the store has recorded
-	// for the service, and empty where it has none ([CanKeepLedgers]). nil keeps none. It is pure
+	// for the service, and empty where it has none ([CanKeepTexts]). nil keeps none. It is pure
 	// and quick, runs inside the removing transaction, and must not call the store.
 	Tombstone func(service batch.ServiceID, ledger string) bool
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
@@ -16,6 +17,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), &out))
+	demotest.RequireLines(t, out.String())
 	require.Contains(t, out.String(), `the book of alice: ["a house is sold" "a boat is sold" "a field is let"]`)
 	require.Contains(t, out.String(), `the book of bob: ["a debt is paid"]`)
 	require.Regexp(t, `bob/deed-2 +invalid +1 invalid: the text says so`, out.String())

@@ -132,6 +132,7 @@ func TestTraced(t *testing.T) {
 	var out demotest.Output
 	require.NoError(t, traced(t.Context(), &out))
 	text := out.String()
+	demotest.RequireLines(t, text)
 	assert.Contains(t, text, "was killed with kill -9")
 	processes := map[string]bool{}
 	for _, name := range []string{"POST /orders", "  dltbatch attempt", "  dltbatch query", "  dltbatch outcome", "  dltbatch final"} {

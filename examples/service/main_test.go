@@ -20,6 +20,7 @@ func TestRun(t *testing.T) {
 	tier.Server(t)
 	var out demotest.Output
 	require.NoError(t, run(t.Context(), &out, config{database: pgtest.Start(t)}, false))
+	demotest.RequireLines(t, out.String())
 	for _, want := range []string{"all committed", "/readyz   200", "/metrics  200", "/console/ 401", "PROVED"} {
 		assert.Contains(t, out.String(), want)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
@@ -16,6 +17,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 func TestRun(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), &out, 12, 3))
+	demotest.RequireLines(t, out.String())
 	require.Contains(t, out.String(), "store.CanPrune")
 	require.Contains(t, out.String(), "in doubt")
 	require.Contains(t, out.String(), "12 of 12 batches are committed")

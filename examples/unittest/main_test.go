@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
@@ -18,6 +19,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), &out))
+		demotest.RequireLines(t, out.String())
 		require.Contains(t, out.String(), `GET  s-1: OK {"state":"confirmed"}`)
 		require.Contains(t, out.String(), `GET  s-2: OK {"state":"refused"`)
 		require.Contains(t, out.String(), `GET  s-3: OK {"state":"confirmed"}`)

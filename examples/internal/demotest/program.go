@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +23,7 @@ import (
 // asProgram is set where a test's binary is to be the program itself, or its worker.
 const asProgram = "DLTBATCH_TEST_EXAMPLE"
 
-// Main runs the program where [Start] has started this binary, or else the tests of m.
+// Main runs the program where [New] has started this binary, or else the tests of m.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(asProgram) != "" {
 		program()
@@ -87,11 +89,24 @@ func program(t *testing.T, binary, temp string, args ...string) *Program {
 	return p
 }
 
+// RequireLines wants lines that fit a screen of 100 columns, and no carriage returns, as in a pipe
+// or a log.
+func RequireLines(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		assert.NotContains(t, line, "\r", "the output is no terminal")
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 100, line)
+	}
+}
+
 var pids = regexp.MustCompile(`(?:pid|process) (\d+)`)
 
-// RequireClean wants no process that the output names, and no file, to be left of what ran.
+// RequireClean wants lines as [RequireLines] does, and no process that the output names, and no
+// file, to be left when the program has ended.
 func (p *Program) RequireClean(t *testing.T) {
 	t.Helper()
+	RequireLines(t, p.Out.String())
 	for _, f := range pids.FindAllStringSubmatch(p.Out.String(), -1) {
 		pid, err := strconv.Atoi(f[1])
 		require.NoError(t, err)
