@@ -112,7 +112,7 @@ type Options struct {
 	// ledger would have taken or decided the batch a little later.
 	StuckAfter time.Duration
 	// Rest lets a database sleep that does so while nobody asks it anything. While nothing is open
-	// the Runner asks once in so long, all at once, and does not listen to other processes. So
+	// the Runner asks once in each Rest, all at once, and does not listen to other processes. So
 	// what others add is found up to Rest later; what this process adds leaves at once. Instances
 	// that died, and a database that takes no writes, are seen later, too. Defaults to 0, and an
 	// idle Runner sends less than 0.2 statements a second where it hears hints, and two elsewhere

@@ -111,7 +111,7 @@ func latency(title, about string, all store.Times, cells []operator.Cell, of fun
 	return p
 }
 
-// ago is when the earliest of so many cells began.
+// ago is when the earliest of the cells began.
 func ago(cells int) string { return brief(time.Duration(cells)*flowCell) + " ago" }
 
 // brief shows a duration as short as it can.

@@ -30,7 +30,7 @@ type lanesBody struct {
 	Held  bool // only lanes with a pause, a halt or a policy
 	Rows  []laneRow
 	Pages pager
-	// Incomplete says that only so many lanes were Looked at.
+	// Incomplete says that no more than Looked lanes were read.
 	Incomplete bool
 	Looked     int
 }

@@ -139,7 +139,7 @@ type Health struct {
 	// Otherwise it finds that by scans (Options.ScanInterval).
 	Hints Hints `json:"hints,omitzero"`
 	// Rest is Options.Rest: while nothing is open its loops, and the counting of batches, run once
-	// in so long, so their silence is judged by it.
+	// in each Rest, and their silence is judged by that.
 	Rest time.Duration `json:"rest,omitzero"`
 	// Counts are the latest counts of all batches of the database that this Runner has read.
 	Counts Counts `json:"counts,omitzero"`

@@ -21,7 +21,7 @@ const (
 	// sampledLanes is in how many lanes the places of batches behind the front are looked at,
 	// where the strategy may take more than one batch of a lane at once.
 	sampledLanes = 1000
-	// sampledBatches is how many batches of a lane are looked at then: so many of the waiting
+	// sampledBatches is how many batches of a lane are looked at then: this number of the waiting
 	// ones, and as many of the batches that wait for a further attempt.
 	sampledBatches = 20
 	// surveyLanes is how many lanes are looked at, or briefly looked at, before the next ones.

@@ -10,8 +10,8 @@ import (
 // FlowCell is the length of one [Cell].
 const FlowCell = 15 * time.Second
 
-// When the queue grows: so many counts are each above the one before, and by more than 1/growShare
-// of the batches that become final.
+// When the queue grows: this number of counts are each above the one before, and by more than
+// 1/growShare of the batches that become final.
 const (
 	growCounts = 4
 	growShare  = 20

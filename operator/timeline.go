@@ -66,7 +66,7 @@ type Step struct {
 // record, the reports of its attempts, and its history. now is the database's clock; what is due
 // after it comes last. It does no I/O.
 //
-// A store keeps no report of an attempt that went well at once, and so many of the others
+// A store keeps no report of an attempt that went well at once, and a limited number of the others
 // ([batch.MaxReports]); the steps say where something is missing.
 func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now time.Time) []Step {
 	t := timeline{r: r, now: now}

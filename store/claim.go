@@ -23,7 +23,7 @@ type LanesQuery struct {
 // ClaimQuery asks for batches.
 type ClaimQuery struct {
 	Lanes []batch.ServiceID // looked at in this order
-	Limit int               // at most so many batches
+	Limit int               // the largest number of batches
 	// Bytes is how many bytes of payloads a claim takes. It takes the batch that goes beyond them
 	// only where that is the first of its lane, and no lane after that ([Claimed.Add]). 0 is no
 	// bound.

@@ -24,7 +24,7 @@ const (
 
 // LookGap is how long nobody may look at an open batch before that time no longer counts against
 // it: all processes were stopped, the lane was paused, or the database could not be read. A batch
-// whose deadline has passed meanwhile is given so long again, or the whole deadline where that is
+// whose deadline has passed meanwhile is given LookGap more, or the whole deadline where that is
 // less: so the first failure after a long stop calls nobody.
 const LookGap = 10 * time.Minute
 

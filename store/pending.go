@@ -9,7 +9,7 @@ import (
 // PendingQuery asks for due rows.
 type PendingQuery struct {
 	Limit int           // at most; must be positive
-	Lease time.Duration // for so long nobody else gets them; 0 only looks, and writes nothing
+	Lease time.Duration // how long nobody else gets them; 0 only reads, and writes nothing
 	// Services, where it is not nil, selects the rows of these services that the monitor owns,
 	// due or not, leased or not; a live claim is never the monitor's. It serves events that a
 	// ledger sends by itself. The cost grows with the batches in flight in these services.

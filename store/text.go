@@ -38,7 +38,7 @@ type Text struct {
 // TextsQuery selects texts of a kind.
 type TextsQuery struct {
 	Kind TextKind
-	// Unchanged selects the texts that nobody has changed for so long; 0 selects all.
+	// Unchanged selects the texts that nobody has changed for this time; 0 selects all.
 	Unchanged time.Duration
 	Limit     int // at most
 }

@@ -32,7 +32,8 @@ type Door struct {
 	largest int
 }
 
-// NewDoor listens on so many free ports of 127.0.0.1 until the test ends. h answers at each.
+// NewDoor listens on free ports of 127.0.0.1, ports in number, until the test ends. h answers at
+// each.
 func NewDoor(t TB, ports int, h http.Handler) *Door {
 	d := &Door{t: t, handler: h, addrs: make([]string, ports), posts: map[batch.ID]int{}}
 	for i := range d.addrs {
@@ -107,7 +108,7 @@ func (d *Door) Posts(id batch.ID) int {
 	return d.posts[id]
 }
 
-// Asked counts a status query about so many ids.
+// Asked counts a status query, and the number of its ids.
 func (d *Door) Asked(ids int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

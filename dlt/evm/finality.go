@@ -13,9 +13,9 @@ type Finality struct {
 // it reports commits that a reorganization takes back.
 func Instant() Finality { return Finality{instant: true} }
 
-// After counts a block as deep once so many blocks stand on top of it; After(0) is [Instant]. A
-// reorganization of more blocks takes back batches that were reported as committed. The engine
-// reports that as an event (Traits.Vanish) and does not undo it.
+// After counts a block as deep once this number of blocks stands on top of it; After(0) is
+// [Instant]. A reorganization of more blocks takes back batches that were reported as committed.
+// The engine reports that as an event (Traits.Vanish) and does not undo it.
 func After(blocks uint64) Finality { return Finality{blocks: blocks, instant: blocks == 0} }
 
 // String returns the rule in words.

@@ -88,9 +88,9 @@ type Options struct {
 
 	// HeadSocket is the ws: or wss: address at which a node tells of new blocks (eth_subscribe
 	// newHeads). It needs HeadInterval, and the time between blocks is a good value of that: the
-	// node is asked only where it has told of no block for so long. If there is a new one then,
-	// the socket was quiet, and another connection is opened. Client and Header are used for it,
-	// too. Defaults to "": no socket.
+	// node is asked only where it has told of no block for HeadInterval. If there is a new one
+	// then, the socket was quiet, and another connection is opened. Client and Header are used for
+	// it, too. Defaults to "": no socket.
 	HeadSocket string
 
 	// BumpAfter is how many blocks a transaction may wait in the pool before another one of the

@@ -162,7 +162,7 @@ func (m *Monitor) evidence(ctx context.Context, g *group, q *inhand.Question, k 
 }
 
 // witnesses is how many earlier batches of the lane a resolver gets. A ledger that knows none
-// of so many has forgotten the others, too.
+// of many batches has forgotten the others, too.
 const witnesses = 10
 
 // doubt collects the known facts about an attempt that is to be resolved.

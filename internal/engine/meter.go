@@ -23,8 +23,8 @@ type meter struct {
 	answers func(error) bool // errors that are answers: for Health the call succeeded
 }
 
-// call makes a call of a loop, about so many items, which f may change. A panic is the call's
-// error. also is a further part of Health that the call belongs to, or nil.
+// call makes a call of a loop, about *items items, a number that f may change. A panic is the
+// call's error. also is a further part of Health that the call belongs to, or nil.
 func (m meter) call(ctx context.Context, of, op string, items *int, also *part, f func() error) error {
 	began := time.Now()
 	var parts [3]*part

@@ -20,7 +20,7 @@ type queue[T any] struct {
 	empty   chan struct{} // closed when the last value was delivered; nil if nobody waits for that
 }
 
-// newQueue returns an empty queue. It holds at most so many values, and delivers one more at the
+// newQueue returns an empty queue. It holds at most `most` values, and delivers one more at the
 // time.
 func newQueue[T any](most int, deliver func(T)) *queue[T] {
 	return &queue[T]{deliver: deliver, most: most}

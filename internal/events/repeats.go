@@ -37,7 +37,7 @@ type repeated[V any] struct {
 
 // newRepeats returns an empty repeats, which starts nothing. It calls say for a key once in every,
 // as long as something happens under it, and once when nothing did in the last every. say is
-// called by a timer, or by end. It knows at most so many keys: what happens under others is always
+// called by a timer, or by end. It knows at most `most` keys: an event under another key is always
 // new.
 func newRepeats[K comparable, V any](every time.Duration, most int, say func(sum[V])) *repeats[K, V] {
 	return &repeats[K, V]{every: every, most: most, say: say, known: map[K]*repeated[V]{}}

@@ -1,4 +1,4 @@
-// Package flaky makes calls of a store fail at random: one call in so many, half of the
+// Package flaky makes calls of a store fail at random: one call in a given number, half of the
 // failures before the call is carried out, half after, when only the answer is lost. [Store]
 // and [Orders] fail a store's calls, [Faults.Open] the statements of a SQL driver, COMMIT
 // included. [Every] instead makes each statement of each operation fail in turn, and leaves

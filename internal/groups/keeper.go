@@ -44,9 +44,9 @@ func (r *request) gone() bool {
 	}
 }
 
-// NewKeeper returns a keeper of groups of at most so many; Run makes it work. timeout bounds one
-// write. A request that failed is retried for an eighth of that: meanwhile its caller's claim runs
-// out.
+// NewKeeper returns a keeper of groups of at most `most` requests; Run makes it work. timeout
+// bounds one write. A request that failed is retried for an eighth of that: meanwhile its caller's
+// claim runs out.
 func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
 	return &Keeper{newWriter(Settings{Max: most, Timeout: timeout, Retry: timeout / 8}, rules[*request]{
 		workers: keeperWorkers,

@@ -12,7 +12,7 @@ import (
 // true to them. It is used under the table's lock.
 type entries struct {
 	rules   Rules
-	keep    time.Duration // entries that nobody mentioned for so long are forgotten
+	keep    time.Duration // how long an entry is kept that nobody mentions
 	wake    chan<- struct{}
 	slots   map[batch.Key]*slot
 	spare   []*slot

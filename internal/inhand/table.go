@@ -153,7 +153,7 @@ func (t *Table) take(all []store.Outcome, from *Stream) {
 	t.o.write(found)
 }
 
-// HandsFree says that so many hands are free: the requests that found none come now, the oldest
+// HandsFree says how many hands are free: the requests that found none come now, the oldest
 // first, one for each hand.
 func (t *Table) HandsFree(hands int) {
 	now := time.Now()

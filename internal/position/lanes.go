@@ -17,7 +17,7 @@ const (
 	lookEvery = 20 * time.Millisecond
 	// wholeEvery is the time between two reads of a lane from its beginning.
 	wholeEvery = 5 * time.Minute
-	// wholeShare: of so many lanes of a claim, one may be read from its beginning.
+	// wholeShare: of this number of lanes of a claim, one may be read from its beginning.
 	wholeShare = 50
 )
 

@@ -18,7 +18,7 @@ type Memory struct {
 	Removed  []Removed // where Prune begins to look for old rows, of each kind
 }
 
-// NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of so many kinds
+// NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of all kinds
 // that Prune removes.
 func NewMemory(limit, kinds int) *Memory {
 	m := &Memory{Lanes: NewLanes(limit), Removed: make([]Removed, kinds)}

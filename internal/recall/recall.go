@@ -40,7 +40,7 @@ type entry struct {
 	prepared []byte    // kept for it
 }
 
-// New returns an empty memory of about so many bytes.
+// New returns an empty memory of about `most` bytes.
 func New(most int) *Batches {
 	return &Batches{most: most / 2, seed: maphash.MakeSeed(), young: map[uint64]entry{}}
 }

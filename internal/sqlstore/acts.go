@@ -23,7 +23,7 @@ func keepLaneAct(ctx context.Context, t Tx, a batch.Act) error {
 		string(a.Action), a.Actor, a.Reason, ToMicro(a.At), string(a.Batch), int64(a.Policy))
 }
 
-// keep adds to a list, and keeps the newest entries of it, at most so many: insert returns the new
+// keep adds to a list, and keeps the newest `most` entries of it: insert returns the new
 // position, and trim removes old positions up to a given one.
 func keep(ctx context.Context, t Tx, insert, trim string, most int64, of []any, values ...any) error {
 	newest, _, err := Get[int64](ctx, t, insert, append(slices.Clip(of), values...)...)

@@ -50,7 +50,7 @@ func PlanLanes[W Window](windows []W, now time.Time, q *store.ClaimQuery, left i
 	return left, nil
 }
 
-// reach returns how many of the windows want so many rows together, at least one.
+// reach returns how many of the first windows together want that number of rows, at least one.
 func reach[W Window](windows []W, rows int) int {
 	for i, w := range windows {
 		if rows <= 0 && i > 0 {

@@ -110,7 +110,8 @@ func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batc
 	return ids, len(ids) > q.Limit, err
 }
 
-// A search for the beginning of an id compares so many ids whose hashes begin alike, in pages.
+// A search for the beginning of an id compares ids whose hashes begin alike, in pages of this
+// number.
 const (
 	beginPage  = 1000
 	beginPages = 20

@@ -51,7 +51,7 @@ type freshBatch struct {
 	size    int
 }
 
-// NewFresh returns an empty Fresh that takes about so many bytes at most.
+// NewFresh returns an empty Fresh that takes about `most` bytes.
 func NewFresh(most int) *Fresh { return &Fresh{most: most, entries: map[int64]freshBatch{}} }
 
 // Put holds a copy of a batch, if there is room. Nobody may have claimed the batch yet: call it

@@ -51,8 +51,8 @@ type Tx interface {
 	Old(ctx context.Context, of Aging, until int64, limit int) ([]Aged, error)
 	// NextKey is an order key behind the whole lane, in a transaction of Adding.
 	NextKey(ctx context.Context, service batch.ServiceID) (int64, error)
-	// Windows reads lanes as a claim sees them, with up to so many rows that wait in each, in
-	// the order of services. low are the floors of these lanes, or nil.
+	// Windows reads lanes as a claim sees them, with the given number of waiting rows in each at
+	// most, in the order of services. low are the floors of these lanes, or nil.
 	Windows(ctx context.Context, services []batch.ServiceID, low []int64, waiting int) ([][]store.LaneRow, error)
 	// Floors are the order keys below which nothing of these lanes is open, for statements that
 	// ask for them; nil where statements do not.

@@ -28,8 +28,8 @@ type Options struct {
 	// see [batch.Waiting.MayFollow]. Then only a busy ledger is tried again within a claim.
 	Reliant    bool
 	ClaimLimit int // batches taken and not yet posted, at most
-	// Bytes is how many bytes of payloads are taken and not yet posted: with so many nothing more
-	// is taken. 0 is no bound.
+	// Bytes is how many bytes of payloads are taken and not yet posted: with this number nothing
+	// more is taken. 0 is no bound.
 	Bytes int
 	Rules submitter.Rules
 	// Keep stores the bytes that the ledger has prepared. Nothing is posted unless Keep returns

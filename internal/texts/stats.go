@@ -57,7 +57,7 @@ func Refresh(ctx context.Context, s Counter, q store.RefreshQuery) (bool, error)
 	return true, forget(ctx, s, q.Forget)
 }
 
-// forget removes the instances that were not seen for so long, and all but the last
+// forget removes the instances that were not seen for after, and all but the last
 // [store.MaxInstances].
 func forget(ctx context.Context, s Store, after time.Duration) error {
 	found, now, err := s.ListTexts(ctx, store.TextsQuery{Kind: store.TextInstance, Limit: 2 * store.MaxInstances})

@@ -33,7 +33,7 @@ type job struct {
 	Pipelined int           // ours: batches of a lane under way at once; 0 is Serial
 	Waiting   int           // batches that wait in the database already: the job adds none, and awaits N of them
 	Rest      time.Duration // between batches that are added one by one, each after the end of the one before; 0: all at once
-	Apart     int           // so many other processes add them; 0: this one does
+	Apart     int           // how many other processes add them; 0: this one does
 	Part      int           // which of these processes this is
 
 	// Hold is the length of the measured part at a steady Pace, in batches a second. Meanwhile

@@ -60,7 +60,7 @@ type rowArrays struct {
 	next    int // column of the row
 }
 
-// row begins a row, one of so many at most.
+// row begins a row, one of `most` rows at most.
 func (a *rowArrays) row(most int) *rowArrays {
 	a.n, a.most, a.next = a.n+1, most, 0
 	return a

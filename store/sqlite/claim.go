@@ -155,7 +155,7 @@ func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statem
 	return err
 }
 
-// A claim reads about so many bytes of payloads: others wait to write, so the rest is left
+// A claim reads about this number of bytes of payloads: others wait to write, so the rest is left
 // to Payloads.
 const claimedBytes = 1 << 20
 

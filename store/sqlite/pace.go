@@ -16,7 +16,7 @@ const (
 	// few.
 	busyPause = 5 * time.Millisecond
 	spared    = 10
-	// lookShare bounds the part of the time that reads take to one in so many.
+	// lookShare bounds the part of the time that reads take to one part in this number.
 	lookShare = 3
 )
 

@@ -121,7 +121,8 @@ func (t *session) finishAll(ctx context.Context, g group[ending]) (left []int, e
 	return left, nil
 }
 
-// finish copies so many rows to the outcomes, and then deletes them where none has changed since.
+// finish copies rows, as many as the argument rows says, to the outcomes, and then deletes them
+// where none has changed since.
 func (t *session) finish(ctx context.Context, e ending, rows int, insert, remove string, seqs any) (bool, error) {
 	n, err := t.Exec(ctx, insert, e.state, e.version, e.lastPost, e.finalAt, seqs, e.wasVersion, e.wasAsked)
 	if err != nil || int(n) != rows {

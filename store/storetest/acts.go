@@ -17,7 +17,7 @@ func actsTests() []test {
 	}
 }
 
-// allActs returns the pages of so many acts, one after the other.
+// allActs returns all acts, read in pages of limit acts.
 func (f *fixture) allActs(limit int) (all []batch.Act) {
 	f.Helper()
 	for q := (store.ActsQuery{Limit: limit}); ; {

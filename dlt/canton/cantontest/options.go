@@ -29,8 +29,8 @@ type Options struct {
 	ListLimit int
 	// ListWait is http-list-wait-time, for requests without their own. Defaults to 500 ms.
 	ListWait time.Duration
-	// CheckpointEvery adds a checkpoint after every so many completions of an answer or
-	// stream; checkpoints count for the limit. Defaults to 0, none.
+	// CheckpointEvery is how many completions of an answer or stream come between two
+	// checkpoints; checkpoints count for the limit. Defaults to 0, none.
 	CheckpointEvery int
 	// IdleCheckpoint is how long a stream must be idle to get a checkpoint. Defaults to 1 min.
 	IdleCheckpoint time.Duration

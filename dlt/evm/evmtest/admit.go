@@ -208,7 +208,7 @@ func (n *Node) put(now time.Time, tx *transaction) {
 	state := n.c.now(tx.from).nonce
 	n.p.add(tx, state)
 	from := n.p.until(tx.from, state)
-	if !n.r.lax && len(n.p.of[tx.from]) > int(from-state)+n.o.QueuedSlots { // it keeps so many behind a gap, the lowest nonces
+	if !n.r.lax && len(n.p.of[tx.from]) > int(from-state)+n.o.QueuedSlots { // it keeps QueuedSlots behind a gap, the lowest nonces
 		queued := 0
 		for _, x := range n.p.waiting(tx.from) {
 			if x.Nonce >= from {

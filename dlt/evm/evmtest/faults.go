@@ -106,7 +106,7 @@ type Fault struct {
 	Text       string        // for AnswerError
 	Taken      Taken         // for all but AnswerProperly and AnswerTruncated, which mean taken
 	After      time.Duration
-	Behind     int  // questions are answered as a node does that is so many blocks behind
+	Behind     int  // questions are answered as by a node that is this number of blocks behind
 	Drop       bool // a transaction that is taken is forgotten
 }
 

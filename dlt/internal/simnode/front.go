@@ -135,7 +135,7 @@ func Reset(w http.ResponseWriter) {
 	Abort(c)
 }
 
-// Truncate announces a body of so many bytes, sends half of the body and breaks off.
+// Truncate announces a body of announced bytes, sends half of the body and breaks off.
 func Truncate(w http.ResponseWriter, status int, contentType string, body []byte, announced int) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(announced))
