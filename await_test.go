@@ -94,7 +94,7 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 	return final, missing, err
 }
 
-// Await misses no batch that becomes final between its first look and its end, or was final
+// Await misses no batch that becomes final between its first read and its end, or was final
 // before: neither waits for the next poll.
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ func unstick(ctx context.Context, runner *dltbatch.Runner, key batch.Key) error 
 	switch why.Remedy {
 	case batch.RemedyResume:
 		_, err = runner.Resume(ctx, why.Control, by)
-	case batch.RemedyRelease: // after a look at why.Blocker
+	case batch.RemedyRelease: // a person has read why.Blocker
 		_, err = runner.Release(ctx, why.Control, by)
 	case batch.RemedyDecide: // a person has read the ledger: it is not there, so send it again
 		_, err = runner.Decide(ctx, why.Seen(), batch.NotExecutedSendAgain, by)

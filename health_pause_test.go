@@ -178,7 +178,7 @@ func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Empty(t, r.Health().Attention(time.Now()))
 		st.demoted.Store(true)
-		time.Sleep(87 * time.Second) // the row is written a look of 16 s after a minute at most, and Ready waits for 10 s
+		time.Sleep(87 * time.Second) // the row is written 16 s after a minute at most, and Ready waits for 10 s
 		for range 600 {
 			time.Sleep(time.Second)
 			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))

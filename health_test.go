@@ -137,7 +137,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 					h, took := until(t, r, 5*time.Second, func(h health.Health) bool { return h.Store.Condition == health.ConditionFailing })
 					t.Logf("seen after %s", took)
 					assert.Equal(t, last, h.Store.LastSuccess)
-					assert.WithinDuration(t, since, h.Store.FailingSince, time.Second, "a look a second")
+					assert.WithinDuration(t, since, h.Store.FailingSince, time.Second, "a read a second")
 					if !hangs {
 						require.ErrorIs(t, h.Store.Err, errDown)
 						require.ErrorIs(t, h.Trouble, errDown)

@@ -122,7 +122,7 @@ func TestStreamsAreCheap(t *testing.T) {
 		assert.LessOrEqual(t, st.surveys, 21*once)
 		assert.GreaterOrEqual(t, st.surveys, 15, "and no seldomer")
 		for _, w := range some {
-			assert.GreaterOrEqual(t, w.n, 35, "a look each half a minute, and a sign of life between")
+			assert.GreaterOrEqual(t, w.n, 35, "a read each half a minute, and a sign of life between")
 		}
 	})
 }

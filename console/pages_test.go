@@ -363,7 +363,7 @@ func TestPagesKeptUpToDate(t *testing.T) {
 	})
 }
 
-// Where a look takes long, the consoles of all processes read one that was kept; an act makes the
+// Where a read takes long, the consoles of all processes read one that was kept; an act makes the
 // next visitor look again.
 func TestALookThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

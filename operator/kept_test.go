@@ -68,7 +68,7 @@ func (w *wide) desk(t *testing.T) *operator.Desk {
 	return d
 }
 
-// A look that takes long is kept: other processes read it at once, with its age, for fifty times
+// A survey that takes long is kept: other processes read it at once, with its age, for fifty times
 // as long. One of them looks again then, while the others read on.
 func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -133,9 +133,9 @@ func TestCausesKept(t *testing.T) {
 	})
 }
 
-// The database's clock steps back. A look from before is not of the past, and nobody knows its
-// age: it does not count, in any process, and the next look replaces it. A look that is older than
-// the step goes on.
+// The database's clock steps back. A survey from before is not of the past, and nobody knows its
+// age: it does not count, in any process, and the next survey replaces it. A survey that is older
+// than the step goes on.
 func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
@@ -166,17 +166,17 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 			assert.True(t, paused(read), "what is true now, %d", i)
 			assert.Zero(t, read.Age)
 		}
-		assert.Equal(t, 3, w.looks, "nobody reads the look of before while another looks")
+		assert.Equal(t, 3, w.looks, "nobody reads the survey of before while another looks")
 		time.Sleep(90 * time.Second)
 		m.StepClock(-time.Minute)
 		again := causes(o.Desk)
 		assert.Equal(t, 3, w.looks)
-		assert.Equal(t, reads[0].At, again.At, "all read the look that replaced it")
+		assert.Equal(t, reads[0].At, again.At, "all read the survey that replaced it")
 		assert.Equal(t, 30*time.Second, again.Age)
 	})
 }
 
-// A look is an answer where it cannot be kept, and where what is kept is another code's.
+// A survey is an answer where it cannot be kept, and where what is kept is another code's.
 func TestCausesThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wide{Store: memory.New(), takes: time.Second, keeps: errors.New("permission denied")}
@@ -193,7 +193,7 @@ func TestCausesThatCannotBeKept(t *testing.T) {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
 			require.NoError(t, err)
 		}
-		assert.Equal(t, 3, w.looks, "the next look replaces it")
+		assert.Equal(t, 3, w.looks, "the next survey replaces it")
 		time.Sleep(time.Minute)
 		w.keeps = errors.New("permission denied")
 		c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})

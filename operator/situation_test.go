@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// looked is when the looks of these tests were made.
+// looked is when the surveys of these tests were made.
 var looked = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // wrong is the one incident of a kind.

@@ -83,7 +83,7 @@ func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	s := &screen{T: t, dsn: "sqlite:" + path}
 	s.fails(exitFailed, "migrate", "status")
-	require.NoFileExists(t, path, "no look makes a file")
+	require.NoFileExists(t, path, "no read makes a file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	got := s.typed("", "migrate", "status")
 	assert.Equal(t, exitSchema, got.code)

@@ -14,7 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/ask"
 )
 
-// While a stream is open the next look may be a whole PollInterval away. When the stream
+// While a stream is open the next read may be a whole PollInterval away. When the stream
 // ends, the monitor looks at once.
 func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 			o.Rules.PollInterval = time.Minute
 		})
 		m.Follow("s")
-		settle(90 * time.Second) // half of the way to the next look
+		settle(90 * time.Second) // half of the way to the next read
 		w.add("s", "a", 0)
 		settle(0)
 		require.Empty(t, w.asked("a"), "nobody said that something is due")

@@ -202,7 +202,7 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 		settle(20 * time.Millisecond)
 		assert.LessOrEqual(t, len(w.asked("a")), 13, "in a tenth of a second")
 		assert.GreaterOrEqual(t, len(w.asked("a")), 9)
-		assert.Len(t, w.selected(), n, "and without a look into the store")
+		assert.Len(t, w.selected(), n, "and without a read of the store")
 		stop()
 	})
 }
@@ -386,7 +386,7 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 				settle(poll)
 				assert.Len(t, w.asked("n"), 1)
 				assert.Empty(t, w.asked("o"), "it is left to the poll")
-				assert.LessOrEqual(t, len(w.selected())-before, 4, "one look, and polls")
+				assert.LessOrEqual(t, len(w.selected())-before, 4, "one read, and polls")
 			} else {
 				m.Follow("new")
 				settle(4 * time.Minute)

@@ -353,7 +353,7 @@ func TestScript(t *testing.T) {
 	p.types("resume-reason", "half a")
 	asked[bool](p, `document.getElementById('band').dataset.old = 'old'; true`)
 	pauses("latest")
-	p.until("the next look", func() bool { return asked[string](p, `document.getElementById('band').dataset.old ?? 'new'`) == "new" })
+	p.until("the next read", func() bool { return asked[string](p, `document.getElementById('band').dataset.old ?? 'new'`) == "new" })
 	assert.Equal(t, "half a", asked[string](p, `document.getElementById('resume-reason').value`))
 	p.open("")
 	p.choose("live")
@@ -376,10 +376,10 @@ func TestScript(t *testing.T) {
 
 	// A page that nothing keeps up to date says so, and says it no longer once it is read again.
 	p.choose("live")
-	p.until("a look", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
+	p.until("a read", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
 	s.away.Store(true)
 	asked[bool](p, `fetch('act', {method: 'POST', body: new URLSearchParams({do: 'pause', service: 'third', version: '0', reason: 'r'})}).then(() => true)`)
 	p.until("the mark", func() bool { return strings.Contains(p.text(), "Not kept up to date since") })
 	s.away.Store(false)
-	p.until("a look", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
+	p.until("a read", func() bool { return !strings.Contains(p.text(), "Not kept up to date") })
 }

@@ -119,7 +119,7 @@ func TestADeepLaneRests(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, w.asked("few"), 1000)
 		deep := w.asked("deep")
-		require.LessOrEqual(t, len(deep), 101, "one look serves ten hints")
+		require.LessOrEqual(t, len(deep), 101, "one read serves ten hints")
 		require.GreaterOrEqual(t, deep[len(deep)-1], 999*time.Millisecond, "and the last one is served, too")
 
 		q.Hint("deep")

@@ -326,7 +326,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 	})
 }
 
-// Hints to a lane during its claim cause a look after it, and not beside it.
+// Hints to a lane during its claim cause a read after it, and not beside it.
 func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}

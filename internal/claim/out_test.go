@@ -23,7 +23,7 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 	return c, nil
 }
 
-// While a batch of a lane is under way, a look at batches added to it would be in vain: the
+// While a batch of a lane is under way, a read of batches added to it would be in vain: the
 // look comes when that batch is over, and not much later if nobody reports the end. So it is with
 // a run of a strategy that relies on the ledger's order.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {

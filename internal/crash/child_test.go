@@ -201,7 +201,7 @@ func child(text string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(running) }()
 
-	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // the Runner does not repeat its first look at the store
+	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // the Runner does not repeat its first read of the store
 		time.Sleep(time.Millisecond)
 	}
 	k.fails.Calm(k.job.Flaky == 0)

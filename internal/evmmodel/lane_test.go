@@ -12,7 +12,7 @@ import (
 // slot is given up, is the same as for one payment; the lane adds how a nonce follows those of the
 // others. Each field breaks a rule.
 type laneRules struct {
-	keepsUnfenced bool // the row keeps bytes without a look at its version and bytes
+	keepsUnfenced bool // the row keeps bytes without reading its version and bytes
 	voidsUnfinal  bool // a slot is given up for a block that may be taken back
 	nodeCounts    bool // the next nonce is what the node counts with its pool
 	aboveForeign  bool // a nonce follows somebody else's that may be taken back

@@ -10,7 +10,7 @@ type rules struct {
 	given bool // the nonce is part of the payload
 
 	// Of nonces that the client chooses:
-	keepsUnfenced    bool // the row keeps bytes without a look at its present bytes
+	keepsUnfenced    bool // the row keeps bytes without reading its present bytes
 	postsUnkept      bool // bytes are sent before they are kept
 	nonceAtTheHead   bool // a nonce follows a block that may be taken back
 	voidsUnfinal     bool // a slot is given up for a block that may be taken back

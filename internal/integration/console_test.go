@@ -64,7 +64,7 @@ func TestConsole(t *testing.T) {
 }
 
 // Fifty people keep the first page up to date, at one process. They cost at most one statement a
-// second together: one look serves all for half a minute (TestPagesKeptUpToDate of package
+// second together: one read serves all for half a minute (TestPagesKeptUpToDate of package
 // console), and it takes no more than thirty statements.
 func TestConsoleIsCheap(t *testing.T) {
 	s := newSpace(t, pooled)
@@ -87,7 +87,7 @@ func TestConsoleIsCheap(t *testing.T) {
 	before := seen.now()
 	look()
 	first := seen.now()
-	t.Logf("one look: %d statements, %d more for their transactions", first.work-before.work, first.frames-before.frames)
+	t.Logf("one read: %d statements, %d more for their transactions", first.work-before.work, first.frames-before.frames)
 	assert.LessOrEqual(t, first.work-before.work, 30)
 	began := time.Now()
 	for range pages {

@@ -46,7 +46,7 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 		require.NoError(v.t, err)
 		require.Len(v.t, found, want)
 	}
-	take("Pending, a look", func() { pending(store.PendingQuery{Limit: 100}, 2*n) })
+	take("Pending, a read", func() { pending(store.PendingQuery{Limit: 100}, 2*n) })
 	take("Pending", func() { pending(store.PendingQuery{Limit: 100, Lease: time.Minute}, 2*n) })
 	take("Pending of services", func() { pending(store.PendingQuery{Limit: 100, Lease: time.Minute, Services: v.lanes}, 2*n) })
 	_, err := v.st.Lanes(v.ctx, store.LanesQuery{Start: true, Limit: 100})

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// A look with a name that PostgreSQL refuses finds nothing or is wrong input. The database's own
+// A read with a name that PostgreSQL refuses finds nothing or is wrong input. The database's own
 // error would pass for a failure of the database.
 func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 	t.Parallel()

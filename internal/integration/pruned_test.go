@@ -172,7 +172,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	}
 }
 
-// A lane that was released between a look at its control and a halt is halted for the new reason.
+// A lane that was released between a read of its control and a halt is halted for the new reason.
 func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 	kinds := []struct {
 		name string
 		make func(*Table)
-		want string // from when on the lane is worth a look, after each of the events
+		want string // from when on the lane is due, after each of the events
 	}{
 		{"unknown", func(*Table) {},
 			"-     0s    5s    0s    5s    -     found -     -     5s    soon  -     -"},
@@ -120,7 +120,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// worth says when a lane is worth a look: "-" is never, "found" now and in the queue of found
+// worth says when a lane is due: "-" is never, "found" now and in the queue of found
 // lanes, and a pause after a failure is "soon".
 func worth(t *Table, s batch.ServiceID) string {
 	l := t.lanes[s]

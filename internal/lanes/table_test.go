@@ -214,7 +214,7 @@ func TestALaneThatFailedGoesAlone(t *testing.T) {
 	}
 }
 
-// A look in vain does not make the table forget that a run of the lane was out: another instance
+// A claim in vain does not make the table forget that a run of the lane was out: another instance
 // may have recorded its outcome, and then the lane is named once this process learns of it.
 func TestOverAfterALookInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 	})
 }
 
-// ripe returns the lanes of a queue that are worth a look now, in their order.
+// ripe returns the lanes of a queue that are due now, in their order.
 func ripe(t *Table, in request) (lanes ids) {
 	all := slices.Clone(t.queues.by[in])
 	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.turn, b.turn)) })

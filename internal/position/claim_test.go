@@ -135,7 +135,7 @@ func TestLocks(t *testing.T) {
 	c, asked = ask(1)
 	require.True(t, asked)
 	_, asked = ask(lookEvery - 1)
-	require.False(t, asked, "one look at a time")
+	require.False(t, asked, "one read at a time")
 	c.Locks([]string{"3/1", "3/2"})
 	require.NotNil(t, r.sealing)
 	c, asked = ask(1)

@@ -28,7 +28,7 @@ func TestForget(t *testing.T) {
 	l, _ := m.UnderWay.Due(now, false, false)
 	m.UnderWay.Saw(l, Sight{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Started: 1})
 	m.Removed[1].Found(fewRemoved, 700)
-	m.Removed[1].From(1000, now) // the look at everything
+	m.Removed[1].From(1000, now) // the read of everything
 	require.NotContains(t, remembers(), false)
 	m.Forget()
 	require.NotContains(t, remembers(), true)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A look for few rows begins at the beginning, so that it misses none; a look for many begins
+// A read for few rows begins at the beginning, so that it misses none; a read for many begins
 // at the last removed row, except now and then, and after a clock stepped back.
 func TestOldest(t *testing.T) {
 	var o Removed

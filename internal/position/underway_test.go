@@ -21,7 +21,7 @@ func (v *viewer) begin() Search {
 	return l
 }
 
-// look makes the next look, which sees s, on server 1 or on the server of s.
+// look makes the next read, which sees s, on server 1 or on the server of s.
 func (v *viewer) look(s Sight) (from int64, slow []int64) {
 	v.t.Helper()
 	v.now = v.now.Add(lookAgain)
@@ -45,7 +45,7 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 20, from)
 	v.now = v.now.Add(settledAfter)
 	from, _ = v.look(Sight{Rows: []Claimed{{7, 30}, {8, 10}}, Oldest: 20, Later: 60})
-	require.EqualValues(t, 31, from, "the next number of the first look")
+	require.EqualValues(t, 31, from, "the next number of the first read")
 	v.now = v.now.Add(settledAfter)
 	from, slow = v.look(Sight{Rows: []Claimed{{7, 30}, {9, 58}}, Oldest: 20, Later: 70})
 	require.EqualValues(t, 60, from)
@@ -68,7 +68,7 @@ func TestUnderWay(t *testing.T) {
 	v.u.Failed(l)
 	l, due = v.u.Due(v.now, false, true)
 	require.True(t, due)
-	require.EqualValues(t, 20, l.From, "the oldest transaction of the last look from there")
+	require.EqualValues(t, 20, l.From, "the oldest transaction of the last read from there")
 	_, due = v.u.Due(v.now.Add(lookFor-1), false, true)
 	require.False(t, due, "somebody looks")
 	require.False(t, v.u.Late(v.now, false))
@@ -131,14 +131,14 @@ func TestUnderWayOfAnotherServer(t *testing.T) {
 		})
 	}
 
-	// The first look from the beginning that sees it is enough.
+	// The first read from the beginning that sees it is enough.
 	v := &viewer{t: t, now: time.Now(), u: UnderWay{started: 2, later: 50}}
 	from, slow := v.look(Sight{Rows: []Claimed{{4, 30}}, Oldest: 40, Later: 40, Started: 3})
 	require.EqualValues(t, 40, from)
 	require.Equal(t, []int64{4}, slow)
 }
 
-// A look that does not end holds up others for a while, and does not count when it ends later.
+// A read that does not end holds up others for a while, and does not count when it ends later.
 func TestALookThatHangs(t *testing.T) {
 	v := &viewer{t: t, now: time.Now()}
 	hangs := v.begin()
@@ -158,7 +158,7 @@ func TestAQuickLookIsNotEnoughForEver(t *testing.T) {
 	require.False(t, enough, "nobody has looked")
 	l := v.begin()
 	_, _, enough = v.u.Front(v.now, false)
-	require.False(t, enough, "the first look may have failed")
+	require.False(t, enough, "the first read may have failed")
 	v.u.Saw(l, Sight{Oldest: 1 << 20, Later: 1 << 20, Started: 1})
 	from, started, enough := v.u.Front(v.now.Add(lookWhole+upkeepFor-1), false)
 	require.True(t, enough)

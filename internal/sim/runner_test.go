@@ -61,7 +61,7 @@ func (s *shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied,
 	return a, err
 }
 
-// untilStopped starts a Runner again whose first look at the store failed.
+// untilStopped starts a Runner again whose first read of the store failed.
 func untilStopped(ctx context.Context, r *dltbatch.Runner) error {
 	for {
 		if err := r.Run(ctx); !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {

@@ -376,7 +376,7 @@ func (w *world) decide(seen batch.Record, ruling batch.Ruling) {
 	}
 }
 
-// person decides batches that need it, late, and after a look at the ledger itself.
+// person decides batches that need it, late, and after a read of the ledger itself.
 func (w *world) person() {
 	s := w.ledger.(*scabbard)
 	done := w.adding == 0 && !w.faulty

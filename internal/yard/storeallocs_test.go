@@ -20,7 +20,7 @@ import (
 // lanes. The figures include the driver's own.
 func TestAllocationsOfStores(t *testing.T) {
 	const lanes = addGroup
-	// A look at the beginning of the open work, each half second, costs more. On a busy machine
+	// A read of the beginning of the open work, each half second, costs more. On a busy machine
 	// each round takes longer, and few are without one.
 	const warm, counted, most = 3, 5, 50
 	dsn, drop, err := ownDatabase(t.Context(), pgtest.Start(t))

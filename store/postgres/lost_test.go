@@ -40,7 +40,7 @@ func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	require.True(t, due)
 	require.Len(t, last, 2)
 	_, due = w.unseen("old")
-	assert.False(t, due, "a connection that leads to the old server ends no look")
+	assert.False(t, due, "a connection that leads to the old server ends no read")
 	again, due := w.unseen("new")
 	require.True(t, due)
 	w.committed("new", []witness{written(3, 0)})

@@ -207,7 +207,7 @@ func lane(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool { return slices.Contains(h.Lanes, s) }
 }
 
-// A process hears of everything that another process does, and that is worth a look: by the
+// A process hears of everything that another process does, and that is new to it: by the
 // commits alone.
 func TestHearAnotherProcess(t *testing.T) {
 	s, _, path := fresh(t)

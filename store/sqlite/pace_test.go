@@ -54,8 +54,8 @@ func TestPaceOfWritesOneByOne(t *testing.T) {
 	}
 }
 
-// While more is written all the time there is a look in each busyPause, or in lookShare times as
-// long as a look takes.
+// While more is written all the time there is a read in each busyPause, or in lookShare times as
+// long as a read takes.
 func TestPaceOfManyWrites(t *testing.T) {
 	var writes []time.Duration
 	for at := time.Duration(0); at < 2*time.Minute; at += 300 * time.Microsecond {
