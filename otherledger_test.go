@@ -67,8 +67,8 @@ func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // Where the route changes between a claim and its request, the other ledger prepares nothing: its
-// bytes would be kept with the batch, and go out with it later. What the gate refuses is no call,
-// and counts as none: neither Calls nor Health hears of it.
+// bytes would be kept with the batch, and go out with it later. A call
+// that is refused for this reason does not count: neither Calls nor Health hears of it.
 func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved atomic.Bool
