@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -209,10 +210,12 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 	}
 }
 
+// declaration is a line that declares a function, a method, a type, a field, a variable or a
+// constant.
+var declaration = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
+
 // decisions returns the mistakes of tables of decisions, and how many places they name.
 func decisions(tables string, code map[string]string) (wrong []string, named int) {
-	// A line that declares a function, a method, a type, a field, a variable or a constant.
-	declaration := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
 	folders := map[string]bool{}
 	for file := range code {
 		folders[path.Dir(file)] = true
@@ -246,8 +249,7 @@ func decisions(tables string, code map[string]string) (wrong []string, named int
 	return wrong, named
 }
 
-// docs/field.md names code and tests as the table of decisions does: its rows must not outlive
-// them.
+// docs/field.md names code and tests: its rows must not outlive them.
 func TestFieldPage(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("docs/field.md")
@@ -283,6 +285,64 @@ func TestWrongFieldPageIsSeen(t *testing.T) {
 	}
 }
 
+// pointers returns the wrong names in a table whose second column names functions and files in
+// sentences, and how many names it has.
+func pointers(table string, code map[string]string) (wrong []string, named int) {
+	declared := map[string]map[string]bool{} // by file, "" for all
+	folders, bases := map[string]bool{}, map[string][]string{}
+	for file, text := range code {
+		names := map[string]bool{}
+		for _, m := range declaration.FindAllStringSubmatch(text, -1) {
+			names[m[1]] = true
+		}
+		declared[file] = names
+		folders[path.Dir(file)], folders[path.Base(path.Dir(file))] = true, true
+		bases[path.Base(file)] = append(bases[path.Base(file)], file)
+	}
+	declares := func(file, name string) bool {
+		name = name[strings.LastIndex(name, ".")+1:]
+		if file == "" {
+			return slices.ContainsFunc(slices.Collect(maps.Values(declared)), func(names map[string]bool) bool { return names[name] })
+		}
+		return declared[file][name]
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	pairs := []*regexp.Regexp{
+		regexp.MustCompile("`(?P<name>[A-Za-z.]+)` in `(?P<file>[a-z/]+\\.go)`"),
+		regexp.MustCompile("`(?P<file>[a-z/]+\\.go)`: `(?P<name>[A-Za-z.]+)`"),
+	}
+	for row := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(row, " | ")
+		if len(cells) != 2 {
+			continue
+		}
+		for _, pair := range pairs {
+			for _, m := range pair.FindAllStringSubmatch(cells[1], -1) {
+				name, file := m[pair.SubexpIndex("name")], m[pair.SubexpIndex("file")]
+				if code[file] != "" && !declares(file, name) {
+					wrong = append(wrong, fmt.Sprintf("%s: no %s in %s", cells[0], name[strings.LastIndex(name, ".")+1:], file))
+				}
+			}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			named++
+			switch name := m[1]; {
+			case strings.HasSuffix(name, ".go"):
+				if code[name] == "" && (strings.Contains(name, "/") || bases[name] == nil) {
+					wrong = append(wrong, fmt.Sprintf("%s: no file %s", cells[0], name))
+				}
+			case strings.Contains(name, "/"):
+				if !folders[name] {
+					wrong = append(wrong, fmt.Sprintf("%s: no folder %s", cells[0], name))
+				}
+			case !folders[name] && !declares("", name):
+				wrong = append(wrong, fmt.Sprintf("%s: nothing is named %s", cells[0], name))
+			}
+		}
+	}
+	return wrong, named
+}
+
 // reported returns the wrong names in the tables of docs/field.md, and how many tests they name.
 func reported(page string, code map[string]string) (wrong []string, tests int) {
 	quoted := regexp.MustCompile("`([^`]+)`")
@@ -313,7 +373,7 @@ func reported(page string, code map[string]string) (wrong []string, tests int) {
 			}
 		}
 	}
-	bad, _ := decisions(rules.String(), code)
+	bad, _ := pointers(rules.String(), code)
 	return append(bad, wrong...), tests
 }
 

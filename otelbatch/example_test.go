@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// The application brings a provider of the SDK; this one measures nothing. examples/metrics has one
-// that serves Prometheus.
+// The application brings a provider of the SDK; this one measures nothing. examples/metrics has
+// one that serves Prometheus.
 func Example() {
 	metrics, err := otelbatch.NewMetrics(noop.NewMeterProvider()) // once in a process
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Stats is [dltbatch.Runner.Stats] of all shards, summed. At and Age are those of the oldest count,
-// and AllPaused says that every shard is paused. Each process is among the Instances once for each
-// shard. Took, By, Earlier and Schema are left out, because each is about one schema.
+// Stats is [dltbatch.Runner.Stats] of all shards, summed. At and Age are those of the oldest
+// count, and AllPaused says that every shard is paused. Each process is among the Instances once
+// for each shard. Took, By, Earlier and Schema are left out, because each is about one schema.
 func (s *Set[DB, S]) Stats(ctx context.Context) (store.Stats, error) {
 	list := make([]store.Stats, len(s.list))
 	err := s.each(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {

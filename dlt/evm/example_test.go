@@ -10,8 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// What the engine does with a client, step by step: a signed payment is committed once a block that
-// is deep enough has it. The examples of the root package have a Runner, alternatives and intents.
+// The engine's calls of a client, step by step: a signed payment is committed once a block that is
+// deep enough has it. The examples of the root package have a Runner, alternatives and intents.
 func Example() {
 	node, err := evmtest.Listen(&evmtest.Options{BlockTime: -1}) // yours is at http://localhost:8545, say
 	if err != nil {

@@ -171,8 +171,8 @@ func (p Program) root() string {
 
 func (p Program) inside() string { return filepath.Join(p.root(), p.file) }
 
-// folder returns the cache. Root's cache is not in its home, because servers that it starts as another
-// user may not look into that.
+// folder returns the cache. Root's cache is not in its home, because servers that it starts as
+// another user may not look into that.
 func folder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if os.Getuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "" {

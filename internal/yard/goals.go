@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // goal is a figure to reach: a ratio of the rates of two entries in one run, a value of one
 // entry, or the ratio of a value of one entry to the same value of the other, or, if beyond is
@@ -91,8 +94,8 @@ func (p page) reached() (out []verdict) {
 				v.got = "**" + v.got + "**"
 			}
 			if last := len(out) - 1; g.measure == "" && last >= 0 {
-				out[last].want += "; " + v.want
-				out[last].got += "; " + v.got
+				out[last].want = strings.TrimSuffix(out[last].want, g.unit) + ", " + strings.TrimPrefix(strings.TrimPrefix(v.want, "≤ "), "≥ ")
+				out[last].got = strings.TrimSuffix(out[last].got, g.unit) + ", " + v.got
 				continue
 			}
 			out = append(out, v)
