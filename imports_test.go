@@ -67,7 +67,8 @@ var house = []struct {
 	{"internal/incident", []string{"batch"}},
 	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/incident", "internal/relied", "internal/texts", "internal/isnil", "internal/legible", "internal/pages"}},
 	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/incident", "internal/loop", "internal/legible"}},
-	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/incident", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
+	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/incident", "internal/moving", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
+	{"internal/moving", []string{"batch", "store", "store/postgres", "store/postgres/native", "internal/pgsettings", "internal/sqlstore"}},
 	{"shards", []string{"batch", "store"}}, // and the root
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/texts", []string{"batch", "store"}},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/internal/legible"
+	"github.com/dltbatch/dltbatch/internal/moving"
 	"github.com/dltbatch/dltbatch/internal/redact"
 	"github.com/dltbatch/dltbatch/internal/release"
 	"github.com/dltbatch/dltbatch/operator"
@@ -86,7 +87,7 @@ var exitCodes = [...]string{
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
 	exitSettings: "the settings that an answer needs are not on record, or instances disagree about them",
 	exitLeft:     "something is left: doctor found trouble, or bulk could not act upon all batches",
-	exitSchema:   "the schema is missing, not up to date (migrate status), newer than this program knows, or from before the first release",
+	exitSchema:   "the schema is missing, not up to date (migrate status), newer than this program knows, from before the first release, or moved to another server",
 }
 
 // Errors of the command itself.
@@ -107,6 +108,7 @@ func exitCode(err error) int {
 		{operator.ErrNotRecorded, exitSettings}, {operator.ErrDisagree, exitSettings},
 		{errLeft, exitLeft},
 		{store.ErrNotMigrated, exitSchema}, {store.ErrNewerSchema, exitSchema}, {store.ErrUnreleasedSchema, exitSchema},
+		{store.ErrSchemaMoved, exitSchema}, {moving.ErrRefused, exitRefused},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code
@@ -250,7 +252,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.status(), a.causes(), a.list(), a.search(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
 		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.acquit(), a.agree(),
-		a.bulk(), a.orders(), a.export(), a.migrate(), a.prune(), a.doctor(), a.console(),
+		a.bulk(), a.orders(), a.export(), a.migrate(), a.move(), a.prune(), a.doctor(), a.console(),
 	)
 	return root
 }

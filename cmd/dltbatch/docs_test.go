@@ -91,7 +91,7 @@ var answers = []struct {
 	{"lanes", laneList{}}, {"instances", instanceList{}}, {"history", historyList{}}, {"settings, agree", operator.Relied{}},
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},
-	{"migrate", schema{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
+	{"migrate", schema{}}, {"move", movement{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
 }
 
 func title(r reflect.Type) string { return strings.TrimPrefix(r.String(), "main.") }

@@ -24,11 +24,16 @@ type terminal struct {
 }
 
 func newTerminal(t *testing.T, s *space) terminal {
+	return terminal{t, buildCommand(t), s.dsn, s.schema}
+}
+
+// buildCommand builds the command, and returns its path.
+func buildCommand(t *testing.T) string {
 	program := filepath.Join(t.TempDir(), "dltbatch")
 	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-ldflags=-w", "-o", program, "./cmd/dltbatch")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return terminal{t, program, s.dsn, s.schema}
+	return program
 }
 
 // runs runs the command, which must exit with a code.

@@ -145,7 +145,23 @@ func (s *Store) have(ctx context.Context) (have int64, err error) {
 
 func (t *session) version(ctx context.Context) (int64, error) {
 	have, err := sqlstore.SchemaVersion(ctx, t, `SELECT to_regclass('{table}') IS NOT NULL`)
+	if err == nil {
+		err = t.moved(ctx)
+	}
 	return have, t.s.names.in(err)
+}
+
+// moved refuses a schema whose tables are elsewhere.
+func (t *session) moved(ctx context.Context) error {
+	there, _, err := sqlstore.Get[bool](ctx, t, `SELECT to_regclass('{`+sqlstore.MovedTable+`}') IS NOT NULL`)
+	if err != nil || !there {
+		return err
+	}
+	note, _, err := sqlstore.Get[string](ctx, t, `SELECT note FROM {`+sqlstore.MovedTable+`}`)
+	if err != nil || note == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", store.ErrSchemaMoved, note)
 }
 
 // knows says whether this code works on a version of the schema.

@@ -99,7 +99,13 @@ func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string,
 	for {
 		err := s.once(ctx, as, begin, before, do)
 		if err == nil || !again(err) || ctx.Err() != nil {
-			return s.explain(ctx, op, err)
+			err = s.explain(ctx, op, err)
+			if errors.Is(err, store.ErrNotMigrated) { // tables that were there a moment ago may have moved
+				if _, moved := s.have(ctx); errors.Is(moved, store.ErrSchemaMoved) {
+					return wrap(op, moved)
+				}
+			}
+			return err
 		}
 		if b == nil {
 			b = backoff.WithMaxRetries(backoff.NewExponentialBackOff(

@@ -1,0 +1,385 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	driverpgx "github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/moving"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// removal is an application whose schema moves from one server to another. Processes with either data
+// source name run from the beginning to the end.
+type removal struct {
+	*testing.T
+	schema string
+	dsn    [2]string // of the old server, and of the new one
+	pools  [2]*pgxpool.Pool
+	stores [2]*native.Store
+	ledger *memory.Ledger
+
+	mu      sync.Mutex
+	order   map[batch.ServiceID][]batch.ID // acknowledged
+	refused []batch.Key                    // their Add gave an error
+	inTx    int                            // of the acknowledged ones
+	turned  [2]int                         // calls that succeeded on each server
+}
+
+func newRemoval(t *testing.T) *removal {
+	r := &removal{
+		T: t, schema: fmt.Sprintf("removal%d", time.Now().UnixNano()), order: map[batch.ServiceID][]batch.ID{},
+		dsn: [2]string{pgtest.Start(t), pgtest.NewCluster(t).DSN("")},
+	}
+	traits := memory.Unforgiving(10 * time.Millisecond)
+	r.ledger = memory.New(&memory.Options{Traits: &traits, CommitAfter: 2 * time.Millisecond})
+	for i, dsn := range r.dsn {
+		r.pools[i] = shardPool(t, dsn)
+		var err error
+		r.stores[i], err = native.New(r.pools[i], &postgres.Options{Schema: r.schema})
+		require.NoError(t, err)
+		// The application's own rows are elsewhere.
+		r.exec(i, `CREATE SCHEMA own_`+r.schema, `CREATE TABLE own_`+r.schema+`.transfers (id text PRIMARY KEY)`)
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{r.schema, r.schema + "_moved", "own_" + r.schema} {
+			_, err := r.pools[0].Exec(context.WithoutCancel(t.Context()), `DROP SCHEMA IF EXISTS `+name+` CASCADE`)
+			assert.NoError(t, err)
+		}
+	})
+	require.NoError(t, r.stores[0].Migrate(t.Context()))
+	return r
+}
+
+func (r *removal) exec(server int, statements ...string) {
+	r.Helper()
+	for _, s := range statements {
+		_, err := r.pools[server].Exec(r.Context(), s)
+		require.NoError(r, err)
+	}
+}
+
+// count is a number from a server.
+func (r *removal) count(server int, query string) (n int) {
+	r.Helper()
+	require.NoError(r, r.pools[server].QueryRow(r.Context(), query).Scan(&n))
+	return n
+}
+
+// move is a new process that moves the schema.
+func (r *removal) move() (m *moving.Move, end func()) { return r.moveAnd(func(string) {}) }
+
+func (r *removal) moveAnd(say func(string)) (m *moving.Move, end func()) {
+	r.Helper()
+	var pools [2]*pgxpool.Pool
+	for i, dsn := range r.dsn {
+		pool, err := pgxpool.New(r.Context(), dsn)
+		require.NoError(r, err)
+		pools[i] = pool
+	}
+	m, err := moving.New(pools[0], pools[1], postgres.Options{Schema: r.schema}, say)
+	require.NoError(r, err)
+	return m, func() {
+		pools[0].Close()
+		pools[1].Close()
+	}
+}
+
+// step does one step in a process of its own.
+func (r *removal) step(ctx context.Context) (moving.Standing, error) {
+	m, end := r.move()
+	defer end()
+	return m.Next(ctx)
+}
+
+// deliver runs a Runner against one of the servers until ctx ends, again after each error, as a
+// supervisor would.
+func (r *removal) deliver(ctx context.Context, server int) error {
+	for ctx.Err() == nil {
+		run, err := dltbatch.New(r.stores[server], r.ledger, &dltbatch.Options{PollInterval: 10 * time.Millisecond, ScanInterval: 50 * time.Millisecond})
+		if err != nil {
+			return err
+		}
+		if err := run.Run(ctx); ctx.Err() == nil && !elsewhere(err) {
+			return fmt.Errorf("the Runner of server %d: %w", server, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+// elsewhere reports whether an error says that the schema is not there.
+func elsewhere(err error) bool {
+	if pg, is := errors.AsType[*pgconn.PgError](err); is && (pg.Code == "40P01" || pg.Code == "55P03") { // the transaction was rolled back
+		return true
+	}
+	return errors.Is(err, store.ErrSchemaMoved) || errors.Is(err, store.ErrNotMigrated)
+}
+
+// add adds one batch on a server: in a call, or in a transaction of the application.
+func (r *removal) add(ctx context.Context, server int, b batch.Batch, inTx bool) error {
+	if !inTx {
+		return r.stores[server].Add(ctx, b)
+	}
+	return driverpgx.BeginFunc(ctx, r.pools[server], func(tx driverpgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO own_`+r.schema+`.transfers VALUES ($1)`, string(b.ID)); err != nil {
+			return err
+		}
+		return r.stores[server].Tx(tx).Add(ctx, b)
+	})
+}
+
+// adds adds to a lane until the new server has taken some batches. After an error it turns to the
+// other server, with another batch: the one of the error must not be stored anywhere.
+func (r *removal) adds(ctx context.Context, lane string) error {
+	for i, server, late := 0, 0, 0; late < 5; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b := one(lane, fmt.Sprint(lane, " ", i))
+		inTx := i%3 == 0
+		err := r.add(ctx, server, b, inTx)
+		r.mu.Lock()
+		switch {
+		case err == nil:
+			r.order[b.Service] = append(r.order[b.Service], b.ID)
+			r.turned[server]++
+			if inTx {
+				r.inTx++
+			}
+			late += server
+		case elsewhere(err):
+			r.refused = append(r.refused, b.Key())
+			server = 1 - server
+		default:
+			r.mu.Unlock()
+			return fmt.Errorf("server %d: %w", server, err)
+		}
+		r.mu.Unlock()
+		time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
+	}
+	return nil
+}
+
+// settled checks what is left when everything has moved: nothing is lost, twice or out of order, and
+// what was refused is nowhere.
+func (r *removal) settled(server int) {
+	r.Helper()
+	ctx := r.Context()
+	waitFor(r.T, func() bool {
+		return r.count(server, `SELECT (SELECT count(*) FROM `+r.schema+`.waiting_batches) + (SELECT count(*) FROM `+r.schema+`.attempted_batches)`) == 0
+	})
+	require.NoError(r, r.ledger.Verify(r.order))
+	var all int
+	for service, ids := range r.order {
+		assert.Equal(r, ids, r.ledger.Log(service), service)
+		all += len(ids)
+	}
+	assert.Equal(r, all, r.count(server, `SELECT count(*) FROM `+r.schema+`.outcomes WHERE state = `+fmt.Sprint(int(batch.Committed))))
+	assert.Equal(r, all, r.count(server, `SELECT count(*) FROM `+r.schema+`.batches`))
+	for _, key := range r.refused {
+		_, err := r.stores[server].Get(ctx, key)
+		require.ErrorIs(r, err, batch.ErrNotFound, key)
+	}
+	own := `SELECT count(*) FROM own_` + r.schema + `.transfers`
+	assert.Equal(r, r.inTx, r.count(0, own)+r.count(1, own))
+}
+
+// A schema moves under load, in steps that are interrupted somewhere and done by another process
+// each. Adders and Runners with both data source names go on all the time.
+func TestMovingUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := newRemoval(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var runners, adders errgroup.Group
+	for server := range 2 {
+		runners.Go(func() error { return r.deliver(ctx, server) })
+	}
+	for l := range 6 {
+		adders.Go(func() error { return r.adds(ctx, fmt.Sprint("lane ", l)) })
+	}
+	waitFor(t, func() bool { return r.count(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 50 })
+	var seen []moving.Step
+	var last moving.Standing
+	for last.Next != moving.Done {
+		hurried, cancel := context.WithTimeout(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
+		s, err := r.step(hurried)
+		cancel()
+		if err != nil {
+			require.Error(t, hurried.Err(), "%v", err)
+			s, err = r.step(ctx)
+		}
+		require.NoError(t, err, "after %q", last.Next)
+		require.True(t, last.Move == "" || s.Move == last.Move, "it is one move")
+		last = s
+		seen = append(seen, s.Next)
+	}
+	t.Logf("the lanes stood for %s; steps %q", last.Stood, seen)
+	require.NoError(t, adders.Wait())
+	r.settled(1)
+	stop()
+	require.NoError(t, runners.Wait())
+	assert.Positive(t, r.turned[0])
+	assert.Positive(t, r.turned[1])
+	assert.Positive(t, last.Stood)
+	t.Logf("%d calls on the old server, %d on the new one, %d refused", r.turned[0], r.turned[1], len(r.refused))
+
+	// The old server never serves again, whoever comes; and the new one knows of no move.
+	require.ErrorIs(t, r.stores[0].Migrate(t.Context()), store.ErrSchemaMoved)
+	fresh, err := native.New(r.pools[0], &postgres.Options{Schema: r.schema})
+	require.NoError(t, err)
+	require.ErrorIs(t, fresh.Migrate(t.Context()), store.ErrSchemaMoved)
+	require.ErrorIs(t, fresh.Add(t.Context(), one("lane 0", "late")), store.ErrSchemaMoved)
+	assert.Zero(t, r.count(0, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename <> 'moved'`))
+	assert.Zero(t, r.count(1, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename = 'moved'`))
+	m, end := r.move()
+	defer end()
+	require.ErrorIs(t, m.Back(t.Context()), moving.ErrRefused)
+}
+
+// A move is taken back after each step before the old server is given up, and the old one serves as
+// before. Then it is done: the rights of others are as they were, and a person's pause stays.
+func TestMovingBack(t *testing.T) {
+	t.Parallel()
+	r := newRemoval(t)
+	ctx := t.Context()
+	role := r.schema + "_role"
+	for i := range 2 {
+		r.exec(i, `CREATE ROLE `+role)
+	}
+	t.Cleanup(func() {
+		_, err := r.pools[0].Exec(context.WithoutCancel(ctx), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+		assert.NoError(t, err)
+	})
+	r.exec(0, `GRANT USAGE ON SCHEMA `+r.schema+` TO `+role, `GRANT SELECT ON ALL TABLES IN SCHEMA `+r.schema+` TO `+role)
+	all := func() (standing moving.Standing) {
+		m, end := r.move()
+		defer end()
+		for standing.Next != moving.Done {
+			var err error
+			standing, err = m.Next(ctx)
+			require.NoError(t, err)
+		}
+		return standing
+	}
+	clean := `SELECT count(*) FROM pg_tables WHERE schemaname IN ('` + r.schema + `_arriving', '` + r.schema + `_moved') OR schemaname = '` + r.schema + `' AND tablename = 'moved'`
+	added := 0
+	for next, steps := moving.Step(""), 1; next != moving.LetGo; steps++ {
+		m, end := r.move()
+		for range steps {
+			s, err := m.Next(ctx)
+			require.NoError(t, err)
+			require.True(t, s.Back, s.Next)
+			next = s.Next
+		}
+		other, ends := r.move()
+		require.NoError(t, other.Back(ctx), next)
+		_, err := m.Next(ctx)
+		require.ErrorIs(t, err, moving.ErrRefused, "who was carrying it out does not begin another")
+		ends()
+		end()
+		c, err := r.stores[0].Control(ctx, batch.Everything())
+		require.NoError(t, err)
+		assert.True(t, c.PausedAt.IsZero(), "it is resumed")
+		assert.Zero(t, r.count(0, clean), next)
+		assert.Zero(t, r.count(1, clean), next)
+		added++
+		require.NoError(t, r.stores[0].Add(ctx, one("s", added)), next)
+	}
+	_, _, err := r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
+	require.NoError(t, err)
+	assert.False(t, all().Back)
+	c, err := r.stores[1].Control(ctx, batch.Everything())
+	require.NoError(t, err)
+	assert.Equal(t, "ada", c.PausedBy.Actor)
+	assert.Equal(t, added, r.count(1, `SELECT count(*) FROM `+r.schema+`.waiting_batches`))
+	r.exec(1, `SET ROLE `+role+`; SELECT count(*) FROM `+r.schema+`.batches; RESET ROLE`)
+	require.Equal(t, moving.Done, all().Next, "once more: nothing is left")
+}
+
+// The tables are taken away once the transactions that have touched them have ended, and no claim may
+// still be posting; and a row that differs on the new server is found.
+func TestMovingWaits(t *testing.T) {
+	t.Parallel()
+	r := newRemoval(t)
+	ctx := t.Context()
+	until := func(next moving.Step) {
+		for s := (moving.Standing{}); s.Next != next; {
+			var err error
+			s, err = r.step(ctx)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, r.stores[0].Add(ctx, one("claimed", "posting")))
+	claimed, err := r.stores[0].Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"claimed"}, Limit: 1, Window: 10, TTL: 3 * time.Second},
+		func(l batch.Lane) []batch.Run { return []batch.Run{{0}} })
+	require.NoError(t, err)
+	require.Len(t, claimed.Runs, 1)
+	until(moving.Rename)
+	tx, err := r.pools[0].Begin(ctx)
+	require.NoError(t, err)
+	require.NoError(t, r.stores[0].Tx(tx).Add(ctx, one("s", "begun")))
+	var said sync.Map
+	m, end := r.moveAnd(func(text string) { said.Store(text, true) })
+	defer end()
+	renamed := make(chan error, 1)
+	go func() {
+		_, err := m.Next(ctx)
+		renamed <- err
+	}()
+	says := func(part string) func() bool {
+		return func() (found bool) {
+			said.Range(func(text, _ any) bool {
+				found = found || strings.Contains(text.(string), part)
+				return true
+			})
+			return found
+		}
+	}
+	waitFor(t, says("1 claims"))
+	waitFor(t, says("transactions that have begun: process "))
+	require.NoError(t, r.stores[0].Add(ctx, one("s", "later")), "others go on meanwhile")
+	require.Empty(t, renamed)
+	require.NoError(t, tx.Commit(ctx))
+	require.NoError(t, <-renamed)
+	require.ErrorIs(t, r.stores[0].Add(ctx, one("s", "too late")), store.ErrSchemaMoved)
+	require.ErrorIs(t, r.stores[1].Add(ctx, one("s", "too early")), store.ErrSchemaMoved)
+	require.ErrorIs(t, r.stores[1].Migrate(ctx), store.ErrSchemaMoved)
+
+	until(moving.Compare)
+	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
+	_, err = r.step(ctx)
+	require.ErrorIs(t, err, moving.ErrRefused)
+	require.ErrorContains(t, err, "batches is not the same on both servers")
+	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
+	until(moving.Done)
+	for _, id := range []batch.ID{"begun", "later"} {
+		rec, err := r.stores[1].Get(ctx, batch.Key{Service: "s", ID: id})
+		require.NoError(t, err)
+		assert.Equal(t, batch.Queued, rec.State)
+	}
+	rec, err := r.stores[1].Get(ctx, batch.Key{Service: "claimed", ID: "posting"})
+	require.NoError(t, err)
+	assert.Equal(t, batch.Submitting, rec.State, "the ledger is asked about it")
+	_, err = r.stores[1].Get(ctx, batch.Key{Service: "s", ID: "too late"})
+	require.ErrorIs(t, err, batch.ErrNotFound)
+}

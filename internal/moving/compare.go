@@ -1,0 +1,71 @@
+package moving
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+// fingerprint is that of a table: how many rows it has, and a sum of a hash of each, which does
+// not depend on their order. Of a sequence it is the state.
+type fingerprint struct {
+	Rows int64
+	Hash string
+}
+
+// compare compares the rows on both servers.
+func (m *Move) compare(ctx context.Context, f facts) error {
+	return m.new.at(ctx, f.new, func(tx pgx.Tx) error {
+		list, err := relations(ctx, tx, m.new.arriving())
+		if err != nil {
+			return err
+		}
+		var old, made map[string]fingerprint
+		work, within := errgroup.WithContext(ctx)
+		work.Go(func() error {
+			return m.old.snapshot(within, func(tx pgx.Tx) (err error) {
+				old, err = m.prints(within, tx, list, m.old.leaving())
+				return err
+			})
+		})
+		work.Go(func() (err error) {
+			made, err = m.prints(within, tx, list, m.new.arriving())
+			return err
+		})
+		if err := work.Wait(); err != nil {
+			return err
+		}
+		var rows int64
+		for _, r := range list {
+			if old[r.Name] != made[r.Name] {
+				return refuse("%s is not the same on both servers: %+v on the old one, %+v on the new one; go back, and begin again", r.Name, old[r.Name], made[r.Name])
+			}
+			rows += old[r.Name].Rows
+		}
+		m.say(fmt.Sprintf("%d rows of %d tables and sequences are the same on both servers", rows, len(old)))
+		return m.new.setMark(ctx, tx, compared)
+	})
+}
+
+func (m *Move) prints(ctx context.Context, tx pgx.Tx, list []relation, schema string) (map[string]fingerprint, error) {
+	all := map[string]fingerprint{}
+	for _, r := range list {
+		if m.migrations(r) {
+			continue
+		}
+		name := pgx.Identifier{schema, r.Name}.Sanitize()
+		query := `SELECT count(*), coalesce(sum(('x' || encode(substr(sha256(convert_to(r::text, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint), 0)::text
+			FROM (SELECT ` + columnsOf(r) + ` FROM ` + name + `) r`
+		if r.Sequence {
+			query = `SELECT 0, format('%s %s', last_value, is_called) FROM ` + name
+		}
+		var p fingerprint
+		if err := tx.QueryRow(ctx, query).Scan(&p.Rows, &p.Hash); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
+		}
+		all[r.Name] = p
+	}
+	return all, nil
+}

@@ -1,0 +1,225 @@
+package moving
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+const movedName = sqlstore.MovedTable
+
+// Actor pauses and resumes everything in a move.
+const Actor = "dltbatch move"
+
+// side is one of the two databases.
+type side struct {
+	names
+	pool *pgxpool.Pool
+	st   *native.Store
+	name string // for people
+}
+
+// Move is a move of one schema. One goroutine uses it.
+type Move struct {
+	old, new *side // new is nil where it is not known
+	o        postgres.Options
+	say      func(string)
+	id       string // of the move that this process has a part in
+}
+
+// New returns the move of the schema that the options name, from one database to another. A move
+// that is only looked at, or taken back, may do without the other (nil). say is told, while a step
+// waits, what it waits for.
+func New(from, to *pgxpool.Pool, o postgres.Options, say func(string)) (*Move, error) {
+	n := names{cmp.Or(o.Schema, postgres.DefaultSchema), o.Prefix}
+	if most := 63 - len("_arriving"); len(n.schema) > most {
+		return nil, &batch.InputError{Field: "schema", Value: n.schema, Want: fmt.Sprintf("at most %d bytes, in order to be moved", most)}
+	}
+	m := &Move{o: o, say: say}
+	var err error
+	if m.old, err = newSide(n, from, o); err == nil && to != nil {
+		m.new, err = newSide(n, to, o)
+	}
+	return m, err
+}
+
+func newSide(n names, p *pgxpool.Pool, o postgres.Options) (*side, error) {
+	st, err := native.New(p, &o)
+	c := p.Config().ConnConfig
+	return &side{n, p, st, fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)}, err
+}
+
+// Standing says where a move stands.
+type Standing struct {
+	Move string `json:"move,omitzero"` // names the move; "": none has begun
+	// Next is the next step: "done" after the last; "" where the new database is not known.
+	Next Step `json:"next,omitzero"`
+	// Back says that the move can still be taken back.
+	Back bool `json:"back"`
+	// Stood is for how long the lanes stood, once the new server serves.
+	Stood time.Duration `json:"stood,omitzero"`
+}
+
+// Stand reads where the move stands.
+func (m *Move) Stand(ctx context.Context) (Standing, error) {
+	f, err := m.look(ctx)
+	if err != nil {
+		return Standing{}, err
+	}
+	s := Standing{}
+	if f.old != nil {
+		s.Move, s.Back = f.old.Move, f.canGoBack()
+	}
+	if m.new == nil {
+		return s, nil
+	}
+	if s.Next, err = decide(f); err == nil && f.newTables && (s.Next == Finish || s.Next == Tidy || s.Next == Done) {
+		s.Stood, err = m.new.stood(ctx, s.Move)
+	}
+	return s, err
+}
+
+// stood is the time from the pause to the resumption, as the history of the lanes has it.
+func (s *side) stood(ctx context.Context, move string) (time.Duration, error) {
+	var micro int64
+	err := s.pool.QueryRow(ctx, `SELECT coalesce(max(at) FILTER (WHERE action = $1) - min(at) FILTER (WHERE action = $2), 0)
+		FROM `+s.in(s.schema, "lane_acts")+` WHERE everything AND actor = $3 AND reason = $4`,
+		string(batch.ActionResume), string(batch.ActionPause), Actor, by(move).Reason).Scan(&micro)
+	return time.Duration(micro) * time.Microsecond, err
+}
+
+// look reads the facts.
+func (m *Move) look(ctx context.Context) (f facts, err error) {
+	f.move = m.id
+	if f.old, f.oldTables, err = m.old.look(ctx); err != nil {
+		return f, fmt.Errorf("the old database: %w", err)
+	}
+	if m.new != nil {
+		if f.new, f.newTables, err = m.new.look(ctx); err != nil {
+			return f, fmt.Errorf("the new database: %w", err)
+		}
+	}
+	at := m.old
+	if f.old != nil && f.old.State != announced && f.old.State != returning {
+		at = m.new
+	}
+	if f.old != nil && (at == m.old && f.oldTables || at == m.new && f.newTables) {
+		f.control, err = at.st.Control(ctx, batch.Everything())
+	}
+	return f, err
+}
+
+func (s *side) look(ctx context.Context) (*mark, bool, error) {
+	at, err := s.readMark(ctx, s.pool)
+	if err != nil {
+		return nil, false, err
+	}
+	tables, err := exists(ctx, s.pool, s.in(s.schema, postgres.MigrationsTable))
+	return at, tables, err
+}
+
+// Next does the next step, and says where the move stands then. After an error the move may be
+// begun again, by this process or by another.
+func (m *Move) Next(ctx context.Context) (Standing, error) {
+	for {
+		f, err := m.look(ctx)
+		if err != nil {
+			return Standing{}, err
+		}
+		next, err := decide(f)
+		if err != nil {
+			return Standing{}, err
+		}
+		if next == GoBack {
+			return Standing{}, refuse("the move %s is being taken back: finish that first", f.old.Move)
+		}
+		if f.old != nil {
+			m.id = f.old.Move
+		}
+		if err = m.do(ctx, next, f); err == nil {
+			return m.Stand(ctx)
+		}
+		if !errors.Is(err, errMovedOn) {
+			return Standing{}, fmt.Errorf("%s: %w", next, err)
+		}
+	}
+}
+
+// do does one step, in one transaction.
+func (m *Move) do(ctx context.Context, next Step, f facts) error {
+	switch next {
+	case Announce:
+		return m.announce(ctx, f)
+	case Prepare:
+		return m.prepare(ctx, f)
+	case Bind:
+		return m.bind(ctx, f)
+	case Tables:
+		return m.tables(ctx, f)
+	case Pause:
+		_, _, err := m.old.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: by(f.old.Move)})
+		return err
+	case Rename:
+		return m.rename(ctx, f)
+	case Copy:
+		return m.copy(ctx, f)
+	case Compare:
+		return m.compare(ctx, f)
+	case LetGo:
+		if f.newTables && f.new.State == compared {
+			return refuse("somebody has made tables of a store in the schema of the new database: go back, and begin again")
+		}
+		return m.old.advance(ctx, f.old, gone)
+	case Place:
+		return m.place(ctx, f)
+	case Resume:
+		return m.new.resume(ctx, f)
+	case Finish:
+		return m.old.advance(ctx, f.old, done)
+	case Tidy:
+		return m.new.unmark(ctx, f.new)
+	}
+	return nil
+}
+
+func by(move string) batch.By { return batch.By{Actor: Actor, Reason: "move " + move} }
+
+// ours reports whether the move has paused everything.
+func ours(c batch.Control, move string) bool { return !c.PausedAt.IsZero() && c.PausedBy == by(move) }
+
+// resume ends the move's own pause. A person's pause stays.
+func (s *side) resume(ctx context.Context, f facts) error {
+	_, _, err := s.st.Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionResume, By: by(f.old.Move), Seen: f.control.Version})
+	if errors.Is(err, batch.ErrMovedOn) {
+		return errMovedOn
+	}
+	return err
+}
+
+func newID() string { return rand.Text()[:10] }
+
+const again = 200 * time.Millisecond
+
+// wait waits a moment, and tells what for.
+func (m *Move) wait(ctx context.Context, what string) error {
+	m.say(what)
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,172 @@
+package moving
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
+)
+
+// announce marks the old database.
+func (m *Move) announce(ctx context.Context, f facts) error {
+	if err := m.check(ctx, f); err != nil {
+		return err
+	}
+	id := newID()
+	err := m.old.begin(ctx, func(tx pgx.Tx) error {
+		return m.old.makeMark(ctx, tx, mark{Role: roleOld, Move: id, State: announced}, "")
+	})
+	if err == nil {
+		m.id = id
+	}
+	return err
+}
+
+// prepare marks the new database, before anybody can make tables there.
+func (m *Move) prepare(ctx context.Context, f facts) error {
+	return m.new.begin(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{m.new.schema}.Sanitize()); err != nil {
+			return err
+		}
+		note := fmt.Sprintf("its tables are being moved here from %s (move %s), and have not arrived", m.old.name, f.old.Move)
+		if err := m.new.makeMark(ctx, tx, mark{Role: roleNew, Move: f.old.Move, State: announced, Place: newID()}, note); err != nil {
+			return err
+		}
+		found, err := exists(ctx, tx, m.new.in(m.new.schema, postgres.MigrationsTable))
+		if err == nil && found {
+			err = refuse("the new database has tables of a store in the schema already")
+		}
+		return err
+	})
+}
+
+// bind writes down at the old database which one the rows go to.
+func (m *Move) bind(ctx context.Context, f facts) error {
+	return m.old.at(ctx, f.old, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE `+m.old.mark()+` SET place = $1`, f.new.Place)
+		return err
+	})
+}
+
+// tables makes the tables in the new database, with the rights that the old ones have.
+func (m *Move) tables(ctx context.Context, f facts) error {
+	o := m.o
+	o.Schema = m.new.arriving()
+	st, err := native.New(m.new.pool, &o)
+	if err != nil {
+		return err
+	}
+	if err := st.Migrate(ctx); err != nil {
+		return err
+	}
+	rights, err := m.old.grants(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := relations(ctx, m.old.pool, m.old.schema)
+	if err != nil {
+		return err
+	}
+	return m.new.at(ctx, f.new, func(tx pgx.Tx) error {
+		list, err := relations(ctx, tx, m.new.arriving())
+		if err != nil {
+			return err
+		}
+		if err := fit(old, list); err != nil {
+			return err
+		}
+		for _, g := range rights {
+			on := pgx.Identifier{m.new.schema}.Sanitize()
+			if g.Object != "" {
+				if !contains(list, g.Object) {
+					continue
+				}
+				on = pgx.Identifier{m.new.arriving(), g.Object}.Sanitize()
+			}
+			to, option := "PUBLIC", ""
+			if g.Role != nil {
+				to = pgx.Identifier{*g.Role}.Sanitize()
+			}
+			if g.Option {
+				option = " WITH GRANT OPTION"
+			}
+			if _, err := tx.Exec(ctx, `GRANT `+g.Right+` ON `+g.Kind+` `+on+` TO `+to+option); err != nil {
+				return err
+			}
+		}
+		return m.new.setMark(ctx, tx, ready)
+	})
+}
+
+// relation is a table of the store, or a sequence of its own.
+type relation struct {
+	Name     string
+	Sequence bool
+	Columns  []string // that are copied
+	Shape    string   // the columns and their types
+}
+
+// relations lists the tables and sequences of a schema, without those that belong to a table's column.
+func relations(ctx context.Context, q rowsQuerier, schema string) ([]relation, error) {
+	rows, err := q.Query(ctx, `SELECT c.relname::text, c.relkind = 'S', coalesce(x.columns, '{}'), coalesce(x.shape, '')
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL (
+		SELECT array_agg(a.attname::text ORDER BY a.attnum) FILTER (WHERE coalesce(pg_get_expr(d.adbin, d.adrelid), '') <> 'txid_current()') AS columns,
+			string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attname) AS shape
+		FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+		WHERE c.relkind = 'r' AND a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) x
+	WHERE n.nspname = $1 AND c.relkind IN ('r', 'S') AND NOT EXISTS (SELECT 1 FROM pg_depend d
+		WHERE c.relkind = 'S' AND d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i'))
+	ORDER BY c.relname COLLATE "C"`, schema)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var list []relation
+	for rows.Next() {
+		var r relation
+		if err := rows.Scan(&r.Name, &r.Sequence, &r.Columns, &r.Shape); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+type rowsQuerier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func contains(list []relation, name string) bool {
+	return slices.ContainsFunc(list, func(r relation) bool { return r.Name == name })
+}
+
+// shift moves the tables and sequences of a list to another schema. What belongs to a table goes with it.
+func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) error {
+	for _, r := range list {
+		kind := "TABLE"
+		if r.Sequence {
+			kind = "SEQUENCE"
+		}
+		if _, err := tx.Exec(ctx, `ALTER `+kind+` `+pgx.Identifier{from, r.Name}.Sanitize()+` SET SCHEMA `+pgx.Identifier{to}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lock locks tables against everybody. The lock of each that is held is waited for, for a moment.
+func lock(ctx context.Context, tx pgx.Tx, list []relation, schema string) error {
+	var all []string
+	for _, r := range list {
+		if !r.Sequence {
+			all = append(all, pgx.Identifier{schema, r.Name}.Sanitize())
+		}
+	}
+	_, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(all, ", ")+` IN ACCESS EXCLUSIVE MODE`)
+	return err
+}

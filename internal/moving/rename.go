@@ -1,0 +1,118 @@
+package moving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+)
+
+// errBusy means that somebody else still works with the tables.
+var errBusy = errors.New("still in use")
+
+// rename takes the tables away from the old server's users, once no claim may still be posting and
+// each transaction that has touched a table has ended.
+func (m *Move) rename(ctx context.Context, f facts) error {
+	list, err := relations(ctx, m.new.pool, m.new.arriving())
+	if err != nil {
+		return err
+	}
+	for {
+		// Without a lock first: adders go on meanwhile.
+		claims, err := m.old.claims(ctx, m.old.pool)
+		if err != nil {
+			return err
+		}
+		if claims > 0 {
+			if err := m.wait(ctx, fmt.Sprintf("waits for %d claims that may still be posting", claims)); err != nil {
+				return err
+			}
+			continue
+		}
+		err = m.old.at(ctx, f.old, func(tx pgx.Tx) error { return m.takeAway(ctx, tx, list) })
+		if !busy(err) {
+			return err
+		}
+		holders, err := m.old.holders(ctx, list)
+		if err != nil {
+			return err
+		}
+		if err := m.wait(ctx, "waits for transactions that have begun"+holders); err != nil {
+			return err
+		}
+	}
+}
+
+// takeAway is rename's transaction.
+func (m *Move) takeAway(ctx context.Context, tx pgx.Tx, list []relation) error {
+	s := m.old
+	if err := lock(ctx, tx, list, s.schema); err != nil {
+		return err
+	}
+	// Whoever had begun to claim before the pause has ended now, and is seen.
+	var paused bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+s.in(s.schema, "controls")+` WHERE everything AND paused_at <> 0)`).Scan(&paused); err != nil {
+		return err
+	}
+	if !paused {
+		return errMovedOn // somebody has resumed everything
+	}
+	if claims, err := s.claims(ctx, tx); err != nil {
+		return err
+	} else if claims > 0 {
+		return errBusy
+	}
+	if _, err := tx.Exec(ctx, `CREATE SCHEMA `+pgx.Identifier{s.leaving()}.Sanitize()); err != nil {
+		return err
+	}
+	if err := shift(ctx, tx, list, s.schema, s.leaving()); err != nil {
+		return err
+	}
+	if err := s.setNote(ctx, tx, fmt.Sprintf("its tables are moved to %s (move %s)", m.new.name, m.id)); err != nil {
+		return err
+	}
+	return s.setMark(ctx, tx, moved)
+}
+
+// claims counts the claims that have not ended.
+func (s *side) claims(ctx context.Context, q querier) (n int, err error) {
+	err = q.QueryRow(ctx, `SELECT count(*) FROM `+s.in(s.schema, "attempted_batches")+`
+		WHERE state = $1 AND claim_expires > `+sqlstore.Clock+` AND claim_expires <> last_post`, int64(batch.Submitting)).Scan(&n)
+	return n, err
+}
+
+// busy reports whether another transaction was in the way.
+func busy(err error) bool {
+	const lockNotAvailable, deadlock = "55P03", "40P01"
+	if pg, is := errors.AsType[*pgconn.PgError](err); is {
+		return pg.Code == lockNotAvailable || pg.Code == deadlock
+	}
+	return errors.Is(err, errBusy)
+}
+
+// holders names the transactions that use the tables.
+func (s *side) holders(ctx context.Context, list []relation) (string, error) {
+	all := make([]string, len(list))
+	for i, r := range list {
+		all[i] = r.Name
+	}
+	rows, err := s.pool.Query(ctx, `SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (pg_prepared_xacts)' ELSE
+			format('process %s (%s, %s), for %s s', l.pid, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::bigint) END
+		FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+		WHERE l.granted AND l.locktype = 'relation' AND n.nspname = $1 AND c.relname = ANY ($2::text[])
+			AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) ORDER BY 1 LIMIT 5`, s.schema, all)
+	if err != nil {
+		return "", err
+	}
+	who, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(who) == 0 {
+		return "", err
+	}
+	return ": " + strings.Join(who, ", "), nil
+}

@@ -1,0 +1,158 @@
+package moving
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dltbatch/dltbatch/batch"
+)
+
+// Step is the next step of a move.
+type Step string
+
+// Steps, in their order.
+const (
+	Announce Step = "announce"
+	Prepare  Step = "prepare"
+	Bind     Step = "bind"
+	Tables   Step = "tables"
+	Pause    Step = "pause"
+	Rename   Step = "rename"
+	Copy     Step = "copy"
+	Compare  Step = "compare"
+	LetGo    Step = "let go"
+	Place    Step = "place"
+	Resume   Step = "resume"
+	Finish   Step = "finish"
+	Tidy     Step = "tidy"
+	Done     Step = "done"
+	// GoBack is the next step of a move that is being taken back: only Back goes on.
+	GoBack Step = "go back"
+)
+
+// steps lists what each step does, in the order of the steps.
+var steps = []struct {
+	Step Step
+	Does string
+}{
+	{Announce, "look at both databases, and mark the old one"},
+	{Prepare, "mark the new database: nobody may make or use the schema there"},
+	{Bind, "write down at the old one which database that is"},
+	{Tables, "make the tables in the new database"},
+	{Pause, "pause everything: lanes stand from now on"},
+	{Rename, "wait for claims and open transactions, and take the tables away from the old server's users"},
+	{Copy, "copy all rows in one snapshot"},
+	{Compare, "compare both: rows and a hash of each table, and the sequences"},
+	{LetGo, "give up the old server: from now on there is no way back"},
+	{Place, "put the tables of the new server into place"},
+	{Resume, "resume everything on the new server"},
+	{Finish, "write down at the old server that the new one serves"},
+	{Tidy, "remove the mark of the new database"},
+}
+
+// Does says what a step does.
+func (s Step) Does() string {
+	for _, x := range steps {
+		if x.Step == s {
+			return x.Does
+		}
+	}
+	return ""
+}
+
+// ErrRefused means that a move cannot begin or go on. Nothing was done.
+var ErrRefused = errors.New("the schema cannot be moved so")
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))
+}
+
+// facts are what the two databases say.
+type facts struct {
+	old, new             *mark // nil: none
+	oldTables, newTables bool  // the store's tables are in the schema
+	control              batch.Control
+	move                 string // that this process has a part in; "": none yet
+}
+
+// decide returns the next step. It is the whole order of a move.
+func decide(f facts) (Step, error) {
+	if err := f.fit(); err != nil {
+		return "", err
+	}
+	if f.old == nil {
+		return Announce, nil
+	}
+	at := state("")
+	if f.new != nil {
+		at = f.new.State
+	}
+	switch f.old.State {
+	case announced:
+		switch {
+		case f.new == nil:
+			return Prepare, nil
+		case f.old.Place == "":
+			return Bind, nil
+		case at == announced:
+			return Tables, nil
+		case at == ready && f.control.PausedAt.IsZero():
+			return Pause, nil
+		case at == ready:
+			return Rename, nil
+		}
+	case moved:
+		switch at {
+		case ready:
+			return Copy, nil
+		case copied:
+			return Compare, nil
+		case compared, arrived: // arrived: a failover has taken back that the old server was given up
+			return LetGo, nil
+		}
+	case gone:
+		switch {
+		case at == compared:
+			return Place, nil
+		case at == arrived && ours(f.control, f.old.Move):
+			return Resume, nil
+		case at == arrived:
+			return Finish, nil
+		}
+	case done:
+		if f.new != nil {
+			return Tidy, nil
+		}
+		return Done, nil
+	case returning:
+		return GoBack, nil
+	}
+	return "", refuse("the old database says %q and the new one %q, which is no state of a move", f.old.State, at)
+}
+
+// fit reports whether the marks belong together.
+func (f facts) fit() error {
+	switch {
+	case f.old == nil && f.move != "":
+		return refuse("the move %s was taken back meanwhile", f.move)
+	case f.old == nil && !f.oldTables:
+		return refuse("the old database has no tables of a store in the schema")
+	case f.old == nil && f.new != nil && f.new.Role == roleOld:
+		return refuse("the schema was moved away from the new database before: drop its table %q there, once nobody uses that data source name for it", movedName)
+	case f.old == nil && f.new != nil:
+		return refuse("the move %s brings a schema to the new database already; if it was taken back without this database, drop the table %q and the schema NAME_arriving there", f.new.Move, movedName)
+	case f.old == nil:
+		return nil
+	case f.old.Role == roleNew:
+		return refuse("the move %s, which brought the schema to the old database, is not finished, or both data source names lead to one database", f.old.Move)
+	case f.move != "" && f.move != f.old.Move:
+		return refuse("the move %s was taken back meanwhile, and %s was begun", f.move, f.old.Move)
+	case f.new == nil && (f.old.State == done || f.old.State == returning || f.old.Place == ""):
+		return nil
+	case f.new == nil:
+		return refuse("the move %s goes to another database than this, or this one has lost its mark", f.old.Move)
+	case f.new.Move != f.old.Move, f.old.Place != "" && f.new.Place != f.old.Place:
+		return refuse("the move %s goes to another database, and this one has a part in the move %s", f.old.Move, f.new.Move)
+	}
+	return nil
+}
