@@ -37,7 +37,7 @@ func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *d
 	return add()
 }
 
-// Sixteen schemas on one server share one pool. The example is compiled and not run here.
+// Sixteen schemas on one server share one pool, and one session that listens. The example is compiled and not run here.
 func Example_shards() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/payments")
@@ -46,9 +46,10 @@ func Example_shards() {
 		return
 	}
 	defer pool.Close()
+	listen := native.ListenBeside(pool) // one session for all
 	var list []Shard
 	for i := range 16 {
-		st, err := native.New(pool, &postgres.Options{Schema: fmt.Sprintf("pay_%02d", i), Shard: store.Shard{Set: "pay", Number: i, Of: 16}})
+		st, err := native.New(pool, &postgres.Options{Schema: fmt.Sprintf("pay_%02d", i), Listen: listen, Shard: store.Shard{Set: "pay", Number: i, Of: 16}})
 		if err == nil {
 			err = st.Migrate(ctx)
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/dltbatch/dltbatch"
 	"github.com/dltbatch/dltbatch/dlt/memory"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/shards"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/native"
@@ -192,6 +195,48 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*seconds+beats+2*transactions*(1+seconds/15), "round trips")
 		})
 	}
+}
+
+// The idle Runners of a process with four shards of one database send no more than so many single
+// ones, and they all hear on one session.
+func TestIdleShardsAreQuiet(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	c, err := pgxpool.ParseConfig(pgtest.Start(t))
+	require.NoError(t, err)
+	var seen traffic
+	c.ConnConfig.DialFunc = seen.dial
+	pool, err := pgxpool.NewWithConfig(t.Context(), c)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	listen := native.ListenBeside(pool)
+	var list []shard
+	for i := range n {
+		st, err := native.New(pool, &postgres.Options{Schema: shardSchema(t, pool, fmt.Sprint("idle", i)), Listen: listen, Shard: store.Shard{Set: "idle", Number: i, Of: n}})
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		list = append(list, shard{DB: pool, Store: st})
+	}
+	set, err := shards.New(func(s shard) (*dltbatch.Runner, error) { return dltbatch.New(s.Store, memory.New(nil), nil) }, list...)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- set.Run(ctx, nil) }()
+	require.NoError(t, set.Idle(ctx))
+	wait := time.NewTimer(time.Second)
+	<-wait.C
+	before, from := seen.now(), time.Now()
+	wait.Reset(*idleFor)
+	<-wait.C
+	after, seconds := seen.now(), time.Since(from).Seconds()
+	stop()
+	require.NoError(t, <-done)
+	rate := func(before, after int) float64 { return float64(after-before) / seconds / n }
+	t.Logf("a second and shard: %.2f statements, %.2f more for their transactions, %.2f round trips",
+		rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
+	const beats = 16
+	assert.LessOrEqual(t, float64(after.work-before.work), n*(2*seconds+beats))
 }
 
 // watchedStore is a store whose messages are counted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/shards"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
@@ -153,6 +155,12 @@ func TestShards(t *testing.T) {
 			_, err = set.Get(ctx, batch.Key{Service: "lane 7", ID: "held"})
 			require.NoError(t, err)
 			waitFor(t, func() bool {
+				for _, one := range list { // nobody waits for the next count of a Runner
+					desk, err := operator.New(one.Store)
+					require.NoError(t, err)
+					_, err = desk.RefreshStats(ctx, store.RefreshQuery{OlderThan: time.Millisecond, By: "test"})
+					require.NoError(t, err)
+				}
 				all, err := set.Stats(ctx)
 				return err == nil && all.Lanes == 1 && all.Paused == 1 && !all.AllPaused && len(all.Instances) == c.shards
 			})
@@ -252,4 +260,66 @@ func TestOtherShardsAreRefused(t *testing.T) {
 
 	_, err = shards.New(func(shard) (*dltbatch.Runner, error) { return nil, errors.New("not called") }, list[1], list[0])
 	require.ErrorAs(t, err, &in, "out of order")
+}
+
+// Stores of shards in one database hear on one session, each its own hints. Where the session is
+// lost, all of them hear again on one.
+func TestShardsShareASession(t *testing.T) {
+	t.Parallel()
+	const n = 4
+	ctx, app := t.Context(), fmt.Sprint("shards share ", time.Now().UnixNano())
+	config, err := pgxpool.ParseConfig(pgtest.Start(t))
+	require.NoError(t, err)
+	config.ConnConfig.RuntimeParams["application_name"] = app
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	sessions := func() (n int) {
+		require.NoError(t, pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'`, app).Scan(&n))
+		return n
+	}
+	listen := native.ListenBeside(pool)
+	var stores []*native.Store
+	var mu sync.Mutex
+	live, heard := make([]int, n), make([]int, n)
+	hearing, stop := context.WithCancel(ctx)
+	var hear sync.WaitGroup
+	for i := range n {
+		st, err := native.New(pool, &postgres.Options{Schema: shardSchema(t, pool, fmt.Sprint("l", i)), Listen: listen})
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(ctx))
+		stores = append(stores, st)
+		count := func(of []int) { mu.Lock(); defer mu.Unlock(); of[i]++ }
+		hear.Go(func() {
+			for ; hearing.Err() == nil; time.Sleep(50 * time.Millisecond) {
+				_ = st.Hear(hearing, store.Listener{
+					ID: "me", Wants: store.TopicLanes, Live: func() { count(live) },
+					Heard: func(h store.Hint) {
+						if h.From == "other" {
+							count(heard)
+						}
+					},
+				})
+			}
+		})
+	}
+	all := func(of []int, at int) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return !slices.ContainsFunc(of, func(n int) bool { return n < at })
+		}
+	}
+	waitFor(t, all(live, 1))
+	assert.Equal(t, 1, sessions())
+	require.NoError(t, stores[1].Tell(ctx, store.Hint{From: "other", Many: store.TopicLanes}))
+	waitFor(t, func() bool { mu.Lock(); defer mu.Unlock(); return heard[1] == 1 })
+	assert.Equal(t, []int{0, 1, 0, 0}, heard)
+	_, err = pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'`, app)
+	require.NoError(t, err)
+	waitFor(t, all(live, 2))
+	assert.Equal(t, 1, sessions())
+	stop()
+	hear.Wait()
+	waitFor(t, func() bool { return sessions() == 0 })
 }

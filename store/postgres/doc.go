@@ -49,7 +49,8 @@
 //
 // Processes tell each other by NOTIFY where there is something new ([Store.Tell]), each at most
 // once in 10 ms, in transactions of their own, and hear it by LISTEN ([Store.Hear]). The session
-// that listens is one for each store that runs or waits. Package native opens it beside its pool.
+// that listens is one for each store that runs or waits; stores with the same Options.Listen, of
+// package native, share one. Package native opens it beside its pool.
 // With pgx's driver for database/sql it is one of the pool's connections, if the pool may open
 // four or more. lib/pq cannot wait for a notification through database/sql, and through a pooler
 // in transaction mode nothing arrives: there set Options.Listen to native.Listen, with a data

@@ -160,9 +160,8 @@ func (s *Store) session(on *listening) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	channel := `"` + s.names.channel() + `"`
-	if err := l.Exec(opening, "LISTEN "+channel); err != nil {
+	if err := l.Listen(opening, s.names.channel()); err != nil {
+		l.Close(err)
 		return err
 	}
 	reading, stop := context.WithCancelCause(context.Background())
@@ -186,12 +185,7 @@ func (s *Store) session(on *listening) error {
 	}
 	stop(nil)
 	<-ended
-	if errors.Is(err, ErrDeaf) {
-		// A pooler may have carried LISTEN out on a connection that others use.
-		undo, cancel := context.WithTimeout(context.Background(), testLimit)
-		defer cancel()
-		err = errors.Join(err, l.Exec(undo, "UNLISTEN "+channel))
-	}
+	l.Close(err)
 	return err
 }
 

@@ -86,7 +86,7 @@ type hearer struct {
 	gone  chan struct{}
 }
 
-func (h *hearer) Exec(context.Context, string) error { return nil }
+func (h *hearer) Listen(context.Context, string) error { return nil }
 
 func (h *hearer) Next(ctx context.Context) (string, error) {
 	select {
@@ -99,7 +99,7 @@ func (h *hearer) Next(ctx context.Context) (string, error) {
 	}
 }
 
-func (h *hearer) Close() {
+func (h *hearer) Close(error) {
 	h.x.mu.Lock()
 	defer h.x.mu.Unlock()
 	delete(h.x.sessions, h)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
@@ -63,8 +64,9 @@ type sqlListener struct {
 	wait reflect.Value
 }
 
-func (l sqlListener) Exec(ctx context.Context, text string) error {
-	_, err := l.c.ExecContext(ctx, text)
+// Listen implements [conns.Listener].
+func (l sqlListener) Listen(ctx context.Context, channel string) error {
+	_, err := l.c.ExecContext(ctx, `LISTEN "`+channel+`"`) // a name without quotes
 	return err
 }
 
@@ -87,7 +89,13 @@ func (l sqlListener) Next(ctx context.Context) (payload string, err error) {
 	return payload, err
 }
 
-func (l sqlListener) Close() {
+// unlistenLimit bounds the goodbye to the server.
+const unlistenLimit = time.Second
+
+func (l sqlListener) Close(error) {
+	ctx, cancel := context.WithTimeout(context.Background(), unlistenLimit)
+	defer cancel()
+	_, _ = l.c.ExecContext(ctx, `UNLISTEN *`)                 // the session is over either way
 	_ = l.c.Raw(func(any) error { return driver.ErrBadConn }) // it closes the connection, which still listens
 	_ = l.c.Close()
 }

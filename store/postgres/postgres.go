@@ -41,7 +41,8 @@ type Options struct {
 	// lane, its batches may stand before those. Defaults to false.
 	AllowSnapshotTx bool
 	// Listen opens the session on which the store hears hints from other processes: see the
-	// package comment. native.Listen makes one of a data source name. Defaults to a session by the
+	// package comment. native.Listen makes one of a data source name, native.ListenBeside one of a
+	// pool; stores with the same function of these share a session. Defaults to a session by the
 	// pool's own driver, where it can have one.
 	Listen func(ctx context.Context) (Listener, error)
 	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]):
@@ -57,9 +58,10 @@ type Options struct {
 	NotifyInTx bool
 }
 
-// Listener is a session that waits for notifications ([Options].Listen): Exec sends a statement
-// without arguments, Next waits for a notification and returns its payload, and Close ends the
-// session without waiting for long. One goroutine uses it.
+// Listener is a session that waits for notifications ([Options].Listen), or a share of one: Listen
+// is called once, and sends LISTEN for a channel; Next waits for a notification on it and returns
+// its payload; Close says why nothing is heard, nil where nobody listens any more, and does not wait
+// for long.
 type Listener = conns.Listener
 
 // shared has the methods that all SQL stores have in common.

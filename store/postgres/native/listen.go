@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dltbatch/dltbatch/store/postgres"
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
@@ -13,58 +14,42 @@ import (
 // Listen returns a [postgres.Options].Listen that connects by pgx to a server itself: for a pool
 // that goes through PgBouncer in transaction mode, and for lib/pq, which cannot wait for
 // notifications through database/sql. The data source name must lead to the primary server and the
-// database of the pool.
+// database of the pool. Stores with the same function share one session: give it to all shards
+// that are in one database.
 func Listen(dsn string) func(context.Context) (postgres.Listener, error) {
-	return func(ctx context.Context) (postgres.Listener, error) {
+	s := newSession(func(ctx context.Context) (*pgx.Conn, error) {
 		c, err := pgx.ParseConfig(dsn)
 		if err != nil {
 			return nil, err
 		}
-		return connect(ctx, c)
-	}
+		return pgx.ConnectConfig(ctx, c)
+	})
+	return s.line
 }
 
-// Listen connects as the pool does, and beside it: the pool's Close waits for connections in use.
-func (p *pool) Listen(ctx context.Context) (conns.Listener, error) {
-	all := p.p.Config()
-	own := all.ConnConfig.Copy()
-	if all.BeforeConnect != nil { // it has the password, maybe
-		if err := all.BeforeConnect(ctx, own); err != nil {
-			return nil, err
+// ListenBeside is [Listen] with a session that connects as a pool does, and beside it. A store over
+// the pool has such a session of its own by default; stores with the same function share one.
+func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, error) {
+	return beside(p).line
+}
+
+// beside connects beside a pool, whose Close waits for connections in use.
+func beside(p *pgxpool.Pool) *session {
+	return newSession(func(ctx context.Context) (*pgx.Conn, error) {
+		all := p.Config()
+		own := all.ConnConfig.Copy()
+		if all.BeforeConnect != nil { // it has the password, maybe
+			if err := all.BeforeConnect(ctx, own); err != nil {
+				return nil, err
+			}
 		}
-	}
-	own.Tracer, own.OnNotification = nil, nil
-	return connect(ctx, own)
+		own.Tracer, own.OnNotification = nil, nil
+		return pgx.ConnectConfig(ctx, own)
+	})
 }
 
-func connect(ctx context.Context, c *pgx.ConnConfig) (conns.Listener, error) {
-	on, err := pgx.ConnectConfig(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return listener{on}, nil
-}
-
-// listener is a [conns.Listener].
-type listener struct{ c *pgx.Conn }
-
-func (l listener) Exec(ctx context.Context, text string) error {
-	return l.c.PgConn().Exec(ctx, text).Close()
-}
-
-func (l listener) Next(ctx context.Context) (string, error) {
-	n, err := l.c.WaitForNotification(ctx)
-	if err != nil {
-		return "", err
-	}
-	return n.Payload, nil
-}
+// Listen implements [conns.Pool].
+func (p *pool) Listen(ctx context.Context) (conns.Listener, error) { return p.listens.line(ctx) }
 
 // closeLimit bounds the goodbye to the server.
 const closeLimit = time.Second
-
-func (l listener) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-	defer cancel()
-	_ = l.c.Close(ctx) // the session is over either way
-}

@@ -38,7 +38,7 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 	if p == nil {
 		return nil, &batch.InputError{Field: "pool", Value: "nil", Want: "an open *pgxpool.Pool"}
 	}
-	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer}, o)
+	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer, listens: beside(p)}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ type pool struct {
 	tracer   pgx.QueryTracer
 	parts    sync.Map // texts of several statements, and their statements
 	sessions conns.Sessions
+	listens  *session
 }
 
 func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {

@@ -36,12 +36,14 @@ var ErrNoListener = errors.New("set Options.Listen, for example to native.Listen
 
 // Listener is a session that waits for notifications. One caller uses it.
 type Listener interface {
-	// Exec sends a statement without arguments.
-	Exec(ctx context.Context, text string) error
-	// Next waits for a notification, and returns its payload.
+	// Listen begins to listen on a channel. It is called once, before Next.
+	Listen(ctx context.Context, channel string) error
+	// Next waits for a notification on the channel, and returns its payload.
 	Next(ctx context.Context) (payload string, err error)
-	// Close ends the session. It does not wait for the server.
-	Close()
+	// Close ends the session, and also UNLISTENs: a pooler may have carried LISTEN out on a
+	// connection that others use. It does not wait for the server for long. lost says why nothing
+	// is heard; nil where nobody listens any more.
+	Close(lost error)
 }
 
 // Commit and Rollback end a transaction.
