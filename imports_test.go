@@ -66,10 +66,12 @@ var house = []struct {
 	{"internal/acts", []string{"batch", "store"}},
 	{"internal/incident", []string{"batch"}},
 	{"operator", []string{"batch", "batch/autobatch/order", "store", "internal/acts", "internal/explain", "internal/incident", "internal/relied", "internal/texts", "internal/isnil", "internal/legible", "internal/pages"}},
-	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/incident", "internal/loop", "internal/legible"}},
-	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/incident", "internal/moving", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
+	{"internal/totals", []string{"batch", "store"}},
+	{"internal/desks", []string{"batch", "store", "operator", "internal/totals"}},
+	{"console", []string{"batch", "batch/autobatch/order", "store", "operator", "internal/desks", "internal/incident", "internal/loop", "internal/legible"}},
+	{"cmd/dltbatch", []string{"batch", "batch/autobatch/order", "store", "operator", "console", "store/postgres", "store/postgres/native", "store/sqlite", "store/sqlite/sqliteopen", "internal/desks", "internal/incident", "internal/moving", "internal/release", "internal/pgsettings", "internal/redact", "internal/legible"}},
 	{"internal/moving", []string{"batch", "store", "store/postgres", "store/postgres/native", "internal/pgsettings", "internal/sqlstore"}},
-	{"shards", []string{"batch", "store"}}, // and the root
+	{"shards", []string{"batch", "store", "internal/totals"}}, // and the root
 	{"internal/relied", []string{"batch", "store", "dlt", "queuer"}},
 	{"internal/texts", []string{"batch", "store"}},
 	{"internal/groups", []string{"batch", "store", "internal/loop", "internal/inhand"}},

@@ -143,10 +143,25 @@ func (s *Set[DB, S]) each(ctx context.Context, do func(ctx context.Context, one 
 // runAgain is how long a Run that has failed rests.
 const runAgain = 5 * time.Second
 
+// final are the errors of a Run that no later try mends.
+func final(err error) bool {
+	for _, is := range []error{
+		store.ErrOtherShard, store.ErrNotMigrated, store.ErrNewerSchema, store.ErrUnreleasedSchema, batch.ErrInvalidInput,
+		dltbatch.ErrOtherLedger, dltbatch.ErrRunning, dltbatch.ErrDrain,
+	} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
 // Run runs the Runners of all shards until ctx is done. Where one fails, as while its server is
 // down at the start, the others go on: Run calls failed, which may be nil, and runs it again after
 // 5 s. It ends all of them, and returns the error, where no later try can help:
-// [store.ErrOtherShard], [dltbatch.ErrOtherLedger], [dltbatch.ErrRunning], and
+// [store.ErrOtherShard], a schema that is not migrated or of another version
+// ([store.ErrNotMigrated], [store.ErrNewerSchema], [store.ErrUnreleasedSchema]),
+// [dltbatch.ErrOtherLedger], [batch.ErrInvalidInput], [dltbatch.ErrRunning] and
 // [dltbatch.ErrDrain].
 func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)) error {
 	return s.each(ctx, func(ctx context.Context, one Shard[DB, S]) error {
@@ -155,10 +170,8 @@ func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			for _, forGood := range []error{store.ErrOtherShard, dltbatch.ErrOtherLedger, dltbatch.ErrRunning, dltbatch.ErrDrain} {
-				if errors.Is(err, forGood) {
-					return err
-				}
+			if final(err) {
+				return err
 			}
 			if failed != nil {
 				failed(one.Store.Shard().Number, err)
