@@ -77,14 +77,25 @@ type Options struct {
 // abilities ([store.Abilities]) has pages that say so. nil options mean a console that changes
 // nothing. The error is a [*batch.InputError] where there is no store.
 func New(s store.Store, o *Options) (*Console, error) {
+	c, err := newConsole(o)
+	if err != nil {
+		return nil, err
+	}
+	if c.desk, err = operator.New(s); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	c.store, c.bulks = s, operator.NewBulks(c.desk)
+	c.orders, _ = s.(order.Store)
+	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readPresent), newShared(c.readLanes)
+	return c, nil
+}
+
+// newConsole is a console without a store.
+func newConsole(o *Options) (c *Console, err error) {
 	if o == nil {
 		o = &Options{}
 	}
-	desk, err := operator.New(s)
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
-	c := &Console{store: s, desk: desk, bulks: operator.NewBulks(desk), title: o.Title, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	c = &Console{title: o.Title, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -93,8 +104,6 @@ func New(s store.Store, o *Options) (*Console, error) {
 	}
 	c.log = slog.New(legible.Handler(c.log.Handler()))
 	c.describe = newDescriber(o.Describe, c.log)
-	c.orders, _ = s.(order.Store)
-	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readPresent), newShared(c.readLanes)
 	if c.pages, err = template.New("").Funcs(words()).ParseFS(files, "page/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
@@ -110,6 +119,9 @@ func New(s store.Store, o *Options) (*Console, error) {
 
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
+	shards   []*Console // of all shards; nil where this is the console of one store
+	set      *Console   // of all shards; nil where the store is no shard
+	name     string     // of the shard
 	store    store.Store
 	desk     *operator.Desk
 	bulks    *operator.Bulks
@@ -138,6 +150,9 @@ type Console struct {
 func (c *Console) Close() {
 	c.live.end.Do(func() { close(c.live.done) })
 	c.carried.close()
+	for _, one := range c.shards {
+		one.Close()
+	}
 }
 
 // headers go with every answer. A form is refused by browsers that send no Sec-Fetch-Site if its
@@ -156,6 +171,9 @@ var headers = map[string]string{
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
+	}
+	if c.below(w, r) {
+		return
 	}
 	if strings.Count(r.URL.RawQuery, "&") >= maxField {
 		write(w, http.StatusBadRequest, "text/plain; charset=utf-8", []byte("The address has too many fields.\n"))
@@ -269,4 +287,7 @@ func (c *Console) readPresent(ctx context.Context) (present, error) {
 func (c *Console) acted() {
 	c.overview.forget()
 	c.lanes.forget()
+	if c.set != nil {
+		c.set.overview.forget()
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -18,7 +19,10 @@ const (
 )
 
 // overview has the data of the first page.
-type overview struct{ operator.Situation }
+type overview struct {
+	operator.Situation
+	shards []desks.Answer[operator.Situation] // of each shard; nil where there are none
+}
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	// A kept report of causes serves only as long as no visitor has acted since the last survey.
@@ -42,7 +46,8 @@ type homeBody struct {
 	Held      []batch.Control // the first that are paused or halted
 	MoreHeld  bool
 	Flow      *flowBody // nil where nobody has counted
-	Keeps     bool      // this page reads itself again
+	Shards    []shardRow
+	Keeps     bool // this page reads itself again
 	Every     time.Duration
 }
 
@@ -63,6 +68,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	}
 	look := v.overview.reads.Load()
 	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepEvery, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
+	b.Shards = o.rows()
 	b.States = counted(o.Stats.Open)
 	for _, s := range b.States {
 		b.Open += s.N

@@ -25,7 +25,8 @@ type searchBody struct {
 	// Batches and Orders have the words as their id or their caller's key, or begin with them.
 	Batches []batch.Record
 	Orders  []order.Record
-	More    bool // others begin so, too
+	More    bool   // others begin so, too
+	Missing string // says which shards did not answer
 }
 
 // search finds batches and orders by their ids and their callers' keys, and lanes by their names:
@@ -34,11 +35,12 @@ type searchBody struct {
 func search(ctx context.Context, v *visit) (*answer, error) {
 	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
 	b.Asked = b.Q != ""
-	found, err := v.desk.Lookup(ctx, b.Q, searchShown)
+	found, missing, err := v.lookup(ctx, b.Q, searchShown)
 	if err != nil {
 		return nil, err
 	}
-	if one := theOne(found); one != nil {
+	b.Missing = missing
+	if one := theOne(found); one != nil && missing == "" {
 		return &answer{to: hitLink(*one)}, nil
 	}
 	seen := map[batch.Key]bool{}
@@ -97,7 +99,7 @@ type suggestion struct {
 
 // suggest answers while somebody types, from the same search.
 func suggest(ctx context.Context, v *visit) (*answer, error) {
-	found, err := v.desk.Lookup(ctx, strings.TrimSpace(v.q.Get("q")), suggested)
+	found, _, err := v.lookup(ctx, strings.TrimSpace(v.q.Get("q")), suggested)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,10 @@ type answer struct {
 // answer answers, with an error for [visit.failed].
 func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, error) {
 	v.who(ctx)
-	looks, changes := route(v.r.URL.Path), change(v.r.URL.Path)
+	looks, changes := v.route(v.r.URL.Path), change(v.r.URL.Path)
+	if v.shards != nil {
+		changes = nil // a shard takes forms
+	}
 	var do page
 	switch v.r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -168,6 +171,7 @@ var errFields = errors.New("too many fields")
 // frame is the data for the template of a page.
 type frame struct {
 	Title, Page, Product string
+	Up                   string // the address of the pages about all shards; "" where this is such a page, or there are none
 	By, Denied           string
 	Now                  time.Time
 	Everything           batch.Control
@@ -193,7 +197,11 @@ func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
 		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
 	}
 	var b bytes.Buffer
-	f := frame{Title: a.title, Page: a.page, Product: v.title, State: v.state(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	up, product := "", v.title
+	if v.set != nil {
+		up, product = "../", v.title+", "+v.name
+	}
+	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, State: v.state(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
 		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
@@ -49,6 +50,14 @@ const (
 var incidentKinds = []IncidentKind{
 	IncidentNoInstance, IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy, IncidentDecision, IncidentHalted, IncidentDisagree,
 	IncidentUnserved, IncidentNotRecorded, IncidentHeld, IncidentPaused, IncidentGone, IncidentStore, IncidentGrowing, IncidentSetAside, IncidentCountsOld,
+}
+
+// Rank is the place of the kind among all kinds, the worst first; a kind that is none comes last.
+func (k IncidentKind) Rank() int {
+	if at := slices.Index(incidentKinds, k); at >= 0 {
+		return at
+	}
+	return len(incidentKinds)
 }
 
 // OfInstances reports whether the incident is about the instances, and no batch or lane.

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/internal/legible"
 	"github.com/dltbatch/dltbatch/operator"
 )
@@ -94,14 +97,17 @@ func (a *app) upon(c *cobra.Command, args int, does func(args []string, rec batc
 	n.flags(c)
 	t := a.acting(c, true)
 	c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the batch, as show, list --json and explain have it")
-	return a.command(c, func(ctx context.Context, db *database, given []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, given []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
 		}
 		id := given[:len(given)-args]
-		rec, err := n.stored(ctx, db, id)
+		db, rec, err := n.stored(ctx, all, id)
 		if err != nil {
+			return err
+		}
+		if err := all.part(", so that nobody knows what this names there: give the id with --service, and both as a whole"); err != nil {
 			return err
 		}
 		if c.Flags().Changed("seen") && seen != rec.Version {
@@ -217,7 +223,7 @@ type steering struct {
 }
 
 func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
-	var all bool
+	var whole bool
 	var seen int64
 	if c.Name() != "pause" {
 		c.Long += actHelp
@@ -226,72 +232,102 @@ func (a *app) steer(c *cobra.Command, s steering) *cobra.Command {
 	c.Args = cobra.RangeArgs(s.more, s.more+1)
 	t := a.acting(c, true)
 	if s.all {
-		c.Flags().BoolVar(&all, "all", false, "everything, in place of one SERVICE")
+		c.Flags().BoolVar(&whole, "all", false, "everything, in place of one SERVICE")
 	}
 	if c.Name() != "pause" {
 		c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the control, as lanes has it")
 	}
-	return a.command(c, func(ctx context.Context, db *database, given []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, given []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
 		}
-		scope, question := batch.Everything(), ""
+		scope, question, where := batch.Everything(), "", all
 		switch {
-		case all == (len(given) > s.more):
+		case whole == (len(given) > s.more):
 			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.all])
-		case !all:
-			var service batch.ServiceID
-			if service, question, err = t.lane(ctx, db, given[0]); err != nil {
+		case !whole:
+			db, service, asks, err := t.lane(ctx, all, given[0])
+			if err != nil {
 				return err
 			}
-			scope, given = batch.Only(service), given[1:]
+			scope, question, given, where = batch.Only(service), asks, given[1:], &databases{a: a, list: []*database{db}}
 		}
-		control, err := db.desk.Control(ctx, scope)
+		controls, err := ask(ctx, where, func(ctx context.Context, db *database) (batch.Control, error) { return db.desk.Control(ctx, scope) })
 		if err != nil {
 			return err
 		}
-		if c.Flags().Changed("seen") && seen != control.Version {
-			return &batch.MovedOnError{Seen: seen, Control: control}
+		controls = desks.Good(controls)
+		if c.Flags().Changed("seen") {
+			if where.several() {
+				return fmt.Errorf("%w: --seen is the version of one control, and --all is about that of each shard", errUsage)
+			}
+			if control := controls[0].Value; seen != control.Version {
+				return &batch.MovedOnError{Seen: seen, Control: control}
+			}
 		}
 		if s.nothing != nil {
 			// A name with a typing error must not pass for done: the lane that was meant is still
 			// held.
-			if why := s.nothing(control); why != "" {
+			why := ""
+			controls = slices.DeleteFunc(controls, func(x desks.Answer[batch.Control]) bool {
+				no := s.nothing(x.Value)
+				why = cmp.Or(why, no)
+				return no != ""
+			})
+			if len(controls) == 0 {
 				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows the held lanes", batch.ErrNotAllowed, why)
 			}
 		}
 		if s.asks != nil {
 			question = strings.TrimSpace(question + " " + s.asks(scope))
 		}
-		if err := t.confirm(ctx, c.Name(), question, func(p *page) { p.controls(control) }); err != nil {
+		show := func(p *page) {
+			if where.several() {
+				p.shardControls(controls)
+			} else {
+				p.controls(controls[0].Value)
+			}
+		}
+		if err := t.confirm(ctx, c.Name(), question, show); err != nil {
 			return err
 		}
-		after, err := s.do(ctx, db.desk, control, given, by)
-		if err != nil {
-			return err
+		for i, x := range controls {
+			if controls[i].Value, err = s.do(ctx, where.list[x.Shard].desk, x.Value, given, by); err != nil {
+				if where.several() {
+					err = fmt.Errorf("shard %d: %w; %d shards before it are done", x.Shard, err, i)
+				}
+				return err
+			}
 		}
-		return a.print(after, func(p *page) { p.controls(after) })
+		if where.several() {
+			return a.print(shardAnswers[batch.Control]{controls}, show)
+		}
+		return a.print(controls[0].Value, show)
 	})
 }
 
 // lane returns the lane of an act, and what to ask about its name: a lane that nobody knows may be
 // a typing error, and a beginning stands for the one lane that begins so. With --yes, where nobody
 // is asked, a name is the whole name.
-func (t *consent) lane(ctx context.Context, db *database, text string) (lane batch.ServiceID, question string, err error) {
+func (t *consent) lane(ctx context.Context, all *databases, text string) (db *database, lane batch.ServiceID, question string, err error) {
 	if t.yes {
-		return batch.ServiceID(text), "", nil
+		db, err = all.of(batch.ServiceID(text))
+		return db, batch.ServiceID(text), "", err
 	}
-	lane, known, err := db.desk.Lane(ctx, text)
+	db, lane, known, err := all.lane(ctx, text)
+	if err == nil {
+		err = all.part(", so that nobody knows what this names there: with --yes it is taken as the whole name")
+	}
 	switch {
 	case err != nil:
-		return lane, "", err
+		return db, lane, "", err
 	case !known:
-		return lane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
+		return db, lane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
 	case string(lane) != text:
-		return lane, "No lane is named " + quote(text) + "; " + quote(string(lane)) + " begins so, and is the only one.", nil
+		return db, lane, "No lane is named " + quote(text) + "; " + quote(string(lane)) + " begins so, and is the only one.", nil
 	}
-	return lane, "", nil
+	return db, lane, "", nil
 }
 
 // held names a scope for people.
@@ -302,8 +338,8 @@ func held(s batch.Scope) string {
 	return "the lane " + quote(batch.Excerpt(string(s.Service), 64))
 }
 
-// whole asks before an act upon everything.
-func whole(question string) func(batch.Scope) string {
+// ofAll asks before an act upon everything.
+func ofAll(question string) func(batch.Scope) string {
 	return func(s batch.Scope) string {
 		if s.All {
 			return question
@@ -318,7 +354,7 @@ func (a *app) pause() *cobra.Command {
 		Long: `Lets nothing leave a lane, or with --all any lane, in the whole cluster. Batches under way are still
 followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be a typing error.`,
 	}, steering{
-		all: true, asks: whole("Nothing will leave any lane."),
+		all: true, asks: ofAll("Nothing will leave any lane."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Pause(ctx, seen.Scope, by)
 		},
@@ -337,7 +373,7 @@ paused. Only --all asks for a confirmation. Where there is no such pause, the ex
 			}
 			return ""
 		},
-		all: true, asks: whole("All lanes that are not paused themselves go on."),
+		all: true, asks: ofAll("All lanes that are not paused themselves go on."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Resume(ctx, seen, by)
 		},
@@ -389,8 +425,8 @@ func (a *app) settings() *cobra.Command {
 		Long: `Shows what Runners have recorded about the ledger that serves a service: explanations and requeues need it.
 The JSON is operator.Relied; "kept" is the record, as JSON in a text.`,
 	}
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
-		service, err := db.lane(ctx, args[0])
+	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+		db, service, _, err := all.lane(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -420,12 +456,12 @@ may send a requeued batch too early, or make explanations wrong. The act is upon
 and shown just before. The JSON is operator.Relied after it.`,
 	}
 	t := a.acting(c, true)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
 		by, err := t.who()
 		if err != nil {
 			return err
 		}
-		service, question, err := t.lane(ctx, db, args[0])
+		db, service, question, err := t.lane(ctx, all, args[0])
 		if err != nil {
 			return err
 		}

@@ -33,10 +33,12 @@ type app struct {
 	colour   bool // out is a terminal
 	width    int  // of the terminal that out is; 0: out is no terminal
 
-	target target
-	args   []string // as they were typed
-	json   bool
-	ran    bool // the command line was understood
+	dsns, schemas []string // as they were given
+	prefix        string
+	at            []target // what they name: one, or the shards of a set
+	args          []string // as they were typed
+	json          bool
+	ran           bool // the command line was understood
 }
 
 func newApp() *app {
@@ -81,7 +83,7 @@ const (
 // exitCodes describes the exit codes. Scripts may rely on them.
 var exitCodes = [...]string{
 	exitDone:     "done",
-	exitFailed:   "failed: the database was not reached, or gave an error, or an answer could not be written",
+	exitFailed:   "failed: the database was not reached, or gave an error, or an answer could not be written; or a shard failed",
 	exitUsage:    "the command line or an argument is wrong; nothing was done",
 	exitNotFound: "no such batch",
 	exitRefused:  "nothing was done: not confirmed, moved on since it was seen, in doubt, not allowed in this state, or no pause or halt to end",
@@ -149,22 +151,28 @@ func (a *app) run(ctx context.Context, args []string) int {
 // fail writes an error to the error output.
 func (a *app) fail(err error, code int) {
 	text := a.safe(err)
-	if a.json {
-		_ = encode(a.err, failure{Error: text, Code: code})
-		return
-	}
 	advice := ""
 	switch {
 	case code == exitSettings:
 		advice = "dltbatch settings SERVICE shows the record, dltbatch agree SERVICE ends a disagreement"
 	case errors.Is(err, store.ErrNotMigrated):
 		advice = "dltbatch migrate status shows the schema's version, dltbatch migrate up brings it up to date"
-	default:
-		a.tell("dltbatch: " + text)
+	}
+	if advice == "" || a.json {
+		a.say(text, code)
 		return
 	}
 	a.tell("dltbatch: " + legible.Sentences(text))
 	a.tell("  " + legible.Sentences(advice))
+}
+
+// say writes an error in words to the error output.
+func (a *app) say(text string, code int) {
+	if a.json {
+		_ = encode(a.err, failure{Error: text, Code: code})
+		return
+	}
+	a.tell("dltbatch: " + text)
 }
 
 // tell writes a line on the error output. It ignores the write's error, since it has no other
@@ -183,8 +191,14 @@ func (a *app) safe(err error) string {
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
 		text = "the database was not reached: " + legible.Error(c.Unwrap())
 	}
-	if dsn := strings.TrimPrefix(a.target.dsn, "sqlite:"); dsn != "" {
-		text = strings.ReplaceAll(text, dsn, "(the DSN)")
+	names := slices.Clone(a.dsns)
+	for _, t := range a.at {
+		names = append(names, t.dsn)
+	}
+	for _, name := range names {
+		if dsn := strings.TrimPrefix(name, "sqlite:"); dsn != "" {
+			text = strings.ReplaceAll(text, dsn, "(the DSN)")
+		}
 	}
 	if code := exitCode(err); code == exitUsage || code == exitNotFound { // these name arguments
 		for _, arg := range a.args {
@@ -194,14 +208,19 @@ func (a *app) safe(err error) string {
 	return redact.DSN(text)
 }
 
-// command is a command that runs do with an open database.
+// command is a command that runs do with one open database.
 func (a *app) command(c *cobra.Command, do func(ctx context.Context, db *database, args []string) error) *cobra.Command {
 	return a.plain(c, func(ctx context.Context, args []string) error {
-		db, err := a.open(ctx, a.target)
+		t, err := a.target()
+		if err != nil {
+			return err
+		}
+		db, err := a.open(ctx, t)
 		if err != nil {
 			return err
 		}
 		defer db.close()
+		db.t = t
 		return do(ctx, db, args)
 	})
 }
@@ -220,8 +239,9 @@ func (a *app) plain(c *cobra.Command, do func(ctx context.Context, args []string
 		if err := names(c, args); err != nil {
 			return err
 		}
-		if a.target.dsn == "" {
-			a.target.dsn = a.env("DLTBATCH_DSN")
+		var err error
+		if a.at, err = a.targets(); err != nil {
+			return err
 		}
 		return do(c.Context(), args)
 	}
@@ -234,6 +254,12 @@ The data source name is a URL of PostgreSQL (postgres://), the keyword form (hos
 a SQLite file, also as sqlite:PATH. Prefer DLTBATCH_DSN to --dsn: other users of a machine can read
 command lines. It is never printed. PostgreSQL's own variables, such as PGPASSWORD, work as well.
 
+Where lanes are divided over shards (docs/scale.md), give --dsn and --schema of all of them, in the order of their
+numbers: as many of both, or one of either for all. DLTBATCH_DSN may have a line for each. Then lists, causes,
+counts, doctor, searches and the console show all shards; what names a batch or a lane goes to its shard, and --all to
+all. A shard that fails is named first, and the others are shown; the exit code is 1. With --json, status, causes,
+instances, doctor and what --all changes have "shards", with "shard" and "answer" for each.
+
 Begin with "dltbatch causes": what stands still, why, and the command that moves it.`
 
 func (a *app) root() *cobra.Command {
@@ -245,9 +271,9 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.target.dsn, "dsn", "", "the database, as `DSN`; default: the variable DLTBATCH_DSN")
-	flags.StringVar(&a.target.schema, "schema", "", "PostgreSQL: the schema that holds the tables (default dltbatch)")
-	flags.StringVar(&a.target.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
+	flags.StringArrayVar(&a.dsns, "dsn", nil, "the database, as `DSN`; again for each shard; default: the variable DLTBATCH_DSN")
+	flags.StringArrayVar(&a.schemas, "schema", nil, "PostgreSQL: the `SCHEMA` that holds the tables; again for each shard (default dltbatch)")
+	flags.StringVar(&a.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
 	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
 	root.AddCommand(
 		a.status(), a.causes(), a.list(), a.search(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -34,6 +35,9 @@ type screen struct {
 	*testing.T
 	st  store.Store
 	dsn string // "": the store is in this process
+
+	shards []store.Store // in this process, in place of st; nil: there are none
+	down   int           // the shard that is not reached; where it is the first, none
 
 	width int // of the terminal; 0: there is none
 }
@@ -73,10 +77,28 @@ func (s *screen) typed(input string, args ...string) said {
 	}
 	a.user = func() (string, error) { return "ada", nil }
 	if s.dsn == "" {
-		a.open = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
+		a.open = s.open
 	}
 	code := a.run(s.Context(), args)
 	return said{code, out.String(), errs.String()}
+}
+
+// open is open for stores of this process. A schema is the number of a shard.
+func (s *screen) open(_ context.Context, t target) (*database, error) {
+	if s.shards == nil {
+		return newDatabase(s.st, func() {})
+	}
+	i, err := strconv.Atoi(t.schema)
+	require.NoError(s, err)
+	db, err := newDatabase(s.shards[i], func() {})
+	require.NoError(s, err)
+	db.shard = func(context.Context) (store.Shard, error) {
+		if s.down > 0 && i == s.down {
+			return store.Shard{}, errors.New("connection refused")
+		}
+		return store.Shard{Set: "pay", Number: i, Of: len(s.shards)}, nil
+	}
+	return db, nil
 }
 
 // does runs the command, which must succeed, and returns what it printed.

@@ -41,7 +41,7 @@ that stands for them. The JSON is operator.Selection.`,
 	complete(c, "ruling", asText(batch.Rulings()))
 	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
-		if err := read(ctx, db); err != nil {
+		if _, err := read(ctx, &databases{a: a, list: []*database{db}}); err != nil {
 			return err
 		}
 		if word != "" {

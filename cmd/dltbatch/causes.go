@@ -22,13 +22,14 @@ operator.Causes with the incidents.`,
 	}
 	c.Flags().DurationVar(&q.Within, "within", 10*time.Second, "how long to look")
 	c.Flags().BoolVar(&refresh, "refresh", false, "look now")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
 		q.Kept = !refresh && !c.Flags().Changed("within")
-		found, err := db.desk.Situation(ctx, q)
+		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) { return db.desk.Situation(ctx, q) })
 		if err != nil {
 			return err
 		}
-		return a.print(causes{wrongIn(found), found.Itself, found.Causes}, func(p *page) { p.causes(found) })
+		found, answer := joined(all, answers, func(s operator.Situation) causes { return causes{wrongIn(s), s.Itself, s.Causes} })
+		return a.print(answer, func(p *page) { p.causes(found) })
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
 )
 
 // Bounds of the console's server.
@@ -37,13 +38,14 @@ func (a *app) console() *cobra.Command {
 instances, histories, and with --actor the acts. It asks for no password, so that whoever reaches the
 address may look, and act as the actor: it serves this machine alone. --behind-proxy allows another
 address, for a proxy that asks who comes. Failures are on the error output. The JSON is an object with
-"url" and "actor", printed before it serves.`,
+"url" and "actor", printed before it serves. Over several shards its first page and its search are about all of
+them, and each has its own pages below.`,
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8190", "the `ADDRESS` to serve at; port 0 is any free one")
 	c.Flags().StringVar(&actor, "actor", "", "`NAME` of who acts, for the history; without it the console is read-only")
 	c.Flags().StringVar(&title, "title", "", "the `NAME` of the product and the environment, such as \"payments, production\", for each page")
 	c.Flags().BoolVar(&proxy, "behind-proxy", false, "serve at an address that others reach, too, and under any host's name")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
 		o := &console.Options{Title: title, Logger: a.logger()}
 		if c.Flags().Changed("actor") {
 			if err := (batch.By{Actor: actor}).Validate(); err != nil {
@@ -51,7 +53,14 @@ address, for a proxy that asks who comes. Failures are on the error output. The 
 			}
 			o.Actor = func(*http.Request) (string, error) { return actor, nil }
 		}
-		pages, err := console.New(db.Store, o)
+		pages, err := console.New(all.list[0].Store, o)
+		if all.several() {
+			stores := make([]store.Store, len(all.list))
+			for i, db := range all.list {
+				stores[i] = db.Store
+			}
+			pages, err = console.NewShards(o, stores...)
+		}
 		if err != nil {
 			return err
 		}

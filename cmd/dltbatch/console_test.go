@@ -29,7 +29,7 @@ func (s *screen) served(args ...string) (at served, stop func() (int, string)) {
 	a.out, a.err, a.colour = in, &errs, false
 	a.env = func(string) string { return s.dsn }
 	if s.dsn == "" {
-		a.open = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
+		a.open = s.open
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	code := make(chan int, 1)
@@ -103,8 +103,8 @@ func TestConsoleLogsNoSecrets(t *testing.T) {
 	const secret = "hunter2-Zq"
 	var errs bytes.Buffer
 	a := newApp()
-	a.err, a.target.dsn = &errs, "postgres://ada:"+secret+"@db/queue"
-	a.logger().ErrorContext(t.Context(), "it failed", slog.Any("error", fmt.Errorf("dial %s: refused", a.target.dsn)))
+	a.err, a.at = &errs, []target{{dsn: "postgres://ada:" + secret + "@db/queue"}}
+	a.logger().ErrorContext(t.Context(), "it failed", slog.Any("error", fmt.Errorf("dial %s: refused", a.at[0].dsn)))
 	assert.Contains(t, errs.String(), "refused")
 	assert.NotContains(t, errs.String(), secret)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -92,9 +93,16 @@ var answers = []struct {
 	{"cancel, requeue, decide, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", carried{}}, {"bulk list", bulkList{}}, {"orders", orders{}}, {"a line of export --orders", order.Record{}},
 	{"migrate", schema{}}, {"move", movement{}}, {"prune", pruned{}}, {"doctor", diagnosis{}}, {"console", served{}}, {"an error", failure{}},
+	{"status of several shards", shardsWrong[status]{}}, {"causes of several shards", shardsWrong[causes]{}}, {"instances of several shards", shardsWrong[instanceList]{}},
+	{"doctor of several shards", shardAnswers[diagnosis]{}}, {"pause --all, resume --all of several shards", shardAnswers[batch.Control]{}},
 }
 
-func title(r reflect.Type) string { return strings.TrimPrefix(r.String(), "main.") }
+// title names a type; the types of its parts have no paths.
+func title(r reflect.Type) string {
+	return paths.ReplaceAllString(strings.TrimPrefix(r.String(), "main."), "[")
+}
+
+var paths = regexp.MustCompile(`\[[^\]]*/(main\.|dltbatch\.)?`)
 
 // shapes lists the fields of all answers.
 func shapes(t *testing.T) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
@@ -85,30 +86,45 @@ says what to do about each. It tries whether hints of other processes are heard,
 changes nothing. Settings are compared for the ledgers of the first 1,000 lanes with work. Exit code 6 says that
 something was found. The JSON is an object with "ok" and "findings", each with "check", "ok", "found" and "do".`,
 	}
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
-		x := &exam{db: db, t: a.target, safe: a.safe}
-		if err := x.all(ctx); err != nil {
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {
+			x := &exam{db: db, t: db.t, safe: a.safe}
+			err := x.all(ctx)
+			return diagnosis{OK: !slices.ContainsFunc(x.list, func(f finding) bool { return !f.OK }), Findings: x.list}, err
+		})
+		if err != nil {
 			return err
 		}
-		d := diagnosis{OK: true, Findings: x.list}
+		list := joinFindings(answers)
 		troubles := 0
-		for _, f := range x.list {
+		for _, f := range list {
 			if !f.OK {
-				d.OK = false
 				troubles++
 			}
 		}
-		err := a.print(d, func(p *page) {
-			t := p.table("", "CHECK", "FOUND")
-			for _, f := range x.list {
+		answer := any(answers[0].Value)
+		if all.several() {
+			answer = shardAnswers[diagnosis]{desks.Good(answers)}
+		}
+		err = a.print(answer, func(p *page) {
+			heads := []string{"", "CHECK", "FOUND"}
+			if all.several() {
+				heads = append(heads, "SHARDS")
+			}
+			t := p.table(heads...)
+			for _, f := range list {
 				mark := "ok"
 				if !f.OK {
 					mark = "!!"
 				}
-				t.row(alarm(!f.OK), mark, f.Check, f.Found)
+				cells := []any{mark, f.Check, f.Found}
+				if all.several() {
+					cells = append(cells, desks.Named(f.shards, len(answers)))
+				}
+				t.row(alarm(!f.OK), cells...)
 			}
 			t.end()
-			for _, f := range x.list {
+			for _, f := range list {
 				if f.Do != "" {
 					p.line("")
 					do, command, _ := strings.Cut(f.Do, "\n")
@@ -119,11 +135,33 @@ something was found. The JSON is an object with "ok" and "findings", each with "
 				}
 			}
 		})
-		if err == nil && !d.OK {
+		if err == nil && troubles > 0 {
 			return fmt.Errorf("%w: doctor found trouble in %d places", errLeft, troubles)
 		}
 		return err
 	})
+}
+
+// shardFinding is what doctor found in some of several shards.
+type shardFinding struct {
+	finding
+	shards []int
+}
+
+// joinFindings joins equal findings of shards.
+func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
+	places := map[finding]int{}
+	for _, x := range desks.Good(answers) {
+		for _, f := range x.Value.Findings {
+			at, known := places[f]
+			if !known {
+				at, list = len(list), append(list, shardFinding{finding: f})
+				places[f] = at
+			}
+			list[at].shards = append(list[at].shards, x.Shard)
+		}
+	}
+	return list
 }
 
 func (x *exam) all(ctx context.Context) error {

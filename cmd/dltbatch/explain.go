@@ -27,8 +27,8 @@ func (a *app) explain() *cobra.Command {
 command that moves that. The JSON is batch.Explanation, and "row" with those of the batches in the way.`,
 	}
 	n.flags(c)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
-		rec, err := n.stored(ctx, db, args)
+	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+		db, rec, err := n.stored(ctx, all, args)
 		if err != nil {
 			return err
 		}

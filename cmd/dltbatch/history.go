@@ -34,7 +34,7 @@ The JSON is an object with "history", each a batch.Act, and "next" for --after.`
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000, where all are listed")
 	c.Flags().StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list of all")
 	c.MarkFlagsMutuallyExclusive("lane", "all")
-	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
+	return a.over(c, func(ctx context.Context, where *databases, args []string) (err error) {
 		var acts []batch.Act
 		var next store.Cursor
 		byLane, byBatch := c.Flags().Changed("lane"), len(args) > 0 || c.Flags().Changed("data-change-id")
@@ -46,17 +46,26 @@ The JSON is an object with "history", each a batch.Act, and "next" for --after.`
 			return fmt.Errorf("%w: --after and --limit are for the list of all acts", errUsage)
 		case ofAll:
 			q.After = store.Cursor(after)
-			acts, next, err = db.desk.Acts(ctx, q)
+			acts, next, err = listed(ctx, where, 0, func(a, b batch.Act) int { return b.At.Compare(a.At) }, nil,
+				func(ctx context.Context, db *database) ([]batch.Act, store.Cursor, error) {
+					return db.desk.Acts(ctx, q)
+				})
 		case byLane:
+			var db *database
 			var service batch.ServiceID
-			if service, err = db.lane(ctx, of); err == nil {
+			if db, service, _, err = where.lane(ctx, of); err == nil {
 				acts, err = db.desk.LaneHistory(ctx, batch.Only(service))
 			}
 		case all:
-			acts, err = db.desk.LaneHistory(ctx, batch.Everything())
+			acts, _, err = listed(ctx, where, 0, func(a, b batch.Act) int { return a.At.Compare(b.At) }, nil,
+				func(ctx context.Context, db *database) (acts []batch.Act, _ store.Cursor, err error) {
+					acts, err = db.desk.LaneHistory(ctx, batch.Everything())
+					return acts, "", err
+				})
 		default:
+			var db *database
 			var rec batch.Record
-			if rec, err = n.stored(ctx, db, args); err == nil {
+			if db, rec, err = n.stored(ctx, where, args); err == nil {
 				acts, err = db.desk.History(ctx, rec.Key)
 			}
 		}

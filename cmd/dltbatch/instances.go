@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/internal/incident"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
@@ -22,32 +23,41 @@ func (a *app) instances() *cobra.Command {
 		Long: `Lists the instances of Runners, also those that have died, until they are forgotten. It begins with what is
 wrong with them. The JSON is an object with "instances", each a store.Instance, and the incidents.`,
 	}
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
-		s, err := db.stats(ctx, false)
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
+			now, err := db.situation(ctx)
+			now.Incidents = slices.DeleteFunc(now.Incidents, func(i operator.Incident) bool { return !i.Kind.OfInstances() })
+			return now, err
+		})
 		if err != nil {
 			return err
 		}
-		now, err := db.situation(ctx)
-		if err != nil {
-			return err
-		}
-		w := wrongIn(now)
-		w.Incidents = slices.DeleteFunc(w.Incidents, func(i operator.Incident) bool { return !i.Kind.OfInstances() })
-		return a.print(instanceList{w, some(s.Instances)}, func(p *page) {
-			p.incidents(w.Incidents)
-			t := p.table("NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION", "SCHEMA")
-			for _, i := range s.Instances {
-				state := "live"
-				switch {
-				case !i.Live:
-					state = "gone"
-				case i.Paused:
-					state = "posts nothing for " + age(i.PausedFor+i.Unseen) + ": " + incident.Closed(i.PausedKind)
+		now, answer := joined(all, answers, func(s operator.Situation) instanceList { return instanceList{wrongIn(s), some(s.Stats.Instances)} })
+		return a.print(answer, func(p *page) {
+			p.incidents(now.Incidents)
+			heads := []string{"NAME", "STATE", "SEEN", "SINCE", "CLAIMS", "LEDGER", "VERSION", "SCHEMA"}
+			if all.several() {
+				heads = append(heads, "SHARD")
+			}
+			t := p.table(heads...)
+			for _, x := range desks.Good(answers) {
+				for _, i := range x.Value.Stats.Instances {
+					state := "live"
+					switch {
+					case !i.Live:
+						state = "gone"
+					case i.Paused:
+						state = "posts nothing for " + age(i.PausedFor+i.Unseen) + ": " + incident.Closed(i.PausedKind)
+					}
+					if i.Shared {
+						state += ", name shared"
+					}
+					cells := []any{i.Name, state, age(i.Unseen) + " ago", when(i.Since), i.Claims, i.Ledger, i.Version, i.Schema}
+					if all.several() {
+						cells = append(cells, x.Shard)
+					}
+					t.row(alarm(!i.Live || i.Paused || i.Shared), cells...)
 				}
-				if i.Shared {
-					state += ", name shared"
-				}
-				t.row(alarm(!i.Live || i.Paused || i.Shared), i.Name, state, age(i.Unseen)+" ago", when(i.Since), i.Claims, i.Ledger, i.Version, i.Schema)
 			}
 			t.end()
 		})

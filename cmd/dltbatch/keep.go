@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,12 +40,13 @@ order.Record, and "next" for --after.`,
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
 	complete(c, "state", words(orderStates))
-	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		if q.Party, err = a.only(ctx, db, c, "party"); err != nil {
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) (err error) {
+		where, party, err := a.only(ctx, all, c, "party")
+		if q.Party = party; err != nil {
 			return err
 		}
 		if f.Changed("batch") {
-			if q.Batch, err = db.batchOf(ctx, of); err != nil {
+			if q.Batch, err = where.batchOf(ctx, of); err != nil {
 				return err
 			}
 		}
@@ -52,7 +54,11 @@ order.Record, and "next" for --after.`,
 			return err
 		}
 		q.After = store.Cursor(after)
-		list, next, err := db.desk.ListOrders(ctx, q)
+		list, next, err := listed(ctx, where, q.Limit, func(a, b order.Record) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) },
+			func(o order.Record) store.Cursor { return store.CursorAfter(o.CreatedAt, string(o.ID)) },
+			func(ctx context.Context, db *database) ([]order.Record, store.Cursor, error) {
+				return db.desk.ListOrders(ctx, q)
+			})
 		if err != nil {
 			return err
 		}
@@ -71,8 +77,8 @@ order.Record, and "next" for --after.`,
 
 // batchOf returns the batch of orders that a text names; a text that names none is taken as it
 // stands: orders are kept longer than their batch may be.
-func (db *database) batchOf(ctx context.Context, text string) (batch.ID, error) {
-	rec, err := db.desk.Batch(ctx, text)
+func (all *databases) batchOf(ctx context.Context, text string) (batch.ID, error) {
+	_, rec, err := all.batch(ctx, text)
 	if errors.Is(err, batch.ErrNotFound) {
 		return batch.ID(text), nil
 	}
@@ -93,7 +99,7 @@ the oldest first, without payloads. It reads page by page, not at one moment.`,
 	f.String("service", "", "only this `SERVICE`, or party")
 	f.StringSliceVar(&states, "state", nil, "only these states")
 	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		of, err := a.only(ctx, db, c, "service")
+		_, of, err := a.only(ctx, &databases{a: a, list: []*database{db}}, c, "service")
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,16 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/store"
 )
 
 // laneList is an answer of lanes.
 type laneList struct {
-	Everything batch.Control      `json:"everything"`
+	Everything batch.Control      `json:"everything"` // as a whole; of several shards it has the scope alone
 	Lanes      []store.LaneCounts `json:"lanes"`
 	// Controls are the controls of lanes that are paused, halted or have a policy.
 	Controls []batch.Control  `json:"controls"`
 	Next     *batch.ServiceID `json:"next,omitempty"` // for --after; absent at the end
+	// Shards are the controls of everything in each of several shards.
+	Shards []desks.Answer[batch.Control] `json:"shards,omitempty"`
 }
 
 func (a *app) lanes() *cobra.Command {
@@ -32,38 +36,68 @@ policy of its own. The JSON is an object with "everything" and "controls" (batch
 	}
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many lanes at most, up to 1000")
 	c.Flags().StringVar(&after, "after", "", "go on behind this `SERVICE`")
-	return a.command(c, func(ctx context.Context, db *database, args []string) (err error) {
-		var all laneList
-		if all.Everything, err = db.desk.Control(ctx, batch.Everything()); err != nil {
-			return err
-		}
+	return a.over(c, func(ctx context.Context, where *databases, args []string) (err error) {
 		if len(args) > 0 {
-			service, err := db.lane(ctx, args[0])
+			db, service, _, err := where.lane(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			q.Service = &service
-			control, err := db.desk.Control(ctx, batch.Only(service))
-			if err != nil {
-				return err
-			}
-			all.Controls = []batch.Control{control}
+			q.Service, where = &service, &databases{a: a, list: []*database{db}}
 		} else {
 			q.After, q.Start = batch.ServiceID(after), !c.Flags().Changed("after")
-			all.Controls, err = db.desk.Controls(ctx, store.ControlsQuery{After: q.After, Start: q.Start, Limit: 1000})
-			if err != nil {
-				return err
-			}
 		}
-		if all.Lanes, err = db.desk.Lanes(ctx, q); err != nil {
+		answers, err := ask(ctx, where, func(ctx context.Context, db *database) (laneList, error) { return db.lanes(ctx, q) })
+		if err != nil {
 			return err
 		}
-		if n := len(all.Lanes); q.Service == nil && n > 0 && n >= q.Bounded().Limit {
-			all.Next = &all.Lanes[n-1].Service
+		list := answers[0].Value
+		if where.several() {
+			list = joinLanes(answers, q.Bounded().Limit)
 		}
-		all.Lanes, all.Controls = some(all.Lanes), some(all.Controls)
-		return a.print(all, func(p *page) { p.lanes(all, q.Bounded().Cap) })
+		list.Lanes, list.Controls = some(list.Lanes), some(list.Controls)
+		return a.print(list, func(p *page) { p.lanes(list, q.Bounded().Cap) })
 	})
+}
+
+// lanes reads a page of lanes of one database, or one lane.
+func (db *database) lanes(ctx context.Context, q store.CountsQuery) (list laneList, err error) {
+	if list.Everything, err = db.desk.Control(ctx, batch.Everything()); err != nil {
+		return list, err
+	}
+	if q.Service != nil {
+		control, err := db.desk.Control(ctx, batch.Only(*q.Service))
+		if err != nil {
+			return list, err
+		}
+		list.Controls = []batch.Control{control}
+	} else if list.Controls, err = db.desk.Controls(ctx, store.ControlsQuery{After: q.After, Start: q.Start, Limit: 1000}); err != nil {
+		return list, err
+	}
+	if list.Lanes, err = db.desk.Lanes(ctx, q); err != nil {
+		return list, err
+	}
+	if n := len(list.Lanes); q.Service == nil && n > 0 && n >= q.Bounded().Limit {
+		list.Next = &list.Lanes[n-1].Service
+	}
+	return list, nil
+}
+
+// joinLanes joins the lanes of shards in one order.
+func joinLanes(answers []desks.Answer[laneList], limit int) laneList {
+	all := laneList{Everything: batch.Control{Scope: batch.Everything()}}
+	var pages [][]store.LaneCounts
+	var more []bool
+	for _, x := range desks.Good(answers) {
+		pages, more = append(pages, x.Value.Lanes), append(more, x.Value.Next != nil)
+		all.Controls = append(all.Controls, x.Value.Controls...)
+		all.Shards = append(all.Shards, desks.Answer[batch.Control]{Shard: x.Shard, Value: x.Value.Everything})
+	}
+	slices.SortFunc(all.Controls, func(a, b batch.Control) int { return cmp.Compare(a.Service, b.Service) })
+	page, _, goesOn := desks.Page(pages, more, limit, func(a, b store.LaneCounts) int { return cmp.Compare(a.Service, b.Service) })
+	if all.Lanes = page; goesOn {
+		all.Next = &page[len(page)-1].Service
+	}
+	return all
 }
 
 func (p *page) lanes(all laneList, limit int) {
@@ -86,18 +120,24 @@ func (p *page) lanes(all laneList, limit int) {
 		p.line("more: --after %s", quote(string(*all.Next)))
 	}
 	held := slices.DeleteFunc(append([]batch.Control{all.Everything}, all.Controls...), func(c batch.Control) bool { return !c.Set() })
-	if len(held) > 0 {
+	whole := slices.DeleteFunc(slices.Clone(all.Shards), func(x desks.Answer[batch.Control]) bool { return !x.Value.Set() })
+	if len(held) > 0 || len(whole) > 0 {
 		p.line("")
-		p.controls(held...)
+		p.shardControls(whole, held...)
 	}
 }
 
 // controls shows pauses, halts and policies.
-func (p *page) controls(list ...batch.Control) {
+func (p *page) controls(list ...batch.Control) { p.shardControls(nil, list...) }
+
+// shardControls is controls, first of everything in some of several shards.
+func (p *page) shardControls(whole []desks.Answer[batch.Control], list ...batch.Control) {
 	t := p.table("HELD", "PAUSED", "BY", "REASON", "HALTED", "BY BATCH", "POLICY", "VERSION")
-	for _, c := range list {
+	for i, c := range append(desks.Values(whole), list...) {
 		scope := "everything"
-		if !c.All {
+		if i < len(whole) {
+			scope = fmt.Sprintf("all of shard %d", whole[i].Shard)
+		} else if !c.All {
 			scope = lane(c.Service)
 		}
 		t.row(alarm(c.Closed()), scope, when(c.PausedAt), c.PausedBy.Actor, strings.TrimSpace(c.PausedBy.Reason+" "+c.HaltReason), when(c.HaltedAt), c.HaltedBy, c.Policy, c.Version)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/store"
 )
 
@@ -20,7 +21,7 @@ func (a *app) list() *cobra.Command {
 	var q store.ListQuery
 	var after, tag string
 	var states []string
-	var all bool
+	var final bool
 	c := &cobra.Command{
 		Use: "list [flags]", Short: "Batches by age, open ones unless asked otherwise",
 		Long: `Lists batches, the oldest first. Without --state, --tag, --quarantined or --all it lists what is open.
@@ -32,14 +33,15 @@ never shown. The JSON is an object with "batches", each a batch.Record, and "nex
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(batch.States()))
 	f.StringVar(&tag, "tag", "", "only with this tag: `NAME=VALUE`, or a value under any name; final ones, too")
 	f.BoolVar(&q.Quarantined, "quarantined", false, "only what a policy set aside")
-	f.BoolVar(&all, "all", false, "final ones, too")
+	f.BoolVar(&final, "all", false, "final ones, too")
 	f.DurationVar(&q.OlderThan, "older-than", 0, "at least this old")
 	f.DurationVar(&q.NewerThan, "newer-than", 0, "younger than this")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
 	complete(c, "state", words(batch.States()))
-	return a.command(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		if q.Service, err = a.only(ctx, db, c, "service"); err != nil {
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) (err error) {
+		where, service, err := a.only(ctx, all, c, "service")
+		if q.Service = service; err != nil {
 			return err
 		}
 		if q.States, err = parse[batch.State](states); err != nil {
@@ -51,8 +53,11 @@ never shown. The JSON is an object with "batches", each a batch.Record, and "nex
 			}
 		}
 		q.After = store.Cursor(after)
-		q.Open = len(states) == 0 && tag == "" && !q.Quarantined && !all
-		recs, next, err := db.desk.List(ctx, q)
+		q.Open = len(states) == 0 && tag == "" && !q.Quarantined && !final
+		recs, next, err := listed(ctx, where, q.Bounded().Limit, desks.ByAge, func(r batch.Record) store.Cursor { return store.CursorAfter(r.CreatedAt, string(r.ID)) },
+			func(ctx context.Context, db *database) ([]batch.Record, store.Cursor, error) {
+				return db.desk.List(ctx, q)
+			})
 		if err != nil {
 			return err
 		}

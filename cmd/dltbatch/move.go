@@ -100,7 +100,7 @@ func (a *app) opens(ctx context.Context, from *database, to string) (m *moving.M
 	done = func() {}
 	other := &database{}
 	if to != "" {
-		t := a.target
+		t := from.t
 		t.dsn = to
 		if other, err = a.open(ctx, t); err != nil {
 			return nil, done, err
@@ -112,7 +112,7 @@ func (a *app) opens(ctx context.Context, from *database, to string) (m *moving.M
 		return nil, func() {}, fmt.Errorf("%w: a schema of PostgreSQL can be moved, and no SQLite file: copy that, while nobody uses it", errUsage)
 	}
 	said := ""
-	m, err = moving.New(from.pool, other.pool, *a.target.options(), func(text string) {
+	m, err = moving.New(from.pool, other.pool, *from.t.options(), func(text string) {
 		if text != said {
 			said = text
 			a.progress("  " + text)

@@ -22,6 +22,7 @@ type target struct {
 	dsn, schema, prefix string
 	// create allows to make a missing SQLite file.
 	create bool
+	pool   *pgxpool.Pool // of a database that is open, with the same dsn; nil: none is
 }
 
 func (t target) options() *postgres.Options {
@@ -45,6 +46,10 @@ type database struct {
 	pool  *pgxpool.Pool // of PostgreSQL
 	file  *sql.DB       // of SQLite
 	close func()
+
+	t     target
+	shard func(context.Context) (store.Shard, error) // which it is; nil: it cannot be one
+	down  error                                      // why a shard is left out
 }
 
 // Bounds of the connections to PostgreSQL.
@@ -65,7 +70,29 @@ func open(ctx context.Context, t target) (*database, error) {
 		}
 		return openFile(path, t.create)
 	}
-	config, err := pgxpool.ParseConfig(t.dsn)
+	pool, closed := t.pool, func() {}
+	if pool == nil {
+		var err error
+		if pool, err = connect(ctx, t.dsn); err != nil {
+			return nil, err
+		}
+		closed = pool.Close
+	}
+	st, err := native.New(pool, t.options())
+	if err != nil {
+		closed()
+		return nil, err
+	}
+	db, err := newDatabase(st, closed)
+	if err == nil {
+		db.pool, db.shard = pool, st.ReadShard
+	}
+	return db, err
+}
+
+// connect makes a pool of connections, which opens none yet.
+func connect(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the DSN cannot be read as PostgreSQL's; it is not shown, since it may hold a password", errUsage)
 	}
@@ -76,20 +103,7 @@ func open(ctx context.Context, t target) (*database, error) {
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "dltbatch command"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	st, err := native.New(pool, t.options())
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	db, err := newDatabase(st, pool.Close)
-	if err == nil {
-		db.pool = pool
-	}
-	return db, err
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 func newDatabase(st store.Store, closed func()) (*database, error) {

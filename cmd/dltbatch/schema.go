@@ -87,8 +87,12 @@ is to be migrated, or is too new. The JSON is an object with "have", "want" and 
 			return why
 		}),
 		a.plain(up, func(ctx context.Context, _ []string) error {
-			a.target.create = true
-			db, err := a.open(ctx, a.target)
+			t, err := a.target()
+			if err != nil {
+				return err
+			}
+			t.create = true
+			db, err := a.open(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -111,10 +115,14 @@ is to be migrated, or is too new. The JSON is an object with "have", "want" and 
 }
 
 func (a *app) writeSQL() error {
-	if a.target.dsn == "" {
+	t, err := a.target()
+	if err != nil {
+		return err
+	}
+	if t.dsn == "" {
 		return fmt.Errorf("%w: say which database: give --dsn, or set DLTBATCH_DSN", errUsage)
 	}
-	files, err := a.target.migrations()
+	files, err := t.migrations()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/operator"
 )
 
@@ -27,8 +28,9 @@ var kindsKnown = []batch.ErrorKind{
 	batch.KindInvalid, batch.KindExhausted, batch.KindCancelled, batch.KindGivenUp,
 }
 
-// filtering gives a command the flags of a filter. read sets the filter by them.
-func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(context.Context, *database) error) {
+// filtering gives a command the flags of a filter. read sets the filter by them, and returns the
+// databases to ask.
+func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(context.Context, *databases) (*databases, error)) {
 	var tag string
 	var states, kinds, causes []string
 	f := c.Flags()
@@ -42,23 +44,23 @@ func (a *app) filtering(c *cobra.Command, to *operator.Filter) (read func(contex
 	complete(c, "state", words(batch.States()))
 	complete(c, "error", asText(kindsKnown))
 	complete(c, "cause", asText(causesKnown))
-	return func(ctx context.Context, db *database) (err error) {
-		if to.Service, err = a.only(ctx, db, c, "service"); err != nil {
-			return err
+	return func(ctx context.Context, all *databases) (where *databases, err error) {
+		if where, to.Service, err = a.only(ctx, all, c, "service"); err != nil {
+			return nil, err
 		}
 		if f.Changed("tag") {
 			if to.Tag, err = batch.ParseTag(tag); err != nil {
-				return fmt.Errorf("%w: %w", errUsage, err)
+				return nil, fmt.Errorf("%w: %w", errUsage, err)
 			}
 		}
 		if to.States, err = parse[batch.State](states); err != nil {
-			return err
+			return nil, err
 		}
 		if to.Kinds, err = known("kind of error", kindsKnown, kinds); err != nil {
-			return err
+			return nil, err
 		}
 		to.Causes, err = known("cause", causesKnown, causes)
-		return err
+		return where, err
 	}
 }
 
@@ -144,17 +146,19 @@ operator.Searched. Payloads are never shown.`,
 	f.IntVar(&q.Attempts, "attempts", 0, "at least so many attempts")
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.DurationVar(&q.Within, "within", 0, "how long to search (default 2s)")
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
+	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
 		if len(args) > 0 {
-			return a.lookup(ctx, db, c, args[0], q.Limit)
+			return a.lookup(ctx, all, c, args[0], q.Limit)
 		}
-		if err := read(ctx, db); err != nil {
-			return err
-		}
-		found, err := db.desk.Search(ctx, q)
+		where, err := read(ctx, all)
 		if err != nil {
 			return err
 		}
+		answers, err := ask(ctx, where, func(ctx context.Context, db *database) (operator.Searched, error) { return db.desk.Search(ctx, q) })
+		if err != nil {
+			return err
+		}
+		found := desks.Searched(desks.Values(answers), q.Limit)
 		return a.print(found, func(p *page) {
 			p.batches(found.Batches)
 			if found.Incomplete {
@@ -165,7 +169,7 @@ operator.Searched. Payloads are never shown.`,
 }
 
 // lookup shows the batches, orders and lanes that a text names.
-func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text string, limit int) error {
+func (a *app) lookup(ctx context.Context, all *databases, c *cobra.Command, text string, limit int) error {
 	for _, flag := range []string{"service", "tag", "state", "error", "cause", "older-than", "newer-than", "trace", "attempts", "within"} {
 		if c.Flags().Changed(flag) {
 			return fmt.Errorf("%w: --%s is for a search without a TEXT", errUsage, flag)
@@ -177,10 +181,13 @@ func (a *app) lookup(ctx context.Context, db *database, c *cobra.Command, text s
 	if !c.Flags().Changed("limit") {
 		limit = 20
 	}
-	found, err := db.desk.Lookup(ctx, text, limit)
+	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Lookup, error) {
+		return db.desk.Lookup(ctx, text, limit)
+	})
 	if err != nil {
 		return err
 	}
+	found := desks.Lookup(desks.Values(answers))
 	return a.print(found, func(p *page) { p.hits(found) })
 }
 

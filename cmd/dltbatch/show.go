@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -29,70 +30,74 @@ func (n *naming) flags(c *cobra.Command) {
 
 // stored is find for a command about what retention removes with a batch, or that acts upon the
 // batch.
-func (n *naming) stored(ctx context.Context, db *database, args []string) (batch.Record, error) {
-	rec, err := n.find(ctx, db, args)
+func (n *naming) stored(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
+	db, rec, err := n.find(ctx, all, args)
 	if err == nil && !rec.PrunedAt.IsZero() {
 		err = fmt.Errorf("%w: retention removed batch %s at %s, after it had ended as %s: \"show\" has its outcome",
 			batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 80), when(rec.PrunedAt), rec.State)
 	}
-	return rec, err
+	return db, rec, err
 }
 
-// find returns the batch that the first of args, or flags, name, or its tombstone after
-// retention removed it (PrunedAt).
-func (n *naming) find(ctx context.Context, db *database, args []string) (batch.Record, error) {
+// find returns the batch that the first of args, or flags, name, or its tombstone after retention
+// removed it (PrunedAt); and its database.
+func (n *naming) find(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
 	byChange := n.c.Flags().Changed("data-change-id")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
-		return batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
+		return nil, batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
 	}
-	in, err := n.a.only(ctx, db, n.c, "service")
+	where, in, err := n.a.only(ctx, all, n.c, "service")
 	if err != nil {
-		return batch.Record{}, err
+		return nil, batch.Record{}, err
 	}
 	if !byChange {
-		rec, err := db.desk.Batch(ctx, args[0])
+		db, rec, err := where.batch(ctx, args[0])
 		if err == nil && in != nil && rec.Service != *in {
 			err = fmt.Errorf("%w: batch %s is not in this lane", batch.ErrNotFound, batch.Excerpt(rec.Key.String(), 160))
 		}
-		return rec, err
+		return db, rec, err
 	}
-	q := store.FindQuery{DataChangeID: n.change, Service: in}
-	recs, _, err := db.desk.Find(ctx, q)
+	found, err := ask(ctx, where, func(ctx context.Context, db *database) ([]batch.Record, error) {
+		recs, _, err := db.desk.Find(ctx, store.FindQuery{DataChangeID: n.change, Service: in})
+		return recs, err
+	})
+	if err != nil {
+		return nil, batch.Record{}, err
+	}
+	var db *database
+	var recs []batch.Record
+	for _, f := range desks.Good(found) {
+		if len(f.Value) > 0 {
+			db, recs = where.list[f.Shard], append(recs, f.Value...)
+		}
+	}
 	switch {
-	case err != nil:
-		return batch.Record{}, err
 	case len(recs) == 0:
-		return batch.Record{}, fmt.Errorf("%w: no batch has the key %s", batch.ErrNotFound, batch.Excerpt(n.change, 64))
+		return nil, batch.Record{}, fmt.Errorf("%w: no batch has the key %s", batch.ErrNotFound, batch.Excerpt(n.change, 64))
 	case len(recs) > 1:
 		var lanes []string
 		for _, rec := range recs {
 			lanes = append(lanes, lane(rec.Service))
 		}
-		return batch.Record{}, fmt.Errorf("%w: batches of several lanes have this key: %s; give --service, too", errUsage, strings.Join(lanes, ", "))
+		return nil, batch.Record{}, fmt.Errorf("%w: batches of several lanes have this key: %s; give --service, too", errUsage, strings.Join(lanes, ", "))
 	}
-	return recs[0], nil
+	return db, recs[0], nil
 }
 
-// lane returns the lane that a text names, whole or by the beginning of its name and of no other;
-// a text that names none is taken as it stands, and the answer about it is empty.
-func (db *database) lane(ctx context.Context, text string) (batch.ServiceID, error) {
-	lane, _, err := db.desk.Lane(ctx, text)
-	return lane, err
-}
-
-// only returns the lane of a flag that selects by one; nil where the flag was not given. Where the
-// text is the beginning of its name, people are told which lane it is.
-func (a *app) only(ctx context.Context, db *database, c *cobra.Command, flag string) (*batch.ServiceID, error) {
+// only returns the lane of a flag that selects by one, and the database to ask; nil, and all, where
+// the flag was not given. Where the text is the beginning of its name, people are told which lane it
+// is.
+func (a *app) only(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {
-		return nil, nil //nolint:nilnil // no condition is no error
+		return all, nil, nil
 	}
 	text := f.Value.String()
-	only, err := db.lane(ctx, text)
+	db, only, _, err := all.lane(ctx, text)
 	if err == nil && string(only) != text && !a.json {
 		a.tell(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
 	}
-	return &only, err
+	return &databases{a: a, list: []*database{db}}, &only, err
 }
 
 // shown is an answer of show.
@@ -114,8 +119,8 @@ answered, doubts, acts of people, the outcome, and what is due. The JSON is an o
 batch ended and when, with "pruned_at".`,
 	}
 	n.flags(c)
-	return a.command(c, func(ctx context.Context, db *database, args []string) error {
-		rec, err := n.find(ctx, db, args)
+	return a.over(c, func(ctx context.Context, all *databases, args []string) error {
+		db, rec, err := n.find(ctx, all, args)
 		if err != nil {
 			return err
 		}

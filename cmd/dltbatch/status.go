@@ -9,6 +9,7 @@ import (
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/batch/autobatch/order"
+	"github.com/dltbatch/dltbatch/internal/desks"
 	"github.com/dltbatch/dltbatch/operator"
 	"github.com/dltbatch/dltbatch/store"
 )
@@ -37,22 +38,57 @@ keeps it: look at the age first. --refresh counts now, where the counts are olde
 too soon after the last count. The JSON is store.Stats with the incidents and the flow.`,
 	}
 	c.Flags().BoolVar(&refresh, "refresh", false, "count now")
-	return a.command(c, func(ctx context.Context, db *database, _ []string) error {
-		s, err := db.stats(ctx, refresh)
+	return a.over(c, func(ctx context.Context, all *databases, _ []string) error {
+		answers, err := ask(ctx, all, func(ctx context.Context, db *database) (operator.Situation, error) {
+			s, err := db.stats(ctx, refresh)
+			if err != nil {
+				return operator.Situation{}, err
+			}
+			now, err := db.situation(ctx)
+			now.Stats = s
+			return now, err
+		})
 		if err != nil {
 			return err
 		}
-		now, err := db.situation(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(status{wrongIn(now), operator.FlowOf(s), s}, func(p *page) {
+		now, answer := joined(all, answers, func(s operator.Situation) status { return status{wrongIn(s), operator.FlowOf(s.Stats), s.Stats} })
+		return a.print(answer, func(p *page) {
 			p.line("%s", string(now.State))
 			p.line("")
 			p.incidents(now.Incidents)
-			p.status(s)
+			p.status(now.Stats)
+			if all.several() {
+				p.line("")
+				p.shards(answers)
+			}
 		})
 	})
+}
+
+// shards has a line for each shard.
+func (p *page) shards(answers []desks.Answer[operator.Situation]) {
+	t := p.table("SHARD", "STATE", "OPEN", "LANES", "OLDEST", "BECOME FINAL", "NEED A DECISION", "INSTANCES")
+	for _, x := range answers {
+		if x.Err != nil {
+			t.row(red, x.Shard, "did not answer", "", "", "", "", "", "")
+			continue
+		}
+		s := x.Value.Stats
+		open, live, oldest := 0, 0, ""
+		for _, n := range s.Open {
+			open += n
+		}
+		for _, i := range s.Instances {
+			if i.Live {
+				live++
+			}
+		}
+		if !s.Oldest.IsZero() {
+			oldest = age(s.At.Sub(s.Oldest))
+		}
+		t.row(alarm(x.Value.State != operator.StateWell), x.Shard, string(x.Value.State), open, s.Lanes, oldest, operator.PerSecond(operator.FlowOf(s).Final), s.Undecided, live)
+	}
+	t.end()
 }
 
 // status is an answer of status.
@@ -79,7 +115,11 @@ func (p *page) status(s store.Stats) {
 	for _, n := range s.Open {
 		open += n
 	}
-	t.row(plain, "counted", age(s.Age)+" ago, by "+s.By)
+	by := ""
+	if s.By != "" {
+		by = ", by " + s.By
+	}
+	t.row(plain, "counted", age(s.Age)+" ago"+by)
 	t.row(plain, "open batches", fmt.Sprintf("%d in %d lanes", open, s.Lanes))
 	for _, state := range batch.States() {
 		if n := s.Open[state]; n > 0 {

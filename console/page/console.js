@@ -54,11 +54,11 @@ function suggest(field, list) {
     if (chosen && found.length === 1) location.href = found[0];
     else if (chosen) field.form.requestSubmit();
     else if (words) timer = setTimeout(async () => {
-      const answer = await fetch('search.json?q=' + encodeURIComponent(words)).catch(() => null);
+      const answer = await fetch(new URL('search.json?q=' + encodeURIComponent(words), field.form.action)).catch(() => null);
       if (!answer?.ok || field.value.trim() !== words) return;
       hits = new Map();
       list.replaceChildren(...(await answer.json()).hits.map(h => {
-        hits.set(h.name, [...hits.get(h.name) ?? [], h.href]);
+        hits.set(h.name, [...hits.get(h.name) ?? [], new URL(h.href, field.form.action).href]);
         return new Option([h.what, h.lane, h.state].filter(Boolean).join(', '), h.name);
       }));
     }, 150);

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// databases are all shards of a set in the order of their numbers (package shards), or one database
+// that may be no shard.
+type databases struct {
+	a       *app
+	list    []*database
+	told    []int // the shards that failed
+	missing []int // those of them that were asked: the answer is without them
+}
+
+// several reports whether these are shards.
+func (all *databases) several() bool { return len(all.list) > 1 }
+
+// errPart says that an answer has not all shards.
+var errPart = errors.New("the answer is not whole")
+
+// shardLimit bounds how long a command waits for a server before it goes on without the shard.
+const shardLimit = 15 * time.Second
+
+// targets are the databases that the command line names: as many schemas as data source names, or
+// one of either for all.
+func (a *app) targets() ([]target, error) {
+	dsns, schemas := a.dsns, a.schemas
+	if len(dsns) == 0 {
+		for line := range strings.Lines(a.env("DLTBATCH_DSN")) {
+			if line = strings.TrimSpace(line); line != "" {
+				dsns = append(dsns, line)
+			}
+		}
+	}
+	if len(dsns) == 0 {
+		dsns = []string{""}
+	}
+	if len(schemas) == 0 {
+		schemas = []string{""}
+	}
+	n := max(len(dsns), len(schemas))
+	if len(dsns) != n && len(dsns) > 1 || len(schemas) != n && len(schemas) > 1 {
+		return nil, fmt.Errorf("%w: %d data source names and %d schemas: give as many of both, or one of either for all", errUsage, len(dsns), len(schemas))
+	}
+	list := make([]target, n)
+	for i := range list {
+		list[i] = target{dsn: dsns[min(i, len(dsns)-1)], schema: schemas[min(i, len(schemas)-1)], prefix: a.prefix}
+	}
+	return list, nil
+}
+
+// target is the one database of a command that works on one.
+func (a *app) target() (target, error) {
+	if len(a.at) > 1 {
+		return target{}, fmt.Errorf("%w: the command works on one database: give one data source name and one schema, of one shard", errUsage)
+	}
+	return a.at[0], nil
+}
+
+// over is a command over all databases that the command line names.
+func (a *app) over(c *cobra.Command, do func(ctx context.Context, all *databases, args []string) error) *cobra.Command {
+	return a.plain(c, func(ctx context.Context, args []string) error {
+		all, err := a.openAll(ctx)
+		if err != nil {
+			return err
+		}
+		defer all.close()
+		if err := do(ctx, all, args); err != nil {
+			return err
+		}
+		return all.part("")
+	})
+}
+
+// part is the error of an answer without the shards that failed; nil where it has all.
+func (all *databases) part(then string) error {
+	if len(all.missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s did not answer%s", errPart, desks.Named(all.missing, len(all.list)), then)
+}
+
+func (all *databases) close() {
+	for _, db := range slices.Backward(all.list) { // the first of those on one pool closes it
+		if db.close != nil {
+			db.close()
+		}
+	}
+}
+
+// openAll opens all databases. Of several it reads which shards they are: all of one set, in the
+// order of their numbers. One that fails is told and left out.
+func (a *app) openAll(ctx context.Context) (*databases, error) {
+	all := &databases{a: a}
+	if len(a.at) == 1 {
+		db, err := a.open(ctx, a.at[0])
+		if err != nil {
+			return nil, err
+		}
+		db.t, all.list = a.at[0], []*database{db}
+		return all, nil
+	}
+	pools := map[string]*pgxpool.Pool{}
+	for _, t := range a.at {
+		t.pool = pools[t.dsn]
+		db, err := a.open(ctx, t)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		db.t = t
+		pools[t.dsn], all.list = db.pool, append(all.list, db)
+	}
+	limited, cancel := context.WithTimeout(ctx, shardLimit)
+	defer cancel()
+	found := desks.Ask(limited, all.list, func(ctx context.Context, db *database) (store.Shard, error) {
+		if db.shard == nil {
+			return store.Shard{}, fmt.Errorf("%w: only schemas of PostgreSQL are shards: give one data source name", errUsage)
+		}
+		return db.shard(ctx)
+	})
+	set := ""
+	for _, f := range found {
+		have := f.Value
+		if f.Err == nil && have != (store.Shard{Set: cmp.Or(set, have.Set), Number: f.Shard, Of: len(found)}) {
+			f.Err = fmt.Errorf("%w: database %d is %s; give all shards of one set, in the order of their numbers", errUsage, f.Shard+1, have)
+		}
+		set = cmp.Or(set, have.Set)
+		if errors.Is(f.Err, errUsage) || ctx.Err() != nil {
+			all.close()
+			return nil, cmp.Or(ctx.Err(), f.Err)
+		}
+		all.list[f.Shard].down = f.Err
+	}
+	if tell(all, found); len(all.told) == len(all.list) {
+		all.close()
+		all.missing = all.told
+		return nil, all.part("")
+	}
+	return all, nil
+}
+
+// tell tells of shards that failed, each once.
+func tell[T any](all *databases, answers []desks.Answer[T]) {
+	for _, x := range answers {
+		if x.Err != nil && !slices.Contains(all.told, x.Shard) {
+			all.told = append(all.told, x.Shard)
+			all.a.say(fmt.Sprintf("shard %d: %s", x.Shard, all.a.safe(x.Err)), exitCode(x.Err))
+		}
+	}
+}
+
+// ask asks all databases. It tells of shards that fail, and notes that they are missing; the error
+// is one that no other shard makes good: the question is wrong, or all failed.
+func ask[T any](ctx context.Context, all *databases, do func(ctx context.Context, db *database) (T, error)) ([]desks.Answer[T], error) {
+	answers := desks.Ask(ctx, all.list, func(ctx context.Context, db *database) (none T, err error) {
+		if db.down != nil {
+			return none, db.down
+		}
+		return do(ctx, db)
+	})
+	for _, x := range answers {
+		if ctx.Err() != nil || x.Err != nil && (!all.several() || errors.Is(x.Err, errUsage) || errors.Is(x.Err, batch.ErrInvalidInput)) {
+			return nil, cmp.Or(x.Err, ctx.Err())
+		}
+	}
+	tell(all, answers)
+	all.missing = nil
+	for _, x := range answers {
+		if x.Err != nil {
+			all.missing = append(all.missing, x.Shard)
+		}
+	}
+	if len(all.missing) == len(answers) {
+		return nil, all.part("")
+	}
+	return answers, nil
+}
+
+// shardAnswers is an answer with one of each shard.
+type shardAnswers[T any] struct {
+	Shards []desks.Answer[T] `json:"shards"`
+}
+
+// joined is what is wrong in all databases, and the answer that --json prints: that of the one, or of
+// each shard, with what is wrong in all of them.
+func joined[T any](all *databases, answers []desks.Answer[operator.Situation], of func(operator.Situation) T) (operator.Situation, any) {
+	if !all.several() {
+		return answers[0].Value, of(answers[0].Value)
+	}
+	now := desks.Situation(answers, func(_ int, page string) string { return page })
+	list := shardsWrong[T]{wrong: wrongIn(now)}
+	for _, x := range desks.Good(answers) {
+		list.Shards = append(list.Shards, desks.Answer[T]{Shard: x.Shard, Value: of(x.Value)})
+	}
+	return now, list
+}
+
+// shardsWrong is shardAnswers with what is wrong in all shards.
+type shardsWrong[T any] struct {
+	wrong
+	shardAnswers[T]
+}
+
+// of is the database of a lane.
+func (all *databases) of(lane batch.ServiceID) (*database, error) {
+	if !all.several() {
+		return all.list[0], nil
+	}
+	n := store.ShardOf(lane, len(all.list))
+	if err := all.list[n].down; err != nil {
+		return nil, fmt.Errorf("the lane belongs to shard %d: %w", n, err)
+	}
+	return all.list[n], nil
+}
+
+// lane is the lane that a text names, whole or by the beginning of its name and of no other, and
+// its database. A text that names none is taken as it stands, and known is false.
+func (all *databases) lane(ctx context.Context, text string) (db *database, lane batch.ServiceID, known bool, err error) {
+	lane = batch.ServiceID(text)
+	db, err = all.of(lane)
+	if !all.several() {
+		lane, known, err = db.desk.Lane(ctx, text)
+		return db, lane, known, err
+	}
+	if err == nil {
+		if known, err = db.desk.KnowsLane(ctx, lane); known || err != nil {
+			return db, lane, known, err
+		}
+	}
+	type named struct {
+		lane  batch.ServiceID
+		known bool
+		many  *operator.AmbiguousError
+	}
+	answers, failed := ask(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+		n.lane, n.known, err = db.desk.Lane(ctx, text)
+		if errors.As(err, &n.many) {
+			err = nil
+		}
+		return n, err
+	})
+	if failed != nil {
+		return nil, lane, false, failed
+	}
+	e := &operator.AmbiguousError{What: "lane", Text: text}
+	for _, x := range desks.Good(answers) {
+		switch n := x.Value; {
+		case n.many != nil:
+			e.Names, e.More = append(e.Names, n.many.Names...), e.More || n.many.More
+		case n.known:
+			db, lane, known = all.list[x.Shard], n.lane, true
+			e.Names = append(e.Names, string(n.lane))
+		}
+	}
+	if len(e.Names) > 1 {
+		return nil, batch.ServiceID(text), false, e
+	}
+	if known {
+		err = nil
+	}
+	return db, lane, known, err
+}
+
+// batch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in one, and
+// its database.
+func (all *databases) batch(ctx context.Context, text string) (*database, batch.Record, error) {
+	if !all.several() {
+		rec, err := all.list[0].desk.Batch(ctx, text)
+		return all.list[0], rec, err
+	}
+	type named struct {
+		rec  *batch.Record
+		many *operator.AmbiguousError
+		none error
+	}
+	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+		rec, err := db.desk.Batch(ctx, text)
+		switch {
+		case err == nil:
+			n.rec = &rec
+		case errors.Is(err, batch.ErrNotFound):
+			n.none, err = err, nil
+		case errors.As(err, &n.many):
+			err = nil
+		}
+		return n, err
+	})
+	if err != nil {
+		return nil, batch.Record{}, err
+	}
+	var found []desks.Answer[named]
+	e, none, whole := &operator.AmbiguousError{What: "batch", Text: text}, error(nil), -1
+	for _, x := range desks.Good(answers) {
+		switch n := x.Value; {
+		case n.many != nil:
+			e.Names, e.More, e.Key = append(e.Names, n.many.Names...), e.More || n.many.More, e.Key || n.many.Key
+		case n.rec != nil:
+			if string(n.rec.ID) == text {
+				if whole >= 0 {
+					return nil, batch.Record{}, fmt.Errorf("%w: lanes of several shards have a batch of this id: give --service, too", errUsage)
+				}
+				whole = len(found)
+			}
+			found = append(found, x)
+			e.Names, e.Key = append(e.Names, string(n.rec.ID)), e.Key || n.rec.DataChangeID == text
+		default:
+			none = n.none
+		}
+	}
+	switch {
+	case whole >= 0:
+		found = found[whole : whole+1]
+	case len(e.Names) > 1:
+		return nil, batch.Record{}, e
+	case len(found) == 0:
+		return nil, batch.Record{}, cmp.Or(none, batch.ErrNotFound)
+	}
+	return all.list[found[0].Shard], *found[0].Value.rec, nil
+}
+
+// listed is one page of a list of all databases, and where it goes on. of is the cursor behind an
+// entry; nil takes the cursor of the database whose page ends first, which all understand.
+func listed[T any](ctx context.Context, all *databases, limit int, compare func(a, b T) int, of func(T) store.Cursor,
+	list func(context.Context, *database) ([]T, store.Cursor, error),
+) ([]T, store.Cursor, error) {
+	type part struct {
+		rows []T
+		next store.Cursor
+	}
+	answers, err := ask(ctx, all, func(ctx context.Context, db *database) (p part, err error) {
+		p.rows, p.next, err = list(ctx, db)
+		return p, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	parts := desks.Values(answers)
+	if len(answers) == 1 {
+		return parts[0].rows, parts[0].next, nil
+	}
+	pages, more := make([][]T, len(parts)), make([]bool, len(parts))
+	for i, p := range parts {
+		pages[i], more[i] = p.rows, p.next != ""
+	}
+	page, end, goesOn := desks.Page(pages, more, limit, compare)
+	switch {
+	case !goesOn:
+		return page, "", nil
+	case of == nil:
+		return page, parts[end].next, nil
+	}
+	return page, of(page[len(page)-1]), nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// overShards is a person before the command over n shards, with a batch in each of some lanes.
+func overShards(t *testing.T, n int) *screen {
+	s := &screen{T: t}
+	for range n {
+		s.shards = append(s.shards, memory.New())
+	}
+	return s
+}
+
+// all are arguments that name all shards.
+func (s *screen) all(args ...string) []string {
+	for i := range s.shards {
+		args = append(args, fmt.Sprint("--schema=", i))
+	}
+	return args
+}
+
+// put adds a batch to the shard of its lane.
+func (s *screen) put(service batch.ServiceID, id batch.ID) {
+	s.Helper()
+	st := s.shards[store.ShardOf(service, len(s.shards))]
+	require.NoError(s, st.Add(s.Context(), batch.Batch{Service: service, ID: id, DataChangeID: "key of " + string(id), Payload: []byte("x")}))
+}
+
+// laneIn is a lane of a shard.
+func (s *screen) laneIn(shard int) string {
+	for i := 0; ; i++ {
+		if lane := fmt.Sprint("lane-", i); store.ShardOf(batch.ServiceID(lane), len(s.shards)) == shard {
+			return lane
+		}
+	}
+}
+
+// Lists have the rows of all shards in one order, page by page; a text names what it names in all of
+// them; acts go to the shard of the lane or of the batch.
+func TestSeveral(t *testing.T) {
+	s := overShards(t, 4)
+	var ids []string
+	for i := range 12 {
+		id := fmt.Sprintf("%02d-batch", i)
+		s.put(batch.ServiceID(s.laneIn(i*7%4)), batch.ID(id))
+		ids = append(ids, id)
+		time.Sleep(time.Microsecond)
+	}
+	var got []string
+	for after := ""; ; {
+		page := reads[batches](s, s.all("list", "--limit=5", "--after="+after)...)
+		for _, r := range page.Batches {
+			got = append(got, string(r.ID))
+		}
+		if after = string(page.Next); after == "" {
+			break
+		}
+	}
+	assert.Equal(t, ids, got)
+	var lanes []string
+	for page := reads[laneList](s, s.all("lanes", "--limit=3")...); ; page = reads[laneList](s, s.all("lanes", "--limit=3", "--after="+string(*page.Next))...) {
+		for _, l := range page.Lanes {
+			lanes = append(lanes, string(l.Service))
+		}
+		if page.Next == nil {
+			break
+		}
+	}
+	assert.ElementsMatch(t, []string{s.laneIn(0), s.laneIn(1), s.laneIn(2), s.laneIn(3)}, lanes)
+	assert.IsIncreasing(t, lanes)
+
+	assert.Contains(t, s.does(s.all("show", "07")...), "07-batch")
+	assert.Contains(t, s.does(s.all("show", "--data-change-id", "key of 07-batch")...), "07-batch")
+	assert.Contains(t, s.fails(exitUsage, s.all("show", "0")...), `"0" is the beginning of more than one batch`)
+	assert.Contains(t, s.fails(exitNotFound, s.all("show", "nothing")...), "no id is nothing")
+	assert.Contains(t, s.fails(exitUsage, s.all("history", "--lane", "lane-")...), "more than one lane")
+	for _, text := range []string{"03", "key of 03", s.laneIn(1)} {
+		assert.Contains(t, s.does(s.all("search", text)...), s.laneIn(3*7%4), text)
+	}
+	assert.Equal(t, 3, strings.Count(s.does(s.all("search", "--limit=3")...), "-batch"))
+
+	s.does(s.all("cancel", "05-batch", "--reason=r", "--yes")...)
+	assert.Equal(t, batch.Rejected, reads[shown](s, s.all("show", "05-batch")...).Batch.State)
+	s.does(s.all("pause", s.laneIn(2), "--reason=r", "--yes")...)
+	control, err := s.shards[2].Control(t.Context(), batch.Only(batch.ServiceID(s.laneIn(2))))
+	require.NoError(t, err)
+	assert.False(t, control.PausedAt.IsZero())
+	paused := reads[shardAnswers[batch.Control]](s, s.all("pause", "--all", "--reason=r", "--yes")...)
+	require.Len(t, paused.Shards, 4)
+	assert.Equal(t, 3, paused.Shards[3].Shard)
+	assert.Contains(t, s.does(s.all("lanes")...), "all of shard 3")
+	assert.Equal(t, 1, strings.Count(s.does(s.all("causes")...), "All shards: Everything is paused"))
+	_, err = s.shards[1].Control(t.Context(), batch.Everything())
+	require.NoError(t, err)
+	assert.Contains(t, s.fails(exitUsage, s.all("resume", "--all", "--seen=1", "--reason=r", "--yes")...), "--seen")
+	s.does(s.all("resume", "--all", "--reason=r", "--yes")...)
+	assert.Contains(t, s.fails(exitRefused, s.all("resume", "--all", "--reason=r", "--yes")...), "is not paused")
+	var acts []string
+	for _, a := range reads[historyList](s, s.all("history")...).History {
+		acts = append(acts, string(a.Action))
+	}
+	assert.Len(t, acts, 2+4+4)
+
+	state := reads[shardsWrong[status]](s, s.all("status", "--refresh")...)
+	require.Len(t, state.Shards, 4)
+	text := s.does(s.all("status")...)
+	assert.Regexp(t, `open batches +11 in 4 lanes`, text)
+	assert.Regexp(t, `(?m)^3 +`, text)
+	assert.Contains(t, s.does(s.all("instances")...), "SHARD")
+	doctor := s.typed("", s.all("doctor")...)
+	assert.Contains(t, doctor.out, "all shards")
+	assert.Contains(t, s.fails(exitUsage, s.all("prune", "--older-than=24h", "--yes")...), "one database")
+}
+
+// A shard that fails is said first, and the others are shown. What needs its answer is refused.
+func TestAShardThatIsDown(t *testing.T) {
+	s := overShards(t, 4)
+	s.down = 2
+	for i := range 4 {
+		s.put(batch.ServiceID(s.laneIn(i)), batch.ID(fmt.Sprint("batch-", i)))
+	}
+	for _, args := range [][]string{{"list"}, {"lanes"}, {"status"}, {"causes"}, {"search", "batch-"}, {"instances"}, {"history"}, {"show", "batch-1"}} {
+		got := s.typed("", s.all(args...)...)
+		assert.Equal(t, exitFailed, got.code, args)
+		assert.True(t, strings.HasPrefix(got.err, "dltbatch: shard 2: connection refused\n"), got.err)
+		assert.Contains(t, got.err, "shard 2 did not answer", args)
+		if args[0] == "list" || args[0] == "search" || args[0] == "show" {
+			assert.Contains(t, got.out, "batch-1", args)
+		}
+	}
+	asJSON := s.typed("", s.all("list", "--json")...)
+	var said failure
+	require.NoError(t, json.NewDecoder(strings.NewReader(asJSON.err)).Decode(&said))
+	assert.Equal(t, failure{"shard 2: connection refused", exitFailed}, said)
+
+	assert.Contains(t, s.fails(exitFailed, s.all("cancel", "batch-1", "--reason=r", "--yes")...), "--service")
+	got := s.typed("", s.all("cancel", "batch-1", "--service="+s.laneIn(1), "--reason=r", "--yes")...)
+	assert.Equal(t, exitDone, got.code, got.err)
+	assert.Contains(t, s.fails(exitFailed, s.all("pause", s.laneIn(2), "--reason=r", "--yes")...), "the lane belongs to shard 2")
+	got = s.typed("", s.all("pause", s.laneIn(3), "--reason=r", "--yes")...)
+	assert.Equal(t, exitDone, got.code, got.err)
+}
+
+// Shards in another order, too few of them, and lists that do not fit are refused.
+func TestWrongShards(t *testing.T) {
+	s := overShards(t, 3)
+	assert.Contains(t, s.fails(exitUsage, "list", "--schema=1", "--schema=0", "--schema=2"), `database 1 is shard 1 of 3 of the set "pay"`)
+	assert.Contains(t, s.fails(exitUsage, "list", "--schema=0", "--schema=1"), "in the order of their numbers")
+	assert.Contains(t, s.fails(exitUsage, s.all("list", "--dsn=postgres://one", "--dsn=postgres://two")...), "2 data source names and 3 schemas")
+	s.dsn = "a.db\nb.db"
+	assert.Contains(t, s.fails(exitFailed, "list"), "no such database file")
+}
+
+// The console is over all shards: what is typed there leads to the shard.
+func TestConsoleOverShards(t *testing.T) {
+	s := overShards(t, 2)
+	s.put(batch.ServiceID(s.laneIn(1)), "b1")
+	at, stop := s.served(s.all()...)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	code, text := s.visit(client, http.MethodGet, at.URL+"search?q=b1", "", nil)
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, "shard 1 of 2")
+	exit, errs := stop()
+	assert.Equal(t, exitDone, exit, errs)
+}

@@ -1,0 +1,179 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/desks"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// shardTime bounds how long a page about all shards waits for one of them.
+const shardTime = 4 * time.Second
+
+// NewShards returns the console of all shards of a set (package shards), with their stores in the
+// order of their numbers. Its first page and its search are about all of them. Each shard has its
+// own pages below, at the path of its number; a link to a lane or a batch leads there. What one shard
+// does not answer hides nothing of the others. Options are those of all; the rest is as with [New].
+func NewShards(o *Options, stores ...store.Store) (*Console, error) {
+	if len(stores) == 0 {
+		return nil, fmt.Errorf("console: %w", &batch.InputError{Field: "stores", Value: "none", Want: "the stores of all shards"})
+	}
+	c, err := newConsole(o)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range stores {
+		one, err := New(s, o)
+		if err != nil {
+			return nil, fmt.Errorf("shard %d: %w", i, err)
+		}
+		one.set, one.name = c, fmt.Sprintf("shard %d of %d", i, len(stores))
+		c.shards = append(c.shards, one)
+	}
+	c.overview = newShared(c.readOverviews)
+	c.present = newShared(func(context.Context) (present, error) { return present{at: time.Now().UTC()}, nil })
+	return c, nil
+}
+
+// below hands a request to the console of the shard that its path begins with; false where it
+// begins with none.
+func (c *Console) below(w http.ResponseWriter, r *http.Request) bool {
+	first, rest, is := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	n, err := strconv.Atoi(first)
+	if !is || err != nil || n < 0 || n >= len(c.shards) || strconv.Itoa(n) != first {
+		return false
+	}
+	one, url := *r, *r.URL
+	url.Path, url.RawPath = "/"+rest, ""
+	one.URL = &url
+	c.shards[n].ServeHTTP(w, &one)
+	return true
+}
+
+// route is the page at a path.
+func (c *Console) route(path string) page {
+	p := route(path)
+	switch strings.TrimPrefix(path, "/") {
+	case "", "search", "search.json", "style.css", "console.js":
+	default:
+		if p != nil && c.shards != nil {
+			return inShard
+		}
+	}
+	return p
+}
+
+// shardsBody leads to the pages of the shards.
+type shardsBody struct{ Links []choice }
+
+// inShard leads to a page of the shard of its lane; where the page is about no lane, it has a link
+// for each shard.
+func inShard(_ context.Context, v *visit) (*answer, error) {
+	page := strings.TrimPrefix(v.r.URL.Path, "/")
+	if v.r.URL.RawQuery != "" {
+		page += "?" + v.r.URL.RawQuery
+	}
+	for _, name := range []string{"service", "lane"} {
+		if lane := v.q.Get(name); lane != "" || v.q.Has(name) && v.q.Get("id") != "" {
+			return &answer{to: fmt.Sprintf("%d/%s", store.ShardOf(batch.ServiceID(lane), len(v.shards)), page)}, nil
+		}
+	}
+	var b shardsBody
+	for i := range v.shards {
+		b.Links = append(b.Links, choice{Value: fmt.Sprintf("%d/%s", i, page), Title: fmt.Sprint("Shard ", i)})
+	}
+	return &answer{page: "shards", title: "Choose a shard", body: b}, nil
+}
+
+// ask asks all shards, and logs the errors of those that fail. The error is that all failed.
+func askShards[T any](ctx context.Context, c *Console, do func(context.Context, *Console) (T, error)) ([]desks.Answer[T], error) {
+	answers := desks.Ask(ctx, c.shards, func(ctx context.Context, one *Console) (T, error) {
+		ctx, cancel := context.WithTimeout(ctx, shardTime)
+		defer cancel()
+		return do(ctx, one)
+	})
+	var all []error
+	for _, a := range answers {
+		if a.Err != nil && ctx.Err() == nil {
+			c.log.ErrorContext(ctx, "console: a shard did not answer", slog.Int("shard", a.Shard), slog.Any("error", a.Err))
+			all = append(all, a.Err)
+		}
+	}
+	if len(all) == len(answers) {
+		return nil, errors.Join(all...)
+	}
+	return answers, ctx.Err()
+}
+
+// readOverviews joins the overviews of the shards.
+func (c *Console) readOverviews(ctx context.Context) (o overview, err error) {
+	o.shards, err = askShards(ctx, c, func(ctx context.Context, one *Console) (operator.Situation, error) {
+		of, _, err := one.overview.get(ctx)
+		return of.Situation, err
+	})
+	if err != nil {
+		return o, err
+	}
+	o.Situation = desks.Situation(o.shards, func(shard int, page string) string {
+		if page == "" {
+			return ""
+		}
+		return fmt.Sprintf("%d/%s", shard, page)
+	})
+	return o, nil
+}
+
+// lookup is what a text names, in all shards. missing names those that did not answer.
+func (c *Console) lookup(ctx context.Context, text string, limit int) (found operator.Lookup, missing string, err error) {
+	if c.shards == nil {
+		found, err = c.desk.Lookup(ctx, text, limit)
+		return found, "", err
+	}
+	answers, err := askShards(ctx, c, func(ctx context.Context, one *Console) (operator.Lookup, error) {
+		return one.desk.Lookup(ctx, text, limit)
+	})
+	if err != nil {
+		return found, "", err
+	}
+	return desks.Lookup(desks.Values(answers)), desks.Missing(answers), nil
+}
+
+// shardRow is a shard on the first page of all.
+type shardRow struct {
+	Number    int
+	Failed    bool
+	State     state
+	Open      int
+	Lanes     int
+	Oldest    time.Time
+	Final     string // a second
+	Instances int    // that are live
+}
+
+func (o overview) rows() (rows []shardRow) {
+	for _, a := range o.shards {
+		r, s := shardRow{Number: a.Shard, Failed: a.Err != nil}, a.Value.Stats
+		if !r.Failed {
+			r.State, r.Lanes, r.Oldest, r.Final = stateOf(overview{Situation: a.Value}), s.Lanes, s.Oldest, operator.PerSecond(operator.FlowOf(s).Final)
+		}
+		for _, n := range s.Open {
+			r.Open += n
+		}
+		for _, i := range s.Instances {
+			if i.Live {
+				r.Instances++
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}

@@ -1,0 +1,130 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/console"
+	"github.com/dltbatch/dltbatch/store"
+	"github.com/dltbatch/dltbatch/store/memory"
+)
+
+// downStore is the store of a server that is not reached.
+type downStore struct{ store.Store }
+
+var errDown = errors.New("connection refused: password=" + secret)
+
+func (downStore) ReadTexts(context.Context, store.TextKind, ...string) ([]store.Text, time.Time, error) {
+	return nil, time.Time{}, errDown
+}
+
+func (downStore) FindLanes(context.Context, store.FindLanesQuery) ([]batch.ServiceID, error) {
+	return nil, errDown
+}
+
+func (downStore) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
+	return store.Survey{}, errDown
+}
+
+// ofShards has a person look at the console of n shards; down is one that is not reached, or n.
+func ofShards(t *testing.T, n, down int) (p *person, stores []store.Store) {
+	p = &person{T: t, name: "ada", log: &strings.Builder{}}
+	over := make([]store.Store, n)
+	for i := range n {
+		stores = append(stores, memory.New())
+		if over[i] = stores[i]; i == down {
+			over[i] = downStore{stores[i]}
+		}
+	}
+	h, err := console.NewShards(&console.Options{Actor: byHeader, Title: "payments", Logger: slog.New(slog.NewTextHandler(p.log, nil))}, over...)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, h))
+	server := httptest.NewServer(mux)
+	p.url, p.client, p.pages = server.URL+prefix+"/", server.Client(), h
+	t.Cleanup(h.Close)
+	t.Cleanup(server.Close)
+	return p, stores
+}
+
+// shardLane is a lane of a shard.
+func shardLane(number, of int) batch.ServiceID {
+	for i := 0; ; i++ {
+		if lane := batch.ServiceID(fmt.Sprint("lane ", i)); store.ShardOf(lane, of) == number {
+			return lane
+		}
+	}
+}
+
+// One first page and one search are about all shards; the pages of a shard, with its acts, are below.
+func TestShards(t *testing.T) {
+	const n = 3
+	p, stores := ofShards(t, n, n)
+	for i, st := range stores {
+		lane := shardLane(i, n)
+		require.NoError(t, st.Add(t.Context(), batch.Batch{Service: lane, ID: batch.ID(fmt.Sprint("batch-", i)), Payload: []byte(secret)}))
+	}
+	home := p.get("")
+	for i := range n {
+		assert.Equal(t, fmt.Sprint(prefix, "/", i, "/"), p.follow(home, fmt.Sprint("Shard ", i)).at.Path)
+	}
+	assert.Contains(t, home.text(), "All shards: No instance runs")
+
+	assert.Contains(t, p.get("search?q=batch-").text(), "batch-2")
+	one := p.get("search?q=batch-1")
+	assert.Equal(t, prefix+"/1/batch", one.at.Path)
+	assert.Contains(t, one.html, `href="../"`)
+	assert.Contains(t, one.html, `action="../search"`)
+	assert.Contains(t, one.html, "payments, shard 1 of 3")
+	found := p.get("search?q=batch-")
+	assert.Equal(t, prefix+"/2/batch", p.follow(found, "batch-2").at.Path)
+	assert.Equal(t, prefix+"/0/lane", p.follow(found, string(shardLane(0, n))).at.Path)
+	assert.Contains(t, p.get("search.json?q=batch-1").html, `"href":"batch?id=batch-1`)
+
+	lanes := p.get("lanes?sort=age")
+	assert.Equal(t, prefix+"/2/lanes", p.follow(lanes, "Shard 2").at.Path)
+	assert.Equal(t, http.StatusNotFound, p.ask(http.MethodGet, p.url+"3/", nil).status)
+	assert.Equal(t, http.StatusNotFound, p.ask(http.MethodGet, p.url+"01/", nil).status)
+
+	lane := shardLane(1, n)
+	paused := p.submit(p.get("lane?service="+url.QueryEscape(string(lane))), "Pause", map[string]string{"reason": "ticket 17"})
+	assert.Equal(t, http.StatusOK, paused.status, paused.text())
+	assert.Equal(t, prefix+"/1/lane", paused.at.Path)
+	control, err := stores[1].Control(t.Context(), batch.Only(lane))
+	require.NoError(t, err)
+	assert.Equal(t, ada, control.PausedBy)
+	assert.Contains(t, p.get("").text(), "Shard 1: ")
+	assert.Equal(t, http.StatusMethodNotAllowed, p.ask(http.MethodPost, p.url+"bulk", url.Values{"do": {"pause"}, "reason": {"r"}}).status, "a shard takes forms")
+	_, err = console.NewShards(nil)
+	require.ErrorIs(t, err, batch.ErrInvalidInput)
+}
+
+// A shard that is not reached is said first, and the others are shown.
+func TestAShardThatIsDown(t *testing.T) {
+	const n = 3
+	p, stores := ofShards(t, n, 1)
+	for _, i := range []int{0, 2} {
+		require.NoError(t, stores[i].Add(t.Context(), batch.Batch{Service: shardLane(i, n), ID: batch.ID(fmt.Sprint("batch-", i)), Payload: []byte("x")}))
+	}
+	text := p.get("").text()
+	down, other := strings.Index(text, "Shard 1 did not answer"), strings.Index(text, "Shards 0 and 2: No instance runs")
+	assert.Positive(t, down)
+	assert.Greater(t, other, down)
+	found := p.get("search?q=batch-2")
+	assert.Contains(t, found.text(), "Shard 1 did not answer")
+	assert.Equal(t, prefix+"/2/batch", p.follow(found, "batch-2").at.Path)
+	assert.Equal(t, http.StatusServiceUnavailable, p.ask(http.MethodGet, p.url+"1/", nil).status)
+	assert.Contains(t, p.log.String(), "connection refused")
+}

@@ -1,0 +1,162 @@
+package desks
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/totals"
+	"github.com/dltbatch/dltbatch/operator"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// IncidentShard is the kind of the incident of a shard that did not answer.
+const IncidentShard operator.IncidentKind = "shard"
+
+// Situation is what is wrong in all shards. Each shard is judged by itself, since its batches need
+// instances of their own. Incidents of the same words are one, and each begins with its shards. page
+// makes an incident's address of those in the consoles of the shards.
+func Situation(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
+	good := Good(list)
+	all.Incidents, all.Itself, all.Counted = down(list), []operator.Moving{}, len(good) > 0
+	all.State = state(good, len(list))
+	found := map[[4]string]int{} // an incident's words, and its place
+	var where [][]int            // the shards of each incident
+	var stats []store.Stats
+	skip := len(all.Incidents)
+	for _, a := range good {
+		s := a.Value
+		for _, i := range s.Incidents {
+			words := [4]string{string(i.Kind), i.Text, i.Why, i.Do}
+			at, known := found[words]
+			if !known {
+				at = len(where)
+				found[words] = at
+				i.Page = page(a.Shard, i.Page)
+				all.Incidents, where = append(all.Incidents, i), append(where, []int{a.Shard})
+				continue
+			}
+			where[at] = append(where[at], a.Shard)
+			one := &all.Incidents[skip+at]
+			one.Batches, one.Behind, one.Lanes = one.Batches+i.Batches, one.Behind+i.Behind, one.Lanes+i.Lanes
+			one.AtLeast, one.Sampled = one.AtLeast || i.AtLeast, one.Sampled || i.Sampled
+			one.Oldest, one.For = max(one.Oldest, i.Oldest), max(one.For, i.For)
+			one.Instances = append(one.Instances, i.Instances...)
+			if one.Since.IsZero() || i.Since.Before(one.Since) && !i.Since.IsZero() {
+				one.Since = i.Since
+			}
+		}
+		all.Itself = moving(all.Itself, s.Itself)
+		all.Held, all.HeldMore = append(all.Held, s.Held...), all.HeldMore || s.HeldMore
+		all.Counted = all.Counted && s.Counted
+		all.Causes.Groups = append(all.Causes.Groups, s.Causes.Groups...)
+		all.Causes.Incomplete = all.Causes.Incomplete || s.Causes.Incomplete
+		all.Causes.Age, all.Causes.At = max(all.Causes.Age, s.Causes.Age), s.Causes.At
+		stats = append(stats, s.Stats)
+	}
+	for i, shards := range where {
+		one := &all.Incidents[skip+i]
+		name := Named(shards, len(list))
+		one.Text = strings.ToUpper(name[:1]) + name[1:] + ": " + one.Text
+	}
+	slices.SortStableFunc(all.Incidents[skip:], func(a, b operator.Incident) int { return cmp.Compare(a.Kind.Rank(), b.Kind.Rank()) })
+	slices.SortStableFunc(all.Itself, func(a, b operator.Moving) int { return b.Batches - a.Batches })
+	if len(stats) > 0 {
+		all.Stats = totals.Sum(stats)
+	}
+	return all
+}
+
+// down has the incident of the shards that did not answer; nothing where all did.
+func down[T any](list []Answer[T]) []operator.Incident {
+	missing := Missing(list)
+	if missing == "" {
+		return []operator.Incident{}
+	}
+	return []operator.Incident{{
+		Kind: IncidentShard, Text: missing + ": nothing of what it holds is shown here.",
+		Do: "Look at the server, and at the error in the log or on the error output. The other shards go on meanwhile.", Command: "dltbatch doctor",
+	}}
+}
+
+// state is the worst of all shards. That no instance runs, or nothing is posted, is said where it
+// holds for every shard; where it holds for some, a person is needed.
+func state(good []Answer[operator.Situation], of int) operator.State {
+	if len(good) < of {
+		return operator.StatePerson
+	}
+	all := operator.StateWell
+	for _, s := range []operator.State{operator.StatePart, operator.StatePerson, operator.StateLedger, operator.StateStopped} {
+		n := 0
+		for _, a := range good {
+			if a.Value.State == s {
+				n++
+			}
+		}
+		switch {
+		case n == 0:
+		case n < len(good) && (s == operator.StateLedger || s == operator.StateStopped):
+			all = operator.StatePerson
+		default:
+			all = s
+		}
+	}
+	return all
+}
+
+// moving adds the batches of a shard that move by themselves to those of other shards.
+func moving(all, more []operator.Moving) []operator.Moving {
+	for _, m := range more {
+		at := slices.IndexFunc(all, func(o operator.Moving) bool { return o.Reason == m.Reason })
+		if at < 0 {
+			all = append(all, m)
+			continue
+		}
+		one := &all[at]
+		if m.Oldest > one.Oldest {
+			one.Oldest, one.Example, one.Blocker = m.Oldest, m.Example, m.Blocker
+		}
+		one.Batches, one.Lanes, one.Behind = one.Batches+m.Batches, one.Lanes+m.Lanes, one.Behind+m.Behind
+		one.AtLeast, one.Sampled = one.AtLeast || m.AtLeast, one.Sampled || m.Sampled
+		one.Attempts = max(one.Attempts, m.Attempts)
+	}
+	return all
+}
+
+// Lookup joins what a text names in shards: the whole names first.
+func Lookup(list []operator.Lookup) operator.Lookup {
+	all := operator.Lookup{Hits: []operator.Hit{}}
+	for _, l := range list {
+		all.Hits, all.More = append(all.Hits, l.Hits...), all.More || l.More
+	}
+	slices.SortStableFunc(all.Hits, func(a, b operator.Hit) int {
+		if a.Whole == b.Whole {
+			return 0
+		}
+		if a.Whole {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// ByAge is the order of batches in lists.
+func ByAge(a, b batch.Record) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+}
+
+// Searched joins the open batches that shards found, the oldest first, at most limit of them (0 is
+// 100, at most 1,000, as in [operator.SearchQuery]).
+func Searched(list []operator.Searched, limit int) operator.Searched {
+	all := operator.Searched{Batches: []batch.Record{}}
+	for _, s := range list {
+		all.Batches, all.Looked, all.Incomplete = append(all.Batches, s.Batches...), all.Looked+s.Looked, all.Incomplete || s.Incomplete
+	}
+	slices.SortStableFunc(all.Batches, ByAge)
+	if limit = min(cmp.Or(max(limit, 0), 100), 1000); len(all.Batches) > limit {
+		all.Batches, all.Incomplete = all.Batches[:limit], true
+	}
+	return all
+}
