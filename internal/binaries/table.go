@@ -64,6 +64,17 @@ func Anvil() Program {
 		npm: onNPM("@foundry-rs/anvil-"+runtime.GOOS+"-"+runtime.GOARCH, AnvilVersion), file: "bin/anvil"}
 }
 
+// GethVersion is the version of geth: the tests compare its answers with records. Each later one
+// needs a module that not every proxy of Go modules has.
+const GethVersion = "1.17.8"
+
+// Geth returns a node of EVM, which most of Ethereum's nodes run. To compile it takes ten minutes of
+// one processor.
+func Geth() Program {
+	return Program{name: "geth", variable: "GETH", says: " " + GethVersion + "-",
+		mod: "github.com/ethereum/go-ethereum/cmd/geth@v" + GethVersion, file: "geth"}
+}
+
 // Axe returns the script of axe-core, which looks for what makes a page hard to use without eyes
 // or a mouse.
 func Axe() Program {

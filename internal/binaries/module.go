@@ -1,0 +1,17 @@
+package binaries
+
+import (
+	"os"
+	"os/exec"
+)
+
+// fromModule compiles a command of a Go module, package@version, as go install does: Go's checksum
+// database has the hashes of all modules that it needs. It has no C in it, for which not every
+// machine has a compiler.
+func fromModule(dir, command string) error {
+	cmd := exec.Command("go", "install", "-trimpath", "-ldflags=-s -w", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOWORK=off", "CGO_ENABLED=0")
+	_, err := output(cmd)
+	return err
+}

@@ -1,0 +1,224 @@
+package geth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dltbatch/dltbatch/internal/binaries"
+	"github.com/dltbatch/dltbatch/internal/daemon"
+	"github.com/dltbatch/dltbatch/internal/tier"
+)
+
+// ChainID is the id of the nodes' chains.
+const ChainID = 1337
+
+// Options are about a node and its chain.
+type Options struct {
+	Funds   map[string]*big.Int // of accounts, by address
+	BaseFee *big.Int            // of block 0; nil is geth's own for new chains
+	// Dev says that blocks are final as those of geth --dev: the head is safe, and finalized is
+	// the last one whose number is a multiple of 32. Else a block is safe after two others, and
+	// finalized after four.
+	Dev  bool
+	Args []string // more arguments of geth
+}
+
+// Node is a geth, its folder, and its consensus client. One goroutine at a time calls its methods,
+// except URL.
+type Node struct {
+	bin  string
+	dir  string
+	o    Options
+	port string
+	p    *daemon.Process // nil while it is down
+	// chain has the payload of each block; that of block 0 has its hash only.
+	chain []payload
+	built int // blocks
+}
+
+// Start starts a node in a temporary folder. The end of the test stops it. Only make soak starts
+// one: to compile geth takes ten minutes. Where there is no geth and none can be brought, the test
+// fails.
+func Start(t testing.TB, o Options) *Node {
+	t.Helper()
+	bin, dir := prepare(t)
+	n, err := Run(bin, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return n
+}
+
+// StartDev is Start for a geth --dev, which makes its blocks by itself.
+func StartDev(t testing.TB, args ...string) (url string) {
+	t.Helper()
+	bin, dir := prepare(t)
+	n := &Node{bin: bin, dir: dir, o: Options{Args: append([]string{"--dev"}, args...)}, port: "0"}
+	if err := n.run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	return n.URL()
+}
+
+func prepare(t testing.TB) (bin, dir string) {
+	t.Helper()
+	tier.Soak(t, "to compile geth takes ten minutes")
+	tier.Plain(t) // simulated nodes run with the race detector
+	bin, err := binaries.Geth().Bring()
+	if err != nil {
+		t.Fatalf("no geth to test with: %v", err)
+	}
+	dir, err = os.MkdirTemp("", "geth") // the folder of the test has a name that is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return bin, dir
+}
+
+// Run starts a node with a new chain. bin is the program: see [binaries.Geth]. dir has its files
+// and its socket, so that the path is short. The caller stops the node.
+func Run(bin, dir string, o Options) (*Node, error) {
+	n := &Node{bin: bin, dir: dir, o: o, port: "0"}
+	if err := n.begin(); err != nil {
+		return nil, err
+	}
+	if err := n.run(); err != nil {
+		return nil, err
+	}
+	var first struct{ Hash, Timestamp string }
+	if err := n.call(&first, "eth_getBlockByNumber", "0x0", false); err != nil {
+		n.Stop()
+		return nil, err
+	}
+	n.chain = []payload{{hash: first.Hash, time: first.Timestamp}}
+	if err := n.choose(0); err != nil {
+		n.Stop()
+		return nil, err
+	}
+	return n, nil
+}
+
+// begin writes block 0: that of geth --dev, with the accounts' funds.
+func (n *Node) begin() error {
+	out, err := exec.Command(n.bin, "--dev", "dumpgenesis").Output()
+	if err != nil {
+		return fmt.Errorf("geth --dev dumpgenesis: %w", err)
+	}
+	var genesis, config map[string]json.RawMessage
+	var alloc map[string]any
+	err = json.Unmarshal(out, &genesis)
+	if err = errors.Join(err, json.Unmarshal(genesis["config"], &config), json.Unmarshal(genesis["alloc"], &alloc)); err != nil {
+		return fmt.Errorf("geth --dev dumpgenesis: %w: %s", err, out)
+	}
+	// A fork that no chain has yet.
+	maps.DeleteFunc(config, func(name string, _ json.RawMessage) bool { return name == "bogotaTime" || name == "amsterdamTime" })
+	for address, wei := range n.o.Funds {
+		alloc[strings.TrimPrefix(address, "0x")] = map[string]string{"balance": hexBig(wei)}
+	}
+	if genesis["config"], err = json.Marshal(config); err != nil {
+		return err
+	}
+	if genesis["alloc"], err = json.Marshal(alloc); err != nil {
+		return err
+	}
+	if n.o.BaseFee != nil {
+		genesis["baseFeePerGas"] = json.RawMessage(`"` + hexBig(n.o.BaseFee) + `"`)
+	}
+	text, err := json.Marshal(genesis)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(n.dir, "genesis.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	if out, err := exec.Command(n.bin, "--datadir", n.dir, "init", file).CombinedOutput(); err != nil {
+		return fmt.Errorf("geth init: %w: %s", err, out)
+	}
+	return nil
+}
+
+// listening is on the line that has the address for everybody, which comes after those for this
+// package.
+const listening = " auth=false"
+
+func (n *Node) run() error {
+	args := append([]string{"--datadir", n.dir, "--networkid", fmt.Sprint(ChainID), "--syncmode", "full", "--cache", "64",
+		"--nodiscover", "--maxpeers", "0", "--nat", "none", "--port", "0", "--authrpc.port", "0", "--ipcpath", n.socket(),
+		"--http", "--http.addr", "127.0.0.1", "--http.port", n.port, "--http.api", "eth,net,web3,txpool",
+		"--miner.gasprice", "1"}, n.o.Args...) // the lowest tip is that of geth --dev
+	p, err := daemon.Run(exec.Command(n.bin, args...), listening, syscall.SIGTERM)
+	if err != nil {
+		return err
+	}
+	n.p = p
+	_, addr, _ := strings.Cut(p.Ready(), "endpoint=")
+	addr, _, _ = strings.Cut(addr, " ")
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		n.Stop()
+		return fmt.Errorf("geth says %q: %w", p.Ready(), err)
+	}
+	n.port = port
+	return nil
+}
+
+func (n *Node) socket() string { return filepath.Join(n.dir, "geth.ipc") }
+
+// URL is the address of the node.
+func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
+
+// Kill ends the node without a warning. It loses the states since it was last stopped. One that was
+// never stopped loses all, and takes no block any more, since it wants to get the last state from
+// its peers.
+func (n *Node) Kill() error {
+	if n.p == nil {
+		return nil
+	}
+	err := n.p.Crash()
+	n.p = nil
+	return err
+}
+
+// Stop ends the node with a signal, so that it writes down all that it has.
+func (n *Node) Stop() {
+	if n.p != nil {
+		n.p.Stop()
+		n.p = nil
+	}
+}
+
+// Resume starts the node again, without the last blocks of its chain, as many as lose says: the
+// consensus client hands it those before them that it has lost. Its address stays.
+func (n *Node) Resume(lose int) error {
+	if err := n.run(); err != nil {
+		return err
+	}
+	return n.catchUp(lose)
+}
+
+// Forget starts the node again with an empty pool: the file in which it keeps the transactions that
+// it was sent is gone. Its address stays.
+func (n *Node) Forget() error {
+	n.Stop()
+	if err := os.Remove(filepath.Join(n.dir, "geth", "transactions.rlp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return n.Resume(0)
+}
+
+func hexBig(n *big.Int) string { return "0x" + n.Text(16) }
