@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -15,9 +16,11 @@ import (
 
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// The tests of this file need a real anvil, which is found or installed.
+// The tests of this file need a real anvil, which is found or brought. What is asked of a real geth,
+// too, is in behaviors.
 
 func client(t *testing.T) *http.Client {
 	transport := &http.Transport{}
@@ -68,9 +71,43 @@ type pairOf struct {
 	t         *testing.T
 	simulated *replay
 	real      *replay
-	nonces    map[Account]uint64
+	node      *Node             // the simulated one
+	geth      *geth.Node        // nil where the real one is an anvil
+	nonces    map[string]uint64 // by address
 	asked     int
 	done      []string // what changed something
+}
+
+// mine makes a block of what is in the pool of each.
+func (p *pairOf) mine() {
+	p.t.Helper()
+	if p.geth == nil {
+		p.ask("evm_mine")
+		return
+	}
+	p.node.Mine()
+	require.NoError(p.t, p.geth.Mine())
+	p.done = append(p.done, "mine")
+}
+
+// reorg replaces the last blocks of each. The first new one has the given transactions.
+func (p *pairOf) reorg(depth int, raw ...string) {
+	p.t.Helper()
+	list := []any{}
+	var txs [][]byte
+	for _, text := range raw {
+		b, ok := bytesOf(text)
+		require.True(p.t, ok)
+		list, txs = append(list, []any{text, 0}), append(txs, b)
+	}
+	if p.geth == nil {
+		p.ask("anvil_reorg", depth, list)
+		return
+	}
+	require.NoError(p.t, p.node.Reorg(depth, txs...))
+	require.NoError(p.t, p.geth.Reorg(depth, txs...))
+	require.NoError(p.t, p.geth.Block()) // the simulated one has a longer chain then
+	p.done = append(p.done, fmt.Sprint("reorg ", depth, len(raw)))
 }
 
 // ask makes a request to both, and returns the simulated answer.
@@ -86,14 +123,34 @@ func (p *pairOf) ask(method string, params ...any) any {
 	require.NoError(p.t, err)
 	status, kind, actual, err := p.real.post(string(body), jsonType)
 	require.NoError(p.t, err)
+	if p.geth != nil && strings.Contains(actual, "transaction indexing is in progress") {
+		actual = simulated // geth says so until it has looked at the last block
+	}
 	diffs := compare(recorded{status: status, contentType: kind, body: actual}, http.StatusOK, jsonType, simulated)
-	require.Empty(p.t, diffs, "%s\nsimulated %s\nanvil %s\nafter\n%s", body, simulated, actual, strings.Join(p.done, "\n"))
+	require.Empty(p.t, diffs, "%s\nsimulated %s\nreal %s\nafter\n%s", body, simulated, actual, strings.Join(p.done, "\n"))
 	if !strings.HasPrefix(method, "eth_get") && !strings.HasPrefix(method, "txpool") && method != "eth_blockNumber" {
 		p.done = append(p.done, fmt.Sprintf("%d %s", p.asked, told(method, params)+" "+simulated))
 	}
 	var got struct{ Result any }
 	require.NoError(p.t, json.Unmarshal([]byte(simulated), &got))
 	return got.Result
+}
+
+// estimate asks for the gas of a call. A geth searches until it is near enough.
+func (p *pairOf) estimate(tx map[string]any) {
+	p.t.Helper()
+	if p.geth == nil {
+		p.ask("eth_estimateGas", tx)
+		return
+	}
+	var gas [2]uint64
+	for i, r := range []*replay{p.simulated, p.real} {
+		var err error
+		gas[i], err = strconv.ParseUint(r.rpc("eth_estimateGas", tx).(string), 0, 64)
+		require.NoError(p.t, err)
+	}
+	require.GreaterOrEqual(p.t, gas[1], gas[0])
+	require.InEpsilon(p.t, gas[0], gas[1], 0.015)
 }
 
 // told is a request in few words.
@@ -124,8 +181,8 @@ func (p *pairOf) at(method string, number uint64, before ...any) {
 
 // sign signs the account's next transaction.
 func (p *pairOf) sign(a Account, u Unsigned) (raw, hash string) {
-	u.ChainID, u.Nonce = 31337, p.nonces[a]
-	p.nonces[a]++
+	u.ChainID, u.Nonce = p.simulated.chainID, p.nonces[a.Address()]
+	p.nonces[a.Address()]++
 	if u.To == "" && u.Data == nil {
 		u.To = dead
 	}
@@ -136,6 +193,9 @@ func (p *pairOf) sign(a Account, u Unsigned) (raw, hash string) {
 // look asks all about a transaction and its account.
 func (p *pairOf) look(a Account, hashes ...string) {
 	p.t.Helper()
+	if p.geth != nil {
+		p.settled(a)
+	}
 	for _, h := range hashes {
 		p.ask("eth_getTransactionReceipt", h)
 		p.ask("eth_getTransactionByHash", h)
@@ -149,15 +209,19 @@ func (p *pairOf) look(a Account, hashes ...string) {
 	p.ask("eth_blockNumber")
 }
 
+func pairing(t *testing.T, s *Node, url string, g *geth.Node) *pairOf {
+	return &pairOf{
+		t: t, node: s, geth: g, nonces: map[string]uint64{},
+		simulated: &replay{t: t, url: s.URL(), client: client(t), chainID: s.o.ChainID}, real: &replay{t: t, url: url, client: client(t)},
+	}
+}
+
 // both starts a simulated anvil and a real one.
 func both(t *testing.T) *pairOf {
 	t.Helper()
 	n := anvil.Start(t, "--no-mining")
 	s := Start(t, &Options{Personality: Anvil, BlockTime: -1, SlotsInAnEpoch: 1})
-	return &pairOf{
-		t: t, nonces: map[Account]uint64{},
-		simulated: &replay{t: t, url: s.URL(), client: client(t)}, real: &replay{t: t, url: n.URL(), client: client(t)},
-	}
+	return pairing(t, s, n.URL(), nil)
 }
 
 // TestAnvilRefusesAsSimulated sends what is refused for each reason, and compares the answers.
@@ -182,39 +246,122 @@ func TestAnvilRefusesAsSimulated(t *testing.T) {
 	}
 }
 
+// behaviors are what a simulated node and a real one are asked beyond the records.
+var behaviors = map[string]func(p *pairOf){
+	"a reorg": func(p *pairOf) {
+		first, h1 := p.sign(Dev(1), Unsigned{})
+		second, h2 := p.sign(Dev(1), Unsigned{})
+		p.ask(sendMethod, first)
+		p.mine()
+		p.ask(sendMethod, second)
+		p.mine()
+		p.mine()
+		p.mine()
+		p.look(Dev(1), h1, h2)
+		p.reorg(3)
+		p.look(Dev(1), h1, h2)
+		p.ask(sendMethod, second)
+		p.mine()
+		p.look(Dev(1), h1, h2)
+	},
+	"a reorg with another at the nonce": func(p *pairOf) {
+		ours, h1 := p.sign(Dev(1), Unsigned{Value: big.NewInt(1)})
+		p.nonces[Dev(1).Address()]--
+		theirs, h2 := p.sign(Dev(1), Unsigned{Value: big.NewInt(2)})
+		p.ask(sendMethod, ours)
+		p.mine()
+		p.mine()
+		p.reorg(2, theirs)
+		p.look(Dev(1), h1, h2)
+		p.ask(sendMethod, ours)
+		p.ask(sendMethod, theirs)
+	},
+	"replaced": func(p *pairOf) {
+		one, h1 := p.sign(Dev(1), Unsigned{})
+		p.nonces[Dev(1).Address()]--
+		two, h2 := p.sign(Dev(1), Unsigned{FeeCap: big.NewInt(31e9)})
+		p.ask(sendMethod, one)
+		p.ask(sendMethod, two)
+		p.look(Dev(1), h1, h2)
+		p.mine()
+		p.look(Dev(1), h1, h2)
+	},
+	"many of two accounts": func(p *pairOf) {
+		for i := range 5 {
+			x, _ := p.sign(Dev(1), Unsigned{Tip: big.NewInt(int64(i + 1)), Value: big.NewInt(5)})
+			y, _ := p.sign(Dev(2), Unsigned{Tip: big.NewInt(int64(3 * i)), Value: big.NewInt(6)})
+			p.ask(sendMethod, x)
+			p.ask(sendMethod, y)
+		}
+		p.mine()
+		p.ask("eth_getBlockByNumber", "latest", true)
+		p.ask("eth_getBlockByNumber", "latest", false)
+		p.ask("eth_getBlockReceipts", "latest")
+		p.ask("eth_feeHistory", "0x2", "latest", []int{10, 50, 90})
+		p.ask("eth_getTransactionBySenderAndNonce", Dev(1).Address(), "0x2")
+		p.ask("eth_getTransactionBySenderAndNonce", Dev(1).Address(), "0x99")
+	},
+	"state at a block": func(p *pairOf) {
+		for range 4 {
+			raw, _ := p.sign(Dev(1), Unsigned{Value: big.NewInt(7)})
+			p.ask(sendMethod, raw)
+			p.mine()
+		}
+		for number := range uint64(5) {
+			p.at("eth_getTransactionCount", number, Dev(1).Address())
+			p.at("eth_getBalance", number, dead)
+			p.ask("eth_getTransactionCount", Dev(1).Address(), hexNumber(number))
+		}
+		p.ask("eth_getTransactionCount", Dev(1).Address(), map[string]any{"blockHash": zeroHash[:65] + "1", "requireCanonical": true})
+		p.ask("eth_getTransactionCount", Dev(1).Address(), "0x6")
+		p.ask("eth_getBlockByNumber", "0x6", false)
+		p.ask("eth_getBlockByHash", zeroHash[:65]+"1", false)
+		p.ask("eth_getBlockByNumber", "0x0", true)
+		if p.geth == nil { // which asks for more where blocks have paid more
+			p.ask("eth_gasPrice")
+		}
+	},
+	"contracts": func(p *pairOf) {
+		raw, h := p.sign(Dev(1), Unsigned{Data: Reverting(), Gas: 100_000})
+		p.estimate(map[string]any{"from": Dev(1).Address(), "data": hexBytes(Reverting())})
+		p.ask(sendMethod, raw)
+		p.mine()
+		p.look(Dev(1), h)
+		to := created(evmtx.KeyAddress(Dev(1).key.PubKey()), 0).String()
+		p.ask("eth_getCode", to, "latest")
+		p.ask("eth_call", map[string]any{"to": to, "data": "0x12"}, "latest")
+		p.ask("eth_call", map[string]any{"to": dead, "data": "0x12"}, "latest")
+		p.ask("eth_estimateGas", map[string]any{"from": Dev(1).Address(), "to": dead, "value": "0x1"})
+		p.ask("eth_estimateGas", map[string]any{"from": Dev(1).Address(), "to": to, "value": "0x1"})
+		call, h2 := p.sign(Dev(2), Unsigned{To: to, Value: big.NewInt(5), Gas: 50_000, Data: []byte{1, 2, 3, 0}})
+		p.ask(sendMethod, call)
+		p.mine()
+		p.look(Dev(2), h2)
+		p.ask("eth_getBalance", to, "latest")
+		p.ask("eth_getTransactionCount", to, "latest")
+	},
+	"the other types": func(p *pairOf) {
+		for _, tx := range []*evmtx.Tx{
+			{Type: evmtx.Legacy, ChainID: p.simulated.chainID},
+			{Type: evmtx.AccessList, ChainID: p.simulated.chainID, Nonce: 1, Access: []evmtx.AccessTuple{{Address: evmtx.Address{9}, Keys: []evmtx.Hash{{1}, {2}}}}},
+			{Type: evmtx.Legacy, Nonce: 2},
+		} {
+			tx.Tip, tx.FeeCap, tx.Gas, tx.To, tx.Value = big.NewInt(3e9), big.NewInt(3e9), 60_000, &evmtx.Address{0xde}, big.NewInt(1)
+			tx.Sign(Dev(1).key)
+			p.ask(sendMethod, hexBytes(tx.Encode()))
+			p.look(Dev(1), tx.Hash().String())
+			p.mine()
+			p.look(Dev(1), tx.Hash().String())
+		}
+	},
+}
+
 // TestAnvilBehavesAsSimulated asks a simulated anvil and a real one the same, beyond the records,
 // and compares each answer.
 func TestAnvilBehavesAsSimulated(t *testing.T) {
 	a, b := Dev(1), Dev(2)
-	for name, do := range map[string]func(p *pairOf){
-		"a reorg forgets": func(p *pairOf) {
-			first, h1 := p.sign(a, Unsigned{})
-			second, h2 := p.sign(a, Unsigned{})
-			p.ask(sendMethod, first)
-			p.ask("evm_mine")
-			p.ask(sendMethod, second)
-			p.ask("evm_mine")
-			p.ask("anvil_mine", "0x2")
-			p.look(a, h1, h2)
-			p.ask("anvil_reorg", 3, []any{})
-			p.look(a, h1, h2)
-			p.ask(sendMethod, second)
-			p.ask("evm_mine")
-			p.look(a, h1, h2)
-			p.ask("anvil_reorg", 99, []any{})
-		},
-		"a reorg with another at the nonce": func(p *pairOf) {
-			ours, h1 := p.sign(a, Unsigned{Value: big.NewInt(1)})
-			p.nonces[a]--
-			theirs, h2 := p.sign(a, Unsigned{Value: big.NewInt(2)})
-			p.ask(sendMethod, ours)
-			p.ask("evm_mine")
-			p.ask("evm_mine")
-			p.ask("anvil_reorg", 2, []any{[]any{theirs, 1}})
-			p.look(a, h1, h2)
-			p.ask(sendMethod, ours)
-			p.ask(sendMethod, theirs)
-		},
+	all := maps.Clone(behaviors)
+	maps.Copy(all, map[string]func(p *pairOf){
 		"a rollback": func(p *pairOf) {
 			raw, h := p.sign(a, Unsigned{})
 			p.ask(sendMethod, raw)
@@ -264,83 +411,12 @@ func TestAnvilBehavesAsSimulated(t *testing.T) {
 			p.ask("evm_mine")
 			p.look(a, h1, h2)
 		},
-		"replaced": func(p *pairOf) {
-			one, h1 := p.sign(a, Unsigned{})
-			p.nonces[a]--
-			two, h2 := p.sign(a, Unsigned{FeeCap: big.NewInt(31e9)})
-			p.ask(sendMethod, one)
-			p.ask(sendMethod, two)
-			p.look(a, h1, h2)
+		"a reorg of more than there is": func(p *pairOf) {
 			p.ask("evm_mine")
-			p.look(a, h1, h2)
+			p.ask("anvil_reorg", 99, []any{})
 		},
-		"many of two accounts": func(p *pairOf) {
-			for i := range 5 {
-				x, _ := p.sign(a, Unsigned{Tip: big.NewInt(int64(i + 1)), Value: big.NewInt(5)})
-				y, _ := p.sign(b, Unsigned{Tip: big.NewInt(int64(3 * i)), Value: big.NewInt(6)})
-				p.ask(sendMethod, x)
-				p.ask(sendMethod, y)
-			}
-			p.ask("evm_mine")
-			p.ask("eth_getBlockByNumber", "latest", true)
-			p.ask("eth_getBlockByNumber", "latest", false)
-			p.ask("eth_getBlockReceipts", "latest")
-			p.ask("eth_feeHistory", "0x2", "latest", []int{10, 50, 90})
-			p.ask("eth_getTransactionBySenderAndNonce", a.Address(), "0x2")
-			p.ask("eth_getTransactionBySenderAndNonce", a.Address(), "0x99")
-		},
-		"state at a block": func(p *pairOf) {
-			for range 4 {
-				raw, _ := p.sign(a, Unsigned{Value: big.NewInt(7)})
-				p.ask(sendMethod, raw)
-				p.ask("evm_mine")
-			}
-			for number := range uint64(5) {
-				p.at("eth_getTransactionCount", number, a.Address())
-				p.at("eth_getBalance", number, dead)
-				p.ask("eth_getTransactionCount", a.Address(), hexNumber(number))
-			}
-			p.ask("eth_getTransactionCount", a.Address(), map[string]any{"blockHash": zeroHash[:65] + "1", "requireCanonical": true})
-			p.ask("eth_getTransactionCount", a.Address(), "0x6")
-			p.ask("eth_getBlockByNumber", "0x6", false)
-			p.ask("eth_getBlockByHash", zeroHash[:65]+"1", false)
-			p.ask("eth_getBlockByNumber", "0x0", true)
-			p.ask("eth_gasPrice")
-		},
-		"contracts": func(p *pairOf) {
-			raw, h := p.sign(a, Unsigned{Data: Reverting(), Gas: 100_000})
-			p.ask("eth_estimateGas", map[string]any{"from": a.Address(), "data": hexBytes(Reverting())})
-			p.ask(sendMethod, raw)
-			p.ask("evm_mine")
-			p.look(a, h)
-			to := created(evmtx.KeyAddress(a.key.PubKey()), 0).String()
-			p.ask("eth_getCode", to, "latest")
-			p.ask("eth_call", map[string]any{"to": to, "data": "0x12"}, "latest")
-			p.ask("eth_call", map[string]any{"to": dead, "data": "0x12"}, "latest")
-			p.ask("eth_estimateGas", map[string]any{"to": dead, "value": "0x1"})
-			p.ask("eth_estimateGas", map[string]any{"to": to, "value": "0x1"})
-			call, h2 := p.sign(b, Unsigned{To: to, Value: big.NewInt(5), Gas: 50_000, Data: []byte{1, 2, 3, 0}})
-			p.ask(sendMethod, call)
-			p.ask("evm_mine")
-			p.look(b, h2)
-			p.ask("eth_getBalance", to, "latest")
-			p.ask("eth_getTransactionCount", to, "latest")
-		},
-		"the other types": func(p *pairOf) {
-			for _, tx := range []*evmtx.Tx{
-				{Type: evmtx.Legacy, ChainID: 31337},
-				{Type: evmtx.AccessList, ChainID: 31337, Nonce: 1, Access: []evmtx.AccessTuple{{Address: evmtx.Address{9}, Keys: []evmtx.Hash{{1}, {2}}}}},
-				{Type: evmtx.Legacy, Nonce: 2},
-			} {
-				tx.Tip, tx.FeeCap, tx.Gas, tx.To, tx.Value = big.NewInt(3e9), big.NewInt(3e9), 60_000, &evmtx.Address{0xde}, big.NewInt(1)
-				tx.Sign(a.key)
-				p.ask(sendMethod, hexBytes(tx.Encode()))
-				p.look(a, tx.Hash().String())
-				p.ask("evm_mine")
-				p.look(a, tx.Hash().String())
-			}
-		},
-	} {
+	})
+	for name, do := range all {
 		t.Run(name, func(t *testing.T) {
 			do(both(t))
 		})
