@@ -164,12 +164,7 @@ func (s *stage) paidFrom(address string) (values []int64) {
 }
 
 func (s *stage) setBaseFee(gwei int64) {
-	wei := new(big.Int).Mul(big.NewInt(gwei), big.NewInt(1e9))
-	if s.node != nil {
-		s.node.SetBaseFee(wei)
-		return
-	}
-	s.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+wei.Text(16))
+	s.steering.setBaseFee(new(big.Int).Mul(big.NewInt(gwei), big.NewInt(1e9)))
 }
 
 // mineUntil makes blocks until a batch is in one of some states.
@@ -254,9 +249,9 @@ func intentForeignUnfinal(s *stage) {
 	s.mine(3)
 	p.stays(b, 60, batch.Committed, batch.Rejected, batch.Invalid)
 	s.reorg(3)
-	for range 200 {
-		if s.node != nil { // geth puts back what was mined; nobody else has it
-			s.node.Forget()
+	for n := range 200 {
+		if n == 0 || s.node != nil { // nobody else has what geth puts back
+			s.steering.forget()
 		}
 		if _, pending := s.nonce(from); pending == 1 {
 			break
@@ -701,15 +696,14 @@ func intentReorg(s *stage) {
 }
 
 func intentFunds(s *stage) {
-	from := s.account()
-	s.setBalance(from.Address(), big.NewInt(1000))
+	from := s.accountWith(big.NewInt(1000))
 	p, _ := s.execute(afterTwo(), from)
 	b := s.intent(from, 10)
 	p.add(b)
 	rec := p.becomes(b, batch.Delayed)
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind, "%v", rec.Error)
 	p.stays(b, 20, batch.Rejected)
-	s.setBalance(from.Address(), evmtest.Ether(1))
+	s.steering.fund(from.Address(), evmtest.Ether(1))
 	p.mineUntil(b, batch.Committed)
 	assert.Equal(s, []int64{10}, s.paid(from))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/internal/hooked"
+	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -161,6 +162,9 @@ func (s *stage) crew(client func(i int64) dlt.Ledger, stops func(step) bool) *cr
 			},
 		})
 		opts := &dltbatch.Options{StuckAfter: 24 * time.Hour}
+		if s.width > 0 {
+			opts.Strategy = queuer.Pipelined(s.width)
+		}
 		if s.node == nil {
 			opts.RequestTimeout, opts.ClaimTTL = 30*s.unit, 80*s.unit
 			opts.PollInterval, opts.ScanInterval, opts.Retry.Delay = s.unit, s.unit, s.unit

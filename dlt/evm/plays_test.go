@@ -77,30 +77,40 @@ func playAll(t *testing.T, all map[string]play, lists bool) {
 }
 
 // TestPlaysOverHTTP plays what needs no more than a URL, in real time: on a simulated node, and on
-// a real anvil, which is found or installed.
+// a real anvil and a real geth, which are found or brought.
 func TestPlaysOverHTTP(t *testing.T) {
 	const atOnce = 8 // they mostly wait, so more than t.Parallel would let
 	room := make(chan struct{}, atOnce)
 	var playing sync.WaitGroup
 	defer playing.Wait()
-	for kind, start := range map[string]func(t *testing.T) (url string){
-		"simulated": func(t *testing.T) string {
+	for kind, k := range map[string]struct {
+		start func(t *testing.T) *stage
+		not   evmtest.Personality // whose plays make no sense on it
+	}{
+		"simulated": {func(t *testing.T) *stage {
 			tier.Soak(t, "TestPlays and its like play on simulated nodes in virtual time")
-			return evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
-		},
-		"anvil": func(t *testing.T) string { return anvil.Start(t, "--no-mining").URL() },
+			return overHTTP(t, evmtest.Start(t, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL())
+		}, evmtest.Anvil},
+		"anvil": {func(t *testing.T) *stage { return overHTTP(t, anvil.Start(t, "--no-mining").URL()) }, evmtest.Anvil},
+		"geth":  {func(t *testing.T) *stage { return overGeth(t) }, ""}, // which finalizes as the test says
 	} {
 		both := maps.Clone(plays)
 		maps.Copy(both, intentPlays)
 		maps.Copy(both, alternativePlays)
+		maps.Copy(both, lanePlays)
 		for name, a := range both {
-			if a.inside || a.not == evmtest.Anvil {
+			if a.inside || k.not != "" && a.not == k.not {
 				continue
 			}
 			playing.Go(func() {
 				room <- struct{}{}
 				defer func() { <-room }()
-				t.Run(kind+"/"+name, func(t *testing.T) { a.do(overHTTP(t, start(t))) })
+				t.Run(kind+"/"+name, func(t *testing.T) {
+					if _, lane := lanePlays[name]; lane && kind == "anvil" {
+						tier.Soak(t, "TestLanePlays plays it on a simulated one")
+					}
+					a.do(k.start(t))
+				})
 			})
 		}
 	}
@@ -444,8 +454,7 @@ func gapHoldsItsLane(s *stage) {
 // (rrelayer 113 gave such a transaction up and kept its nonce: everything behind it stood.)
 func fundsRunOut(s *stage) {
 	p := s.run(evm.Options{Finality: evm.After(2)})
-	from := s.account()
-	s.setBalance(from.Address(), big.NewInt(1))
+	from := s.accountWith(big.NewInt(1))
 	b, next := s.pay(from, 0, 1), s.pay(from, 1, 1)
 	b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
 	p.add(b, next)
@@ -455,7 +464,7 @@ func fundsRunOut(s *stage) {
 	assert.Zero(s, rec.Spent)
 	assert.Equal(s, batch.KindNotYet, rec.Error.Kind)
 	assert.Empty(s, p.seen.of(batch.EventPaused), "the endpoint is well")
-	s.setBalance(from.Address(), evmtest.Ether(1))
+	s.steering.fund(from.Address(), evmtest.Ether(1))
 	p.becomes(next, batch.Pending, batch.Unknown)
 	s.mine(5)
 	p.becomes(b, batch.Committed)

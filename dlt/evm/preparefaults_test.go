@@ -140,8 +140,7 @@ func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
-				from := s.account()
-				s.setBalance(from.Address(), c.balance)
+				from := s.accountWith(c.balance)
 				s.mine(4)
 				s.setBaseFee(1)
 				s.mine(1)
@@ -165,7 +164,7 @@ func TestFeesStayWhileNothingIsInAPool(t *testing.T) {
 				_, fees, _ := k.last(t, b)
 				assert.Len(t, fees, 1)
 				open.Store(true)
-				s.setBalance(from.Address(), evmtest.Ether(10))
+				s.steering.fund(from.Address(), evmtest.Ether(10))
 				p.mineUntil(b, batch.Committed)
 				assert.Equal(t, []int64{10}, s.paid(from))
 			})

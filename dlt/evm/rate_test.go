@@ -49,11 +49,12 @@ const (
 // that makes a block each 100 ms: the same accounts, as many payments, and both until the block of
 // the last one is as deep.
 func BenchmarkRate(b *testing.B) {
-	for kind, start := range map[string]func(b *testing.B) (url string){
-		"simulated": func(b *testing.B) string {
-			return evmtest.Start(b, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL()
+	for kind, start := range map[string]func(b *testing.B) *stage{
+		"simulated": func(b *testing.B) *stage {
+			return overHTTP(b, evmtest.Start(b, &evmtest.Options{Personality: evmtest.Anvil, BlockTime: -1, SlotsInAnEpoch: 1}).URL())
 		},
-		"anvil": func(b *testing.B) string { return anvil.Start(b, "--no-mining").URL() },
+		"anvil": func(b *testing.B) *stage { return overHTTP(b, anvil.Start(b, "--no-mining").URL()) },
+		"geth":  func(b *testing.B) *stage { return overGeth(b) },
 	} {
 		for _, c := range []struct {
 			name  string
@@ -63,8 +64,8 @@ func BenchmarkRate(b *testing.B) {
 			{"heads=0s", 0, inMemory}, {"heads=" + rateHeads.String(), rateHeads, inMemory}, {"postgres", rateHeads, inPostgres},
 		} {
 			b.Run(kind+"/"+c.name, func(b *testing.B) {
-				s := &stage{TB: b, url: start(b), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-				b.Cleanup(s.http.CloseIdleConnections)
+				s := start(b)
+				s.http.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
 				r := newRate(b, s, *rateAccounts, *rateEach)
 				r.heads, r.store = c.heads, c.store
 				var bare, ours, bareCPU, oursCPU time.Duration
@@ -83,7 +84,7 @@ func BenchmarkRate(b *testing.B) {
 				b.ReportMetric(sent/bare.Seconds(), "bare/s")
 				b.ReportMetric(sent/ours.Seconds(), "runner/s")
 				b.ReportMetric(bare.Seconds()/ours.Seconds(), "ratio")
-				if kind == "anvil" { // what else this machine does changes little of these
+				if kind != "simulated" { // what else this machine does changes little of these
 					b.ReportMetric(float64(bareCPU.Microseconds())/sent, "node-us/bare")
 					b.ReportMetric(float64(oursCPU.Microseconds())/sent, "node-us/send")
 				}
@@ -275,14 +276,9 @@ func inPostgres(t testing.TB) store.Store {
 // newRate starts the blocks.
 func newRate(t testing.TB, s *stage, accounts, each int) *rate {
 	r := &rate{TB: t, s: s, store: inMemory, each: each, calls: &counted{n: map[string]int{}, took: map[string]time.Duration{}}}
-	var id string
-	r.ask(&id, "eth_chainId")
-	var err error
-	r.s.chain, err = strconv.ParseUint(id[2:], 16, 64)
-	require.NoError(t, err)
 	for i := range accounts {
 		a := evmtest.Named("rate" + strconv.Itoa(i))
-		r.s.setBalance(a.Address(), evmtest.Ether(1000))
+		r.s.steering.fund(a.Address(), evmtest.Ether(1000))
 		r.accounts = append(r.accounts, a)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -295,12 +291,23 @@ func newRate(t testing.TB, s *stage, accounts, each int) *rate {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				r.ask(nil, "evm_mine")
+				r.mine()
 			}
 		}
 	})
 	t.Cleanup(func() { stop(); mining.Wait() })
 	return r
+}
+
+// mine makes a block of what the pool offers at this moment.
+func (r *rate) mine() {
+	if on, is := r.s.steering.(onGeth); is {
+		if err := on.node.Seal(); err != nil {
+			r.Error(err)
+		}
+		return
+	}
+	r.ask(nil, "evm_mine")
 }
 
 // ask is stage.call for several goroutines.

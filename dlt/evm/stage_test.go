@@ -26,12 +26,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// stage is a chain on which a test is played: a simulated node, or any that speaks as anvil does.
+// stage is a chain on which a test is played: a simulated node, or a real one.
 type stage struct {
 	testing.TB
-	url   string
-	http  *http.Client
-	chain uint64
+	steering steering
+	url      string
+	http     *http.Client
+	chain    uint64
 	// unit is the time for which things wait: a second, virtual or real.
 	unit time.Duration
 	// node is nil where only the URL is known. Plays that need it say so.
@@ -42,6 +43,8 @@ type stage struct {
 	hidden  atomic.Bool // questions for statuses find nothing
 	// lists makes of each payment several alternatives.
 	lists bool
+	// width is how many intents of an account a crew may have under way. 0 is one.
+	width int
 	made  []evmtest.Account
 	id    int
 }
@@ -67,19 +70,7 @@ func simulated(t *testing.T, o evmtest.Options) *stage {
 	client.Transport.(*http.Transport).DisableKeepAlives = false
 	t.Cleanup(node.Close)
 	t.Cleanup(client.CloseIdleConnections)
-	s.url, s.http, s.node = node.URL(), client, node
-	return s
-}
-
-// overHTTP returns a stage of a node of which only the URL is known.
-func overHTTP(t *testing.T, url string) *stage {
-	s := &stage{TB: t, url: url, http: &http.Client{Transport: &http.Transport{}}, unit: 20 * time.Millisecond}
-	t.Cleanup(s.http.CloseIdleConnections)
-	var id string
-	s.call(&id, "eth_chainId")
-	var err error
-	s.chain, err = strconv.ParseUint(id[2:], 16, 64)
-	require.NoError(t, err)
+	s.url, s.http, s.node, s.steering = node.URL(), client, node, onSimulated{t, node}
 	return s
 }
 
@@ -111,52 +102,28 @@ func (s *stage) call(out any, method string, params ...any) {
 // mine makes blocks, a little after one another.
 func (s *stage) mine(n int) {
 	for range n {
-		if s.node != nil {
-			s.node.Mine()
-		} else {
-			s.call(nil, "evm_mine")
-		}
+		s.steering.mine()
 	}
 }
 
 // reorg replaces the last blocks. The first new one has the given transactions.
 func (s *stage) reorg(depth int, with ...batch.Batch) {
-	if s.node != nil {
-		raw := make([][]byte, len(with))
-		for i, b := range with {
-			raw[i] = s.raw(b, 0)
-		}
-		require.NoError(s, s.node.Reorg(depth, raw...))
-		return
-	}
-	list := [][]any{}
+	raw := make([][]byte, len(with))
 	for i, b := range with {
-		list = append(list, []any{toHex(s.raw(b, 0)), i})
+		raw[i] = s.raw(b, 0)
 	}
-	s.call(nil, "anvil_reorg", depth, list)
+	s.steering.reorg(depth, raw)
 }
 
-func (s *stage) setBalance(address string, wei *big.Int) {
-	if s.node != nil {
-		s.node.SetBalance(address, wei)
-		return
-	}
-	s.call(nil, "anvil_setBalance", address, "0x"+wei.Text(16))
-}
-
-func (s *stage) drop(b batch.Batch) {
-	if s.node != nil {
-		s.node.Drop(string(b.ID))
-		return
-	}
-	s.call(nil, "anvil_dropTransaction", string(b.ID))
-}
+func (s *stage) drop(b batch.Batch) { s.steering.drop(string(b.ID)) }
 
 // account returns an account that nobody has used, with some funds.
-func (s *stage) account() evmtest.Account {
+func (s *stage) account() evmtest.Account { return s.accountWith(evmtest.Ether(10)) }
+
+func (s *stage) accountWith(wei *big.Int) evmtest.Account {
 	s.id++
 	a := evmtest.Named(s.Name() + strconv.Itoa(s.id) + time.Now().String())
-	s.setBalance(a.Address(), evmtest.Ether(10))
+	s.steering.fund(a.Address(), wei)
 	s.made = append(s.made, a)
 	return a
 }
