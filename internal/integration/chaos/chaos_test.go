@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dltbatch/dltbatch/internal/binaries"
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
@@ -28,6 +29,16 @@ func TestSigned(t *testing.T) {
 	tier.Soak(t, "TestIntents has the same faults, and TestFaults of dlt/evm has them for signed transactions")
 	t.Parallel()
 	chaos(t, evmSigned)
+}
+
+// TestIntentsOnGeth executes intents on a geth. A kill takes back its last blocks, what they had is
+// in its pool again ten seconds later, and a reorganization puts it there at once.
+func TestIntentsOnGeth(t *testing.T) {
+	tier.Soak(t, "to compile geth takes ten minutes, and TestIntents has the same faults")
+	_, err := binaries.Geth().Bring()
+	require.NoError(t, err)
+	t.Parallel()
+	chaos(t, gethNode)
 }
 
 func chaos(t *testing.T, ledger string) {

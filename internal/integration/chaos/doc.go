@@ -4,9 +4,9 @@
 // fails one in ten of their statements, crashes the database and lets it recover, makes the
 // ledger forget as much as it may forget, once or twice in a row, and makes connections
 // break, slow down, and swallow their bytes. Then it compares the ledger's journal with the
-// acknowledged batches. On anvil, an EVM node, it replaces blocks, too, sends other transactions
-// with the same keys, and lets prices leap and accounts run dry; the journal is the chain, and a
-// batch that stands first in its lane for more than three blocks and a poll must have a reason
-// that Explain says. Another test loses the database for good, and goes on with its synchronous
-// standby.
+// acknowledged batches. On an EVM node, anvil or geth, it replaces blocks, too, sends other
+// transactions with the same keys, and lets prices leap and accounts run dry; the journal is the
+// chain, and a batch that stands first in its lane for more than three blocks and a poll must have
+// a reason that Explain says. Another test loses the database for good, and goes on with its
+// synchronous standby.
 package chaos

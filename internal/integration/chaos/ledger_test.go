@@ -25,6 +25,7 @@ const (
 	unforgiving  = "unforgiving" // executes a batch as often as it is sent
 	evmNode      = "anvil"       // with intents
 	evmSigned    = "signed"      // anvil, with signed transactions
+	gethNode     = "geth"        // with intents
 )
 
 // lateArrival of the unforgiving ledger. A machine that does ten things at once takes some
@@ -55,7 +56,9 @@ type use struct {
 }
 
 // onChain reports whether a ledger is an EVM node.
-func onChain(ledger string) bool { return ledger == evmNode || ledger == evmSigned }
+func onChain(ledger string) bool {
+	return ledger == evmNode || ledger == evmSigned || ledger == gethNode
+}
 
 // late is a POST that came later than its sender's claim and LateArrival allow. This happens only
 // if the sender was frozen just before it wrote. It is the one hole that
@@ -78,20 +81,25 @@ type backend interface {
 // serveLedger is the main of the ledger's process: it prints the ledger's address and its
 // control address, and serves until its standard input ends.
 func serveLedger(j job, in io.Reader, out io.Writer) error {
+	mux := http.NewServeMux()
 	var b backend
 	var err error
 	switch j.Ledger {
 	case sawtoothNode:
 		b, err = newNode(j.Seed)
 	case evmNode, evmSigned:
-		b, err = newEVM(j.Dir, j.Ledger == evmSigned)
+		b, err = newAnvil(j.Dir, j.Ledger == evmSigned)
+	case gethNode:
+		b, err = newGeth(j.Dir)
 	default:
 		b, err = newWire(j.Seed)
 	}
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
+	if c, is := b.(chain); is {
+		steer(mux, c)
+	}
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		ms, err := strconv.Atoi(r.URL.Query().Get("down"))
 		if err == nil {

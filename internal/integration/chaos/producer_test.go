@@ -60,10 +60,11 @@ func (w *world) lane(i int) batch.ServiceID {
 	return batch.ServiceID(fmt.Sprintf("lane%02d", i))
 }
 
-// backlog is how many open batches are enough: a lane of a chain takes seconds for each.
+// backlog is how many open batches are enough: a lane of a chain takes seconds for each, and has
+// several under way.
 func (w *world) backlog() int {
 	if onChain(w.kind) {
-		return lanes
+		return 3 * lanes
 	}
 	return backlog
 }
@@ -71,7 +72,7 @@ func (w *world) backlog() int {
 // addPause is the mean pause between the Adds of a producer.
 func (w *world) addPause() time.Duration {
 	if onChain(w.kind) {
-		return deep * blockEvery
+		return deep * blockEvery / 3
 	}
 	return addPause
 }
@@ -215,7 +216,7 @@ func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Bat
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
 	}
-	if p.w.kind == evmNode {
+	if p.w.kind == evmNode || p.w.kind == gethNode {
 		return intent(lane, rng)
 	}
 	if p.w.kind == evmSigned {

@@ -184,7 +184,7 @@ func (j job) client() (dlt.Ledger, error) {
 			Grace: 700 * time.Millisecond, ResendQuiet: 1500 * time.Millisecond, Settle: 100 * time.Millisecond,
 		})
 	}
-	if j.Ledger == evmNode {
+	if j.Ledger == evmNode || j.Ledger == gethNode {
 		return j.intents()
 	}
 	if j.Ledger == evmSigned {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -62,7 +63,13 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 	w := &world{t: t, kind: kind, dir: t.TempDir(), cluster: pgtest.NewCluster(t, settings...), freezes: map[string][]span{}}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
-	w.ledger, err = spawn(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed, Dir: w.dir})
+	dir := w.dir
+	if kind == gethNode { // which still writes when it is told to end
+		dir, err = os.MkdirTemp("", "geth")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	}
+	w.ledger, err = spawn(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed, Dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(w.ledger.kill)
 	address, err := url.Parse(w.ledger.said[0])
@@ -172,7 +179,7 @@ func (w *world) person(ctx context.Context, st *postgres.Store, open []batch.Rec
 		_, err := runner.Decide(ctx, seen, batch.NotExecutedReject, batch.By{Actor: "a person", Reason: "another transaction has the nonce"})
 		w.t.Logf("a person decides that %s is Rejected: %v", seen.Key, err) // it may be claimed just now
 	}
-	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.chain().call(nil, "anvil_dropAllTransactions"))
+	w.t.Logf("%d open: a person empties the pool: %v", len(open), w.control("POST", "/forget", nil))
 }
 
 // patience is how often a person sees that anvil has forgotten an intent before it empties the
@@ -188,7 +195,7 @@ func (w *world) unlock(open []batch.Record, forgotten map[batch.Key]int) {
 		}
 		if forgotten[seen.Key]++; forgotten[seen.Key]%patience == 0 {
 			w.t.Log(w.chain().about(string(seen.Service)))
-			w.t.Logf("%s is %s, attempt %d: a person empties the pool: %v", seen.Key, seen.State, seen.Attempt, w.chain().call(nil, "anvil_dropAllTransactions"))
+			w.t.Logf("%s is %s, attempt %d: a person empties the pool: %v", seen.Key, seen.State, seen.Attempt, w.control("POST", "/forget", nil))
 		}
 	}
 }

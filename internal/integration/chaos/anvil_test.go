@@ -1,0 +1,246 @@
+package chaos
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/anvil"
+	"github.com/dltbatch/dltbatch/internal/binaries"
+)
+
+// forgets reports whether anvil has put an account's next transaction behind one that is mined
+// already. It never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+func (r rpc) forgets(account string) bool {
+	_, queued, err := r.pool(account)
+	if err != nil || len(queued) == 0 {
+		return false
+	}
+	next, err := r.quantity("eth_getTransactionCount", account, "latest")
+	_, is := queued[strconv.FormatUint(next, 10)]
+	return err == nil && is
+}
+
+var withoutMining = []string{"--no-mining", "--chain-id", strconv.Itoa(chainID)}
+
+// anvilBackend is anvil. Its chain is as durable as the file that it writes once a second.
+type anvilBackend struct {
+	rpc
+	mu       sync.Mutex
+	n        *anvil.Node
+	restarts int
+	// saved is the last file that was whole, written at savedAt, and has the blocks up to height.
+	saved   []byte
+	savedAt time.Time
+	height  uint64
+	began   string // the time of block 0
+	signed  bool   // a transaction is known by its hash, and not by its data
+}
+
+func newAnvil(dir string, signed bool) (chain, error) {
+	bin, err := binaries.Anvil().Bring()
+	if err != nil {
+		return nil, err
+	}
+	n, err := anvil.Run(bin, dir, withoutMining...)
+	if err != nil {
+		return nil, err
+	}
+	b := &anvilBackend{rpc: rpc(n.URL()), n: n, signed: signed}
+	if err := b.fund(); err != nil {
+		return nil, err
+	}
+	for range maxReorg + 1 {
+		if err := b.call(nil, "evm_mine"); err != nil {
+			return nil, err
+		}
+	}
+	for b.height <= maxReorg { // before that a kill would begin another chain
+		time.Sleep(50 * time.Millisecond)
+		if err := b.save(); err != nil {
+			return nil, err
+		}
+	}
+	go produce(b.mine)
+	return b, nil
+}
+
+func (b *anvilBackend) fund() error {
+	for lane := range lanes {
+		if err := b.setBalance(lane, funds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *anvilBackend) setBalance(lane int, wei *big.Int) error {
+	return b.call(nil, "anvil_setBalance", payer(lane).Address(), "0x"+wei.Text(16))
+}
+
+func (b *anvilBackend) dry(lane int) error { return b.setBalance(lane, new(big.Int)) }
+
+func (b *anvilBackend) forget() error { return b.call(nil, "anvil_dropAllTransactions") }
+
+func (b *anvilBackend) price(gwei int) error {
+	return b.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+new(big.Int).Mul(big.NewInt(int64(gwei)), big.NewInt(1e9)).Text(16))
+}
+
+func (b *anvilBackend) reorg(depth int) error {
+	// A node that has just started has no state to go back to, until it has made some blocks.
+	var err error
+	for range 100 {
+		if err = b.call(nil, "anvil_reorg", depth, []any{}); !errors.Is(err, errRefused) {
+			break
+		}
+		time.Sleep(blockEvery)
+	}
+	return err
+}
+
+// save remembers the node's file, if it is a new one and whole.
+func (b *anvilBackend) save() error {
+	info, err := os.Stat(b.n.State())
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Equal(b.savedAt) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(b.n.State())
+	if err != nil {
+		return err
+	}
+	// anvil makes a block 0 at each start, and writes down those that it had, too. Which of them
+	// it takes at the next start is chance, and makes it another chain: only the first is handed
+	// on.
+	var state map[string]json.RawMessage
+	var head uint64
+	var blocks []json.RawMessage
+	if json.Unmarshal(text, &state) != nil || json.Unmarshal(state["best_block_number"], &head) != nil || json.Unmarshal(state["blocks"], &blocks) != nil {
+		return nil // only a part of it was written
+	}
+	if !ofOneMoment(text) {
+		return nil
+	}
+	blocks = slices.DeleteFunc(blocks, func(block json.RawMessage) bool {
+		var doc struct {
+			Header struct{ Number, Timestamp string }
+		}
+		if json.Unmarshal(block, &doc) != nil || doc.Header.Number != "0x0" {
+			return false
+		}
+		b.began = cmp.Or(b.began, doc.Header.Timestamp)
+		return doc.Header.Timestamp != b.began
+	})
+	if state["blocks"], err = json.Marshal(blocks); err != nil {
+		return err
+	}
+	if b.saved, err = json.Marshal(state); err != nil {
+		return err
+	}
+	b.savedAt, b.height = info.ModTime(), head
+	return nil
+}
+
+// ofOneMoment reports whether a state file has all blocks, whether each account has sent as many
+// transactions as they have, and whether there is a receipt for just these. anvil does not stop
+// while it writes, so that the accounts or the receipts may be those after a block that is
+// missing. A node that starts with such a file has an effect that no block explains, or for ever a
+// receipt of a block that it does not have, which no chain of several nodes can have.
+func ofOneMoment(text []byte) bool {
+	var state struct {
+		Accounts map[string]struct{ Nonce uint64 }
+		Best     uint64 `json:"best_block_number"`
+		Blocks   []struct {
+			Header       struct{ Number string }
+			Transactions []struct{ Transaction struct{ Hash string } }
+		}
+		Transactions []struct {
+			Info struct {
+				Hash string `json:"transaction_hash"`
+				From string
+			}
+		}
+	}
+	if json.Unmarshal(text, &state) != nil {
+		return false
+	}
+	from, sent := map[string]string{}, map[string]uint64{}
+	for _, tx := range state.Transactions {
+		from[tx.Info.Hash] = tx.Info.From
+	}
+	heights := map[string]struct{}{}
+	for _, block := range state.Blocks {
+		heights[block.Header.Number] = struct{}{}
+		for _, tx := range block.Transactions {
+			sent[from[tx.Transaction.Hash]]++
+			delete(from, tx.Transaction.Hash)
+		}
+	}
+	if len(from) > 0 || uint64(len(heights)) != state.Best+1 {
+		return false
+	}
+	for lane := range lanes {
+		payer := payer(lane).Address()
+		if sent[payer] != state.Accounts[payer].Nonce {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *anvilBackend) mine(pays bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.save(); err != nil {
+		return err
+	}
+	if pays {
+		if err := b.fund(); err != nil {
+			return err
+		}
+	}
+	head, err := b.quantity("eth_blockNumber")
+	if err != nil || head >= b.height+mayLose {
+		return err
+	}
+	return b.call(nil, "evm_mine")
+}
+
+// restart kills the node. What it had not written down is gone, and its pool.
+func (b *anvilBackend) restart(down time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.n.Kill(); err != nil {
+		return err
+	}
+	time.Sleep(down)
+	if err := b.save(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(b.n.State(), b.saved, 0o600); err != nil { // it may have been killed while it wrote
+		return err
+	}
+	b.restarts++
+	if err := b.n.Resume(withoutMining...); err != nil {
+		return err
+	}
+	return b.fund()
+}
+
+func (b *anvilBackend) url() string { return string(b.rpc) }
+
+func (b *anvilBackend) report() report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.executed(b.signed, "")
+	r.Restarts = b.restarts
+	return r
+}
