@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strconv"
 
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
@@ -28,33 +29,51 @@ var prices = [...]int64{3, 12, 48}
 // payment pays an invoice. Its data is the invoice's number, and its value as many wei.
 type payment struct {
 	invoice, account int
-	nonce            uint64
+	nonce            uint64 // of a signed one
 	batch            batch.Batch
-	hashes           []string // of its transactions, by price
+	hashes           []string // of its signed transactions, by price
 }
 
-// books are the application's own: it has the keys, and gives each transaction of an account the
-// next nonce.
+// books are the application's own. It has the keys, and gives each transaction of an account the
+// next nonce; of intents the library does that, and the process that sends has the key.
 type books struct {
 	chain   uint64
+	intents bool
 	next    []uint64 // nonce, by account
 	signed  map[batch.ID]payment
 	foreign map[string]uint64 // nonces that another wallet with the same keys was seen to take, by the hash
 }
 
-func newBooks(chain uint64, accounts int) *books {
-	return &books{chain: chain, next: make([]uint64, accounts), signed: map[batch.ID]payment{}, foreign: map[string]uint64{}}
+func newBooks(chain uint64, accounts int, intents bool) *books {
+	return &books{chain: chain, intents: intents, next: make([]uint64, accounts), signed: map[batch.ID]payment{}, foreign: map[string]uint64{}}
 }
 
-// sign signs a payment of an invoice. The lane of its batch is the account.
+// write makes a payment of an invoice: an intent, or signed. The lane of its batch is the account.
+func (b *books) write(invoice, account int) (payment, error) {
+	if !b.intents {
+		return b.sign(invoice, account)
+	}
+	i := evm.Intent{To: shop, Value: big.NewInt(int64(invoice)), Data: dataOf(invoice), Gas: gas}
+	one, err := i.Batch(batch.ID("invoice "+strconv.Itoa(invoice)), evmtest.Dev(account).Address())
+	if err != nil {
+		return payment{}, err
+	}
+	p := payment{invoice: invoice, account: account, batch: one}
+	b.signed[one.ID] = p
+	return p, nil
+}
+
+const gas = 25_000 // enough for a transfer with a number
+
+func dataOf(invoice int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(invoice)) }
+
 func (b *books) sign(invoice, account int) (payment, error) {
 	p := payment{invoice: invoice, account: account, nonce: b.next[account]}
 	var all [][]byte
 	for _, gwei := range prices {
 		raw, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
-			ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: 25_000,
-			Data: binary.BigEndian.AppendUint32(nil, uint32(invoice)),
-			Tip:  big.NewInt(gwei * 1e9 / 3), FeeCap: big.NewInt(gwei * 1e9),
+			ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: gas, Data: dataOf(invoice),
+			Tip: big.NewInt(gwei * 1e9 / 3), FeeCap: big.NewInt(gwei * 1e9),
 		})
 		all, p.hashes = append(all, raw), append(p.hashes, hash)
 	}
@@ -70,15 +89,14 @@ func (b *books) sign(invoice, account int) (payment, error) {
 	return p, nil
 }
 
-// take signs a transaction with the nonce that the next payment of the account will have, as
-// another wallet with the same key does, which does not know of that payment.
-func (b *books) take(account int) (raw, hash string, nonce uint64) {
-	nonce = b.next[account]
+// take signs a transaction with a nonce that a payment of the account will have or has, as another
+// wallet with the same key does, which does not know of that payment.
+func (b *books) take(account int, nonce uint64) (raw, hash string) {
 	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
 		ChainID: b.chain, Nonce: nonce, To: elsewhere, Value: big.NewInt(1), Tip: big.NewInt(3e9), FeeCap: big.NewInt(60e9),
 	})
 	b.foreign[hash] = nonce
-	return "0x" + hex.EncodeToString(signed), hash, nonce
+	return "0x" + hex.EncodeToString(signed), hash
 }
 
 // invoiceOf reads the data of a payment.
@@ -99,9 +117,9 @@ func (b *books) accounts() map[string]int {
 	return all
 }
 
-// inOrder returns the signed payments by account and nonce.
+// inOrder returns the payments by account, and by nonce where the books have it.
 func (b *books) inOrder() []payment {
 	return slices.SortedFunc(maps.Values(b.signed), func(x, y payment) int {
-		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(x.nonce, y.nonce))
+		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(x.nonce, y.nonce), cmp.Compare(x.invoice, y.invoice))
 	})
 }

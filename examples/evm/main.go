@@ -6,7 +6,12 @@
 // is a real anvil where there is one, and otherwise a simulated one. You need not install
 // anything.
 //
+// With -intents one busy account pays all of them. Its payments are intents, of which the library
+// chooses the nonces and the fees: sixteen are under way at a time, and the process that sends has
+// the key. The same things strike.
+//
 //	go run ./examples/evm
+//	go run ./examples/evm -intents
 //	go run ./examples/evm -install              (gets anvil from npm if it is missing)
 //	go run ./examples/evm -node simulated
 //	go run ./examples/evm -n 200 -over 5s
@@ -31,13 +36,15 @@ type config struct {
 	install  bool // anvil, if it is missing
 	invoices int
 	accounts int
+	intents  bool
 	over     time.Duration
 }
 
 // about is the text of -h before the flags.
 const about = `Evm pays invoices from accounts of an EVM chain, while the base fee leaps, a foreign wallet takes
-nonces, blocks are replaced, and the node and the sending process are killed with kill -9. Each payment
-is signed with three fees. The chain itself is read at the end, block by block: every invoice was paid
+nonces, blocks are replaced, and the node and the sending process are killed with kill -9. Each
+payment is signed with three fees; with -intents one account pays all, and the library chooses
+nonces and fees. The chain itself is read at the end, block by block: every invoice was paid
 exactly once.
 
 usage: go run ./examples/evm [flags]
@@ -54,11 +61,21 @@ func main() {
 	var c config
 	flag.StringVar(&c.node, "node", anyNode, "any (anvil where there is one), anvil or simulated")
 	flag.BoolVar(&c.install, "install", false, "install anvil (from npm) if it is missing")
-	flag.IntVar(&c.invoices, "n", 1000, "invoices")
+	flag.IntVar(&c.invoices, "n", 0, "invoices (default 1000, or 200 with -intents)")
 	flag.IntVar(&c.accounts, "accounts", maxAccounts, "accounts that pay, 10 at most")
+	flag.BoolVar(&c.intents, "intents", false, "pay from one account, by intents, with 16 under way")
 	flag.DurationVar(&c.over, "over", 20*time.Second, "how long adding the payments takes")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
 	flag.Parse()
+	if c.intents {
+		c.accounts = 1
+	}
+	if c.invoices == 0 {
+		c.invoices = 1000
+		if c.intents { // sixteen in the time until a block is deep
+			c.invoices = 200
+		}
+	}
 	demo.Main("evm", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
@@ -81,7 +98,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 		return err
 	}
 	defer ch.close()
-	j := job{DB: filepath.Join(dir, "payments.db"), URL: n.URL(), Chain: ch.id, Genesis: ch.genesis}
+	j := job{DB: filepath.Join(dir, "payments.db"), URL: n.URL(), Chain: ch.id, Genesis: ch.genesis, Intents: c.intents}
 	s, err := open(ctx, j)
 	if err != nil {
 		return err
@@ -89,13 +106,17 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	defer s.close()
 	fmt.Fprintf(out, "node      %s at %s, a block every %s\n", what, n.URL(), blockTime)
 	fmt.Fprintf(out, "depth     a payment counts as made once %d blocks stand on its block\n", depth)
-	fmt.Fprintf(out, "payments  %d invoices, paid from %d accounts, added over %s, in %s\n\n", c.invoices, c.accounts, c.over, j.DB)
+	how := fmt.Sprintf("signed, from %d accounts", c.accounts)
+	if c.intents {
+		how = fmt.Sprintf("intents of one account, %d under way at a time", underWay)
+	}
+	fmt.Fprintf(out, "payments  %d invoices over %s: %s\n\n", c.invoices, c.over, how)
 
 	mining, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() { defer close(ended); ch.mine(mining) }()
 	defer func() { stop(); <-ended }()
-	sh := &show{c: c, node: n, chain: ch, service: s, worker: &demo.Process{Job: j}, books: newBooks(ch.id, c.accounts), screen: &demo.Line{Out: out, Live: live, Every: 2 * time.Second}}
+	sh := &show{c: c, node: n, chain: ch, service: s, worker: &demo.Process{Job: j}, books: newBooks(ch.id, c.accounts, c.intents), screen: &demo.Line{Out: out, Live: live, Every: 2 * time.Second}}
 	if err := sh.run(ctx); err != nil {
 		return err
 	}

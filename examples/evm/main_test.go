@@ -17,13 +17,15 @@ import (
 
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
-// It ends with the proof after everything that strikes, on both kinds of nodes, and leaves nothing
-// behind.
+// It ends with the proof after everything that strikes, on both kinds of nodes and for both kinds
+// of payments, and leaves nothing behind. Each line fits, and in a pipe none is written over.
 func TestRun(t *testing.T) {
-	for kind, args := range map[string][]string{simulatedNode: nil, anvilNode: {"-install"}} {
+	for kind, args := range map[string][]string{
+		"signed, simulated": {"-node", simulatedNode}, "signed, anvil": {"-node", anvilNode, "-install"}, "intents": {"-node", simulatedNode, "-intents"},
+	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			p := demotest.New(t, append(args, "-node", kind, "-n", "80", "-accounts", "5", "-over", "5s")...)
+			p := demotest.New(t, append(args, "-n", "80", "-accounts", "5", "-over", "5s")...)
 			require.NoError(t, p.Run(), &p.Out)
 			out := p.Out.String()
 			t.Log(out)
@@ -35,6 +37,10 @@ func TestRun(t *testing.T) {
 				assert.Equal(t, times, strings.Count(out, what), what)
 			}
 			assert.NotContains(t, out, "rose for 0 of them")
+			assert.NotContains(t, out, "\r")
+			for line := range strings.Lines(out) {
+				assert.LessOrEqual(t, len(line), width+1, line)
+			}
 			p.RequireClean(t)
 		})
 	}
@@ -44,7 +50,7 @@ func TestRun(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	p := demotest.New(t, "-node", simulatedNode, "-over", "1m")
 	require.NoError(t, p.Start())
-	require.Eventually(t, func() bool { return strings.Contains(p.Out.String(), "payments signed") }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.Out.String(), "payments made") }, time.Minute, 20*time.Millisecond)
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Error(t, p.Wait())
 	require.Equal(t, 130, p.ProcessState.ExitCode(), &p.Out)
@@ -70,7 +76,7 @@ func TestWrongFlags(t *testing.T) {
 // The proof fails for each way in which the chain and the books may differ.
 func TestProof(t *testing.T) {
 	fresh := func() proof {
-		b := newBooks(1, 1)
+		b := newBooks(1, 1, false)
 		p := proof{books: b, records: map[batch.ID]batch.Record{}, balance: big.NewInt(3), invoices: 2}
 		for invoice := 1; invoice <= 2; invoice++ {
 			pay, err := b.sign(invoice, 0)

@@ -30,8 +30,9 @@ func prove(out io.Writer, p proof) error {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	paid, next := map[int]int{}, map[int]uint64{}
 	at := map[string]number{} // the block of each transaction
-	others := 0
+	others, closed, most := 0, 0, 0
 	for _, b := range p.blocks {
+		most = max(most, len(b.Transactions))
 		for _, tx := range b.Transactions {
 			account, ours := accounts[strings.ToLower(tx.From)]
 			if !ours {
@@ -48,6 +49,8 @@ func prove(out io.Writer, p proof) error {
 			switch {
 			case foreign:
 				others++
+			case p.books.intents && tx.Input == "0x" && strings.EqualFold(tx.To, tx.From):
+				closed++
 			case !is || strings.ToLower(tx.To) != shop:
 				complain("block %d: %s is nobody's payment", b.Number, tx.Hash)
 			default:
@@ -71,6 +74,11 @@ func prove(out io.Writer, p proof) error {
 	rejected, risen := 0, 0
 	for _, pay := range p.books.inOrder() {
 		rec := p.records[pay.batch.ID]
+		if p.books.intents { // its receipt says which transaction it was
+			if r, err := receiptOf(rec); err == nil {
+				pay.hashes = []string{r.Hash}
+			}
+		}
 		place := slices.IndexFunc(pay.hashes, func(hash string) bool { _, is := at[hash]; return is })
 		var block number
 		mined := place >= 0
@@ -86,7 +94,7 @@ func prove(out io.Writer, p proof) error {
 		case rec.State != batch.Committed || !mined:
 			complain("invoice %d: %s is %q, in a block: %v", pay.invoice, pay.batch.ID, rec.State, mined)
 		default:
-			if r, err := evm.ReadReceipt(rec.Receipts[0]); err != nil || r.Block != uint64(block) || r.Hash != pay.hashes[place] {
+			if r, err := receiptOf(rec); err != nil || r.Block != uint64(block) || r.Hash != pay.hashes[place] {
 				complain("invoice %d: its receipt names block %d, the chain has it in block %d (%v)", pay.invoice, r.Block, block, err)
 			}
 			if place > 0 {
@@ -97,14 +105,29 @@ func prove(out io.Writer, p proof) error {
 	if len(wrong) > 0 {
 		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong[:min(10, len(wrong))]...))
 	}
-	fmt.Fprintf(out, "\n  signed    %d payments for %d invoices: %d were signed anew, since another wallet had used their nonce\n",
-		len(p.books.signed), p.invoices, rejected)
-	fmt.Fprintf(out, "  fees      rose for %d of them: a dearer one of the %d transactions of the payment was executed\n", risen, len(prices))
-	fmt.Fprintf(out, "  foreign   %d transactions of that wallet, in the same accounts\n", others)
+	if p.books.intents {
+		fmt.Fprintf(out, "\n  intents   %d payments of one account, at most %d in a block\n", len(p.books.signed), most)
+		fmt.Fprintf(out, "  closed    %d nonces, by transfers of nothing\n", closed)
+	} else {
+		fmt.Fprintf(out, "\n  signed    %d payments for %d invoices: %d anew, since their nonce was used\n", len(p.books.signed), p.invoices, rejected)
+		fmt.Fprintf(out, "  fees      rose for %d of them: a dearer one of %d transactions was executed\n", risen, len(prices))
+	}
+	fmt.Fprintf(out, "  foreign   %d transactions of another wallet, in the same accounts\n", others)
 	fmt.Fprintf(out, "  the shop  has %s wei, the sum of all invoices\n", p.balance)
 	fmt.Fprintf(out, "PROVED: %d invoices were paid, each exactly once, in the order of each account's nonces\n", p.invoices)
 	return nil
 }
+
+// receiptOf is the first receipt of a payment.
+func receiptOf(rec batch.Record) (evm.Receipt, error) {
+	if len(rec.Receipts) == 0 {
+		return evm.Receipt{}, errors.New("it has no receipt")
+	}
+	return evm.ReadReceipt(rec.Receipts[0])
+}
+
+// width is how many columns a terminal surely has.
+const width = 100
 
 // printChain prints the blocks that executed something, with the nonces that each account used.
 func printChain(out io.Writer, p proof, accounts map[string]int) {
@@ -125,8 +148,18 @@ func printChain(out io.Writer, p proof, accounts map[string]int) {
 			}
 			used[account] = fmt.Sprintf("  a%d: %d-%d%s", account, first[account], tx.Nonce, marks[account])
 		}
-		if len(first) > 0 {
-			fmt.Fprintf(out, "  %5d  %.10s%s\n", b.Number, b.Hash, strings.Join(used, ""))
+		if len(first) == 0 {
+			continue
 		}
+		line := fmt.Sprintf("  %5d  %.10s", b.Number, b.Hash)
+		begun := len(line)
+		for _, u := range used {
+			if len(line)+len(u) > width {
+				fmt.Fprintln(out, line)
+				line = strings.Repeat(" ", begun)
+			}
+			line += u
+		}
+		fmt.Fprintln(out, line)
 	}
 }

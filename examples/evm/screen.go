@@ -8,13 +8,13 @@ import (
 
 // state is the data of the line.
 type state struct {
-	elapsed                    time.Duration
-	added, paid, total, signed int
+	elapsed                  time.Duration
+	added, paid, total, made int
 }
 
 func (s state) line() string {
-	const width = 40
-	full := width * s.paid / max(1, s.total)
-	return fmt.Sprintf("%5.1f s  [%s%s] %4d of %d invoices paid, %4d payments signed",
-		s.elapsed.Seconds(), strings.Repeat("#", full), strings.Repeat(".", width-full), s.paid, s.total, s.signed)
+	const bar = 40
+	full := bar * s.paid / max(1, s.total)
+	return fmt.Sprintf("%5.1f s  [%s%s] %4d of %d invoices paid, %4d payments made",
+		s.elapsed.Seconds(), strings.Repeat("#", full), strings.Repeat(".", bar-full), s.paid, s.total, s.made)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
@@ -149,7 +150,7 @@ func (s *show) pay(ctx context.Context, invoices ...int) error {
 	}
 	var all []batch.Batch
 	for _, invoice := range invoices {
-		p, err := s.books.sign(invoice, (invoice-1)%s.c.accounts)
+		p, err := s.books.write(invoice, (invoice-1)%s.c.accounts)
 		if err != nil {
 			return err
 		}
@@ -170,20 +171,20 @@ func (s *show) pay(ctx context.Context, invoices ...int) error {
 	return nil
 }
 
-// decided takes the end of a payment. A payment whose nonce went to somebody else is signed anew,
-// with the account's next nonce: it was certainly not made.
+// decided takes the end of a payment. A signed one whose nonce went to somebody else is signed
+// anew, with the account's next nonce: it was certainly not made. The library does so of an intent.
 func (s *show) decided(ctx context.Context, o outcome) error {
 	if o.err != nil {
 		return o.err
 	}
 	s.records[o.rec.ID] = o.rec
 	p := s.books.signed[o.rec.ID]
-	switch o.rec.State {
-	case batch.Committed:
+	switch {
+	case o.rec.State == batch.Committed:
 		s.paid++
 		return nil
-	case batch.Rejected:
-		s.say("invoice %d: %s; signed anew with nonce %d", p.invoice, o.rec.Error.Message, s.books.next[p.account])
+	case o.rec.State == batch.Rejected && !s.c.intents:
+		s.say("invoice %d: nonce %d is used, signed anew with nonce %d", p.invoice, p.nonce, s.books.next[p.account])
 		return s.pay(ctx, p.invoice)
 	}
 	return fmt.Errorf("invoice %d: %s is %s: %w", p.invoice, o.rec.ID, o.rec.State, o.rec.Error)
@@ -192,15 +193,28 @@ func (s *show) decided(ctx context.Context, o outcome) error {
 // foreignWallet lets another wallet with the key of an account take its next nonce.
 func (s *show) foreignWallet(ctx context.Context) (bool, error) {
 	account := (3 + 4*len(s.books.foreign)) % s.c.accounts
-	raw, hash, nonce := s.books.take(account)
+	nonce := s.books.next[account]
+	if s.c.intents { // of which only the chain knows it
+		var pending number
+		if err := s.chain.call(ctx, &pending, "eth_getTransactionCount", evmtest.Dev(account).Address(), "pending"); err != nil {
+			return false, err
+		}
+		nonce = uint64(pending)
+	}
+	raw, hash := s.books.take(account, nonce)
+	err := s.chain.call(ctx, nil, "eth_sendRawTransaction", raw)
+	if s.c.intents && errors.Is(err, errNode) { // a payment was faster
+		delete(s.books.foreign, hash)
+		return false, nil
+	}
 	s.say("another wallet with the key of a%d takes its nonce %d: %.10s...", account, nonce, hash)
-	return true, s.chain.call(ctx, nil, "eth_sendRawTransaction", raw)
+	return true, err
 }
 
 // leap lets the base fee leap above the lower prices. It falls again by an eighth with each block.
 func (s *show) leap(ctx context.Context) (bool, error) {
 	const gwei = 30
-	s.say("the base fee leaps to %d gwei: payments that offer %d now offer more", gwei, prices[0])
+	s.say("the base fee leaps to %d gwei: payments that offer less now offer more", gwei)
 	return true, s.chain.call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", number(gwei*1e9))
 }
 
@@ -269,5 +283,5 @@ func (s *show) killWorker(context.Context) (bool, error) {
 }
 
 func (s *show) now() state {
-	return state{elapsed: time.Since(s.begun), added: s.added, paid: s.paid, total: s.c.invoices, signed: len(s.books.signed)}
+	return state{elapsed: time.Since(s.begun), added: s.added, paid: s.paid, total: s.c.invoices, made: len(s.books.signed)}
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/dltbatch/dltbatch"
+	"github.com/dltbatch/dltbatch/dlt"
 	"github.com/dltbatch/dltbatch/dlt/evm"
+	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 	"github.com/dltbatch/dltbatch/queuer"
 )
@@ -17,6 +19,7 @@ type job struct {
 	URL     string `json:"url"`
 	Chain   uint64 `json:"chain"`
 	Genesis string `json:"genesis"`
+	Intents bool   `json:"intents"`
 }
 
 // service is a Runner on the database and the chain.
@@ -31,16 +34,13 @@ func open(ctx context.Context, j job) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Keep the defaults of times for real chains: these are for blocks of 250 ms.
-	ledger, err := evm.New(j.URL, j.Chain, &evm.Options{
-		Genesis: j.Genesis, Finality: evm.After(depth), HeadInterval: blockTime / 4, LateArrival: time.Second, Grace: time.Second,
-	})
+	ledger, err := j.client()
 	if err != nil {
 		done()
 		return nil, err
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
-		Strategy: queuer.Pipelined(16),
+		Strategy: queuer.Pipelined(underWay),
 		// A dead process's claim expires after three seconds; by default after sixty.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, Drain: 3 * time.Second,
 		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, Retry: dltbatch.RetryPolicy{Delay: blockTime},
@@ -52,7 +52,29 @@ func open(ctx context.Context, j job) (*service, error) {
 	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); done() }}, nil
 }
 
-// work returns a whole worker process: it sends until its standard input ends.
+// underWay is how many payments of an account are under way at most.
+const underWay = 16
+
+// client is the chain's. Keep the defaults of times for real chains: these are for blocks of 250
+// ms.
+func (j job) client() (interface {
+	dlt.Ledger
+	CloseIdleConnections()
+}, error) {
+	o := evm.Options{
+		Genesis: j.Genesis, Finality: evm.After(depth), HeadInterval: blockTime / 4, LateArrival: time.Second, Grace: time.Second,
+	}
+	if !j.Intents {
+		return evm.New(j.URL, j.Chain, &o)
+	}
+	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
+	if err != nil {
+		return nil, err
+	}
+	return evm.NewSigner(j.URL, j.Chain, signer, &evm.SignerOptions{Options: o})
+}
+
+// work is the main of a worker process: it sends until its standard input ends.
 func work(in io.Reader) error {
 	return demo.Work(in, func(ctx context.Context, j job) error {
 		s, err := open(ctx, j)

@@ -68,8 +68,8 @@ func Anvil() Program {
 // needs a module that not every proxy of Go modules has.
 const GethVersion = "1.17.8"
 
-// Geth returns a node of EVM, which most of Ethereum's nodes run. To compile it takes ten minutes of
-// one processor.
+// Geth returns the program geth, which most of Ethereum's nodes run. To compile it takes ten
+// minutes of one processor.
 func Geth() Program {
 	return Program{name: "geth", variable: "GETH", says: " " + GethVersion + "-",
 		mod: "github.com/ethereum/go-ethereum/cmd/geth@v" + GethVersion, file: "geth"}
