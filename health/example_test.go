@@ -11,7 +11,7 @@ import (
 // A Runner whose ledger has refused connections for two minutes.
 func ExampleHealth_Attention() {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := health.Health{Running: true, Ledger: health.PartHealth{
+	h := health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: now}, Ledger: health.PartHealth{
 		Condition: health.ConditionFailing, FailingSince: now.Add(-2 * time.Minute), Failures: 40, Err: errors.New("connection refused"),
 	}}
 	for _, cause := range h.Attention(now) {

@@ -27,7 +27,7 @@ func ExampleDecide() {
 		}
 	}
 	// Output:
-	// committed is recorded: committed
+	// committed is recorded: is committed
 	// pending changes nothing; ask again in 1s
 	// unknown changes nothing; ask again in 1s
 }

@@ -53,7 +53,7 @@ var losses = [...]struct{ name, loss string }{
 	{"CanSurvey", "nobody sees all lanes and what each waits for"},
 	{"CanFind", "nobody finds a batch or a lane without its whole key"},
 	{"CanKeepStreams", "no client that keeps its ledger's events, such as Splinter's resolver"},
-	{"CanHint", "what another process did is found by the next scan, and by the next look of an Await"},
+	{"CanHint", "what another process did is found by the next scan, and by the next read of an Await"},
 }
 
 // Has reports whether a has all of these abilities.

@@ -60,5 +60,5 @@ func ExampleIntent_Batch() {
 	fmt.Println(string(b.Payload))
 	// Output:
 	// invoice 4711 of 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266 <nil>
-	// {"to":"0x70997970c51812dc3a010c7d01b50e0d17dc79c8","value":"1000000"}
+	// {"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","value":"1000000"}
 }

@@ -36,9 +36,9 @@ import (
 )
 
 // about is the text of -h before the flags.
-const about = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints the
-spans of the orders that are POSTed, while batches go to a ledger in memory that is sometimes busy, and loses
-requests and answers. It ends with Ctrl-C.
+const about = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints
+the spans of the orders that are POSTed, while batches go to a ledger in memory that is sometimes
+busy, and loses requests and answers. It ends with Ctrl-C.
 
 With -trace it shows one trace through two processes instead; kill -9 ends the first.
 

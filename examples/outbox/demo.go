@@ -84,7 +84,7 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nGET /orders/%s: %s\n", orders[0].ID, body)
+	fmt.Fprintf(out, "\nGET /orders/%s\n%s\n", orders[0].ID, body)
 	alone, err := s.oneByOne(ctx, out, node, url)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.N
 	}
 	fmt.Fprintf(out, "\n%d orders one by one, each from its request to this process:\n", single)
 	fmt.Fprintf(out, "  %s  until the other process sent its batch to the ledger\n", usual(posted))
-	fmt.Fprintf(out, "  %s  until Await told this process that it is committed; the ledger makes a block each 100 ms\n", usual(told))
+	fmt.Fprintf(out, "  %s  until Await told of its commit (a block each 100 ms)\n", usual(told))
 	return orders, nil
 }
 
@@ -231,7 +231,7 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 		wrong = append(wrong, fmt.Errorf("%d rows and %d batches", len(rows), len(chain)))
 	}
 	fmt.Fprintf(out, "\n  %5d  rows in the application's table\n", len(rows))
-	fmt.Fprintf(out, "  %5d  batches committed by the node, says its journal; %d of them are those of the rows, once each\n", len(chain), committed)
+	fmt.Fprintf(out, "  %5d  batches committed by the node, says its journal; %d of them for the rows, once each\n", len(chain), committed)
 	fmt.Fprintf(out, "  %5d  traces of rolled-back transactions: no row, no batch, never sent\n", traces)
 	if wrong != nil {
 		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong...))

@@ -41,7 +41,7 @@ func requireProof(t *testing.T, out string) {
 	require.Regexp(t, `\n +8  sent again with the same Idempotency-Key`, out)
 	require.Regexp(t, `\n +2  another order with a key that was used: refused\n`, out)
 	require.Regexp(t, `\n +4  out of stock`, out)
-	require.Regexp(t, `GET /orders/order-.*"state":"committed"`, out)
+	require.Regexp(t, `GET /orders/order-\S+\n\{.*"state":"committed"`, out)
 	require.Regexp(t, `\n10 orders one by one, .*\n +\d+ ms in the middle, .* until the other process sent .*\n +\d+ ms in the middle, .* until Await`, out)
 	require.Regexp(t, `\n +26  rows in the application's table\n +26  batches committed by the node, says its journal; 26 of them`, out)
 	require.Contains(t, out, "\nPROVED in ")

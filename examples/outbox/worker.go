@@ -85,7 +85,7 @@ func work(in io.Reader, out io.Writer) error {
 		server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 		defer server.Close()
 		go func() { _ = server.Serve(listener) }() // until Close
-		fmt.Fprintf(out, "process %d delivers to the ledger at %s; GET http://%s/readyz says how it is\n", os.Getpid(), j.URL, listener.Addr())
+		fmt.Fprintf(out, "process %d delivers to %s; GET http://%s/readyz\n", os.Getpid(), j.URL, listener.Addr())
 		return s.runner.Run(ctx)
 	})
 }

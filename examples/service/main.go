@@ -31,9 +31,10 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
 )
 
-const about = `Service is a whole small service: payments over HTTP, a row and a batch in one transaction of PostgreSQL,
-metrics, probes, a console behind a password. Without -listen it makes twenty payments and proves that each
-took effect once. It uses DATABASE_URL, or the PostgreSQL that is installed, or brings one with -install.
+const about = `Service is a whole small service: payments over HTTP, a row and a batch in one transaction of
+PostgreSQL, metrics, probes, a console behind a password. Without -listen it makes twenty payments
+and proves that each took effect once. It uses DATABASE_URL, or the PostgreSQL that is installed,
+or brings one with -install.
 
 usage: go run -C examples/service . [flags]
 `

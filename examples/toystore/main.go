@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -91,7 +92,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 	if err := ledger.Verify(order); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d of %d batches are committed, each once in effect and in the order of its lane: so says the ledger's journal\n", states[batch.Committed], batches)
+	fmt.Fprintf(w, "\n%d of %d batches are committed, each once and in order: so says the ledger's journal\n", states[batch.Committed], batches)
 	return nil
 }
 
@@ -100,9 +101,25 @@ func absent(w io.Writer, st store.Store) error {
 	fmt.Fprintf(w, "the store has the methods that deliver a batch; it does without\n\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range st.Abilities().Losses() {
-		fmt.Fprintf(table, "  %s\t%s\n", l.Ability, l.Text)
+		name := l.Ability.String()
+		for _, line := range wrap(l.Text, 70) {
+			fmt.Fprintf(table, "  %s\t%s\n", name, line)
+			name = ""
+		}
 	}
 	return table.Flush()
+}
+
+// wrap divides a text into lines of at most width bytes.
+func wrap(text string, width int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // reporter prints each batch's new states.
@@ -117,7 +134,7 @@ func (r *reporter) Observe(_ context.Context, e batch.Event) {
 	defer r.mu.Unlock()
 	switch e.Kind {
 	case batch.EventInDoubt:
-		fmt.Fprintf(r.w, "  %s  attempt %d  in doubt: the ledger is asked before anything is sent again (%v)\n", e.Key, e.Attempt, e.Err)
+		fmt.Fprintf(r.w, "  %s  attempt %d  in doubt, so the ledger is asked (%v)\n", e.Key, e.Attempt, e.Err)
 	case batch.EventState:
 		if e.Err != nil {
 			fmt.Fprintf(r.w, "  %s  attempt %d  %s (%v)\n", e.Key, e.Attempt, e.State, e.Err)

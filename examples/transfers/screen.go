@@ -14,7 +14,7 @@ type state struct {
 }
 
 func (s state) line() string {
-	const width = 30
+	const width = 24
 	full := width * (s.confirmed + s.others) / max(1, s.total)
 	return fmt.Sprintf("%5.1f s  [%s%s] %5d added, %5d confirmed, %2d quarantined; %4d submissions",
 		s.elapsed.Seconds(), strings.Repeat("#", full), strings.Repeat(".", width-full), s.added, s.confirmed, s.others, s.submissions)

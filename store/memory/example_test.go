@@ -35,6 +35,6 @@ func Example() {
 	rec, err := runner.Get(ctx, b.Key())
 	fmt.Println("after it:", rec, err)
 	// Output:
-	// before the commit: dltbatch: no such batch
+	// before the commit: get: dltbatch: no such batch: shipments/b1
 	// after it: shipments/b1: queued <nil>
 }

@@ -12,12 +12,19 @@ import (
 )
 
 // Main runs a program until it is done, and returns after that; live says that out is a terminal.
-// After Ctrl-C, or a SIGTERM, it ends the context, and exits with 130; after an error it exits
-// with 1.
+// Elsewhere, as in a pipe, lines are divided at 100 columns. After Ctrl-C, or a SIGTERM, it ends
+// the context, and exits with 130; after an error it exits with 1.
 func Main(name string, run func(ctx context.Context, out io.Writer, live bool) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for the cleaning up
-	err := run(ctx, os.Stdout, isTerminal(os.Stdout))
+	err := func() error {
+		if isTerminal(os.Stdout) {
+			return run(ctx, os.Stdout, true)
+		}
+		out := &columns{w: os.Stdout}
+		defer out.end()
+		return run(ctx, out, false)
+	}()
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintf(os.Stderr, "\n%s: interrupted; everything is cleaned up\n", name)
