@@ -27,8 +27,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// removal is an application whose schema moves from one server to another. Processes with either data
-// source name run from the beginning to the end.
+// removal is an application whose schema moves from one server to another. Processes with either
+// data source name run from the beginning to the end.
 type removal struct {
 	*testing.T
 	schema string
@@ -174,13 +174,13 @@ func (r *removal) adds(ctx context.Context, lane string) error {
 			return fmt.Errorf("server %d: %w", server, err)
 		}
 		r.mu.Unlock()
-		time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 	}
 	return nil
 }
 
-// settled checks what is left when everything has moved: nothing is lost, twice or out of order, and
-// what was refused is nowhere.
+// settled checks what is left when everything has moved: nothing is lost, twice or out of order,
+// and what was refused is nowhere.
 func (r *removal) settled(server int) {
 	r.Helper()
 	ctx := r.Context()
@@ -316,8 +316,8 @@ func TestMovingBack(t *testing.T) {
 	require.Equal(t, moving.Done, all().Next, "once more: nothing is left")
 }
 
-// The tables are taken away once the transactions that have touched them have ended, and no claim may
-// still be posting; and a row that differs on the new server is found.
+// The tables are taken away once the transactions that have touched them have ended, and no claim
+// may still be posting; and a row that differs on the new server is found.
 func TestMovingWaits(t *testing.T) {
 	t.Parallel()
 	r := newRemoval(t)

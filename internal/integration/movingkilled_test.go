@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// The command moves a schema with a history under load, and is killed again and again: after each line
-// that it says, and at moments that nobody chose.
+// The command moves a schema with a history under load, and is killed again and again, at moments
+// that nobody chose.
 func TestMovingKilled(t *testing.T) {
 	tier.Soak(t, "TestMovingUnderLoad interrupts every step, in one process; this kills the command's process, many times")
 	program := buildCommand(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// copy copies all rows, in one transaction on each server. What an earlier try has left is removed first.
+// copy copies all rows, in one transaction on each server.
 func (m *Move) copy(ctx context.Context, f facts) error {
 	return m.new.at(ctx, f.new, func(to pgx.Tx) error {
 		list, err := relations(ctx, to, m.new.arriving())

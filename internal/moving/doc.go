@@ -8,8 +8,8 @@
 // # What holds
 //
 // The tables are in one place that a store finds, or in none. On the old server they go to the
-// schema NAME_moved, and on the new one they are made in NAME_arriving. In the schema itself there is
-// then the mark, a table named [sqlstore.MovedTable], with which every call of a store gives
+// schema NAME_moved, and on the new one they are made in NAME_arriving. In the schema itself there
+// is then the mark, a table named [sqlstore.MovedTable], with which every call of a store gives
 // [store.ErrSchemaMoved]; Migrate does, too, or a process that starts with the old data source name
 // would make new tables and serve them.
 //

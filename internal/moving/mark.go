@@ -113,8 +113,8 @@ func (n names) setNote(ctx context.Context, tx pgx.Tx, note string) error {
 	return err
 }
 
-// locally are settings of a transaction of a move. Its commit is on the disk when it returns; a limit
-// of the role may be too short for it.
+// locally are settings of a transaction of a move. Its commit is on the disk when it returns; a
+// limit of the role may be too short for it.
 const locally = `SELECT set_config('synchronous_commit', 'on', true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '0', true), set_config('lock_timeout', '2s', true), set_config('bytea_output', 'hex', true)`
 

@@ -111,7 +111,7 @@ type relation struct {
 	Shape    string   // the columns and their types
 }
 
-// relations lists the tables and sequences of a schema, without those that belong to a table's column.
+// relations lists the tables and sequences of a schema, without sequences that belong to a column.
 func relations(ctx context.Context, q rowsQuerier, schema string) ([]relation, error) {
 	rows, err := q.Query(ctx, `SELECT c.relname::text, c.relkind = 'S', coalesce(x.columns, '{}'), coalesce(x.shape, '')
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL (
@@ -145,7 +145,8 @@ func contains(list []relation, name string) bool {
 	return slices.ContainsFunc(list, func(r relation) bool { return r.Name == name })
 }
 
-// shift moves the tables and sequences of a list to another schema. What belongs to a table goes with it.
+// shift moves the tables and sequences of a list to another schema. What belongs to a table goes
+// with it.
 func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) error {
 	for _, r := range list {
 		kind := "TABLE"
