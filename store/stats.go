@@ -207,6 +207,10 @@ type Instance struct {
 	// Warnings are the warnings of its store that stand ([Warning]), as texts: at most
 	// [MaxWarnings].
 	Warnings []string `json:"warnings,omitempty"`
+	// Looked names the server on which its store has looked whether commits are lost, and knows of
+	// none or has paused everything; "" where nobody waits for that. See
+	// postgres.Options.PauseOnLostCommits.
+	Looked string `json:"looked,omitempty"`
 	// Loops says for each of its loops how long before Seen a call last succeeded.
 	Loops map[string]time.Duration `json:"loops,omitempty"`
 	// Flows are the batches that it saw of late, the earliest stretch first: at most [MaxFlows].

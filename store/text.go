@@ -18,6 +18,8 @@ const (
 	TextServed   TextKind = "served"    // the ledger that serves a service; named as the service
 	TextTraits   TextKind = "traits"    // the settings that Runners rely on (JSON); named as the ledger
 	TextShard    TextKind = "shard"     // the [Shard] that the database is (JSON); named ""
+	TextPruned   TextKind = "pruned"    // up to when batches that were final are removed (microseconds); named ""
+	TextLost     TextKind = "lost"      // lost commits for which everything was paused; named by the database's incarnation
 	TextStats    TextKind = "stats"     // counts of open batches and orders (JSON); named ""
 	TextCauses   TextKind = "causes"    // why batches wait (JSON); named ""
 	TextInstance TextKind = "instance"  // an [Instance] (JSON); named by its ID

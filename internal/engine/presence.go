@@ -150,6 +150,11 @@ func (p *presence) now(ctx context.Context) store.Instance {
 		}
 	}
 	i, h, at := p.kept, p.health(), time.Now()
+	if s, has := p.store.given().(interface {
+		Looked(ctx context.Context) string
+	}); has {
+		i.Looked = s.Looked(ctx)
+	}
 	if h.Paused {
 		i.PausedKind, i.PausedWhy = pausedFor(h.Ledger)
 		i.PausedFor = at.Sub(h.PausedSince)

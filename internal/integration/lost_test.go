@@ -15,6 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/internal/texts"
 	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
@@ -111,6 +112,30 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 		assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
 		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
+	})
+	t.Run("another process prunes", func(t *testing.T) {
+		t.Parallel()
+		c := pgtest.NewCluster(t)
+		db, _ := switched(t, c)
+		open := func() *postgres.Store {
+			st, err := postgres.New(db, nil)
+			require.NoError(t, err)
+			return st
+		}
+		adds, prunes := open(), open()
+		require.NoError(t, prunes.Migrate(t.Context()))
+		require.NoError(t, adds.Add(t.Context(), one("s", "final"), one("other", "kept")))
+		_, err := deliverAll(t.Context(), prunes, time.Minute, "s")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := prunes.Prune(t.Context(), store.PruneQuery{})
+			require.NoError(t, err)
+			return p.Batches == 1
+		}, 20*time.Second, 20*time.Millisecond)
+		require.NoError(t, c.Restart())
+		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+		assert.Equal(t, batch.ID("kept"), next(t, adds, "other"))
+		require.NoError(t, warningAbout(t, adds, postgres.ErrLostCommits))
 	})
 	t.Run("a synchronous standby", func(t *testing.T) {
 		t.Parallel()
@@ -209,4 +234,85 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 	for _, k := range all {
 		assert.Equal(t, []batch.ID{k.ID}, ledger.Log(k.Service))
 	}
+}
+
+// A pooler leads known connections to the server that has taken over. More batches are added there
+// than a process remembers, before anybody looks at these connections again.
+func TestLostCommitsBehindAPooler(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.NewCluster(t, "fsync=off")
+	standby := primary.Standby(t, "")
+	to := newName(t, primary.Addr())
+	dsn, stop, err := pgtest.ServeBouncer(primary.DSN(to.addr()))
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	db := openDSN(t, pgx, with(dsn, pgxBounced.params))
+	st, err := postgres.New(db, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Migrate(t.Context()))
+	require.NoError(t, st.Add(t.Context(), one("s", "kept")))
+	leaveBehind(t, primary, standby)
+	require.NoError(t, st.Add(t.Context(), one("s", "lost")))
+	require.NoError(t, primary.Crash())
+	require.NoError(t, standby.Promote())
+	to.lead(standby.Addr())
+	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+	for i := range 20 {
+		require.NoError(t, st.Add(t.Context(), one("more", i)))
+	}
+	_, err = oneOf(t, st, "s")
+	require.ErrorIs(t, err, postgres.ErrLostCommits)
+	assert.Contains(t, err.Error(), "batch s/lost is gone")
+}
+
+// Two instances pause everything on lost commits, and the one that has lost none claims first: it
+// takes nothing before the other one has looked. A person who has resumed everything is not
+// overruled by a third instance, which finds its own loss later.
+func TestLostCommitsOfAnotherInstance(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.NewCluster(t, "fsync=off")
+	standby := primary.Standby(t, "")
+	db, to := switched(t, primary)
+	open := func(name string) (*postgres.Store, func()) {
+		st, err := postgres.New(db, &postgres.Options{PauseOnLostCommits: true})
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		var shown texts.Presence
+		return st, func() {
+			require.NoError(t, shown.Show(t.Context(), st, store.Instance{ID: name, Name: name, Version: "v", Looked: st.Looked(t.Context())}))
+		}
+	}
+	posts, show := open("posts")
+	first, showFirst := open("first")
+	late, _ := open("late") // shows itself nowhere, as one that only adds
+	require.NoError(t, posts.Add(t.Context(), one("s", "posted"), one("s", "behind")))
+	show()
+	showFirst()
+	leaveBehind(t, primary, standby)
+	assert.Equal(t, batch.ID("posted"), next(t, posts, "s"))
+	require.NoError(t, late.Add(t.Context(), one("late", "lost")))
+	takeOver(t, primary, standby, to)
+	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
+
+	showFirst()
+	got, err := oneOf(t, first, "s")
+	require.ErrorContains(t, err, "not every instance has looked")
+	assert.Empty(t, got.Runs)
+	show() // which looks, and pauses everything
+	assert.Empty(t, next(t, first, "s"), "everything is paused")
+	_, err = oneOf(t, posts, "s")
+	require.ErrorIs(t, err, postgres.ErrLostCommits)
+
+	control, err := first.Control(t.Context(), batch.Everything())
+	require.NoError(t, err)
+	_, _, err = first.Steer(t.Context(), store.Steering{
+		Scope: batch.Everything(), Action: batch.ActionResume, By: batch.By{Actor: "a person"}, Seen: control.Version,
+	})
+	require.NoError(t, err)
+	_, err = oneOf(t, late, "s")
+	require.ErrorIs(t, err, postgres.ErrLostCommits)
+	control, err = first.Control(t.Context(), batch.Everything())
+	require.NoError(t, err)
+	assert.Zero(t, control.PausedAt, "the person has looked")
+	assert.Equal(t, batch.ID("posted"), next(t, first, "s"))
 }

@@ -323,3 +323,48 @@ func TestShardsShareASession(t *testing.T) {
 	hear.Wait()
 	waitFor(t, func() bool { return sessions() == 0 })
 }
+
+// A process that takes an empty schema for no shard adds to it while another one makes it a shard:
+// either its batch is first, and the schema becomes no shard, or the batch is refused.
+func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
+	t.Parallel()
+	pool := shardPool(t, pgtest.Start(t))
+	own := store.Shard{Set: "test", Number: 0, Of: 2}
+	lane := batch.ServiceID("a")
+	for own.Has(lane) == nil {
+		lane += "a"
+	}
+	open := func(schema string, s store.Shard) *native.Store {
+		st, err := native.New(pool, &postgres.Options{Schema: schema, Shard: s})
+		require.NoError(t, err)
+		return st
+	}
+	add := func(st *native.Store) error { return st.Add(t.Context(), one(string(lane), "x")) }
+	t.Run("the shard is first", func(t *testing.T) {
+		schema := shardSchema(t, pool, "first")
+		none, shard := open(schema, store.Shard{}), open(schema, own)
+		require.NoError(t, none.Migrate(t.Context()))
+		_, err := none.Get(t.Context(), batch.Key{Service: lane, ID: "x"}) // it has looked
+		require.ErrorIs(t, err, batch.ErrNotFound)
+		require.NoError(t, shard.Migrate(t.Context()))
+		require.ErrorIs(t, add(none), store.ErrOtherShard)
+		require.ErrorIs(t, none.AddOrders(t.Context(), order.Order{ID: "o", Party: lane, Payload: []byte("x")}), store.ErrOtherShard)
+	})
+	t.Run("the Add is first", func(t *testing.T) {
+		schema := shardSchema(t, pool, "second")
+		none, shard := open(schema, store.Shard{}), open(schema, own)
+		require.NoError(t, none.Migrate(t.Context()))
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, none.Tx(tx).Add(t.Context(), one(string(lane), "x")))
+		migrated := make(chan error, 1)
+		go func() { migrated <- shard.Migrate(t.Context()) }()
+		select {
+		case err := <-migrated:
+			require.Fail(t, "the schema became a shard beside an Add under way", "%v", err)
+		case <-time.After(300 * time.Millisecond):
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+		require.ErrorIs(t, <-migrated, store.ErrOtherShard)
+	})
+}

@@ -105,6 +105,9 @@ func (t *session) Add(ctx context.Context, b batch.Batch) (int64, error) {
 // generic up to the last insert, and custom again after it. A batch that is not stored loses its
 // number.
 func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	if err := t.s.owns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {
 		return err
 	}

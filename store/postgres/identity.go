@@ -41,8 +41,9 @@ type identity struct {
 const identifyEvery = time.Minute
 
 // is takes an incarnation that a statement read. Another one than before ends everything that this
-// process remembers.
-func (s *Store) is(incarnation int64) {
+// process remembers, and the transaction begins again: what is known of its connection may be of
+// another server, because a pooler has moved it.
+func (s *Store) is(incarnation int64) error {
 	d := &s.identity
 	d.mu.Lock()
 	was := d.incarnation
@@ -52,14 +53,17 @@ func (s *Store) is(incarnation int64) {
 	}
 	d.mu.Unlock()
 	if was == 0 || was == incarnation {
-		return
+		return nil
 	}
+	now := time.Now()
+	s.doubted.Store(&now)
 	s.witnessed.doubt()
 	s.memory.Forget()
 	s.added.Forget()
 	s.checked.Store(nil)
 	s.unknown.Store(true)
 	s.noLocks.Store(false)
+	return errElsewhere
 }
 
 // identify reads the parts now and then, and notes those that have changed.

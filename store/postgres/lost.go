@@ -30,9 +30,9 @@ const (
 	witnessesOfOne = 4
 	// lostFor is how long Upkeep reports lost commits.
 	lostFor = 24 * time.Hour
-	// unprunedFor is for how long a batch that is gone proves a loss in a process that has never
-	// pruned: others may have removed it without a tombstone.
-	unprunedFor = time.Hour
+	// pruneSlack is how much the time of a write may be wrong beside the mark of Prune: both clocks
+	// go at their own pace.
+	pruneSlack = 10 * time.Second
 )
 
 // witness is a batch as a committed write of this process has left it.
@@ -46,29 +46,34 @@ type witness struct {
 // witnessed is a process's memory of its own commits.
 type witnessed struct {
 	mu     sync.Mutex
-	server string        // when the server was started that has all witnesses
-	due    bool          // it may have lost some all the same: the witnesses are to be looked at
-	pruned time.Duration // the smallest age at which this process prunes; 0: it has not
-	last   []witness     // the latest last, and each batch once
-	lost   error         // the proof
-	at     time.Time     // of the proof
-	untold bool          // no claim has reported it
+	server string    // when the server was started that was looked at last
+	due    bool      // some witnesses were not looked at there
+	since  time.Time // connections lead to that server, or the database was another one
+	heard  bool      // since then all others have looked, or had the time to
+	last   []witness // the latest last, and each batch once
+	lost   error     // the proof
+	at     time.Time // of the proof
+	untold bool      // no claim has reported it
 }
 
 // doubt makes the next transaction that writes look at the witnesses.
 func (w *witnessed) doubt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = true
+	w.due, w.since, w.heard = true, time.Now(), false
 }
 
 // unseen returns the witnesses that are to be looked at on a server: on each that is not the one
-// that has them. For some moments after a failover some connections may lead to the old one.
+// that was looked at last. For some moments after a failover some connections may lead to the old
+// one.
 func (w *witnessed) unseen(server string) (last []witness, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.due && w.server == server {
 		return nil, false
+	}
+	if w.server != server {
+		w.since, w.heard = time.Now(), false
 	}
 	if len(w.last) == 0 {
 		w.server, w.due = server, false
@@ -78,12 +83,14 @@ func (w *witnessed) unseen(server string) (last []witness, due bool) {
 }
 
 // seen ends a check of a server. It keeps the witnesses that the server has, for the next
-// failover, and returns those that it has lost, if no other check has returned them before.
-func (w *witnessed) seen(server string, lost []witness) (news []witness) {
+// failover, and returns those that it has lost, if no other check has returned them before. What
+// was written during the check is checked next.
+func (w *witnessed) seen(server string, looked, lost []witness) (news []witness) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server, w.due = server, false
 	w.last = slices.DeleteFunc(w.last, func(x witness) bool {
+		w.due = w.due || !slices.Contains(looked, x)
 		if !slices.Contains(lost, x) {
 			return false
 		}
@@ -93,45 +100,26 @@ func (w *witnessed) seen(server string, lost []witness) (news []witness) {
 	return news
 }
 
-// committed takes writes that a server has committed. While the witnesses are to be looked at it
-// takes none, so that writes to the new server do not push out those that it may lack.
+// committed takes writes that a server has committed. It may be another one than was looked at
+// last: for some moments after a failover the old one may take writes, and only there they are.
+// While witnesses are to be looked at, new ones push out none.
 func (w *witnessed) committed(server string, writes []witness) {
 	if len(writes) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.due || w.server != server {
-		return
-	}
-	now := time.Now()
+	w.due = w.due || w.server != server
 	for _, x := range writes {
-		x.at = now
 		w.last = slices.DeleteFunc(w.last, func(old witness) bool { return old.seq == x.seq })
 		w.last = append(w.last, x)
 	}
-	if n := len(w.last) - witnesses; n > 0 {
+	switch n := len(w.last) - witnesses; {
+	case w.due:
+		w.last = w.last[:min(len(w.last), 2*witnesses)]
+	case n > 0:
 		w.last = slices.Delete(w.last, 0, n)
 	}
-}
-
-// prunes takes the age from which this process removes batches.
-func (w *witnessed) prunes(age time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if age = max(age, 1); w.pruned == 0 || age < w.pruned {
-		w.pruned = age
-	}
-}
-
-// kept returns for how long a batch that is gone proves a loss.
-func (w *witnessed) kept() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pruned == 0 {
-		return unprunedFor
-	}
-	return w.pruned
 }
 
 // prove keeps a proof. tell makes the next claim report it.
@@ -171,7 +159,7 @@ func (w *witnessed) standing(now time.Time) error {
 // its writes suffice.
 func (t *session) wrote(key batch.Key, seq, version int64) {
 	if len(t.writes) < witnessesOfOne {
-		t.writes = append(t.writes, witness{key: key, seq: seq, version: version})
+		t.writes = append(t.writes, witness{key: key, seq: seq, version: version, at: time.Now()})
 	}
 }
 
@@ -184,11 +172,19 @@ func (t *session) wroteAdded(in []addition) {
 	}
 }
 
-// A row that moves between the tables is in one of them at any moment.
-const sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) AS version, p.id_hash IS NOT NULL AS buried
+// A row that moves between the tables is in one of them at any moment. Whoever prunes moves the
+// mark ([session.Old]): a batch that was final before it may be gone without a tombstone.
+const (
+	sqlOwnWrites = `SELECT u.n, coalesce(a.version, f.version, w.version, -1) AS version, p.id_hash IS NOT NULL AS buried,
+		` + clock + ` AS now, coalesce((SELECT t.body::bigint FROM {texts} t WHERE t.kind = 'pruned' AND t.name = ''), 0) AS pruned
 	FROM unnest($1::bigint[], $2::text[], $3::uuid[]) WITH ORDINALITY AS u (seq, id, id_hash, n)
 	LEFT JOIN LATERAL (SELECT * FROM {batches} r WHERE r.seq = u.seq AND r.header_signature = u.id OFFSET 0) b ON true` + joinRows + `
 	LEFT JOIN LATERAL (SELECT * FROM {tombstones} r WHERE r.id_hash = u.id_hash OFFSET 0) p ON true`
+	sqlMarkPruned = `INSERT INTO {texts} AS t (kind, name, version, begun_at, changed_at, body)
+	VALUES ('pruned', '', 1, ` + clock + `, ` + clock + `, $1::text)
+	ON CONFLICT (kind, name) DO UPDATE SET version = t.version + 1, changed_at = excluded.changed_at, body = excluded.body
+	WHERE t.body::bigint < excluded.body::bigint`
+)
 
 // witness looks at the witnesses where that is due. It proves a loss if one is gone or older than
 // this process left it: nothing takes a version back, and only Prune removes a batch.
@@ -205,6 +201,8 @@ func (t *session) witness(ctx context.Context) error {
 		N       int64 `db:"n"`
 		Version int64 `db:"version"`
 		Buried  bool  `db:"buried"`
+		Now     int64 `db:"now"`
+		Pruned  int64 `db:"pruned"`
 	}
 	found, err := sqlstore.Query[seen](ctx, t, sqlOwnWrites,
 		intArray(len(last), func(i int) int64 { return last[i].seq }),
@@ -213,7 +211,7 @@ func (t *session) witness(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for lost commits: %w", err)
 	}
-	now, kept := time.Now(), w.kept()
+	now := time.Now()
 	var lost []witness
 	proof := map[int64]string{}
 	for _, f := range found {
@@ -221,12 +219,12 @@ func (t *session) witness(ctx context.Context) error {
 		case f.Version >= x.version, f.Buried:
 		case f.Version >= 0:
 			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s was written as version %d, and is version %d", x.key, x.version, f.Version)
-		case now.Sub(x.at) < kept:
+		case f.Now-int64((now.Sub(x.at)+pruneSlack)/time.Microsecond) > f.Pruned:
 			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s is gone", x.key)
 		}
 	}
 	var news []string
-	for _, x := range w.seen(t.server, lost) {
+	for _, x := range w.seen(t.server, last, lost) {
 		news = append(news, proof[x.seq])
 	}
 	if len(news) > 0 {
@@ -235,32 +233,17 @@ func (t *session) witness(ctx context.Context) error {
 	return nil
 }
 
-// trusts looks at the witnesses in a claim, and fails once after a loss was proved.
-func (t *session) trusts(ctx context.Context) error {
-	if err := t.witness(ctx); err != nil {
-		return err
-	}
-	return t.s.witnessed.news()
-}
+// errElsewhere ends a transaction of which the connection leads to another server than it did: a
+// pooler has moved it. The next try looks at the connection anew.
+var errElsewhere = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
 
-// lossActor pauses everything where Options.PauseOnLostCommits is set.
-const lossActor = "dltbatch"
-
-// report ends the claim that found a loss. If everything is to be paused and cannot be, the next
-// claim fails, too.
-func (s *Store) report(ctx context.Context, err error) error {
-	if s.o.PauseOnLostCommits {
-		pause := store.Steering{
-			Scope: batch.Everything(), Action: batch.ActionPause,
-			// A claim beside this one may have told of the proof.
-			By: batch.By{Actor: lossActor, Reason: err.Error()},
-		}
-		if _, _, failed := s.Steer(ctx, pause); failed != nil {
-			return errors.Join(err, failed)
-		}
+// at compares the server that a statement has met with the one that the connection is known for. A
+// transaction of the application has none.
+func (t *session) at(server string) error {
+	if t.server != "" && t.server != server {
+		return errElsewhere
 	}
-	s.witnessed.told()
-	return err
+	return nil
 }
 
 // contradicted takes facts that a process knows better than the database, about batches that it
@@ -277,10 +260,4 @@ func (s *Store) contradicted(outcomes []store.Outcome) {
 	if now := time.Now(); len(proof) > 0 && s.witnessed.standing(now) == nil {
 		s.witnessed.prove(proof, now, s.o.PauseOnLostCommits)
 	}
-}
-
-// Prune is [store.Store].Prune.
-func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	s.witnessed.prunes(q.OlderThan)
-	return s.shared.Prune(ctx, q)
 }

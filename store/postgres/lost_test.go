@@ -43,9 +43,10 @@ func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	assert.False(t, due, "a connection that leads to the old server ends no read")
 	again, due := w.unseen("new")
 	require.True(t, due)
-	w.committed("new", []witness{written(3, 0)})
-	assert.Equal(t, last[1:], w.seen("new", last[1:]))
-	assert.Empty(t, w.seen("new", again[1:]), "two looks report one loss")
+	assert.Equal(t, last[1:], w.seen("new", last, last[1:]))
+	assert.Empty(t, w.seen("new", again, again[1:]), "two looks report one loss")
+	_, due = w.unseen("new")
+	assert.False(t, due)
 
 	kept, due := w.unseen("third")
 	require.True(t, due)
@@ -55,12 +56,28 @@ func TestWitnessesAreLookedAtOnEachServer(t *testing.T) {
 	assert.True(t, due, "the database may be another one on the same server")
 }
 
-// A process that prunes at two ages trusts the smaller one.
-func TestTheSmallestAgeOfPruneCounts(t *testing.T) {
+// A transaction began on the old server before another one has looked at the new server, and is
+// committed after it: its write is looked for on the new server, too.
+func TestAWriteToTheOldServerIsLookedFor(t *testing.T) {
 	var w witnessed
-	assert.Equal(t, unprunedFor, w.kept())
-	for _, age := range []time.Duration{time.Hour, time.Minute, 24 * time.Hour} {
-		w.prunes(age)
+	_, _ = w.unseen("old")
+	w.committed("old", []witness{written(1, 0)})
+	looked, due := w.unseen("new")
+	require.True(t, due)
+	w.committed("old", []witness{written(2, 0)}) // during the look
+	assert.Empty(t, w.seen("new", looked, nil))
+	looked, due = w.unseen("new")
+	require.True(t, due)
+	assert.Len(t, looked, 2)
+	assert.Empty(t, w.seen("new", looked, nil))
+	_, due = w.unseen("new")
+	require.False(t, due)
+
+	w.committed("old", []witness{written(3, 0)}) // after the look
+	for i := range int64(40) {
+		w.committed("new", []witness{written(10+i, 0)})
 	}
-	assert.Equal(t, time.Minute, w.kept())
+	looked, due = w.unseen("new")
+	require.True(t, due)
+	assert.Contains(t, looked, written(3, 0), "later writes have pushed it out")
 }

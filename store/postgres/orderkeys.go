@@ -99,6 +99,10 @@ func (t *session) facts(ctx context.Context, n int, last map[batch.ServiceID]int
 			now = f.N
 		case 1:
 			last[batch.ServiceID(f.Service)] = f.N
+		case 3:
+			if err := t.at(f.Service); err != nil {
+				return 0, nil, err
+			}
 		default:
 			for i := int64(0); i < seqBlock && len(seqs) < n; i++ {
 				seqs = append(seqs, f.N+i)

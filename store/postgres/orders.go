@@ -46,6 +46,9 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Or
 }
 
 func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
 	if err := t.s.owns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {
 		return err
 	}

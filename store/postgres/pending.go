@@ -109,7 +109,10 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
 		}
 	}
-	t.s.is(s.Started)
+	if err := t.s.is(s.Started); err != nil {
+		t.s.memory.UnderWay.Failed(l)
+		return err
+	}
 	t.s.memory.UnderWay.Saw(l, s)
 	return nil
 }

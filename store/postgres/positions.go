@@ -51,7 +51,9 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	t.s.is(r.At)
+	if err := t.s.is(r.At); err != nil {
+		return nil, err
+	}
 	look := position.Look{Started: r.At, Xid: uint64(r.Turn), Xmin: uint64(r.Xmin)}
 	if from.Look(look, time.Now()) && !t.s.noLocks.Load() {
 		return rows, t.lookAtLocks(ctx, from, r.Xmin)

@@ -48,8 +48,10 @@ type Options struct {
 	// PauseOnLostCommits pauses everything when commits turn out to be lost ([ErrLostCommits]):
 	// nothing is claimed, in no process, until a person has looked and resumes everything. It
 	// costs a standstill that no lost commit may need: a batch that this process knows to be
-	// posted is not posted anew either way. Set it where the lost work of other processes is worse
-	// than that. Defaults to false.
+	// posted is not posted anew either way. And whenever another server answers, also after a
+	// plain restart, claims wait until all instances that are alive have looked, 45 s at most. Set
+	// it where the lost work of other processes is worse than that, and alike in all processes.
+	// Defaults to false.
 	PauseOnLostCommits bool
 	// NotifyInTx makes AddTx and AddOrdersTx tell other processes in the application's own
 	// transaction, so that nobody has to call Wake after the commit. The price: PostgreSQL commits
@@ -93,6 +95,7 @@ type Store struct {
 	identity  identity
 	witnessed witnessed
 	shard     atomic.Pointer[store.Shard] // that the schema is; nil: nobody has looked
+	settled   atomic.Bool                 // it is no shard, and nobody can make it one any more
 }
 
 // Abilities returns all of them.

@@ -2,18 +2,24 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// Old finds rows from where the last read ended.
+// Old finds rows from where the last read ended. It marks up to when batches are removed, so that
+// no other process takes them for lost.
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
 	o := &t.s.memory.Removed[of]
 	rows, err := sqlstore.Query[sqlstore.Aged](ctx, t, statement, until, int64(limit), o.From(until, time.Now()))
-	if err == nil && len(rows) > 0 {
-		o.Found(len(rows), rows[len(rows)-1].At)
+	if err != nil || len(rows) == 0 {
+		return rows, err
+	}
+	o.Found(len(rows), rows[len(rows)-1].At)
+	if of == sqlstore.AgingBatches {
+		_, err = t.Exec(ctx, sqlMarkPruned, fmt.Sprint(until))
 	}
 	return rows, err
 }

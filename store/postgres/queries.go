@@ -14,9 +14,11 @@ const (
 	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
 		pg_relation_filepath('{attempted_batches}'::regclass), pg_relation_filepath('{services}'::regclass)), 0))`
-	clock = sqlstore.Clock
+	// started is when the server was started, as a text: no two servers have one time.
+	started = `extract(epoch FROM pg_postmaster_start_time())::text`
+	clock   = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a row: see [session.recordKnown].
-	sqlNowBrisk = `SELECT ` + clock + ` FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
+	sqlNowBrisk = `SELECT ` + clock + ` AS now, ` + started + ` AS server FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
 	// sqlTimeout bounds how long each statement of the transaction takes from now on.
 	sqlTimeout = `SELECT set_config('statement_timeout', $1::text, true)`
@@ -68,15 +70,16 @@ const (
 	selectTxSettings = `current_setting('transaction_isolation'), current_setting('plan_cache_mode'), `
 
 	// sqlBeforeAdd reads the facts for an Add: the clock, the last order key of each lane, and
-	// numbers for the batches. While no order key at all is ahead of the clock, which is
-	// almost always, no lane's key is, and none is looked up. It also sets plan_cache_mode for
-	// the next statements.
+	// numbers for the batches; and the server: see [session.at]. While no order key at all is ahead
+	// of the clock, which is almost always, no lane's key is, and none is looked up. It also sets
+	// plan_cache_mode for the next statements.
 	sqlBeforeAdd = clockOnce + `
 	SELECT 0 AS kind, set_config('plan_cache_mode', $3::text, true) AS service_id, t.now AS n FROM t
 	UNION ALL SELECT 1, u.s, coalesce((SELECT max(b.created_at) FROM {batches} b WHERE b.service_id = u.s), 0)
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
-	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)`
+	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)
+	UNION ALL SELECT 3, ` + started + `, 0`
 	// sqlSerialAdd is for a serializable transaction, and reads no table: see [session.before].
 	sqlSerialAdd = `SELECT 0 AS kind, set_config('plan_cache_mode', $2::text, true) AS service_id, ` + clock + ` AS n
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $1::bigint)`

@@ -24,9 +24,18 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 	}
 	var us int64
 	if asks {
-		if us, _, err = sqlstore.Get[int64](ctx, t, sqlNowBrisk); err != nil {
+		type seen struct {
+			Now    int64  `db:"now"`
+			Server string `db:"server"`
+		}
+		s, _, err := sqlstore.Get[seen](ctx, t, sqlNowBrisk)
+		if err == nil {
+			err = t.at(s.Server)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read the clock: %w", err)
 		}
+		us = s.Now
 	}
 	advance, finish, rest := sqlstore.SortKnown(outcomes, applied, sqlstore.FromMicro(us))
 	asked := make(map[int64]int64, len(advance)+len(finish)) // when the monitor asked, by written row

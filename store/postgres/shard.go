@@ -11,11 +11,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
+const (
+	isUsed  = `(EXISTS (SELECT 1 FROM {services} s) OR EXISTS (SELECT 1 FROM {batches} b) OR EXISTS (SELECT 1 FROM {orders} o))`
+	sqlUsed = `SELECT ` + isUsed
+)
+
 // A schema that has batches or orders, or had some, belongs to nobody else.
 const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
 	SELECT 'shard', '', 1, ` + sqlstore.Clock + `, ` + sqlstore.Clock + `, $1::text
-	WHERE NOT EXISTS (SELECT 1 FROM {services} s) AND NOT EXISTS (SELECT 1 FROM {batches} b) AND NOT EXISTS (SELECT 1 FROM {orders} o)
-	ON CONFLICT DO NOTHING`
+	WHERE NOT ` + isUsed + ` ON CONFLICT DO NOTHING`
 
 // Shard returns Options.Shard.
 func (s *Store) Shard() store.Shard { return s.o.Shard }
@@ -30,6 +34,10 @@ func (s *Store) recordShard(ctx context.Context) error {
 		return err
 	}
 	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
+		// Whoever adds to a schema without batches, and takes it for no shard, ends before.
+		if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+			return err
+		}
 		if _, err := t.Exec(ctx, sqlRecordShard, string(body)); err != nil {
 			return err
 		}
@@ -56,6 +64,33 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 		return have, t.s.names.in(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
 	}
 	return have, nil
+}
+
+// settle looks again whether the schema is a shard, for as long as another process may make it one:
+// until there is a batch or an order, or a lane that had one. The lock makes [Store.recordShard]
+// wait for the end of this transaction, and so for what it adds.
+func (t *session) settle(ctx context.Context) error {
+	s := t.s
+	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
+		return nil
+	}
+	if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN ROW EXCLUSIVE MODE`); err != nil {
+		return err
+	}
+	have, err := t.shard(ctx)
+	if err != nil {
+		return err
+	}
+	if have == (store.Shard{}) {
+		used, _, err := sqlstore.Get[bool](ctx, t, sqlUsed)
+		if err != nil {
+			return err
+		}
+		s.settled.Store(used)
+		return nil
+	}
+	s.shard.Store(&have)
+	return nil
 }
 
 // owns returns an error if one of these lanes belongs to another shard.

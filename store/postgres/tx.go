@@ -167,7 +167,11 @@ func (s *Store) once(ctx context.Context, as purpose, begin string, before func(
 				return err
 			}
 		}
-		return do(ctx, t)
+		err := do(ctx, t)
+		if errors.Is(err, errElsewhere) {
+			of.Looked = time.Time{}
+		}
+		return err
 	}
 	return s.onAny(ctx, begin, before, checked)
 }

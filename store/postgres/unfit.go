@@ -45,9 +45,6 @@ func (s *Store) known(of *conns.Session, now time.Time) bool {
 	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkEvery && (doubted == nil || of.Looked.After(*doubted))
 }
 
-// started is when the server was started, as a text: no two servers have one time.
-const started = `extract(epoch FROM pg_postmaster_start_time())::text`
-
 // fits looks at the connection's settings where that is due, and refuses a connection that does
 // not fit the purpose. A standby fits a call that only reads, such as a person's command, unless
 // this store has seen a server that takes writes: then the standby may lag behind what this

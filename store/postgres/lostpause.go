@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/sqlstore"
+	"github.com/dltbatch/dltbatch/store"
+)
+
+// hearFor is for how long a claim waits for other instances. Those that live write their rows every
+// 15 s, and count as gone after this time.
+const hearFor = 45 * time.Second
+
+// trusts looks at the witnesses in a claim, and fails once after a loss was proved.
+func (t *session) trusts(ctx context.Context) error {
+	if err := t.witness(ctx); err != nil {
+		return err
+	}
+	if err := t.s.witnessed.news(); err != nil {
+		return err
+	}
+	return t.hearOthers(ctx)
+}
+
+// errOthers holds up the claims of a store with Options.PauseOnLostCommits after a failover.
+var errOthers = errors.New("another server answers, and not every instance has looked whether commits are lost: nothing is claimed for 45 s at most")
+
+const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`
+
+// hearOthers holds up the claim, where everything is paused on a loss, until each instance that is
+// alive has looked at this server: only it knows what it has written. It takes no longer than
+// hearFor.
+func (t *session) hearOthers(ctx context.Context) error {
+	w := &t.s.witnessed
+	if !t.s.o.PauseOnLostCommits || !w.listening(time.Now()) {
+		return nil
+	}
+	if err := t.planAnew(ctx); err != nil {
+		return err
+	}
+	// After a failover the database's clock is another machine's, so that more rows may be alive.
+	rows, err := sqlstore.Query[string](ctx, t, sqlInstances, int64(2*hearFor/time.Microsecond))
+	if err != nil {
+		return fmt.Errorf("look for other instances: %w", err)
+	}
+	for _, body := range rows {
+		var i store.Instance
+		if json.Unmarshal([]byte(body), &i) == nil && i.Looked != "" && i.Looked != t.server {
+			return errOthers
+		}
+	}
+	w.listened()
+	return nil
+}
+
+// listening reports whether others may know of a loss.
+func (w *witnessed) listening(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.heard && now.Sub(w.since) < hearFor
+}
+
+func (w *witnessed) listened() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = true
+}
+
+// Looked is [store.Instance].Looked: the server on which nothing of this store is lost, or for
+// which everything is paused. It looks itself, because this store may not claim for a while. It is
+// "" without Options.PauseOnLostCommits: then nobody waits.
+func (s *Store) Looked(ctx context.Context) string {
+	if !s.o.PauseOnLostCommits {
+		return ""
+	}
+	server := ""
+	err := s.tx(ctx, "look for lost commits", func(_ context.Context, t *session) error {
+		server = t.server
+		return nil
+	})
+	if news := s.witnessed.news(); err == nil && news != nil {
+		err = s.pause(ctx, news)
+	}
+	if err != nil {
+		return unsure
+	}
+	return server
+}
+
+// unsure is no server: the instance does not know yet.
+const unsure = "?"
+
+// lossActor pauses everything where Options.PauseOnLostCommits is set.
+const lossActor = "dltbatch"
+
+const (
+	sqlLossKnown = `SELECT EXISTS (SELECT 1 FROM {texts} t WHERE t.kind = 'lost' AND t.name = ` + sqlIncarnation + `::text)`
+	sqlKeepLoss  = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
+	SELECT 'lost', ` + sqlIncarnation + `::text, 1, ` + clock + `, ` + clock + `, $1::text ON CONFLICT DO NOTHING`
+)
+
+// report ends the claim that found a loss. If everything is to be paused and cannot be, the next
+// claim fails, too. What one instance has paused, and a person has resumed, no other pauses again
+// for the same failover.
+func (s *Store) report(ctx context.Context, err error) error {
+	if s.o.PauseOnLostCommits {
+		if failed := s.pause(ctx, err); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	s.witnessed.told()
+	return err
+}
+
+// pause pauses everything, once for each time that the database was another one.
+func (s *Store) pause(ctx context.Context, loss error) error {
+	const op = "pause on lost commits"
+	known := false
+	err := s.tx(ctx, op, func(ctx context.Context, t *session) (err error) {
+		known, _, err = sqlstore.Get[bool](ctx, t, sqlLossKnown)
+		return err
+	})
+	if err != nil || known {
+		return err
+	}
+	pause := store.Steering{
+		Scope: batch.Everything(), Action: batch.ActionPause,
+		// A claim beside this one may have told of the proof.
+		By: batch.By{Actor: lossActor, Reason: loss.Error()},
+	}
+	if _, _, err := s.Steer(ctx, pause); err != nil {
+		return err
+	}
+	return s.tx(ctx, op, func(ctx context.Context, t *session) error {
+		_, err := t.Exec(ctx, sqlKeepLoss, loss.Error())
+		return err
+	})
+}
