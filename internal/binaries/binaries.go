@@ -1,8 +1,8 @@
 // Package binaries finds the programs that tests need and that are no part of this repository.
 // Where one is missing, it brings it into a cache: out of npm's packages, whose hashes npm.sum
-// holds, out of Debian's, whose signature apt-get checks, or compiled from a Go module, whose hash
-// Go's checksum database has. It needs no root and installs nothing, except npm itself on Debian,
-// as root.
+// holds, out of PyPI's, whose hashes patroni.txt holds, out of Debian's, whose signature apt-get
+// checks, or compiled from a Go module, whose hash Go's checksum database has. It needs no root and
+// installs nothing, except npm itself on Debian, as root.
 package binaries
 
 import (
@@ -32,6 +32,7 @@ type Program struct {
 	npm   pack     // npm's package for this machine, if there is one
 	deb   []string // names of Debian's package: the first that there is counts
 	mod   string   // a command of a Go module, package@version
+	pypi  []string // requirements of PyPI's packages, installed one text after the other
 	file  string   // its path in the package
 	setup string   // the shell's commands that make the package ready, in its folder
 }
@@ -132,6 +133,8 @@ func (p Program) bring(cache string) error {
 		err = fromDebian(dir, p.deb)
 	case p.mod != "":
 		err = fromModule(dir, p.mod)
+	case p.pypi != nil:
+		err = fromPyPI(dir, p.pypi)
 	default:
 		err = fmt.Errorf("no package of it is known for %s on %s", runtime.GOOS, runtime.GOARCH)
 	}
@@ -161,7 +164,7 @@ func (p Program) bring(cache string) error {
 // key returns the name of the program's folder in the cache. It changes with the package, and with
 // what is done to it.
 func (p Program) key() string {
-	sum := sha256.Sum256(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setup))
+	sum := sha256.Sum256(append(fmt.Append(nil, p.npm, p.deb, p.mod, p.file, p.setup), strings.Join(p.pypi, "")...))
 	return fmt.Sprintf("%s-%x", filepath.Base(p.name), sum[:6])
 }
 

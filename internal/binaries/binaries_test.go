@@ -255,6 +255,17 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// Each package of PyPI is named with its version, and all of its files by their hashes.
+func TestRequirements(t *testing.T) {
+	for _, text := range Patroni().pypi {
+		for line := range strings.Lines(strings.ReplaceAll(text, " \\\n", "")) {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "--only-binary") {
+				require.Regexp(t, `^[A-Za-z0-9_-]+==[0-9a-z.]+( +--hash=sha256:[0-9a-f]{64})+\n$`, line)
+			}
+		}
+	}
+}
+
 // A version that is not known is refused, with those that are.
 func TestVersions(t *testing.T) {
 	for _, major := range []string{"", "14", "15", "16", "17", "18"} {

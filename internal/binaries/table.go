@@ -48,6 +48,19 @@ EOF
 chmod +x %[1]s`, script, program)
 }
 
+// Patroni keeps a cluster of PostgreSQL, and makes a standby the primary where that is gone. It
+// comes without what only its command patronictl needs, and without the encryption of Raft.
+func Patroni() Program {
+	return Program{name: "patroni", variable: "PATRONI", pypi: []string{patroniWheels, patroniSource}, file: "run", setup: `
+python=` + runAs + `; [ -x $python ] || python=$(command -v python3)
+cat >run <<EOF
+#!/bin/sh
+export PYTHONPATH=\$(dirname "\$0")
+exec $python -m patroni "\$@"
+EOF
+chmod +x run`}
+}
+
 // Promtool is Prometheus's program that checks and tests rules. Older releases of Debian have it
 // in the package of the server.
 func Promtool() Program {

@@ -25,35 +25,40 @@ const (
 type Process struct {
 	cmd   *exec.Cmd
 	last  syscall.Signal
-	ended chan struct{}
+	ended <-chan struct{}
 	ready string
 }
 
-// Run starts a server and waits until a line of its output contains ready. When this process dies,
-// the kernel sends the server the signal last.
-func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
+// Start starts a program, and does not wait for a word of it. ended is closed once it has ended.
+// When this process dies, the kernel sends the program the signal last.
+func Start(cmd *exec.Cmd, last syscall.Signal) (ended <-chan struct{}, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	DieWithParent(cmd.SysProcAttr, last)
-	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stdout, cmd.Stderr = in, in
-	p := &Process{cmd: cmd, last: last, ended: make(chan struct{})}
-	started := make(chan error)
+	started, end := make(chan error), make(chan struct{})
 	go func() {
 		// The signal comes when the thread that started it ends, so this one must not.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // the server's output says how it ended
+			_ = cmd.Wait() // the program's output says how it ended
 		}
-		close(p.ended)
+		close(end)
 	}()
-	err = <-started
+	return end, <-started
+}
+
+// Run is Start for a server, and waits until a line of its output contains ready.
+func Run(cmd *exec.Cmd, ready string, last syscall.Signal) (*Process, error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	p := &Process{cmd: cmd, last: last}
+	p.ended, err = Start(cmd, last)
 	err = errors.Join(err, in.Close())
 	if err != nil {
 		return nil, errors.Join(err, out.Close())

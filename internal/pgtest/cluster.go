@@ -145,8 +145,11 @@ func (c *Cluster) DSN(addr string) string {
 	if addr == "" {
 		addr = c.Addr()
 	}
-	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+	return DSN(addr)
 }
+
+// DSN is the data source name, a URL, of a superuser of a server at an address.
+func DSN(addr string) string { return "postgres://postgres@" + addr + "/postgres?sslmode=disable" }
 
 // Restart does the same as pg_ctl restart -m immediate: every process of the server ends at
 // once, and the next start has a crash to recover from.

@@ -32,7 +32,7 @@ func TestFailover(t *testing.T) {
 	time.Sleep(2 * time.Second)
 
 	acked := w.add.end()
-	st := w.storeAt(standby)
+	st := w.storeAt(standby.Addr())
 	w.rest(st)
 	require.Positive(t, w.add.again, "Adds whose commit the standby did not get")
 	w.check(st, acked)

@@ -45,6 +45,8 @@ func only(what string) func(*faults) string { return func(*faults) string { retu
 
 func (f *faults) slot(object string) *slot { return f.w.slots[object[len(object)-1]-'0'] }
 
+const restarted = "database restarted without a shutdown"
+
 // commonKinds are the faults of every ledger.
 var commonKinds = []fault{
 	{"worker killed", oneOf("worker"), func(f *faults, object string, d draw) error {
@@ -54,6 +56,7 @@ var commonKinds = []fault{
 			return err
 		}
 		p.kill()
+		f.w.dies(p.name)
 		time.Sleep(d.between(0, 0, time.Second))
 		return f.w.start(s)
 	}},
@@ -68,7 +71,7 @@ var commonKinds = []fault{
 		f.w.froze(p.name, span{from, time.Now()})
 		return err
 	}},
-	{"database restarted without a shutdown", only("postgres"), func(f *faults, _ string, _ draw) error {
+	{restarted, only("postgres"), func(f *faults, _ string, _ draw) error {
 		return f.w.cluster.Restart()
 	}},
 	{"ledger restarted", only("ledger"), func(f *faults, _ string, d draw) error {
@@ -106,8 +109,11 @@ var commonKinds = []fault{
 
 // kinds are the faults of this world's ledger.
 func (w *world) kinds() []fault {
-	if onChain(w.kind) {
+	switch {
+	case onChain(w.kind):
 		return append(slices.Clone(commonKinds), evmKinds...)
+	case w.patroni != nil:
+		return append(slices.DeleteFunc(slices.Clone(commonKinds), func(f fault) bool { return f.name == restarted }), patroniKinds...)
 	}
 	return commonKinds
 }

@@ -37,6 +37,7 @@ type report struct {
 	Executed []execution // committed batches, in order
 	Invalid  []batch.ID  // batches decided against
 	Late     []late
+	Posted   []post // requests that the unforgiving ledger may have taken, in order
 	Posts    int
 	Restarts int
 	Foreign  int    // executed transactions that nobody added
@@ -47,6 +48,12 @@ type report struct {
 type execution struct {
 	Service batch.ServiceID // of the unforgiving ledger only
 	ID      batch.ID
+}
+
+type post struct {
+	ID     batch.ID
+	Worker string
+	At     time.Time
 }
 
 // use is a nonce that a transaction of somebody else has used.
@@ -173,6 +180,7 @@ type wire struct {
 	server *http.Server
 	served chan struct{}
 	late   []late
+	posted []post
 }
 
 func newWire(seed uint64) (backend, error) {
@@ -236,7 +244,7 @@ func (w *wire) report() (r report) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.Late = w.late
+	r.Late, r.Posted = w.late, w.posted
 	return r
 }
 
@@ -300,6 +308,9 @@ func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(http.StatusForbidden)
 		return
 	}
+	w.mu.Lock()
+	w.posted = append(w.posted, post{a.ID, q.Get("worker"), time.Now()})
+	w.mu.Unlock()
 	switch err := w.ledger.Submit(r.Context(), a); dlt.Kind(err) {
 	case "":
 		rw.WriteHeader(http.StatusAccepted)

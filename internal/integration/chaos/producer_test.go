@@ -34,6 +34,7 @@ const (
 type addition struct {
 	batches  []batch.Batch
 	from, to time.Time
+	by       string // the worker that has acknowledged it
 }
 
 // producer adds through the workers and remembers the acknowledged Adds.
@@ -141,7 +142,8 @@ func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Ran
 			a.batches = append(a.batches, b)
 			n++
 		}
-		if err := p.repeat(ctx, a.batches, rng); err != nil {
+		var err error
+		if a.by, err = p.repeat(ctx, a.batches, rng); err != nil {
 			p.failed(err)
 			return
 		}
@@ -159,30 +161,30 @@ func (p *producer) failed(err error) {
 }
 
 // repeat adds the same bytes through one worker after the other until one of them has
-// acknowledged them. After the end of the faults that may not take long.
-func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) error {
+// acknowledged them, and returns its name. After the end of the faults that may not take long.
+func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) (by string, err error) {
 	body, err := json.Marshal(batches)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var over time.Time
 	for {
-		s := p.w.slots[rng.IntN(len(p.w.slots))]
-		said, err := p.post(s.current().said[0], body)
+		worker := p.w.slots[rng.IntN(len(p.w.slots))].current()
+		said, err := p.post(worker.said[0], body)
 		if err == nil {
-			return nil
+			return worker.name, nil
 		}
 		if ctx.Err() != nil && over.IsZero() {
 			over = time.Now().Add(p.w.restFor() / 2)
 		}
 		if !over.IsZero() && time.Now().After(over) {
-			return fmt.Errorf("add %s: %w", batches[0].Key(), err)
+			return "", fmt.Errorf("add %s: %w", batches[0].Key(), err)
 		}
 		p.mu.Lock()
 		p.again++
 		p.mu.Unlock()
 		if bytes.Contains(said, []byte(batch.ErrConflict.Error())) {
-			return fmt.Errorf("add %s: %w", batches[0].Key(), err)
+			return "", fmt.Errorf("add %s: %w", batches[0].Key(), err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -22,6 +22,8 @@ type proxy struct {
 	delay  time.Duration // each way
 	hole   chan struct{} // not nil while no bytes get through; closed at its end
 	links  map[*link]struct{}
+	barred string                    // the client that gets no link; "" bars none
+	name   func(first []byte) string // the client's name, by the first bytes that it sends; may be nil
 	wg     sync.WaitGroup
 }
 
@@ -33,7 +35,8 @@ type link struct {
 	once           sync.Once
 
 	mu    sync.Mutex
-	muted bool // a flow that some box in between has forgotten
+	muted bool   // a flow that some box in between has forgotten
+	from  string // the client's name, once it is known
 }
 
 func newProxy(t testing.TB, target string) *proxy {
@@ -115,6 +118,43 @@ func (p *proxy) point(target string) {
 	p.cut(false)
 }
 
+// lead sends connections from now on to another target, and leaves the present ones.
+func (p *proxy) lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// bar ends the links of a client, and gives it no others until the next call.
+func (p *proxy) bar(client string) {
+	p.mu.Lock()
+	p.barred = client
+	links := p.all()
+	p.mu.Unlock()
+	for _, l := range links {
+		l.mu.Lock()
+		from := l.from
+		l.mu.Unlock()
+		if client != "" && from == client {
+			l.close()
+		}
+	}
+}
+
+// begins takes the first bytes of a client, and reports whether it may go on.
+func (l *link) begins(first []byte) bool {
+	if l.p.name == nil {
+		return true
+	}
+	from := l.p.name(first)
+	l.mu.Lock()
+	l.from = from
+	l.mu.Unlock()
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	return l.p.barred == "" || l.p.barred != from
+}
+
 func (p *proxy) slow(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,9 +231,12 @@ func (l *link) pump(from, to net.Conn, fromClient bool) {
 	left := make(chan struct{}) // closed when the client has left
 	l.p.wg.Go(func() {
 		defer close(chunks)
-		for {
+		for first := fromClient; ; first = false {
 			buf := make([]byte, 16<<10)
 			n, err := from.Read(buf)
+			if first && n > 0 && !l.begins(buf[:n]) {
+				return
+			}
 			if n > 0 {
 				select {
 				case chunks <- chunk{buf[:n], time.Now().Add(l.p.latency())}:

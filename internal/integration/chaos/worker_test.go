@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,6 +36,7 @@ type job struct {
 	DSN    string // through the proxy
 	Audit  string // file that a worker appends to
 	Dir    string // of the ledger's files
+	Pauses bool   // postgres.Options.PauseOnLostCommits
 }
 
 const jobVariable = "DLTBATCH_CHAOS_JOB"
@@ -121,6 +123,7 @@ func (j job) options() *dltbatch.Options {
 
 // store opens a store whose statements fail.
 func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
+	o := &postgres.Options{PauseOnLostCommits: j.Pauses}
 	if j.Driver == "native" {
 		config, err := pgxpool.ParseConfig(j.DSN + "&pool_max_conns=20")
 		if err != nil {
@@ -131,7 +134,7 @@ func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		st, err := native.New(pool, nil)
+		st, err := native.New(pool, o)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +146,7 @@ func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
 	}
 	db.SetMaxIdleConns(8)
 	db.SetMaxOpenConns(20)
-	return postgres.New(db, nil)
+	return postgres.New(db, o)
 }
 
 // keepRunning does the work of a service's supervisor: the database may be away when the
@@ -195,13 +198,13 @@ func (j job) client() (dlt.Ledger, error) {
 
 // entry is a line of a worker's audit.
 type entry struct {
-	Op      string    // "claim", "write", "fenced", "breach", "decision", "trouble"
+	Op      string    // "claim", "write", "fenced", "breach", "decision", "trouble", "lost"
 	ID      batch.ID  `json:",omitempty"`
 	Was     int64     `json:",omitempty"` // the version that an outcome carried
 	Version int64     `json:",omitempty"` // that the row has now
 	Fact    bool      `json:",omitempty"` // a commit, which is applied with any version
 	Text    string    `json:",omitempty"`
-	At      time.Time `json:",omitzero"` // of "trouble"
+	At      time.Time `json:",omitzero"` // of "trouble" and "lost"
 }
 
 // auditor writes down every change that the store accepted, before the Runner knows of it.
@@ -231,6 +234,9 @@ func (a *auditor) Observe(_ context.Context, e batch.Event) {
 	text := ""
 	if e.Err != nil {
 		text = e.Err.Error()
+	}
+	if errors.Is(e.Err, postgres.ErrLostCommits) {
+		a.write(entry{Op: "lost", Text: text, At: time.Now()})
 	}
 	switch e.Kind {
 	case batch.EventOrderBreach:

@@ -28,15 +28,18 @@ type world struct {
 	t       testing.TB
 	kind    string // of the ledger
 	dir     string
-	cluster *pgtest.Cluster
+	cluster *pgtest.Cluster // nil where Patroni runs the database
+	patroni *patroni
+	at      string // the address of the database
 	ledger  *process
 	slots   []*slot
 	add     *producer
 
 	mu      sync.Mutex
 	freezes map[string][]span // by worker
-	hurt    int               // faults of workers, their connections and the database that are under way
-	hurtAt  time.Time         // when one of them last began or ended
+	deaths  map[string]time.Time
+	hurt    int       // faults of workers, their connections and the database that are under way
+	hurtAt  time.Time // when one of them last began or ended
 }
 
 type span struct{ from, to time.Time }
@@ -60,7 +63,16 @@ var (
 
 // newWorld starts a ledger and workers on a cluster of their own.
 func newWorld(t testing.TB, kind string, workers int, settings ...string) *world {
-	w := &world{t: t, kind: kind, dir: t.TempDir(), cluster: pgtest.NewCluster(t, settings...), freezes: map[string][]span{}}
+	cluster := pgtest.NewCluster(t, settings...)
+	w := &world{t: t, kind: kind, cluster: cluster, at: cluster.Addr()}
+	w.open(workers)
+	return w
+}
+
+// open starts all but the database.
+func (w *world) open(workers int) {
+	t, kind := w.t, w.kind
+	w.dir, w.freezes, w.deaths = t.TempDir(), map[string][]span{}, map[string]time.Time{}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
 	dir := w.dir
@@ -75,7 +87,7 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 	address, err := url.Parse(w.ledger.said[0])
 	require.NoError(t, err)
 	for i := range workers {
-		w.slots = append(w.slots, &slot{number: i, database: newProxy(t, w.cluster.Addr()), node: newProxy(t, address.Host)})
+		w.slots = append(w.slots, &slot{number: i, database: newProxy(t, w.at), node: newProxy(t, address.Host)})
 	}
 	for _, s := range w.slots {
 		require.NoError(t, w.start(s))
@@ -86,7 +98,6 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 		}
 	})
 	w.add = newProducer(w)
-	return w
 }
 
 // start puts a new worker into a slot. Drivers alternate.
@@ -96,8 +107,8 @@ func (w *world) start(s *slot) error {
 	name := fmt.Sprintf("worker%d-%d", s.number, s.born)
 	p, err := spawn(job{
 		Role: "worker", Name: name, Ledger: w.kind, URL: "http://" + s.node.addr(), Driver: allDrivers[(s.number+s.born)%len(allDrivers)],
-		DSN: w.cluster.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
-		Seed: *chaosSeed<<16 + uint64(s.number<<8+s.born),
+		DSN: pgtest.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
+		Seed: *chaosSeed<<16 + uint64(s.number<<8+s.born), Pauses: w.patroni != nil && w.patroni.pauses,
 	})
 	if err != nil {
 		return err
@@ -114,10 +125,10 @@ func (s *slot) current() *process {
 }
 
 // store is the parent's own, with no proxy in between.
-func (w *world) store() *postgres.Store { return w.storeAt(w.cluster) }
+func (w *world) store() *postgres.Store { return w.storeAt(w.at) }
 
-func (w *world) storeAt(c *pgtest.Cluster) *postgres.Store {
-	db, err := sql.Open("pgx", c.DSN(""))
+func (w *world) storeAt(addr string) *postgres.Store {
+	db, err := sql.Open("pgx", pgtest.DSN(addr))
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
 	st, err := postgres.New(db, nil)
@@ -277,6 +288,22 @@ func (w *world) rest(st *postgres.Store) {
 		require.NoError(w.t, p.died())
 		require.NoError(w.t, p.stop())
 	}
+}
+
+func (w *world) dies(worker string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaths[worker] = time.Now()
+}
+
+// killed reports whether a worker was killed.
+func (w *world) killed(worker string) bool { return w.killedBefore(worker, time.Now()) }
+
+func (w *world) killedBefore(worker string, at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	died, dead := w.deaths[worker]
+	return dead && died.Before(at)
 }
 
 func (w *world) froze(worker string, s span) {

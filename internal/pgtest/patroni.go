@@ -1,0 +1,364 @@
+package pgtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dltbatch/dltbatch/internal/binaries"
+	"github.com/dltbatch/dltbatch/internal/daemon"
+	"github.com/dltbatch/dltbatch/internal/tier"
+)
+
+// Patroni is a cluster of three nodes, which have no store of their settings beside Patroni's own
+// Raft. Each node is a machine to the test: it can be killed, frozen, and cut off.
+type Patroni struct {
+	Nodes []*Node
+	who   identity
+	bin   string // of PostgreSQL
+	run   string // Patroni
+}
+
+// Node is a machine of [Patroni]: PostgreSQL and the Patroni that runs it.
+type Node struct {
+	Name   string
+	c      *Patroni
+	dir    string
+	own    [3]string // addresses of PostgreSQL, of Patroni's REST and of its Raft
+	others [3]string // the same, as other nodes reach them
+	config string
+	log    *os.File
+	cmd    *exec.Cmd // nil while the node is down
+	ended  <-chan struct{}
+}
+
+// The places of a node's addresses.
+const (
+	NodePostgres = iota
+	NodeREST
+	NodeRaft
+)
+
+// TTL is how long a primary that Patroni cannot reach stays the primary, in Patroni's own terms.
+const TTL = 20 * time.Second // the least that Patroni takes
+
+// NewPatroni makes and starts a cluster, and returns once it has a primary and two standbys. reach
+// returns the address by which other nodes reach the own address of a node: a proxy's, for example.
+// The end of the test removes the cluster.
+func NewPatroni(t testing.TB, synchronous bool, reach func(node, place int, own string) string) *Patroni {
+	t.Helper()
+	tier.Server(t)
+	c, err := newPatroni(synchronous, reach)
+	if c != nil {
+		t.Cleanup(c.stop)
+	}
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
+		t.Fatalf("no cluster by Patroni: %v", err)
+	}
+	return c
+}
+
+func newPatroni(synchronous bool, reach func(node, place int, own string) string) (c *Patroni, err error) {
+	c = &Patroni{}
+	if c.run, err = binaries.Patroni().Bring(); err != nil {
+		return nil, err
+	}
+	if c.bin, err = programs(true); err != nil {
+		return nil, err
+	}
+	// npm's package has neither of them.
+	for _, program := range []string{"pg_basebackup", "pg_rewind"} {
+		if _, err := os.Stat(filepath.Join(c.bin, program)); err != nil {
+			return nil, fmt.Errorf("Patroni needs %s beside the server: install PostgreSQL's own packages: %w", program, err)
+		}
+	}
+	if c.who, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	for i := range 3 {
+		n := &Node{Name: fmt.Sprint("node", i), c: c}
+		c.Nodes = append(c.Nodes, n)
+		if n.dir, err = c.who.tempDir("patroni"); err != nil {
+			return c, err
+		}
+		for place := range n.own {
+			port, err := freePort()
+			if err != nil {
+				return c, err
+			}
+			n.own[place] = net.JoinHostPort("127.0.0.1", port)
+			n.others[place] = reach(i, place, n.own[place])
+		}
+	}
+	for _, n := range c.Nodes {
+		text, err := json.Marshal(n.settings(synchronous)) // which is YAML, too
+		if err != nil {
+			return c, err
+		}
+		n.config = filepath.Join(n.dir, "patroni.yml")
+		if err := c.who.write(n.config, text); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// settings are those of Patroni: its shortest times, and the defaults beside these.
+func (n *Node) settings(synchronous bool) map[string]any {
+	type m = map[string]any
+	var partners []string
+	for _, o := range n.c.Nodes {
+		if o != n {
+			partners = append(partners, o.others[NodeRaft])
+		}
+	}
+	return m{
+		"scope": "dltbatch", "name": n.Name,
+		"restapi": m{"listen": n.own[NodeREST], "connect_address": n.others[NodeREST]},
+		"raft": m{
+			"data_dir": filepath.Join(n.dir, "raft"), "bind_addr": n.own[NodeRaft], "self_addr": n.others[NodeRaft], "partner_addrs": partners,
+		},
+		"bootstrap": m{
+			"dcs": m{
+				"ttl": int(TTL.Seconds()), "loop_wait": 1, "retry_timeout": 3, "synchronous_mode": synchronous,
+				"postgresql": m{"use_pg_rewind": true, "parameters": m{"max_connections": 200, "wal_log_hints": "on"}},
+			},
+			"initdb": []any{m{"encoding": "UTF8"}, m{"locale": "C"}, "no-sync"},
+		},
+		"postgresql": m{
+			"listen": n.own[NodePostgres], "connect_address": n.others[NodePostgres],
+			"data_dir": filepath.Join(n.dir, "data"), "bin_dir": n.c.bin, "pgpass": filepath.Join(n.dir, "pgpass"),
+			"authentication": m{"superuser": m{"username": "postgres"}, "replication": m{"username": "follower"}},
+			"pg_hba":         []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
+			// A machine that is killed here loses no page that it has written.
+			"parameters": m{
+				"unix_socket_directories": n.dir, "shared_buffers": "32MB", "lc_messages": "C", "fsync": "off", "wal_retrieve_retry_interval": "100ms",
+			},
+			"remove_data_directory_on_rewind_failure": true, "remove_data_directory_on_diverged_timelines": true,
+		},
+	}
+}
+
+// start starts all nodes, and waits for a primary that two standbys follow.
+func (c *Patroni) start() error {
+	for _, n := range c.Nodes {
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+		if p := c.Primary(); p != nil && c.follow(p) == len(c.Nodes)-1 {
+			return nil
+		}
+	}
+	return errors.Join(errors.New("no primary with two standbys after 2 minutes"), c.Said())
+}
+
+// follow is how many standbys follow a primary, in Patroni's words.
+func (c *Patroni) follow(p *Node) (n int) {
+	var cluster struct {
+		Members []struct {
+			Role  string `json:"role"`
+			State string `json:"state"`
+		} `json:"members"`
+	}
+	if p.ask("/cluster", &cluster) != nil {
+		return 0
+	}
+	for _, m := range cluster.Members {
+		if m.State == "streaming" {
+			n++
+		}
+	}
+	return n
+}
+
+// Whole reports whether there is a primary that all other nodes follow.
+func (c *Patroni) Whole() bool {
+	p := c.Primary()
+	return p != nil && c.follow(p) == len(c.Nodes)-1
+}
+
+// Primary is the node that says that it is the primary, or nil. During a partition there may be
+// two for some seconds: then it is one of them.
+func (c *Patroni) Primary() *Node {
+	for _, n := range c.Nodes {
+		if n.IsPrimary() {
+			return n
+		}
+	}
+	return nil
+}
+
+// Said is the end of what each Patroni has written.
+func (c *Patroni) Said() error {
+	var errs []error
+	for _, n := range c.Nodes {
+		if n.log == nil {
+			continue // it was not started
+		}
+		text, _ := os.ReadFile(n.log.Name())
+		errs = append(errs, fmt.Errorf("%s: %s", n.Name, text[max(0, len(text)-4<<10):]))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Patroni) stop() {
+	for _, n := range c.Nodes {
+		_ = n.Resume()
+		n.Kill()
+		if n.log != nil {
+			_ = n.log.Close()
+		}
+		_ = os.RemoveAll(n.dir)
+	}
+}
+
+// Addr is the node's own address at one of the places.
+func (n *Node) Addr(place int) string { return n.own[place] }
+
+// IsPrimary asks the node, not through what other nodes reach it by.
+func (n *Node) IsPrimary() bool { return n.ask("/primary", nil) == nil }
+
+// ask asks Patroni's REST. A frozen node does not answer.
+func (n *Node) ask(path string, answer any) error {
+	client := http.Client{Timeout: 500 * time.Millisecond}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://" + n.own[NodeREST] + path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
+}
+
+// Start starts a node that is down.
+func (n *Node) Start() (err error) {
+	if n.log == nil {
+		if n.log, err = os.CreateTemp(n.dir, "patroni-*.log"); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(n.c.run, n.config)
+	n.c.who.become(cmd)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, n.log, n.log
+	cmd.Env = append(os.Environ(), "HOME="+n.dir, "LC_ALL=C")
+	// At this signal Patroni stops PostgreSQL, which does not die with it.
+	ended, err := daemon.Start(cmd, syscall.SIGTERM)
+	if err != nil {
+		return err
+	}
+	n.cmd, n.ended = cmd, ended
+	return nil
+}
+
+// Kill kills the node as a machine whose power fails: Patroni, and all of PostgreSQL.
+func (n *Node) Kill() {
+	if n.cmd == nil {
+		return
+	}
+	all := n.all()
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-n.ended
+	n.cmd = nil
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until) && anyRuns(all); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Crash kills PostgreSQL, and leaves Patroni.
+func (n *Node) Crash() {
+	if pid := n.postmaster(); pid > 0 {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// Freeze stops the node as a hypervisor stops a machine: nothing of it goes on until Resume.
+func (n *Node) Freeze() error { return n.signal(syscall.SIGSTOP) }
+
+// Resume ends Freeze.
+func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+
+func (n *Node) signal(s syscall.Signal) error {
+	if n.cmd == nil {
+		return nil
+	}
+	for range 2 { // a process may have been made meanwhile
+		for _, pid := range n.all() {
+			if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// all are the processes of the node, those first that make others.
+func (n *Node) all() []int {
+	all := []int{n.cmd.Process.Pid}
+	if pid := n.postmaster(); pid > 0 {
+		all = append(all, pid)
+	}
+	for i := 0; i < len(all); i++ {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i])) // none once it has ended
+		for _, of := range threads {
+			text, _ := os.ReadFile(of)
+			for _, field := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(field); err == nil && !slices.Contains(all, pid) {
+					all = append(all, pid)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// postmaster is the first process of PostgreSQL; 0 where there is none.
+func (n *Node) postmaster() int {
+	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil {
+		return 0
+	}
+	// The file outlives the server, and the number may be another's by then.
+	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || at != filepath.Join(n.dir, "data") {
+		return 0
+	}
+	return pid
+}
+
+func anyRuns(all []int) bool {
+	for _, pid := range all {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil && !strings.Contains(string(text), ") Z ") {
+			return true
+		}
+	}
+	return false
+}
