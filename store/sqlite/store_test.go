@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,10 +21,16 @@ func TestStoreWithoutCgo(t *testing.T) {
 	testStore(t, pure)
 }
 
+// long are the groups of tests that take most of the time without cgo.
+var long = []string{"record", "rows", "counts"}
+
 func testStore(t *testing.T, d underTest) {
 	suite := t.Name()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		tier.Suite(t, suite)
+		if group := strings.Split(t.Name(), "/")[1]; d.name == pure.name && slices.Contains(long, group) {
+			tier.Soak(t, "TestStore has it with the same SQL, and the other groups have the driver without cgo")
+		}
 		s, clk, path := d.fresh(t)
 		return storetest.Harness{
 			Store: s,
