@@ -11,11 +11,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // A line of a comment ends before column 100, where a tab is four columns wide. A comment behind
 // code is not measured, and a long word, a table and the output of an example stay as they are.
 func TestCommentLines(t *testing.T) {
+	tier.Plain(t)
 	list, err := exec.CommandContext(t.Context(), "git", "ls-files", "*.go").Output()
 	require.NoError(t, err)
 	for name := range strings.FieldsSeq(string(list)) {

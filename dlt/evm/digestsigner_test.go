@@ -18,6 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -92,6 +93,7 @@ func TestDigestSignerPays(t *testing.T) {
 
 // Each form is one signature of the account, whose s is in the lower half.
 func TestDigestSignerForms(t *testing.T) {
+	tier.Plain(t)
 	from := evmtest.Dev(0)
 	key := secp256k1.PrivKeyFromBytes(from.Key())
 	good, err := evm.NewKeySigner(from.Key())

@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -41,6 +42,7 @@ func (s *stage) feesOf(hash batch.ID) (tip, feeCap *big.Int, typ string) {
 // The three speeds pay what the slow, the middle and the fast part of the last blocks have paid,
 // and a fee cap that leaves room for a rise of the base fee. Limits count as ever.
 func TestHistoryFees(t *testing.T) {
+	tier.Plain(t)
 	for speed, gwei := range map[evm.Speed]int64{evm.Slow: 1, evm.Normal: 5, evm.Fast: 9} {
 		synctest.Test(t, func(t *testing.T) {
 			s := simulated(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})

@@ -16,6 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 	"github.com/dltbatch/dltbatch/dlt/evm"
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
+	"github.com/dltbatch/dltbatch/internal/tier"
 	"github.com/dltbatch/dltbatch/queuer"
 	"github.com/dltbatch/dltbatch/store/memory"
 )
@@ -49,6 +50,7 @@ func (c rateCase) depth() uint64 {
 // TestIntentsAndALoop compares a Runner with a loop that counts nonces in memory, and has as many
 // under way: both until the last payment is deep, in virtual time.
 func TestIntentsAndALoop(t *testing.T) {
+	tier.Plain(t)
 	cases := []rateCase{{1, 12 * time.Second, false, 4}, {1, 2 * time.Second, false, 16}}
 	if *rates {
 		cases = nil
@@ -159,6 +161,7 @@ func (c rateCase) runner(t *testing.T, each int) time.Duration {
 // A loop that counts nonces in memory pays twice where an answer is lost, and stands still where a
 // node forgets a transaction. A Runner with four under way does neither.
 func TestWhatALoopDoesUnderFaults(t *testing.T) {
+	tier.Plain(t)
 	const each = 8
 	for name, c := range map[string]struct {
 		fault evmtest.Fault

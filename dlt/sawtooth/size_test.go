@@ -14,6 +14,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 	"github.com/dltbatch/dltbatch/dlt/splinter"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // asList is the body of a POST.
@@ -42,6 +43,7 @@ func sized(t *testing.T, n int) batch.Batch {
 // client refuses what its nodes answer 413, from 10,485,760 bytes on by default, and
 // Check of a Splinter client goes by its own limit.
 func TestSizeIsTheLedgers(t *testing.T) {
+	tier.Plain(t)
 	below, at := sized(t, sawtooth.DefaultMaxBody-1), sized(t, sawtooth.DefaultMaxBody)
 	require.NoError(t, sawtooth.Check(below))
 	node := sawtoothtest.Start(t, nil)

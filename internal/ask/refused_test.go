@@ -67,6 +67,7 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 // While hands are busy and not hanging, each that becomes free takes the next request at once:
 // none waits for the pause, and none is made more than once or twice, however few rows it holds.
 func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
+	tier.Plain(t)
 	const took = 5 * time.Millisecond
 	for _, c := range []struct {
 		name     string

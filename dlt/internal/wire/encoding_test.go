@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 func zipped(t *testing.T, text []byte) []byte {
@@ -49,6 +50,7 @@ func answered(t *testing.T, encoding string, body []byte) *http.Response {
 // A server that compresses although nobody asked for it is understood; what is read stays bounded,
 // and a fault of the bytes is an error and never a short answer.
 func TestDecode(t *testing.T) {
+	tier.Plain(t)
 	text := []byte(strings.Repeat("all is well ", 1000))
 	z := zipped(t, text)
 	empty := zipped(t, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
+	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
 // endless repeats a text n times.
@@ -35,6 +36,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // A list of any length hides nothing behind it, and takes no memory.
 func TestALongListHidesNothing(t *testing.T) {
+	tier.Plain(t)
 	const most, entries = 4 << 10, 400_000
 	list := io.MultiReader(
 		strings.NewReader(`{"skipped":{"a":[{"b":"`+strings.Repeat("c", most/2)+`"}]},"list":[0`),
