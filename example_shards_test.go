@@ -37,7 +37,8 @@ func addToShard(ctx context.Context, list []Shard, ledger dlt.Ledger, options *d
 	return add()
 }
 
-// Sixteen schemas on one server share one pool, and one session that listens. The example is compiled and not run here.
+// Sixteen schemas on one server share one pool, and one session that listens. The example is
+// compiled and not run here.
 func Example_shards() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "postgres://127.0.0.1/payments")

@@ -68,7 +68,8 @@ func shardLane(number, of int) batch.ServiceID {
 	}
 }
 
-// One first page and one search are about all shards; the pages of a shard, with its acts, are below.
+// One first page and one search are about all shards; the pages of a shard, with its acts, are
+// below.
 func TestShards(t *testing.T) {
 	const n = 3
 	p, stores := ofShards(t, n, n)

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
-// fake is a shard in memory, whose first looks fail.
+// fake is a shard in memory, whose first reads fail.
 type fake struct {
 	*memory.Store
 	shard store.Shard
@@ -72,7 +72,7 @@ func in(number, of int) batch.Batch {
 	}
 }
 
-// A shard whose first looks fail is tried again every 5 s, and the others deliver meanwhile.
+// A shard whose first reads fail is tried again every 5 s, and the others deliver meanwhile.
 func TestRunTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, list := newSet(t, 3)
@@ -216,8 +216,8 @@ func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
 }
 
 // A pool that is divided over the shards of a process bounds them together, and delivers about as
-// fast as one of the same size: lanes are spread evenly. Where each shard has all of it, the ledger
-// gets so many times as much.
+// fast as one of the same size: lanes are spread evenly. Where each shard has all of it, the
+// ledger gets so many times as much.
 func TestPoolsOfShards(t *testing.T) {
 	one, most := delivers(t, 1, 64)
 	assert.EqualValues(t, 64, most)

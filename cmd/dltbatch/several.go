@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// databases are all shards of a set in the order of their numbers (package shards), or one database
-// that may be no shard.
+// databases are all shards of a set in the order of their numbers (package shards), or one
+// database that may be no shard.
 type databases struct {
 	a       *app
 	list    []*database
@@ -197,8 +197,8 @@ type shardAnswers[T any] struct {
 	Shards []desks.Answer[T] `json:"shards"`
 }
 
-// joined is what is wrong in all databases, and the answer that --json prints: that of the one, or of
-// each shard, with what is wrong in all of them.
+// joined has the incidents of all databases, and the answer that --json prints: that of the one,
+// or of each shard, with the incidents of all.
 func joined[T any](all *databases, answers []desks.Answer[operator.Situation], of func(operator.Situation) T) (operator.Situation, any) {
 	if !all.several() {
 		return answers[0].Value, of(answers[0].Value)
@@ -277,8 +277,8 @@ func (all *databases) lane(ctx context.Context, text string) (db *database, lane
 	return db, lane, known, err
 }
 
-// batch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in one, and
-// its database.
+// batch is the batch that a text names in all databases, as [operator.Desk.Batch] has it in one,
+// and its database.
 func (all *databases) batch(ctx context.Context, text string) (*database, batch.Record, error) {
 	if !all.several() {
 		rec, err := all.list[0].desk.Batch(ctx, text)

@@ -49,8 +49,8 @@ func (s *screen) laneIn(shard int) string {
 	}
 }
 
-// Lists have the rows of all shards in one order, page by page; a text names what it names in all of
-// them; acts go to the shard of the lane or of the batch.
+// Lists have the rows of all shards in one order, page by page; a text names what it names in all
+// of them; acts go to the shard of the lane or of the batch.
 func TestSeveral(t *testing.T) {
 	s := overShards(t, 4)
 	var ids []string

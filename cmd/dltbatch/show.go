@@ -84,9 +84,9 @@ func (n *naming) find(ctx context.Context, all *databases, args []string) (*data
 	return db, recs[0], nil
 }
 
-// only returns the lane of a flag that selects by one, and the database to ask; nil, and all, where
-// the flag was not given. Where the text is the beginning of its name, people are told which lane it
-// is.
+// only returns the lane of a flag that selects by one, and the database to ask; nil, and all,
+// where the flag was not given. Where the text is the beginning of its name, people are told which
+// lane it is.
 func (a *app) only(ctx context.Context, all *databases, c *cobra.Command, flag string) (*databases, *batch.ServiceID, error) {
 	f := c.Flags().Lookup(flag)
 	if f == nil || !f.Changed {

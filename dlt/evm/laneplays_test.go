@@ -48,8 +48,8 @@ func TestLanePlays(t *testing.T) {
 	playAll(t, lanePlays, false)
 }
 
-// lane starts a Runner with four intents of an account under way, and adds three, which wait in the
-// pool.
+// lane starts a Runner with four intents of an account under way, and adds three, which wait in
+// the pool.
 func (s *stage) lane(o evm.SignerOptions) (from evmtest.Account, p *playing, k *slots, all []batch.Batch) {
 	from = s.account()
 	s.mine(4)
@@ -151,8 +151,8 @@ func laneNonceTooLow(s *stage) {
 	assert.Equal(s, []int64{10, 11, 12}, s.paid(from))
 }
 
-// Three processes sign other bytes for the first of a lane, and none has kept its own yet: one slot
-// is kept of each intent, whoever goes on with the lane.
+// Three processes sign other bytes for the first of a lane, and none has kept its own yet: one
+// slot is kept of each intent, whoever goes on with the lane.
 func laneOneSlot(s *stage) {
 	s.width = 4
 	from := s.account()

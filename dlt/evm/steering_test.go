@@ -69,8 +69,8 @@ func (o onAnvil) setBaseFee(wei *big.Int) {
 }
 
 // onGeth is the consensus client of a geth. What geth cannot be told it is brought to: an account
-// pays for funds and prices, whose blocks have nothing else, and a start with an empty file empties
-// the pool.
+// pays for funds and prices, whose blocks have nothing else, and a start with an empty file
+// empties the pool.
 type onGeth struct {
 	s    *stage
 	node *geth.Node

@@ -172,7 +172,8 @@ func (s *show) pay(ctx context.Context, invoices ...int) error {
 }
 
 // decided takes the end of a payment. A signed one whose nonce went to somebody else is signed
-// anew, with the account's next nonce: it was certainly not made. The library does so of an intent.
+// anew, with the account's next nonce: it was certainly not made. The library does so of an
+// intent.
 func (s *show) decided(ctx context.Context, o outcome) error {
 	if o.err != nil {
 		return o.err

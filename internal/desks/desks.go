@@ -96,10 +96,11 @@ func Missing[T any](list []Answer[T]) string {
 	return strings.ToUpper(name[:1]) + name[1:] + " did not answer"
 }
 
-// Page is one page of a list of which each shard has a page, in the order of compare: at most limit
-// of it, 0 is all. more[i] says that shard i has more behind its page, so that nothing of the others
-// that comes behind the end of that page can be shown yet. Of the shards with more, end is the one
-// whose page ends first, -1 without one; goesOn says that the list goes on behind this page.
+// Page is one page of a list of which each shard has a page, in the order of compare: at most
+// limit of it, 0 is all. more[i] says that shard i has more behind its page, so that nothing of
+// the others that comes behind the end of that page can be shown yet. Of the shards with more, end
+// is the one whose page ends first, -1 without one; goesOn says that the list goes on behind this
+// page.
 func Page[T any](pages [][]T, more []bool, limit int, compare func(a, b T) int) (page []T, end int, goesOn bool) {
 	end = -1
 	for i, p := range pages {

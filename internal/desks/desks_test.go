@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// A list that is read page by page, from shards whose pages end anywhere, has everything once and in
-// order.
+// A list that is read page by page, from shards whose pages end anywhere, has everything once and
+// in order.
 func TestPage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -66,8 +66,8 @@ func TestNamed(t *testing.T) {
 	assert.Equal(t, "shard 0", desks.Named([]int{0}, 1))
 }
 
-// A shard that fails is said first, and hides nothing of the others. Each shard is judged by itself;
-// the same words of several are one incident.
+// A shard that fails is said first, and hides nothing of the others. Each shard is judged by
+// itself; the same words of several are one incident.
 func TestSituation(t *testing.T) {
 	of := func(state operator.State, kinds ...operator.IncidentKind) (s operator.Situation) {
 		s.State = state

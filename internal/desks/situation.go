@@ -15,8 +15,8 @@ import (
 const IncidentShard operator.IncidentKind = "shard"
 
 // Situation is what is wrong in all shards. Each shard is judged by itself, since its batches need
-// instances of their own. Incidents of the same words are one, and each begins with its shards. page
-// makes an incident's address of those in the consoles of the shards.
+// instances of their own. Incidents of the same words are one, and each begins with its shards.
+// page makes an incident's address of those in the consoles of the shards.
 func Situation(list []Answer[operator.Situation], page func(shard int, address string) string) (all operator.Situation) {
 	good := Good(list)
 	all.Incidents, all.Itself, all.Counted = down(list), []operator.Moving{}, len(good) > 0

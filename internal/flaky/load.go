@@ -63,7 +63,7 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	for !r.Health().Running { // its first look at the store must not fail: nobody retries it
+	for !r.Health().Running { // its first read of the store must not fail: nobody retries it
 		time.Sleep(time.Millisecond)
 	}
 	f.Calm(false)

@@ -182,9 +182,9 @@ func (n *Node) socket() string { return filepath.Join(n.dir, "geth.ipc") }
 // URL is the address of the node.
 func (n *Node) URL() string { return "http://" + net.JoinHostPort("127.0.0.1", n.port) }
 
-// Kill ends the node without a warning. It loses the states since it was last stopped. One that was
-// never stopped loses all, and takes no block any more, since it wants to get the last state from
-// its peers.
+// Kill ends the node without a warning. It loses the states since it was last stopped. One that
+// was never stopped loses all, and takes no block any more, since it wants to get the last state
+// from its peers.
 func (n *Node) Kill() error {
 	if n.p == nil {
 		return nil
@@ -211,8 +211,8 @@ func (n *Node) Resume(lose int) error {
 	return n.catchUp(lose)
 }
 
-// Forget starts the node again with an empty pool: the file in which it keeps the transactions that
-// it was sent is gone. Its address stays.
+// Forget starts the node again with an empty pool: the file in which it keeps the transactions
+// that it was sent is gone. Its address stays.
 func (n *Node) Forget() error {
 	n.Stop()
 	if err := os.Remove(filepath.Join(n.dir, "geth", "transactions.rlp")); err != nil && !errors.Is(err, fs.ErrNotExist) {

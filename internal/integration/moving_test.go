@@ -256,8 +256,8 @@ func TestMovingUnderLoad(t *testing.T) {
 	require.ErrorIs(t, m.Back(t.Context()), moving.ErrRefused)
 }
 
-// A move is taken back after each step before the old server is given up, and the old one serves as
-// before. Then it is done: the rights of others are as they were, and a person's pause stays.
+// A move is taken back after each step before the old server is given up, and the old one serves
+// as before. Then it is done: the rights of others are as they were, and a person's pause stays.
 func TestMovingBack(t *testing.T) {
 	t.Parallel()
 	r := newRemoval(t)

@@ -14,7 +14,8 @@ func (f facts) canGoBack() bool {
 }
 
 // Back takes the move back: the old server serves as before. It may be interrupted and called
-// again. Where the new database is not known, what the move has made there stays and serves nobody.
+// again. Where the new database is not known, what the move has made there stays and serves
+// nobody.
 func (m *Move) Back(ctx context.Context) error {
 	f, err := m.look(ctx)
 	if err != nil {

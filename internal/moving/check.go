@@ -8,7 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 )
 
-// clocksApart is how far apart the clocks of both servers may be: order keys and claims go by them.
+// clocksApart is how far apart the clocks of both servers may be: order keys and claims go by
+// them.
 const clocksApart = 2 * time.Second
 
 // check looks whether the move can be carried out, before anything is changed.
@@ -45,7 +46,8 @@ func (m *Move) check(ctx context.Context, f facts) error {
 	return m.clocks(ctx)
 }
 
-// settings refuses a database that takes no writes, or whose settings break a promise of the store.
+// settings refuses a database that takes no writes, or whose settings break a promise of the
+// store.
 func (s *side) settings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Own, false)
 	have := make([]string, len(list))

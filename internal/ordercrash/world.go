@@ -48,7 +48,7 @@ type World struct {
 	births  int
 	killed  map[Window]int
 	vain    int                       // worker lives in a row that did not reach their window
-	finals  map[order.ID]order.Record // as the first look saw them
+	finals  map[order.ID]order.Record // as the first read saw them
 	open    map[order.ID]bool
 	decided int
 }

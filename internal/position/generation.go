@@ -33,7 +33,7 @@ func (g *generation) add(lane batch.ServiceID, key int64, limit int) {
 // that all ids below xmin have.
 func (g *generation) sealedBy(xmin uint64) bool { return g.xid != 0 && xmin > g.xid }
 
-// hold takes the first look at the holders of the lock.
+// hold takes the first list of the holders of the lock.
 func (g *generation) hold(held []string, now time.Time) {
 	g.looked, g.since, g.holders = true, now, make(map[string]struct{}, len(held))
 	for _, v := range held {

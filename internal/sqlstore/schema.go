@@ -12,9 +12,9 @@ import (
 const MigrationsTable = "dltbatch_schema"
 
 // MovedTable is a table that a schema on PostgreSQL has while its tables move to another server,
-// and on the old server for ever after (package moving). While its note is not empty, every call gives
-// [store.ErrSchemaMoved], and Migrate, too: nobody makes new tables there, and tables that another
-// tool has made there serve nobody.
+// and on the old server for ever after (package moving). While its note is not empty, every call
+// gives [store.ErrSchemaMoved], and Migrate, too: nobody makes new tables there, and tables that
+// another tool has made there serve nobody.
 const MovedTable = "moved"
 
 // unreleasedTable was that table in versions from before the first release, whose migrations were

@@ -62,8 +62,8 @@ type Options struct {
 
 // Listener is a session that waits for notifications ([Options].Listen), or a share of one: Listen
 // is called once, and sends LISTEN for a channel; Next waits for a notification on it and returns
-// its payload; Close says why nothing is heard, nil where nobody listens any more, and does not wait
-// for long.
+// its payload; Close says why nothing is heard, nil where nobody listens any more, and does not
+// wait for long.
 type Listener = conns.Listener
 
 // shared has the methods that all SQL stores have in common.

@@ -122,8 +122,8 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 	return s.shared.Steer(ctx, st)
 }
 
-// ReadShard returns which shard the schema is, in a store that was opened without Options.Shard, or
-// with the right one. The zero value is no shard.
+// ReadShard returns which shard the schema is, in a store that was opened without Options.Shard,
+// or with the right one. The zero value is no shard.
 func (s *Store) ReadShard(ctx context.Context) (have store.Shard, err error) {
 	err = s.read(ctx, "read the shard", func(ctx context.Context, t *session) error {
 		have, err = t.shard(ctx)

@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// The tests of this file need a real anvil, which is found or brought. What is asked of a real geth,
-// too, is in behaviors.
+// The tests of this file need a real anvil, which is found or brought. What is asked of a real
+// geth, too, is in behaviors.
 
 func client(t *testing.T) *http.Client {
 	transport := &http.Transport{}

@@ -103,8 +103,9 @@ func TestGethBehavesAsSimulated(t *testing.T) {
 	}
 }
 
-// TestGethIsKilled kills both: what was mined last is in no block, and ten seconds later in the pool
-// again. Until there is another block, a real one still has receipts of the one that it has lost.
+// TestGethIsKilled kills both: what was mined last is in no block, and ten seconds later in the
+// pool again. Until there is another block, a real one still has receipts of the one that it has
+// lost.
 func TestGethIsKilled(t *testing.T) {
 	p := bothGeths(t, Options{KillUnmines: 1})
 	one, h1 := p.sign(Dev(1), Unsigned{})

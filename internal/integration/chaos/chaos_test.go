@@ -31,8 +31,8 @@ func TestSigned(t *testing.T) {
 	chaos(t, evmSigned)
 }
 
-// TestIntentsOnGeth executes intents on a geth. A kill takes back its last blocks, what they had is
-// in its pool again ten seconds later, and a reorganization puts it there at once.
+// TestIntentsOnGeth executes intents on a geth. A kill takes back its last blocks, what they had
+// is in its pool again ten seconds later, and a reorganization puts it there at once.
 func TestIntentsOnGeth(t *testing.T) {
 	tier.Soak(t, "to compile geth takes ten minutes, and TestIntents has the same faults")
 	_, err := binaries.Geth().Bring()

@@ -27,8 +27,8 @@ func Listen(dsn string) func(context.Context) (postgres.Listener, error) {
 	return s.line
 }
 
-// ListenBeside is [Listen] with a session that connects as a pool does, and beside it. A store over
-// the pool has such a session of its own by default; stores with the same function share one.
+// ListenBeside is [Listen] with a session that connects as a pool does, and beside it. A store
+// over the pool has such a session of its own by default; stores with the same function share one.
 func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, error) {
 	return beside(p).line
 }

@@ -193,8 +193,8 @@ func (l *line) Next(ctx context.Context) (string, error) {
 	}
 }
 
-// Close implements [conns.Listener]. Whoever has heard nothing tries another connection; the others
-// stay on this one until they find that out, too.
+// Close implements [conns.Listener]. Whoever has heard nothing tries another connection; the
+// others stay on this one until they find that out, too.
 func (l *line) Close(lost error) {
 	close(l.closed)
 	w := l.w
