@@ -171,6 +171,30 @@ func TestAddAndFind(t *testing.T) {
 	assert.True(t, all.At.IsZero(), "nobody has counted")
 }
 
+// The counts of all shards are one, and each process is there once for each shard.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, 3)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, nil) }()
+		held := in(1, 3)
+		_, err := s.Of(held.Service).Runner.Pause(ctx, batch.Only(held.Service), batch.By{Actor: "test"})
+		require.NoError(t, err)
+		require.NoError(t, s.Add(ctx, held))
+		time.Sleep(10 * time.Minute)
+		all, err := s.Stats(ctx)
+		require.NoError(t, err)
+		assert.False(t, all.At.IsZero())
+		assert.Equal(t, 1, all.Lanes)
+		assert.Equal(t, 1, all.Paused)
+		assert.False(t, all.AllPaused)
+		assert.Len(t, all.Instances, 3)
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
 // crowded counts the POSTs that are in flight.
 type crowded struct {
 	*ledger.Ledger

@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dltbatch/dltbatch/batch"
+	"github.com/dltbatch/dltbatch/internal/pgtest"
+	"github.com/dltbatch/dltbatch/store"
 	"github.com/dltbatch/dltbatch/store/postgres"
+	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
 // terminal is the command dltbatch, and the schema that it is about.
@@ -79,6 +84,40 @@ func (c terminal) troubles() map[string]string {
 		}
 	}
 	return found
+}
+
+// Over shards, of which one is on a server that is down, the command shows and changes the others.
+func TestCommandOverShards(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	dsn := pgtest.Start(t)
+	pool := shardPool(t, dsn)
+	c := terminal{t, buildCommand(t), dsn + "\n" + dsn + "\npostgres://127.0.0.1:1/none", "down"}
+	var of []string
+	for i := range n - 1 {
+		schema := shardSchema(t, pool, fmt.Sprint("c", i))
+		st, err := native.New(pool, &postgres.Options{Schema: schema, Shard: store.Shard{Set: "test", Number: i, Of: n}})
+		require.NoError(t, err)
+		require.NoError(t, st.Migrate(t.Context()))
+		require.NoError(t, st.Add(t.Context(), one(string(laneOf(i, n)), fmt.Sprint("batch ", i))))
+		of = append(of, "--schema="+schema)
+	}
+	const down = "dltbatch: shard 2: the database was not reached"
+	for _, args := range [][]string{{"list"}, {"search", "batch"}, {"causes"}, {"status", "--refresh"}} {
+		out, errs := c.runs(1, append(args, of...)...)
+		assert.True(t, strings.HasPrefix(errs, down), errs)
+		if args[0] == "list" || args[0] == "search" {
+			assert.Contains(t, out, "batch 0", args)
+			assert.Contains(t, out, "batch 1", args)
+		}
+	}
+	out, _ := c.runs(6, append([]string{"doctor"}, of...)...)
+	assert.Contains(t, out, "shards 0 and 1")
+	_, errs := c.runs(1, append([]string{"cancel", "batch 1", "--yes", "--reason=r", "--actor=ada"}, of...)...)
+	assert.Contains(t, errs, "--service")
+	c.runs(0, append([]string{"cancel", "batch 1", "--service=" + string(laneOf(1, n)), "--yes", "--reason=r", "--actor=ada"}, of...)...)
+	_, errs = c.runs(2, append([]string{"list"}, of[1], of[0])...)
+	assert.Contains(t, errs, "in the order of their numbers")
 }
 
 // The command makes a schema, shows what stands still in it, and acts.
